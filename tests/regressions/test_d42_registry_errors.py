@@ -32,7 +32,7 @@ async def test_d42_a_registry_error_while_checking_the_tag_is_an_error_and_no_pu
     answer: Answer, tmp_path: Path
 ) -> None:
     directory = write_release(tmp_path / STAGED.release, staged_release())
-    async with ScriptedServer.started() as server, HTTPClient(patience=QUICK) as web:
+    async with ScriptedServer.started() as server, HTTPClient(retries=QUICK) as web:
         server.plays(says({}), answer)
         reference = Reference.parse(f"{server.url.removeprefix('http://')}/kaas/stacks")
 

@@ -45,7 +45,7 @@ async def test_d78_a_server_with_a_ca_of_its_own_is_a_source_for_those_who_name_
     async with StaticServer.started(root, context) as server:
         async with HTTPClient(ca=authority.certificate.decode(), environ={}) as web:
             assert (await store.ensure(STAGED, HttpSource(web, server.url))).name == STAGED
-        async with HTTPClient(environ={}, patience=ONCE) as web:
+        async with HTTPClient(environ={}, retries=ONCE) as web:
             with pytest.raises(SourceUnavailable, match="certificate is not trusted"):
                 await HttpSource(web, server.url).list()
 

@@ -99,7 +99,7 @@ def test_drop_h1_minors_of_versions_yaml_are_built_on_demand(run: Run, tmp_path:
     assert run(several, *HASH, "--all-minors")[0] == 0
     assert built(tmp_path) == ["local-several-1-34", "local-several-1-35"]
 
-    assert "exclude each other" in run(several, *HASH, "--all-minors", "--kubernetes", "1-34")[2]
+    assert "cannot be combined with --all-minors" in run(several, *HASH, "--all-minors", "--kubernetes", "1-34")[2]
 
 
 def test_drop_h1_all_minors_hold_the_one_of_csctl_yaml(run: Run, tmp_path: Path, several: Path) -> None:
@@ -210,7 +210,7 @@ def test_drop_m1_a_release_of_another_source_or_of_other_versions_is_refused(
     code, _, err = run(stack, *CUSTOM, *to(remote))
 
     assert code == output.MUST_CHANGE
-    assert "is published already with another content" in err
+    assert "is already published with other content" in err
 
 
 REMOTES = {

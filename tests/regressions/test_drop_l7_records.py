@@ -63,7 +63,7 @@ async def test_drop_l7_a_second_cluster_with_the_same_kubeconfig_leaves_the_addo
         assert await world.delivered(f"{world.namespace}-csi") is None
 
         # What the message says to do.
-        command = shlex.split(found["message"].partition("take over the addons: ")[2])
+        command = shlex.split(found["message"].partition("adopt the addons: ")[2])
         assert command[:3] == ["kubectl", "annotate", "--overwrite"]
         assert command[3:-1] == ["clusters.cluster.x-k8s.io", "--namespace", world.namespace, "second"]
         key, _, value = command[-1].partition("=")

@@ -96,7 +96,7 @@ async def test_live_h4_a_refused_secret_of_an_addon_is_in_no_status_event_or_log
         await world.create(world.stack.manifest(world.namespace, "v1"))
         await world.release_ready(release)
         cluster = await world.cluster("one", release.class_name)
-        words = [f"Secret kube-system/{refused}", "ValidatingAdmissionPolicy", "are withheld"]
+        words = [f"Secret kube-system/{refused}", "ValidatingAdmissionPolicy", "is withheld"]
         await world.says(Kind.CLUSTER_ADDON, "cluster-addon-one", "HelmChartApplied", words=words)
         await world.says(CLUSTER_KIND, "one", ADDONS_READY_CONDITION, words=words)
         addon = await world.addon("one")

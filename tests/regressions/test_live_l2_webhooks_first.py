@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from clusterstacks.devcluster.loopback import free_port
 from clusterstacks.runtime.controller import Controller
-from clusterstacks.webhooks.certificates import CertificateRotator, Times, made
+from clusterstacks.webhooks.certificates import CertificateRotator, Times, create_serving
 from clusterstacks.webhooks.configuration import Endpoint, WebhookScope, configuration
 from tests.support.guarding import guarded
 
@@ -23,7 +23,7 @@ async def dead_webhooks(world: World) -> None:
     """Leave the registration of an operator that is gone."""
     url = f"https://127.0.0.1:{free_port()}"
     endpoint = Endpoint(url=url)
-    serving = made(endpoint.names, Times().lifetime, datetime.now(UTC), None)
+    serving = create_serving(endpoint.names, Times().lifetime, datetime.now(UTC), None)
     manifest = configuration(endpoint, WebhookScope(world.namespace), serving.authorities)
     resource = await world.client.resource("admissionregistration.k8s.io", manifest["kind"], "v1")
     await world.client.apply(resource, manifest, manager="cluster-stack-operator", force=True)
@@ -32,7 +32,7 @@ async def dead_webhooks(world: World) -> None:
 def noting_order(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Note in which order reconcilers begin and webhooks are registered."""
     order: list[str] = []
-    begin, tell = Controller.run, CertificateRotator._tell
+    begin, tell = Controller.run, CertificateRotator._register
 
     async def noted_begin(self: Controller) -> None:
         order.append("reconciler")
@@ -43,7 +43,7 @@ def noting_order(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         order.append("webhooks")
 
     monkeypatch.setattr(Controller, "run", noted_begin)
-    monkeypatch.setattr(CertificateRotator, "_tell", noted_tell)
+    monkeypatch.setattr(CertificateRotator, "_register", noted_tell)
     return order
 
 

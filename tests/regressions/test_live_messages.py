@@ -13,7 +13,7 @@ from clusterstacks.domain.errors import DependencyError
 from clusterstacks.domain.names import parse_release
 from clusterstacks.domain.objects import ObjectId
 from clusterstacks.kube.errors import NotFound
-from clusterstacks.kube.failure_status import failure
+from clusterstacks.kube.failure_status import status_error
 from clusterstacks.sources import kinds
 from clusterstacks.sources.directory import DirectorySource
 from clusterstacks.sources.spec import SourceAddress
@@ -35,7 +35,7 @@ def test_live_l5_a_missing_namespace_is_to_be_put_into_the_chart() -> None:
         "details": {"name": "shop", "kind": "namespaces"},
     }
 
-    error = failure("apply ConfigMap shop/a", 404, body)
+    error = status_error("apply ConfigMap shop/a", 404, body)
 
     assert isinstance(error, NotFound)
     assert explain(error, target) == (
@@ -58,7 +58,7 @@ async def test_live_l6_a_full_disk_names_the_directory(tmp_path: Path, monkeypat
     with pytest.raises(DependencyError) as caught:
         await DirectorySource(tmp_path / "releases").fetch(name, into)
 
-    assert f"releases cannot be kept in {into}: No space left on device" in caught.value.message
+    assert f"releases cannot be stored in {into}: No space left on device" in caught.value.message
 
 
 def test_live_l6_the_start_line_says_where_releases_come_from() -> None:

@@ -28,7 +28,7 @@ from clusterstacks.operator.settings import parse_settings
 from clusterstacks.operator.webhook_wiring import webhook_namespace
 from clusterstacks.runtime.metrics import Metrics
 from clusterstacks.webhooks.answers import ALLOWED
-from clusterstacks.webhooks.certificates import SECRET_NAME, made
+from clusterstacks.webhooks.certificates import SECRET_NAME, create_serving
 from clusterstacks.webhooks.server import PATH, WebhookServer
 from tests.support.flooding import BODIES, flood
 from tests.support.guarding import guarded, ranged
@@ -76,7 +76,7 @@ class Beat:
 
 @asynccontextmanager
 async def serving() -> AsyncIterator[tuple[WebhookServer, ssl.SSLContext]]:
-    pair = made(["127.0.0.1"], timedelta(hours=1), datetime.now(UTC))
+    pair = create_serving(["127.0.0.1"], timedelta(hours=1), datetime.now(UTC))
     context = server_context()
     serve_with(context, pair.certificate, pair.key)
     server = WebhookServer("127.0.0.1", 0, context, Allows().validate)

@@ -48,7 +48,7 @@ def home(tmp_path: Path) -> Path:
 def test_user_13_the_kubeconfig_of_a_person_is_not_taken(home: Path) -> None:
     environ = {"HOME": str(home)}
 
-    with pytest.raises(SpecError, match=r"nothing names the management cluster.* give --kubeconfig FILE"):
+    with pytest.raises(SpecError, match=r"no management cluster is configured.* set --kubeconfig FILE"):
         named_connection(environ)
     # csctl is run by that person, and chooses as kubectl does.
     assert default_connection(environ).server == "https://somebody-elses.example"

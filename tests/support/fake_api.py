@@ -277,7 +277,7 @@ class FakeApi(Client):
         while True:
             if stream.silent:
                 await asyncio.sleep(SILENCE_SECONDS)
-                raise unreachable(f"silent for {SILENCE_SECONDS:g} s")
+                raise unreachable(f"no data for {SILENCE_SECONDS:g} s")
             if stream.position < self._compacted:
                 raise Expired("too old resource version", status=410, reason="Expired")
             pending = [

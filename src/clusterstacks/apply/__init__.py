@@ -1,6 +1,5 @@
-"""Manifests into a cluster and out again: order, server-side apply, field ownership, delivery records, prune.
+"""Applies manifests to clusters and prunes them: order, server-side apply, field ownership, delivery records.
 
-Law: decisions are taken in ``domain`` (delivery, pruning, ownership, waves); this package asks the cluster, does what
-was decided and reports per object what the server said. Nothing here keeps state between two calls that the cluster's
-delivery records do not hold.
+``delivery_plan``, ``ownership``, ``policy``, ``waves`` and ``class_object_rules`` decide and are pure; the other
+modules send the requests and report the result of each object. All state is in the delivery records of the cluster.
 """

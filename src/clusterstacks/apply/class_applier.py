@@ -1,6 +1,6 @@
-"""The objects of a cluster class into a management cluster, and out again.
+"""Applies the objects of a cluster class to the management cluster, and deletes them.
 
-There is no delivery record: what was applied, with uid, stands in the status of the ClusterStackRelease.
+There is no delivery record: the status of the ClusterStackRelease lists the applied objects with their uids.
 """
 
 from __future__ import annotations
@@ -34,9 +34,7 @@ class ClassApplier:
     """Applies and deletes the objects of cluster classes.
 
     Args:
-        client: The management cluster.
-        extra_kinds: Kinds a class may hold besides Cluster API's, from ``--class-kinds``.
-        deadlines: How long to wait for the server.
+        extra_kinds: Kinds that a class may contain besides Cluster API's, from ``--class-kinds``.
     """
 
     def __init__(
@@ -47,10 +45,10 @@ class ClassApplier:
         self._deadlines = deadlines or Deadlines()
 
     def checked(self, manifests: Iterable[Manifest], namespace: str) -> list[Manifest]:
-        """Return the objects of a class, if it holds nothing but what a class may hold.
+        """Check the objects of a class and return them.
 
         Raises:
-            SpecError: A document that is no object, or an object that a class may not hold.
+            SpecError: A document is not an object, or a class may not contain the object.
         """
         objects = list(documents(manifests))
         check_class_objects(objects, namespace=namespace, extra_kinds=self._extra_kinds)
@@ -66,16 +64,16 @@ class ClassApplier:
         """Apply the objects of one class, templates before the ClusterClass.
 
         Args:
-            manifests: As rendered.
-            default_namespace: That of the ClusterStackRelease, the only one they may be in.
-            known: What its status remembers of earlier applies.
+            manifests: The rendered objects.
+            default_namespace: The namespace of the ClusterStackRelease, the only one that is allowed.
+            known: The objects that its status lists.
 
         Returns:
-            A result for each object, in the order of the manifests.
+            One result for each object, in the order of the manifests.
 
         Raises:
-            SpecError: An object that a class may not hold; nothing is applied then.
-            DependencyError: The server answers nobody, or does not know us.
+            SpecError: A class may not contain one of the objects; nothing is applied then.
+            DependencyError: The server is not available, or rejects our credentials.
         """
         objects = self.checked(manifests, default_namespace)
         targets = await resolve(self._client, objects, default_namespace=default_namespace)
@@ -83,7 +81,7 @@ class ClassApplier:
             if target.resource and not target.resource.namespaced:
                 raise SpecError(
                     "ObjectNotAllowed",
-                    f"{target.id} is cluster-wide, a cluster class may hold namespaced objects only: take it out",
+                    f"{target.id} is cluster-scoped, but a cluster class contains namespaced objects only: remove it",
                 )
         steps = [ObjectStep(target, (known or {}).get(target.id)) for target in targets]
         return await WaveApplier(self._client, deadlines=self._deadlines).apply_objects(steps)
@@ -91,25 +89,25 @@ class ClassApplier:
     async def delete_class(
         self, objects: Iterable[RecordedObject], *, namespace: str, wanted_elsewhere: Collection[ObjectId] = ()
     ) -> dict[ObjectId, PruneResult]:
-        """Delete what was applied for a class, the ClusterClass first, and wait until it is gone (INCUMBENT D3).
+        """Delete the objects of a class, the ClusterClass first, and wait until they are gone.
 
         Args:
-            objects: From the status of the ClusterStackRelease, which is only a hint: an object is deleted if a class
-                may hold it and its own metadata shows that one of the two operators applied it.
-            namespace: That of the ClusterStackRelease, the only one the objects may be in.
-            wanted_elsewhere: Objects that other releases list, too; they stay.
+            objects: From the status of the ClusterStackRelease. The status is only a hint: an object is deleted if a
+                class may contain it and its metadata shows that this operator or the Go operator applied it.
+            namespace: The namespace of the ClusterStackRelease, the only one that is allowed.
+            wanted_elsewhere: Objects that other releases list as well; they are kept.
 
         Returns:
-            The fate of each; call again while one is pending.
+            The result of each object; call again while one is pending.
 
         Raises:
-            DependencyError: The server answers nobody, or does not know us.
+            DependencyError: The server is not available, or rejects our credentials.
         """
         listed = list(objects)
         found = await gather(partial(self._look, namespace, wanted_elsewhere), listed)
-        fates = {known.id: one for known, one in zip(listed, found, strict=True) if isinstance(one, PruneResult)}
-        doomed = [one for one in found if isinstance(one, PruneCandidate)]
-        return fates | await Remover(self._client, self._deadlines).remove(doomed)
+        results = {known.id: one for known, one in zip(listed, found, strict=True) if isinstance(one, PruneResult)}
+        candidates = [one for one in found if isinstance(one, PruneCandidate)]
+        return results | await Remover(self._client, self._deadlines).remove(candidates)
 
     async def _look(
         self, namespace: str, wanted_elsewhere: Collection[ObjectId], known: RecordedObject
@@ -119,33 +117,33 @@ class ClassApplier:
             return PruneResult(PruneOutcome.KEPT, fault)
         identity = replace(known.id, namespace=namespace)
         if identity in wanted_elsewhere:
-            return PruneResult(PruneOutcome.HANDED_OVER, "another release holds it, too")
+            return PruneResult(PruneOutcome.HANDED_OVER, "another release contains it as well")
         try:
             return await self._live(identity, known)
         except KindNotServed:
-            return PruneResult(PruneOutcome.GONE, "the server does not serve its kind any more")
+            return PruneResult(PruneOutcome.GONE, "the server no longer serves its kind")
         except SpecError as error:
-            # Nothing can have the name; the entry must not keep the release for ever.
+            # No object can have this name; the entry must not block the deletion of the release.
             return PruneResult(PruneOutcome.KEPT, error.message)
 
     async def _live(self, identity: ObjectId, known: RecordedObject) -> PruneCandidate | PruneResult:
         place = await self._client.resource(identity.group, identity.kind)
         if not place.namespaced:
-            return PruneResult(PruneOutcome.KEPT, "its kind is cluster-wide, which a cluster class may not hold")
+            return PruneResult(PruneOutcome.KEPT, "its kind is cluster-scoped, which is not allowed in a cluster class")
         live = await self._client.find(place, identity.name, identity.namespace)
         if live is None:
             return PruneResult(PruneOutcome.GONE)
         metadata = live["metadata"]
-        reprieve = _reprieve(known, live)
+        kept = _reason_to_keep(known, live)
         leaving = bool(metadata.get("deletionTimestamp"))
-        return reprieve or PruneCandidate(identity, place, metadata["uid"], awaited=True, leaving=leaving)
+        return kept or PruneCandidate(identity, place, metadata["uid"], awaited=True, leaving=leaving)
 
 
-def _reprieve(known: RecordedObject, live: Manifest) -> PruneResult | None:
+def _reason_to_keep(known: RecordedObject, live: Manifest) -> PruneResult | None:
     if known.uid and known.uid != live["metadata"]["uid"]:
-        return PruneResult(PruneOutcome.GONE, "another object of that name has taken its place")
+        return PruneResult(PruneOutcome.GONE, "another object with its name exists now")
     if not is_marked(live):
         return PruneResult(
             PruneOutcome.KEPT, "its metadata does not show that this operator or the Go operator applied it"
         )
-    return PruneResult(PruneOutcome.KEPT, "its annotation asks to keep it") if refuses_pruning(live) else None
+    return PruneResult(PruneOutcome.KEPT, "its annotation disables pruning") if refuses_pruning(live) else None

@@ -1,4 +1,4 @@
-"""What the chart of a cluster class may hold (ARCHITECTURE section 4, Security)."""
+"""Rules for the objects in the chart of a cluster class: allowed kinds and namespace."""
 
 from __future__ import annotations
 
@@ -17,29 +17,30 @@ if TYPE_CHECKING:
 TEMPLATE_GROUPS: Final = frozenset(
     {"bootstrap.cluster.x-k8s.io", "controlplane.cluster.x-k8s.io", "infrastructure.cluster.x-k8s.io"}
 )
-"""Cluster API's groups of providers; every kind in them that ends in ``Template`` is allowed."""
+"""Groups of Cluster API's providers; all their kinds that end in ``Template`` are allowed."""
 
 IMAGE_KIND: Final = ("openstack.k-orc.cloud", "Image")
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class GroupKind:
-    """A kind named as on the command line: ``LocalClusterTemplate.local.clusterstack.x-k8s.io``."""
+    """A kind as ``--class-kinds`` names it: ``LocalClusterTemplate.local.clusterstack.x-k8s.io``."""
 
     group: str
     kind: str
 
     @classmethod
     def parse(cls, text: str) -> GroupKind:
-        """Read ``Kind.group``.
+        """Parse ``Kind.group``.
 
         Raises:
-            SpecError: The text names no kind or no group.
+            SpecError: Kind or group is missing.
         """
         kind, dot, group = text.strip().partition(".")
         if not kind or not dot or not group:
             raise SpecError(
-                "InvalidKind", f"{text!r} names no kind: write it as Kind.group, e.g. {'.'.join(IMAGE_KIND[::-1])}"
+                "InvalidKind",
+                f"{text!r} is not a valid kind (expected Kind.group, for example {'.'.join(IMAGE_KIND[::-1])})",
             )
         return cls(group, kind)
 
@@ -47,50 +48,48 @@ class GroupKind:
 def check_class_objects(
     manifests: Iterable[Manifest], *, namespace: str, extra_kinds: Iterable[GroupKind] = ()
 ) -> None:
-    """Check that a class chart holds nothing but what makes up a cluster class.
+    """Check that a class chart contains nothing but the parts of a cluster class.
 
     Args:
         manifests: The rendered objects.
-        namespace: Of the ClusterStackRelease; objects may name it or none.
+        namespace: The namespace of the ClusterStackRelease; objects may name it or omit the namespace.
         extra_kinds: Kinds allowed by ``--class-kinds``; they must be namespaced.
 
     Raises:
-        SpecError: Names every object that is not allowed (up to five) and the way out.
+        SpecError: Names the objects that are not allowed (at most five) and what to do.
     """
     allowed = frozenset(extra_kinds)
     faults = []
     for manifest in manifests:
         identity = object_id(manifest)
         if not _is_allowed(identity.group, identity.kind, allowed):
-            # --class-kinds names no kinds of the core group: Secrets are none of a class's business.
+            # --class-kinds does not take kinds of the core group, so that a class cannot contain Secrets.
             allow = f", or start the operator with --class-kinds {identity.kind}.{identity.group}"
             faults.append(
-                f"{identity} is of a kind that a cluster class may not hold: take it out of the chart"
+                f"{identity}: this kind is not allowed in a cluster class: remove it from the chart"
                 f"{allow if identity.group else ''}"
             )
         elif identity.namespace not in ("", namespace):
-            faults.append(
-                f"{identity} names another namespace than {namespace}: take metadata.namespace out of the chart"
-            )
+            faults.append(f"{identity} is not in namespace {namespace}: remove metadata.namespace from the chart")
     if faults:
         more = f"; and {len(faults) - 5} more" if len(faults) > 5 else ""
         raise SpecError("ObjectNotAllowed", "; ".join(faults[:5]) + more)
 
 
 def deletion_fault(identity: ObjectId, *, namespace: str, extra_kinds: Iterable[GroupKind] = ()) -> str:
-    """Say why an object that a ClusterStackRelease lists in its status is not deleted with it; empty when it may be.
+    """Return why an object in the status of a ClusterStackRelease is not deleted with it; empty when it may be.
 
-    Whoever may write the status may write any object there: only what could have been applied is deleted.
+    A user who may write the status can list any object there: only objects that a class may contain are deleted.
 
     Args:
-        identity: As the status names it.
-        namespace: Of the ClusterStackRelease; an entry may name it or none.
+        identity: The object as the status names it.
+        namespace: The namespace of the ClusterStackRelease; an entry may name it or omit it.
         extra_kinds: Kinds allowed by ``--class-kinds``.
     """
     if identity.namespace not in ("", namespace):
-        return f"it is in another namespace than {namespace}"
+        return f"it is not in namespace {namespace}"
     if not _is_allowed(identity.group, identity.kind, frozenset(extra_kinds)):
-        return "it is of a kind that a cluster class may not hold"
+        return "its kind is not allowed in a cluster class"
     return ""
 
 

@@ -1,4 +1,4 @@
-"""Addons into a workload cluster, remembered by the cluster itself."""
+"""Delivers addons to a workload cluster, using delivery records that are kept in that cluster."""
 
 from __future__ import annotations
 
@@ -51,16 +51,15 @@ SHOWN_OBJECTS = 3
 """Objects that a message names (arbitrary)."""
 
 RECORD_NAMESPACE = "kube-system"
-"""Where delivery records lie, and where objects go that name no namespace (as the Go operator's)."""
+"""Namespace of the delivery records, and of objects that do not name one (as with the Go operator)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Revision:
-    """What an addon is rendered to.
+    """The rendered manifests of an addon.
 
     Args:
-        manifests: The rendered objects.
-        input_digest: Digest of everything they were rendered from.
+        input_digest: Digest of everything that the manifests were rendered from.
         digest: Digest of the manifests.
     """
 
@@ -70,17 +69,16 @@ class Revision:
 
     @classmethod
     def of(cls, manifests: Sequence[Manifest], input_digest: str) -> Revision:
-        """Make a revision of fresh manifests."""
+        """Return the revision of manifests that were just rendered."""
         return cls(manifests, input_digest, digest_of(list(manifests)))
 
 
 @dataclass(frozen=True, slots=True)
 class RecordOwner:
-    """Whose addons the records of a cluster are.
+    """The Cluster that the delivery records of a workload cluster belong to.
 
     Args:
-        cluster: The Cluster.
-        adopts: Another Cluster, as ``team/prod``, whose addons it takes over; empty for none.
+        adopts: Another Cluster, as ``team/prod``, whose addons this one takes over; empty for none.
     """
 
     cluster: ObjectKey
@@ -89,11 +87,11 @@ class RecordOwner:
 
 @dataclass(frozen=True, slots=True)
 class ReleaseAddons:
-    """The addons of the release that is delivered.
+    """The addons that are delivered together with an addon.
 
     Args:
-        addons: Their names. Webhook configurations of all other addons may be deleted when they block a delivery.
-        is_current: Tells whether a record is that of the addon's revision in the release.
+        addons: Their names. Webhook configurations of all other addons are deleted if they block a delivery.
+        is_current: Returns whether a record holds the revision that the release has of its addon.
     """
 
     addons: Collection[str]
@@ -101,7 +99,7 @@ class ReleaseAddons:
 
 
 class RecordOfAnotherCluster(SpecError):
-    """Another Cluster delivered addons to this cluster."""
+    """Another Cluster has delivered addons to this workload cluster."""
 
     def __init__(self, cluster: ObjectKey, owner: str, addons: Sequence[str]) -> None:
         name = f"clusters.{CLUSTER_API_GROUP} --namespace {cluster.namespace} {cluster.name}"
@@ -110,7 +108,7 @@ class RecordOfAnotherCluster(SpecError):
             Reason.RECORD_OF_ANOTHER_CLUSTER,
             f"the workload cluster of Cluster {cluster} has addons of Cluster {owner} ({listed}), which are neither "
             f"changed nor deleted: correct the kubeconfig of Cluster {cluster} or, if it replaces Cluster {owner}, let "
-            f"it take over the addons: kubectl annotate --overwrite {name} {ADOPT_ANNOTATION}={owner}",
+            f"it adopt the addons: kubectl annotate --overwrite {name} {ADOPT_ANNOTATION}={owner}",
         )
 
 
@@ -128,16 +126,15 @@ class ObjectInTwoAddons(SpecError):
 
 
 class Delivery:
-    """The addons of one cluster, for one reconcile: it reads the records once and then trusts what it wrote itself.
+    """Delivers the addons of one cluster during one reconcile; it reads the records once and keeps them current.
 
-    Every method raises DependencyError when the cluster cannot be worked with as a whole; it may be called again then,
-    and goes on where it was, as does any other instance, after a crash, too. Every method raises RecordOfAnotherCluster
-    as ``records``.
+    Every method raises DependencyError when the cluster as a whole is not available. The call can be repeated, also by
+    another instance after a crash, and continues from the record. Every method raises RecordOfAnotherCluster like
+    ``records``.
 
     Args:
         client: The workload cluster.
-        recipient: The Cluster; None names none in the records, for tests and measurements of a cluster without one.
-        deadlines: How long to wait for the server.
+        recipient: The Cluster; None writes records without an owner, for tests and benchmarks.
     """
 
     def __init__(
@@ -151,38 +148,38 @@ class Delivery:
         self._unreadable: dict[str, str] = {}
 
     async def records(self) -> dict[str, DeliveryRecord]:
-        """Read what the cluster holds, by addon: one request, and one more for each record that is taken over.
+        """Read the records by addon, with one request and one more for each adopted record.
 
         Raises:
-            RecordOfAnotherCluster: Another Cluster's addons are there, and this one was not asked to take them over.
+            RecordOfAnotherCluster: The addons belong to another Cluster, and this one does not adopt them.
         """
         stored, unreadable = await self._store.read()
         if self._recipient is not None:
             await self._check_owners(self._recipient, stored)
         self._stored = stored
-        self._unreadable = {secret: f"{why}{self._look_again()}" for secret, why in unreadable.items()}
+        self._unreadable = {secret: f"{why}{self._how_to_reconcile()}" for secret, why in unreadable.items()}
         return _records(stored)
 
-    def _look_again(self) -> str:
-        """Say how to have the cluster looked at right after a repair, which nothing else reports."""
+    def _how_to_reconcile(self) -> str:
+        """Return how to trigger a reconcile after a repair, for which there is no event."""
         if self._recipient is None:
             return ""
         cluster = self._recipient.cluster
         addon = f"clusteraddon --namespace {cluster.namespace} {addon_name(cluster.name)}"
-        return f'; afterwards, to deliver at once: kubectl annotate --overwrite {addon} look-again="$(date)"'
+        return f'; then, to deliver at once: kubectl annotate --overwrite {addon} look-again="$(date)"'
 
     async def _check_owners(self, recipient: RecordOwner, stored: dict[str, Stored]) -> None:
         owners = foreign_owners(_records(stored).values(), str(recipient.cluster))
         for addon in owners.pop(recipient.adopts, ()):
-            # Written at once, so that the annotation has done its part after the first reconcile.
+            # Written at once, so that the annotation is needed for the first reconcile only.
             stored[addon] = await self._store.write(stored[addon], stored[addon].record, stored[addon].kept_revision)
         for owner, addons in sorted(owners.items()):
             raise RecordOfAnotherCluster(recipient.cluster, owner, addons)
 
     async def manifests(self, name: str) -> list[Manifest] | None:
-        """Return what an addon was last rendered to; None when the cluster holds no (readable) revision of it.
+        """Return the last rendered manifests of an addon; None when the cluster has no readable revision of it.
 
-        A delivery that was cut off goes on with these: a chart that generates certificates renders to others.
+        An interrupted delivery continues with these: a chart that generates certificates renders others each time.
         """
         stored = (await self._known()).get(name)
         if stored is None or not stored.revision:
@@ -200,22 +197,22 @@ class Delivery:
         default_namespace: str = RECORD_NAMESPACE,
         siblings: ReleaseAddons | None = None,
     ) -> DeliveryReport:
-        """Bring one addon to a revision.
+        """Install or upgrade one addon to a revision.
 
-        A revision that is in place costs no request. Objects that are in place cost none but their part in a list per
-        kind. Objects of earlier revisions stay until ``prune``. Safe to call for several addons side by side.
+        A revision that is in place costs no request, an unchanged object only its share of one list per kind. Objects
+        of earlier revisions remain until ``prune``. Calls for several addons may run concurrently.
 
         Args:
             name: The addon.
-            revision: What to deliver.
-            default_namespace: For objects of namespaced kinds that name none.
-            siblings: The addons of the release; None for one that has no others.
+            revision: The manifests to apply.
+            default_namespace: Namespace of objects that do not name one.
+            siblings: The addons delivered together with this one; None for none.
 
         Raises:
-            SpecError: A document that is no object; the record is unreadable, or has no room for so many objects; an
-                object is rendered by another addon of the release as well.
-            DependencyError: The cluster cannot be worked with, or another operator wrote the record meanwhile.
-                WebhookFailed when the record cannot be written because of an admission webhook.
+            SpecError: A document is not an object; the record is unreadable, or cannot hold so many objects; another
+                addon of the release renders one of the objects as well.
+            DependencyError: The cluster is not available, or another operator wrote the record in the meantime.
+                WebhookFailed when an admission webhook prevents the write of the record.
         """
         stored = (await self._known()).get(name)
         if secret := self._unreadable.get(record_name(name)):
@@ -226,24 +223,24 @@ class Delivery:
         try:
             return await self._install(name, stored, revision, default_namespace, siblings)
         except ClusterStacksError:
-            # The record may be another now than the one read.
+            # The record may have changed since it was read.
             self._stored = None
             raise
 
     async def prune(self, keep: Collection[str]) -> PruneReport:
-        """Delete what no addon renders any more; to be called once, after all addons are delivered.
+        """Delete the objects that no addon renders any longer; call it once, after all addons are delivered.
 
         Args:
-            keep: Addons the release has; the records of all others go, with everything they list.
+            keep: The addons of the release; all other records are deleted with their objects.
 
         Raises:
-            DependencyError: The cluster cannot be worked with, or another operator wrote a record meanwhile.
+            DependencyError: The cluster is not available, or another operator wrote a record in the meantime.
         """
         records = _records(await self._known())
         return await self._prune(records, plan_pruning(records, keep), keep)
 
     async def remove(self, name: str) -> PruneReport:
-        """Delete one addon with its record, e.g. in a stage that asks for it; all others stay as they are.
+        """Delete one addon with its record, for example in a stage; other addons do not change.
 
         Raises:
             DependencyError: As ``prune``.
@@ -284,7 +281,7 @@ class Delivery:
         seen = await self._seen(before, targets, set_id)
         aim = DeliveryRecord(name, revision.digest, revision.input_digest, DeliveryState.DELIVERING)
         plan = plan_delivery(before, aim, [target.wanted for target in targets], seen)
-        # Compressing megabytes would hold up everybody else's requests.
+        # Compressing megabytes in this thread would delay all other requests.
         packed = await asyncio.to_thread(pack_revision, revision.manifests)
         known = {one.id: one for one in plan.record.objects}
         steps = [
@@ -294,32 +291,34 @@ class Delivery:
         ]
         webhooks = self._failing_webhooks(plan.record, siblings)
         if steps:
-            stored = await webhooks.past(partial(self._write, stored, plan.record, packed))
-        # Webhook configurations last: until their own workloads run, they may refuse every write, also of the record.
+            stored = await webhooks.retry_write(partial(self._write, stored, plan.record, packed))
+        # Webhook configurations come last: until their workloads run, they may reject every write, also of the record.
         last = [step for step in steps if _is_webhook_configuration(step.target.id)]
         first = [step for step in steps if not _is_webhook_configuration(step.target.id)]
         applied = await self._apply(name, first, webhooks)
         if first and last:
             noted = record_results(plan, _delivered(applied))
-            stored = await webhooks.past(partial(self._write, stored, noted, packed))
+            stored = await webhooks.retry_write(partial(self._write, stored, noted, packed))
         applied |= await self._apply(name, last, webhooks)
-        stored = await webhooks.past(partial(self._write, stored, record_results(plan, _delivered(applied)), packed))
+        stored = await webhooks.retry_write(
+            partial(self._write, stored, record_results(plan, _delivered(applied)), packed)
+        )
         return _report(stored.record, [applied.get(one.id) or _in_place(one) for one in stored.record.objects])
 
     async def _apply(
         self, name: str, steps: Sequence[ObjectStep], webhooks: FailingWebhooks
     ) -> dict[ObjectId, ObjectResult]:
-        """Apply objects; those that a webhook refuses whose configuration is to leave, once more without it."""
+        """Apply objects; retry those rejected by a webhook whose configuration is about to be deleted."""
         applier = WaveApplier(self._client, sets=self._sets(name), deadlines=self._deadlines)
         results = {result.id: result for result in await applier.apply_objects(steps)}
         for pause in pauses(self._deadlines.served):
             blocked = [step for step in steps if results[step.target.id].webhook]
-            again = [step for step in blocked if await webhooks.is_leaving(results[step.target.id].webhook)]
+            again = [step for step in blocked if await webhooks.delete_leaving(results[step.target.id].webhook)]
             if not again:
                 break
             await asyncio.sleep(pause)
             results |= {result.id: result for result in await applier.apply_objects(again)}
-        return {identity: await webhooks.explained(result) for identity, result in results.items()}
+        return {identity: await webhooks.add_advice(result) for identity, result in results.items()}
 
     def _failing_webhooks(self, planned: DeliveryRecord, siblings: ReleaseAddons | None) -> FailingWebhooks:
         records = _records(self._stored or {})
@@ -329,9 +328,9 @@ class Delivery:
         return FailingWebhooks(self._client, leaving, addons, self._deadlines.served)
 
     async def _check_shared(self, name: str, targets: Sequence[ApplyTarget], siblings: ReleaseAddons | None) -> None:
-        """Refuse objects that another addon of the release has delivered.
+        """Reject objects that another addon of the release has delivered.
 
-        A record of an earlier revision does not count: the object may move from one addon to the other.
+        Records of earlier revisions do not count: an object may move from one addon to another.
         """
         wanted = {target.id for target in targets}
         for addon, record in sorted(_records(self._stored or {}).items()):
@@ -344,7 +343,7 @@ class Delivery:
     async def _seen(
         self, record: DeliveryRecord | None, targets: Sequence[ApplyTarget], set_id: str
     ) -> Mapping[ObjectId, LiveMember]:
-        """Look at live members, only as far as they decide something: never at a first installation."""
+        """Read the live members whose state decides something; a first installation reads none."""
         if record is None:
             return {}
         looked = objects_to_read(record, [target.wanted for target in targets])

@@ -18,17 +18,17 @@ if TYPE_CHECKING:
     from clusterstacks.domain.objects import ObjectId
 
 MAX_KEPT = 1024
-"""Characters of a reason that a record keeps (arbitrary: a few names of objects)."""
+"""Characters of a reason in a record (arbitrary: a few names of objects)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """What tells cheaply that somebody changed an object.
+    """State of a live object, by which a later change is detected cheaply.
 
     Args:
-        generation: Counts the changes of its specification; 0 for kinds that do not count.
-        resource_version: Only for those kinds: changes with every write, so a changed one may be a false alarm.
-        texts: Digest of the labels and annotations we sent, as they were seen back.
+        generation: Counts changes of the spec; 0 for kinds without generation.
+        resource_version: Only for kinds without generation; it changes with every write, also of other fields.
+        texts: Digest of the labels and annotations that we sent, as the server returned them.
     """
 
     generation: int
@@ -38,16 +38,16 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class RecordedObject:
-    """One object as a record remembers it.
+    """Entry of one object in a delivery record.
 
     Args:
         id: The object.
-        version: API version it was last applied in.
+        version: API version in which it was last applied.
         uid: Empty while the object is only planned.
-        digest: Of what we sent; empty while planned.
-        mark: Seen right after the apply.
-        kept: Why an object that is rendered no longer is not deleted, one line of at most ``MAX_KEPT`` characters; else
-            empty.
+        digest: Digest of the manifest that was sent; empty while planned.
+        mark: State right after the apply.
+        kept: Why an object that is no longer rendered is not deleted, in one line of at most ``MAX_KEPT`` characters;
+            otherwise empty.
     """
 
     id: ObjectId
@@ -59,29 +59,28 @@ class RecordedObject:
 
 
 class DeliveryState(StrEnum):
-    """How far a delivery is."""
+    """State of a delivery."""
 
     DELIVERING = "delivering"
     DELIVERED = "delivered"
-    """Every object of the revision is in place; objects of earlier ones may be left."""
+    """All objects of the revision are in place; objects of earlier revisions may remain."""
     PRUNED = "pruned"
-    """Nothing is left to do."""
+    """Nothing remains to be done."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeliveryRecord:
-    """The memory of an addon's deliveries to one cluster.
+    """Record of an addon's delivery to one cluster.
 
     Args:
         addon: Its name in the release.
-        digest: Of the rendered revision.
-        inputs: Digest of everything the revision was rendered from.
-        state: How far the delivery is.
-        objects: What the revision holds.
-        stale: What earlier revisions left behind.
+        digest: Digest of the rendered revision.
+        inputs: Digest of everything that the revision was rendered from.
+        state: The state of the delivery.
+        objects: The objects of the revision.
+        stale: Remaining objects of earlier revisions.
         truncated: The revision itself did not fit into the record.
-        cluster: Namespace and name of the Cluster whose addons these are, ``team/prod``; empty in records of versions
-            that did not note it.
+        cluster: Namespace and name of the Cluster, ``team/prod``; empty in records of early versions.
     """
 
     addon: str
@@ -95,18 +94,18 @@ class DeliveryRecord:
 
     @property
     def members(self) -> tuple[RecordedObject, ...]:
-        """Everything the record lists."""
+        """All objects of the record."""
         return self.objects + self.stale
 
     def holds(self, digest: str, inputs: str) -> bool:
-        """Tell whether exactly this revision is in place."""
+        """Return whether exactly this revision is in place."""
         return self.state is not DeliveryState.DELIVERING and (self.digest, self.inputs) == (digest, inputs)
 
 
 def foreign_owners(records: Iterable[DeliveryRecord], cluster: str) -> dict[str, tuple[str, ...]]:
-    """Find the records of other Clusters: the addons by the Cluster (``team/prod``) that delivered them.
+    """Return the addons of other Clusters, by Cluster (``team/prod``).
 
-    A record that names no Cluster belongs to the one that reads it.
+    A record without a Cluster belongs to the Cluster that reads it.
     """
     found: dict[str, tuple[str, ...]] = {}
     for record in records:
@@ -117,7 +116,7 @@ def foreign_owners(records: Iterable[DeliveryRecord], cluster: str) -> dict[str,
 
 @dataclass(frozen=True, slots=True)
 class WantedObject:
-    """One object of a revision: the digest is that of what will be sent."""
+    """One object of a revision, with the digest of the manifest to send."""
 
     id: ObjectId
     version: str
@@ -126,7 +125,7 @@ class WantedObject:
 
 @dataclass(frozen=True, slots=True)
 class LiveMember:
-    """A live member of the addon's ApplySet; the mark counts the texts of the manifest that is to be sent."""
+    """A live member of the addon's ApplySet; its mark covers the labels and annotations of the manifest to send."""
 
     uid: str
     mark: Mark | None = None
@@ -134,25 +133,25 @@ class LiveMember:
 
 @dataclass(frozen=True, slots=True)
 class DeliveryPlan:
-    """What a delivery starts with: the record to write first, and the objects that need no request."""
+    """Plan of a delivery: the record to write first, and the objects that need no request."""
 
     record: DeliveryRecord
     unchanged: frozenset[ObjectId]
 
 
 def shares_objects(addon: str, records: Mapping[str, DeliveryRecord]) -> bool:
-    """Tell whether another addon delivered an object of this one, too, perhaps later.
+    """Return whether another addon has delivered an object of this one as well, perhaps later.
 
-    An upgrade that moves objects between addons and is called off half-way leaves two such records.
+    An upgrade that moves objects between addons and is reverted half-way leaves two such records.
     """
     mine = {known.id for known in records[addon].objects}
     return any(known.id in mine for name, record in records.items() if name != addon for known in record.objects)
 
 
 def objects_to_read(record: DeliveryRecord, wanted: Iterable[WantedObject]) -> set[ObjectId]:
-    """Choose the objects whose live state decides something.
+    """Return the objects whose live state must be read.
 
-    Those that may be unchanged, and those a killed delivery may have applied without noting it.
+    These may be unchanged, or an interrupted delivery may have applied them without a note in the record.
     """
     remembered = {known.id: known for known in record.members}
     looked = {item.id for item in wanted if item.id in remembered and remembered[item.id].digest == item.digest}
@@ -168,10 +167,10 @@ def plan_delivery(
     """Plan the delivery of a revision.
 
     Args:
-        record: What the cluster holds; None before the first delivery.
-        target: Names addon, digest and inputs of the revision; its lists do not count.
+        record: The record of the cluster; None before the first delivery.
+        target: Addon, digest and inputs of the revision; its lists are ignored.
         wanted: The objects of the revision.
-        seen: Live members among the objects ``objects_to_read``.
+        seen: Live members among the ``objects_to_read``.
     """
     left = {known.id: known for known in (record.members if record else ())}
     objects = [_adopted(left.pop(item.id, RecordedObject(item.id, item.version)), seen) for item in wanted]
@@ -183,19 +182,19 @@ def plan_delivery(
         target,
         state=DeliveryState.DELIVERING,
         objects=tuple(objects),
-        # What was planned, never applied and is wanted no more has left no trace.
+        # An object that was planned but never applied, and is no longer wanted, does not exist.
         stale=tuple(known for known in stale if known.uid),
     )
     return DeliveryPlan(planned, unchanged)
 
 
 def record_results(plan: DeliveryPlan, delivered: Mapping[ObjectId, RecordedObject]) -> DeliveryRecord:
-    """Note what the server answered.
+    """Return the record with the results of the apply.
 
     Args:
-        plan: As ``plan_delivery`` made it.
-        delivered: The objects that were applied, as they were seen back. An object that is missing here and is not
-            unchanged has failed: it keeps what the record knew of it, and the state stays ``delivering``.
+        plan: The plan of the delivery.
+        delivered: The applied objects, as the server returned them. An object that is neither here nor unchanged has
+            failed: its entry does not change, and the state remains ``delivering``.
     """
     record = plan.record
     objects = tuple(delivered.get(known.id, known) for known in record.objects)
@@ -206,7 +205,7 @@ def record_results(plan: DeliveryPlan, delivered: Mapping[ObjectId, RecordedObje
 
 
 def _adopted(known: RecordedObject, seen: Mapping[ObjectId, LiveMember]) -> RecordedObject:
-    """A killed delivery applied it: it is a member and nothing else could have made it one."""
+    """Add the uid of an object that an interrupted delivery applied: only a delivery makes it a member."""
     if known.uid or known.id not in seen:
         return known
     return replace(known, uid=seen[known.id].uid)
@@ -221,20 +220,20 @@ def _is_unchanged(item: WantedObject, known: RecordedObject, live: LiveMember | 
 
 
 class PruneOutcome(Enum):
-    """What became of an object that should go."""
+    """Outcome of pruning one object."""
 
     GONE = "gone"
-    """Deleted, or not there (as ours) any more."""
+    """Deleted, or no longer there as our object."""
     HANDED_OVER = "handed over"
     KEPT = "kept"
-    """Left in the cluster on purpose."""
+    """Kept in the cluster on purpose."""
     PENDING = "pending"
-    """Not gone yet: refused, or waiting for a finalizer."""
+    """Not deleted yet: rejected, or waiting for a finalizer."""
 
 
 @dataclass(frozen=True, slots=True)
 class PruneResult:
-    """The fate of one object, and why; ``reason`` is empty where it was plainly deleted."""
+    """Outcome of one object with the reason, which is empty for a plain deletion."""
 
     outcome: PruneOutcome
     reason: str = ""
@@ -242,13 +241,12 @@ class PruneResult:
 
 @dataclass(frozen=True, slots=True)
 class PrunePlan:
-    """What to do about one record.
+    """Plan of the prune of one record.
 
     Args:
-        record: The record.
-        candidates: Objects to delete if they turn out to be ours still.
+        candidates: Objects to delete if they are still ours.
         handed_over: Objects that another addon renders now, with its name.
-        whole: The release has no such addon any more: the record goes, too.
+        whole: The release no longer has the addon: its record is deleted as well.
     """
 
     record: DeliveryRecord
@@ -258,12 +256,12 @@ class PrunePlan:
 
 
 def plan_pruning(records: Mapping[str, DeliveryRecord], keep: Collection[str]) -> list[PrunePlan]:
-    """Plan what goes, by addon.
+    """Plan the prune of each addon. Only objects in a record are deleted; those of another addon are handed over to it.
 
     Args:
-        records: All readable records of the cluster by addon.
-        keep: Addons the release has. One of them that is still being delivered is left out: its old objects may be
-            all that works.
+        records: All readable records of the cluster, by addon.
+        keep: The addons of the release. An addon whose delivery is not complete is not pruned: perhaps only its old
+            objects work.
     """
     renderers = _renderers(records, keep)
     plans = []
@@ -279,21 +277,21 @@ def plan_pruning(records: Mapping[str, DeliveryRecord], keep: Collection[str]) -
 
 
 def shared_objects(records: Mapping[str, DeliveryRecord], keep: Collection[str]) -> dict[ObjectId, tuple[str, ...]]:
-    """Find objects that several addons of the release render; the last one to be delivered wins each time."""
+    """Return objects that several addons of the release render; the last delivery wins each time."""
     return {identity: addons for identity, addons in _renderers(records, keep).items() if len(addons) > 1}
 
 
 def record_before_removal(record: DeliveryRecord) -> DeliveryRecord:
-    """Return the record of an addon that goes: should the addon come back, nothing of it counts as delivered."""
+    """Return the record to write before an addon is removed: if the addon returns, none of it counts as delivered."""
     return replace(
         record, digest="", inputs="", objects=(), stale=record.members, state=DeliveryState.DELIVERED, truncated=False
     )
 
 
 def record_after_prune(plan: PrunePlan, results: Mapping[ObjectId, PruneResult]) -> DeliveryRecord | None:
-    """Return the record after the prune, or None where nothing is left for it to remember.
+    """Return the record after the prune, or None when it is empty.
 
-    A candidate that ``results`` does not name is still there.
+    A candidate that is missing in ``results`` still exists.
     """
     left = []
     for known in plan.candidates:
@@ -313,7 +311,7 @@ def record_after_prune(plan: PrunePlan, results: Mapping[ObjectId, PruneResult])
 
 
 def _one_line(reason: str) -> str:
-    """Shorten a reason to what a record holds; names in it come from the cluster."""
+    """Shorten a reason to one line for a record; names in it come from the cluster."""
     return "".join(sign if sign.isprintable() else " " for sign in reason[:MAX_KEPT])
 
 

@@ -1,6 +1,6 @@
-"""Admission webhooks of a workload cluster that fail: where they are configured, and what can be done.
+"""Handles failing admission webhooks of a workload cluster: finds their configurations, and deletes those to be pruned.
 
-The API server asks no webhook about webhook configurations, so these can always be read and deleted.
+The API server does not call webhooks for webhook configurations, so these can always be read and deleted.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ CONFIGURATIONS: Final = tuple(
 
 @dataclass(frozen=True, slots=True)
 class _Configured:
-    """A live configuration with the webhook: where it is served, and the object."""
+    """A live webhook configuration and the resource it is served as."""
 
     resource: Resource
     live: Manifest
@@ -53,10 +53,10 @@ class FailingWebhooks:
 
     Args:
         client: The workload cluster.
-        leaving: Objects that are to be deleted anyway, by addon. A webhook configuration among them that keeps the
-            operator from writing is deleted at once, if it is part of the addon and has the recorded uid.
+        leaving: Objects that are going to be pruned, by addon. A webhook configuration among them that prevents
+            writes is deleted at once, if it is part of the addon and has the recorded uid.
         addons: The addons of the cluster by the id of their ApplySet.
-        limit: How long the API server may take to forget a configuration that was deleted.
+        limit: Time that the API server may take to drop a deleted configuration.
     """
 
     def __init__(
@@ -67,15 +67,15 @@ class FailingWebhooks:
         limit: timedelta,
     ) -> None:
         self._client = client
-        # A delivery that was cut off leaves no uid in the record: then the label alone says whose the object is.
+        # An interrupted delivery leaves no uid in the record: then only the label tells the owner of the object.
         self._leaving = {known.id: (addon, known.uid) for addon, objects in leaving.items() for known in objects}
         self._addons = addons
         self._limit = limit
         self._found: dict[str, Sequence[_Configured] | None] = {}
         self._gone: dict[str, bool] = {}
 
-    async def past(self, write: Callable[[], Awaitable[T]]) -> T:
-        """Await a write, and once more after a configuration that blocks it and is to leave was deleted.
+    async def retry_write(self, write: Callable[[], Awaitable[T]]) -> T:
+        """Await a write; retry it after the deletion of a configuration that blocked it and is going to be pruned.
 
         Raises:
             WebhookFailed: Another webhook failed; the message names its configuration and what to do.
@@ -86,25 +86,25 @@ class FailingWebhooks:
                 return await write()
             except WebhookFailed as error:
                 pause = next(waits, None)
-                if pause is None or not await self.is_leaving(error.webhook):
+                if pause is None or not await self.delete_leaving(error.webhook):
                     raise error.with_advice(await self.advice(error.webhook)) from None
             await asyncio.sleep(pause)
 
-    async def is_leaving(self, webhook: str) -> bool:
-        """Delete the configuration of a webhook if it is to leave; return whether no configuration is left."""
+    async def delete_leaving(self, webhook: str) -> bool:
+        """Delete the configurations of a webhook that are going to be pruned; return whether none is left."""
         if webhook not in self._gone:
             found = await self._configured(webhook)
             self._gone[webhook] = found is not None and all([await self._delete(one) for one in found])
         return self._gone[webhook]
 
-    async def explained(self, result: ObjectResult) -> ObjectResult:
-        """Add to a result what to do about the webhook that failed."""
+    async def add_advice(self, result: ObjectResult) -> ObjectResult:
+        """Add to a result how to repair the webhook that failed."""
         if not result.webhook:
             return result
         return replace(result, error=f"{result.error}; {await self.advice(result.webhook)}")
 
     async def advice(self, webhook: str) -> str:
-        """Say where a webhook is configured, and what to do."""
+        """Return where a webhook is configured, and how to repair it."""
         found = await self._configured(webhook)
         if not found:
             kinds = " or ".join(resource.kind for resource in CONFIGURATIONS)
@@ -119,7 +119,7 @@ class FailingWebhooks:
         )
 
     def _owner(self, one: _Configured) -> str:
-        """Return the addon that a configuration is part of; empty for one of another owner."""
+        """Return the addon that a configuration is part of; empty if it is part of none."""
         return self._addons.get(text(one.live, "metadata", "labels", PART_OF_LABEL), "")
 
     async def _configured(self, webhook: str) -> Sequence[_Configured] | None:

@@ -1,4 +1,4 @@
-"""What people put into our namespaces and made from our CRDs: deleting those would delete theirs, too."""
+"""Detects user objects in namespaces and CRDs that are about to be pruned, because they would be deleted as well."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from clusterstacks.kube.resources import Resource
 
 SHOWN_OBJECTS: Final = 3
-"""Objects a reason names (arbitrary)."""
+"""Objects that a reason names (arbitrary)."""
 
 _NAMESPACE_CONTENT: Final = (
     ("", "ConfigMap"),
@@ -44,22 +44,21 @@ _NAMESPACE_CONTENT: Final = (
     ("rbac.authorization.k8s.io", "Role"),
     ("rbac.authorization.k8s.io", "RoleBinding"),
 )
-"""Built-in kinds that people create; others (events, leases, endpoints, quotas) follow from these or hold nothing."""
+"""Built-in kinds that users create; other kinds (events, leases, endpoints, quotas) follow from these."""
 
 _KUBERNETES_OWN: Final = frozenset({"default", "kube-node-lease", "kube-public", "kube-system"})
-"""Namespaces every API server creates (controlplane/controller/systemnamespaces); charts render them, too: Cilium's
-``tls.secretsNamespace`` may be ``kube-system``."""
+"""Namespaces that every API server creates (controlplane/controller/systemnamespaces). Charts may render them: Cilium's
+``tls.secretsNamespace`` can be ``kube-system``."""
 
 _EVERYWHERE: Final = frozenset({("ConfigMap", "kube-root-ca.crt"), ("ServiceAccount", "default")})
-"""What Kubernetes itself creates in every namespace."""
+"""Objects that Kubernetes itself creates in every namespace."""
 
 
 class InUseCheck:
-    """Guard of a removal that keeps CRDs and namespaces with foreign content.
+    """Keeps CRDs and namespaces that contain objects of others.
 
     Args:
-        client: The cluster.
-        leaving: ApplySet ids whose members all go in this prune.
+        leaving: Ids of the ApplySets whose members are all pruned.
     """
 
     def __init__(self, client: Client, leaving: Collection[str]) -> None:
@@ -67,16 +66,16 @@ class InUseCheck:
         self._leaving = leaving
 
     async def __call__(self, identity: ObjectId) -> str:
-        """Return why to keep an object; empty when nothing speaks for it."""
+        """Return why an object must be kept; empty when it may be deleted."""
         kind = (identity.group, identity.kind)
         if kind == CRD_KIND:
             content = await self._instances(identity)
-            holds = "there are custom resources of it that stay"
+            holds = "custom resources of it are still in use"
         elif kind == NAMESPACE_KIND:
             if identity.name in _KUBERNETES_OWN:
-                return "it belongs to Kubernetes itself"
+                return "it is a namespace of Kubernetes itself"
             content = await self._content(identity.name)
-            holds = "it holds objects that stay"
+            holds = "it contains objects that are still in use"
         else:
             return ""
         return f"{holds}: {_shown(content)}" if content else ""
@@ -84,7 +83,7 @@ class InUseCheck:
     async def _instances(self, crd: ObjectId) -> list[Manifest]:
         live = await self._client.find(CRDS, crd.name)
         kinds = defined_kinds([live] if live else ())
-        # All versions show the same objects.
+        # All versions serve the same objects.
         places = [next(iter(versions.values())) for versions in kinds.values()]
         return await self._foreign(places, "")
 
@@ -102,7 +101,7 @@ class InUseCheck:
 
     async def _foreign(self, places: Sequence[Resource], namespace: str) -> list[Manifest]:
         found = await gather(partial(self._members, namespace), places)
-        return [item for items in found for item in items if not self._goes_by_itself(item)]
+        return [item for items in found for item in items if not self._is_deleted_anyway(item)]
 
     async def _members(self, namespace: str, place: Resource) -> list[Manifest]:
         try:
@@ -110,7 +109,7 @@ class InUseCheck:
         except KindNotServed:
             return []
 
-    def _goes_by_itself(self, item: Manifest) -> bool:
+    def _is_deleted_anyway(self, item: Manifest) -> bool:
         metadata = item["metadata"]
         leaves_with_us = (metadata.get("labels") or {}).get(PART_OF_LABEL) in self._leaving
         return bool(

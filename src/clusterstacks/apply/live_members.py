@@ -1,4 +1,4 @@
-"""The live members of an ApplySet: one metadata-only list per kind and scope."""
+"""Reads the live members of an ApplySet, with one metadata-only list per kind and scope."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class LiveMembers:
-    """What was found.
+    """Live members of an ApplySet.
 
     Args:
-        live: The members' metadata.
-        places: Where their kinds are served, in a version the server has (D14); a kind that is missing is not served.
+        live: The metadata of the members.
+        places: The resources of their kinds, in a served version; kinds without an entry are not served.
     """
 
     live: Mapping[ObjectId, Manifest]
@@ -37,13 +37,13 @@ async def read_live_members(
     labels: str,
     places: Mapping[tuple[str, str], Resource] | None = None,
 ) -> LiveMembers:
-    """Look at objects, as far as they carry the labels.
+    """Read the objects that have the labels.
 
     Args:
         client: The cluster.
-        objects: What to look at. A kind that lies in one namespace is listed there, others in the whole cluster.
+        objects: The objects to read. A kind with objects in one namespace is listed there, others cluster-wide.
         labels: A label selector.
-        places: Kinds that need no discovery.
+        places: Resources of kinds that need no discovery.
     """
     scopes: dict[tuple[str, str], set[str]] = defaultdict(set)
     for identity in objects:

@@ -1,4 +1,4 @@
-"""What to tell people about an object that could not be applied: object, cause and way out."""
+"""Messages about objects that could not be applied: object, cause and what to do."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from clusterstacks.kube.errors import (
     Unauthorized,
     Unreachable,
 )
-from clusterstacks.kube.failure_status import ends, reason_of
+from clusterstacks.kube.failure_status import head_and_tail, reason_without_value
 
 if TYPE_CHECKING:
     from clusterstacks.apply.targets import ApplyTarget
@@ -26,40 +26,40 @@ if TYPE_CHECKING:
     from clusterstacks.kube.client import Client
 
 SHOWN_FIELDS = 5
-"""Fields a message names (arbitrary: enough to find the spot)."""
+"""Fields that a message names (arbitrary)."""
 
 MATCHED_CAUSES = 100
-"""Causes of one refusal that are matched (arbitrary: a server names each wrong field once)."""
+"""Causes of one rejection that are matched (arbitrary: a server names each wrong field once)."""
 
-# What API servers say about fields that cannot change. Kubernetes has no reason of its own for it; the words are those
-# of apimachinery's ValidateImmutableField and of the validations of apps, batch, core, rbac and storage in 1.36.
+# Messages of API servers about immutable fields. Kubernetes has no reason code for them; the texts are those of
+# apimachinery's ValidateImmutableField and of the validations of apps, batch, core, rbac and storage in 1.36.
 _IMMUTABLE = re.compile(r"immutable|forbidden: updates to|may not (be )?change|cannot change")
 _IMMUTABLE_BEGINNING, _IMMUTABLE_END = "updates to ", " forbidden"
 _MISSING_RULE = re.compile(r'cannot (\w{1,63}) resource "([^"]{1,253})" in API group "([^"]{0,253})"')
 
 
 class FieldsOwnedByOthers(SpecError):
-    """The object is somebody else's, and they set fields otherwise."""
+    """The object belongs to another manager, which has set fields to other values."""
 
     def __init__(self, target: ApplyTarget, conflicts: tuple[FieldConflict, ...]) -> None:
         part_of = target.manifest["metadata"]["labels"].get(PART_OF_LABEL)
-        label = f", give it to the addon by the label {PART_OF_LABEL}={part_of}" if part_of else ""
+        label = f", let the addon own it by the label {PART_OF_LABEL}={part_of}" if part_of else ""
         super().__init__(
             "FieldConflict",
-            f"{target.id} is there already and not ours: {describe_conflicts(conflicts)}; delete the object{label}, or "
-            "leave it out of the chart",
+            f"{target.id} already exists and is not managed by this operator: {describe_conflicts(conflicts)}; delete "
+            f"the object{label}, or remove it from the chart",
         )
 
 
 def describe_conflicts(conflicts: tuple[FieldConflict, ...]) -> str:
-    """Say who has which fields: ``.spec.replicas is managed by "kubectl-edit"``."""
+    """Name fields and their managers: ``.spec.replicas is managed by "kubectl-edit"``."""
     shown = [f'{one.field} is managed by "{one.manager}"' for one in conflicts[:SHOWN_FIELDS]]
     more = len(conflicts) - len(shown)
     return ", ".join(shown) + (f" and {more} more fields" if more else "")
 
 
 def immutable_fields(refusal: Invalid, target: ApplyTarget) -> tuple[str, ...]:
-    """Name the fields that the server refuses to change on an existing object; empty when that is not its reason."""
+    """Return the immutable fields that a rejected write changes; empty when it was rejected for another reason."""
     return tuple(cause.field or "the object" for cause in _immutable(refusal, target))
 
 
@@ -69,17 +69,17 @@ def _immutable(refusal: Invalid, target: ApplyTarget) -> list[FieldCause]:
 
 
 def explain(error: ClusterStacksError, target: ApplyTarget) -> str:
-    """Add the way out to a server's words where there is a definite one."""
+    """Return the message of a server, with what to do where that is certain."""
     if isinstance(error, Invalid) and (causes := _immutable(error, target)):
-        # What else is wrong with the object is said once this is settled: the value may be a whole pod template.
+        # Other errors of the object are reported afterwards: the value may be a whole pod template.
         reasons = "; ".join(_reason(cause, target) for cause in causes[:SHOWN_FIELDS])
         return (
-            f"{reasons}; delete {target.id}, or let it be deleted and created anew by the annotation "
+            f"{reasons}; delete {target.id}, or allow its deletion and re-creation by the annotation "
             f'{RECREATE_ANNOTATION}: "enabled" in the chart'
         )
-    if isinstance(error, Forbidden) and (rule := _MISSING_RULE.search(ends(error.message))):
+    if isinstance(error, Forbidden) and (rule := _MISSING_RULE.search(head_and_tail(error.message))):
         verb, resource, group = rule.groups()
-        # An apply needs both, and the server asks for the second only when it has granted the first.
+        # An apply needs both, and the server checks the second only when the first is granted.
         verbs = ["create", "patch"] if verb in {"create", "patch"} else [verb]
         return (
             f"{error.message}; allow it by a rule with apiGroups [{group!r}], resources [{resource!r}], "
@@ -95,33 +95,33 @@ def explain(error: ClusterStacksError, target: ApplyTarget) -> str:
 
 
 def _reason(cause: FieldCause, target: ApplyTarget) -> str:
-    """Give the field and why it cannot be changed, never the value."""
-    reason = "field is immutable" if target.place.confidential else reason_of(cause.message)
+    """Return the field and why it cannot be changed, never its value."""
+    reason = "field is immutable" if target.place.confidential else reason_without_value(cause.message)
     return f"{cause.field or 'the object'}: {reason}"
 
 
 def _is_immutable(cause: FieldCause) -> bool:
-    words = ends(cause.message)
+    words = head_and_tail(cause.message)
     # One pattern for "updates to ... forbidden" would look at the rest of the text from each "updates to ".
     _, beginning, rest = words.partition(_IMMUTABLE_BEGINNING)
     return _IMMUTABLE.search(words) is not None or (bool(beginning) and _IMMUTABLE_END in rest)
 
 
 def _is_immutable_in_secret(cause: FieldCause) -> bool:
-    """The server's words are withheld; ValidateSecretUpdate of core/v1 has no other reason for these."""
+    """The server's message is withheld; ValidateSecretUpdate of core/v1 has no other reason for these causes."""
     return cause.field == "type" or cause.reason == "FieldValueForbidden"
 
 
 async def raise_outage(client: Client, error: ClusterStacksError) -> None:
-    """Raise when an error is not about one object but about the whole cluster; cost a request only when in doubt.
+    """Raise when the whole cluster is unavailable; costs a request only when the error leaves that open.
 
     Without it, hundreds of objects would each wait for their own deadline while a server is frozen.
 
     Raises:
-        DependencyError: The server answers nobody, or does not know us.
+        DependencyError: The server is not available, or rejects our credentials.
     """
     if isinstance(error, (CredentialsFailed, Unauthorized)):
         raise error
-    # A webhook may keep one object past the deadline, or make the server answer 5xx.
+    # A webhook may delay one object past the deadline, or cause a 5xx response.
     if isinstance(error, Unreachable):
         await client.ready()

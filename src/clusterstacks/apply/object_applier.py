@@ -1,6 +1,6 @@
-"""One object into a cluster: server-side apply, conflicts, the Go operator's inheritance, re-creation.
+"""Applies one object: server-side apply, conflicts, takeover from the Go operator, re-creation.
 
-Costs one request, unless somebody else has a say in the object.
+Costs one request, unless another manager owns fields of the object.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ if TYPE_CHECKING:
     from clusterstacks.kube.client import Client
 
 ATTEMPTS = 3
-"""Tries of a change that fails when somebody else writes at the same time (arbitrary)."""
+"""Attempts of a change that fails when another writer changes the object at the same time (arbitrary)."""
 
 
 @dataclass(frozen=True, slots=True)
 class ObjectStep:
-    """One object to bring into a cluster.
+    """One object to apply.
 
     Args:
         target: The object.
-        known: What we remember of it.
-        ours: It was just seen to be ours: a conflict is settled by force without another look.
+        known: Its entry in the delivery record.
+        ours: It was just read and is ours: a conflict is resolved by force without reading it again.
     """
 
     target: ApplyTarget
@@ -47,25 +47,25 @@ class ObjectStep:
 
     @property
     def first(self) -> bool:
-        """Whether no delivery of the object was ever completed."""
+        """Whether the object was never delivered completely."""
         return self.known is None or not self.known.digest
 
     @property
     def uid(self) -> str:
-        """The remembered uid, or empty."""
+        """The recorded uid, or empty."""
         return self.known.uid if self.known else ""
 
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """A result, and the object as the server answered it; None when it was not synced."""
+    """A result, and the object as the server returned it; None when it was not synced."""
 
     result: ObjectResult
     live: Manifest | None
 
 
 @dataclass(frozen=True, slots=True)
-class _Brought:
+class _Response:
     live: Manifest
     conflicts: tuple[FieldConflict, ...] = ()
 
@@ -76,7 +76,6 @@ class ObjectApplier:
     Args:
         client: The cluster.
         sets: Ids of the ApplySets whose members are ours.
-        deadlines: How long to wait for the server.
     """
 
     def __init__(self, client: Client, sets: Collection[str], deadlines: Deadlines) -> None:
@@ -85,62 +84,62 @@ class ObjectApplier:
         self._deadlines = deadlines
 
     async def apply_object(self, step: ObjectStep) -> Applied:
-        """Apply one object; what is wrong with it alone is its result.
+        """Apply one object; an error that concerns only this object is its result.
 
         Raises:
-            DependencyError: The server answers nobody, or does not know us.
+            DependencyError: The server is not available, or rejects our credentials.
         """
         try:
-            brought = await self._bring(step)
+            response = await self._apply_or_recreate(step)
         except ClusterStacksError as error:
             await raise_outage(self._client, error)
             result = failed(step.target, error.code, explain(error, step.target), uid=step.uid)
             webhook = error.webhook if isinstance(error, WebhookFailed) else ""
             return Applied(replace(result, webhook=webhook), None)
-        if brought.live["metadata"].get("deletionTimestamp"):
-            return Applied(_leaving(step.target, brought.live), None)
-        return Applied(_synced(step, brought), brought.live)
+        if response.live["metadata"].get("deletionTimestamp"):
+            return Applied(_leaving(step.target, response.live), None)
+        return Applied(_synced(step, response), response.live)
 
-    async def _bring(self, step: ObjectStep) -> _Brought:
+    async def _apply_or_recreate(self, step: ObjectStep) -> _Response:
         try:
-            return await self._claim(step)
+            return await self._apply(step)
         except Invalid as refusal:
             if not wants_recreation(step.target.manifest) or not immutable_fields(refusal, step.target):
                 raise
-            return _Brought(await self._recreate(step, refusal))
+            return _Response(await self._recreate(step, refusal))
 
-    async def _claim(self, step: ObjectStep) -> _Brought:
-        """Apply without force; look at the object only when that does not settle it."""
+    async def _apply(self, step: ObjectStep) -> _Response:
+        """Apply without force; read the object only after a conflict."""
         try:
             live = await self._send(step.target)
         except Conflict as conflict:
             if not conflict.conflicts:
                 raise
-            return await self._settle(step, conflict)
+            return await self._resolve_conflict(step, conflict)
         if step.first and held_by_predecessor(live):
-            return await self._inherit(step.target, live)
-        return _Brought(live)
+            return await self._take_over(step.target, live)
+        return _Response(live)
 
-    async def _settle(self, step: ObjectStep, conflict: Conflict) -> _Brought:
-        """Overrule whoever set fields of an object that is ours; leave other people's objects alone."""
+    async def _resolve_conflict(self, step: ObjectStep, conflict: Conflict) -> _Response:
+        """Resolve a conflict: override other managers on an object that is ours, reject an object of others."""
         target = step.target
         live = None if step.ours else await self._client.find(target.place, target.id.name, target.id.namespace)
         if live is not None:
-            whose = owner_of(live, sets=self._sets, uid=step.uid)
-            if whose is Owner.FOREIGN:
+            owner = owner_of(live, sets=self._sets, uid=step.uid)
+            if owner is Owner.FOREIGN:
                 raise FieldsOwnedByOthers(target, conflict.conflicts)
-            if whose is Owner.PREDECESSOR:
-                return await self._inherit(target, live)
-        return _Brought(await self._send(target, force=True), conflict.conflicts)
+            if owner is Owner.PREDECESSOR:
+                return await self._take_over(target, live)
+        return _Response(await self._send(target, force=True), conflict.conflicts)
 
-    async def _inherit(self, target: ApplyTarget, live: Manifest) -> _Brought:
-        """Take the Go operator's fields over, then apply: what the manifest lacks of them goes."""
+    async def _take_over(self, target: ApplyTarget, live: Manifest) -> _Response:
+        """Take over the Go operator's fields, then apply; fields that the manifest lacks are removed."""
         resource, metadata = target.place, live["metadata"]
         for attempt in range(1, ATTEMPTS + 1):
             fields = inherited_fields(metadata.get("managedFields") or [])
             operations = [
                 {"op": "replace", "path": "/metadata/managedFields", "value": fields},
-                # A changed object answers 409 to this, and 422 to a test operation.
+                # If the object changed, this leads to 409, a test operation to 422.
                 {"op": "replace", "path": "/metadata/resourceVersion", "value": metadata["resourceVersion"]},
             ]
             try:
@@ -151,12 +150,12 @@ class ObjectApplier:
                     raise
                 metadata = (await self._client.get(resource, target.id.name, target.id.namespace))["metadata"]
         try:
-            return _Brought(await self._send(target))
+            return _Response(await self._send(target))
         except Conflict as conflict:
-            return _Brought(await self._send(target, force=True), conflict.conflicts)
+            return _Response(await self._send(target, force=True), conflict.conflicts)
 
     async def _recreate(self, step: ObjectStep, refusal: Invalid) -> Manifest:
-        """Delete an object that is ours and create it anew, as it opted in to."""
+        """Delete an object that is ours and create it again; its annotation allows that."""
         resource, identity = step.target.place, step.target.id
         live = await self._client.find(resource, identity.name, identity.namespace)
         if live is not None:
@@ -177,26 +176,26 @@ class ObjectApplier:
 
 
 def failed(target: ApplyTarget, code: str, error: str, *, uid: str = "") -> ObjectResult:
-    """Report an object that is not as it should be."""
+    """Return the result of an object that is not synced."""
     return ObjectResult(target.id, target.version, synced=False, error=error, code=code, uid=uid, digest=target.digest)
 
 
-def _synced(step: ObjectStep, brought: _Brought) -> ObjectResult:
-    mark = mark_of(brought.live, step.target.manifest)
+def _synced(step: ObjectStep, response: _Response) -> ObjectResult:
+    mark = mark_of(response.live, step.target.manifest)
     return ObjectResult(
         step.target.id,
         step.target.version,
         synced=True,
-        uid=brought.live["metadata"]["uid"],
+        uid=response.live["metadata"]["uid"],
         digest=step.target.digest,
         mark=mark,
         changed=step.known is None or step.known.mark != mark,
-        conflicts=brought.conflicts,
+        conflicts=response.conflicts,
     )
 
 
 def _leaving(target: ApplyTarget, live: Manifest) -> ObjectResult:
-    """Somebody deleted the object: what was applied goes with it."""
+    """Return the result of an object that another writer has deleted and that waits for finalizers."""
     finalizers = ", ".join(live["metadata"].get("finalizers") or ()) or "its content"
-    error = f"{target.id} is being deleted and waits for {finalizers}; it is applied again once it is gone"
+    error = f"{target.id} is being deleted and waits for {finalizers}; it is created again afterwards"
     return failed(target, "Terminating", error, uid=live["metadata"]["uid"])

@@ -1,7 +1,7 @@
-"""Whose an object in a cluster is, and how it becomes ours: field managers, labels and the predecessor's traces.
+"""Ownership of objects: field managers and labels, and the takeover of the Go operator's objects.
 
-The Go operator applies with force as field manager ``kubectl`` and sets ``OWNED_LABEL`` on objects and pod templates
-(INCUMBENT D66). We apply as ``FIELD_MANAGER`` and keep the label: without it in its pod template a workload would roll.
+The Go operator applies with force as field manager ``kubectl`` and sets ``OWNED_LABEL`` on objects and pod templates.
+We apply as ``FIELD_MANAGER`` and keep the label: its removal from a pod template would restart the workload.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ FIELD_MANAGER: Final = "cluster-stack-operator"
 """Our field manager; it never changes with our version."""
 
 PREDECESSOR: Final = "kubectl"
-"""The Go operator's field manager; people who use ``kubectl apply --server-side`` have the same one."""
+"""The Go operator's field manager; ``kubectl apply --server-side`` uses the same one."""
 
 OWNED_LABEL: Final = "clusterstack.x-k8s.io/instance"
 OWNED_VALUE: Final = "owned"
@@ -25,20 +25,20 @@ PART_OF_LABEL: Final = "applyset.kubernetes.io/part-of"
 
 
 class Owner(Enum):
-    """What an object is to us."""
+    """Owner of an object in a cluster."""
 
     OURS = "ours"
     PREDECESSOR = "the Go operator's"
-    FOREIGN = "somebody else's"
+    FOREIGN = "another manager's"
 
 
 def owner_of(live: Manifest, *, sets: Collection[str], uid: str = "") -> Owner:
-    """Tell whose a live object is.
+    """Return the owner of a live object.
 
     Args:
         live: The object with its managed fields.
         sets: Ids of the ApplySets whose members are ours.
-        uid: The uid we remember for the object, empty when we never delivered it.
+        uid: The recorded uid; empty when the object was never delivered.
     """
     metadata = live["metadata"]
     entries = metadata.get("managedFields")
@@ -50,9 +50,9 @@ def owner_of(live: Manifest, *, sets: Collection[str], uid: str = "") -> Owner:
 
 
 def is_marked(live: Manifest) -> bool:
-    """Tell whether the object's own metadata says that this operator or the Go operator applied it.
+    """Return whether the object's metadata shows that this operator or the Go operator applied it.
 
-    A copy of the object, e.g. out of a backup, has lost its managed fields and kept the label.
+    A restored backup of the object has the label, but no managed fields.
     """
     metadata = live["metadata"]
     entries, labels = metadata.get("managedFields"), metadata.get("labels") or {}
@@ -60,15 +60,14 @@ def is_marked(live: Manifest) -> bool:
 
 
 def held_by_predecessor(live: Manifest) -> bool:
-    """Tell whether the Go operator still owns fields of an object."""
+    """Return whether the Go operator still owns fields of an object."""
     return _claims(live["metadata"].get("managedFields"), PREDECESSOR)
 
 
 def inherited_fields(managed_fields: Iterable[Any]) -> list[Any]:
-    """Make the Go operator's fields ours, so that our next apply removes those that its manifest lacks.
+    """Transfer the Go operator's fields to our manager, so that our next apply removes fields that its manifest lacks.
 
-    Other managers' entries stay as they are. Our entry keeps the API version of the one it had before; field paths are
-    the same in both.
+    Entries of other managers do not change. Our entry keeps its API version; field paths are the same in all versions.
     """
     entries = list(managed_fields)
     heirs = [entry for entry in entries if _applies(entry, FIELD_MANAGER)]
@@ -82,7 +81,7 @@ def inherited_fields(managed_fields: Iterable[Any]) -> list[Any]:
 
 
 def _claims(entries: object, manager: str) -> bool:
-    """An Apply of ``manager`` that set the label: what both operators do on every object, and nobody else."""
+    """Whether ``manager`` applied the label, as only the two operators do, on every object."""
     return isinstance(entries, list) and any(_applies(entry, manager) and _owns_label(entry) for entry in entries)
 
 
@@ -103,7 +102,7 @@ def _owns_label(entry: Mapping[str, Any]) -> bool:
 
 
 def _union(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
-    """Unite two field sets: tries whose leaves are empty mappings."""
+    """Return the union of two field sets, which are tries with empty mappings as leaves."""
     united = dict(one)
     for key, below in other.items():
         united[key] = _union(united[key], below) if key in united else below

@@ -16,20 +16,20 @@ PRUNE_ANNOTATION: Final = "clusterstack.x-k8s.io/prune"
 """``disabled`` on an object keeps it when its addon no longer renders it."""
 
 RECREATE_ANNOTATION: Final = "clusterstack.x-k8s.io/recreate"
-"""``enabled`` in a manifest allows to delete and create the object when a field of it cannot be changed."""
+"""``enabled`` in a manifest allows the deletion and re-creation of the object when a field is immutable."""
 
 HOOK_POLICY_ANNOTATION: Final = "helm.sh/hook-delete-policy"
 BEFORE_CREATION: Final = "before-hook-creation"
-"""Helm's words, see helm.sh/docs/topics/charts_hooks."""
+"""Helm's values. Source: https://helm.sh/docs/topics/charts_hooks"""
 
 _RUN_ONCE: Final = frozenset({"Job", "Pod"})
 
 
 def wants_recreation(manifest: Manifest) -> bool:
-    """Tell whether an object opted in to being deleted and created when a field of it cannot be changed.
+    """Return whether an object may be deleted and created again when a field is immutable.
 
-    A Job or Pod that is a Helm hook did, unless it has a delete policy without ``before-hook-creation``, which is what
-    Helm does without one: hooks that run once are written to be created anew at each upgrade.
+    That holds for a Job or Pod that is a Helm hook, unless it has a delete policy without ``before-hook-creation``,
+    which is Helm's default: hooks that run once are written to be created again at each upgrade.
     """
     annotations = manifest["metadata"].get("annotations") or {}
     if manifest.get("kind") in _RUN_ONCE and HOOK_ANNOTATION in annotations:
@@ -40,5 +40,5 @@ def wants_recreation(manifest: Manifest) -> bool:
 
 
 def refuses_pruning(live: Manifest) -> bool:
-    """Tell whether somebody asked to keep an object."""
+    """Return whether an annotation of the object disables pruning."""
     return (live["metadata"].get("annotations") or {}).get(PRUNE_ANNOTATION) == "disabled"

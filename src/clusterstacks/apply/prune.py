@@ -1,4 +1,7 @@
-"""Takes out of a cluster what its addons render no longer."""
+"""Prunes a cluster: deletes the objects that its addons no longer render, in the reverse order of their creation.
+
+Every delete carries the uid that was read before, so an object that another writer created in its place is not deleted.
+"""
 
 from __future__ import annotations
 
@@ -51,78 +54,78 @@ class Pruner:
     async def prune(
         self, stored: Mapping[str, Stored], plans: Sequence[PrunePlan]
     ) -> tuple[tuple[Removal, ...], dict[str, Stored]]:
-        """Carry out plans; return what became of every object, and the records that are left.
+        """Execute plans; return the result of every object, and the remaining records.
 
-        A record is written after its objects; one that nothing is left of is deleted last. That of an addon that goes
-        is written before them, too: after a prune that was cut off the addon may be wanted again.
+        A record is written after its objects are deleted, and an empty one is deleted last. The record of a removed
+        addon is written before as well: after an interrupted prune the addon may be wanted again.
         """
         members = await gather(self._look, plans)
-        fates: dict[str, dict[ObjectId, PruneResult]] = {}
-        doomed: list[PruneCandidate] = []
+        results: dict[str, dict[ObjectId, PruneResult]] = {}
+        candidates: list[PruneCandidate] = []
         for plan, seen in zip(plans, members, strict=True):
-            fates[plan.record.addon], going = _sort_out(plan, seen)
-            doomed += going
+            results[plan.record.addon], going = _without_deletes(plan, seen)
+            candidates += going
         guard = InUseCheck(self._client, {self._store.set_id(plan.record.addon) for plan in plans if plan.whole})
         left = dict(stored)
         for plan in plans:
             addon = plan.record.addon
             if plan.whole and plan.record.objects:
                 write = partial(self._store.write, left[addon], record_before_removal(plan.record), b"")
-                left[addon] = await self._webhooks.past(write)
-        removed = await Remover(self._client, self._deadlines, guard).remove(doomed)
+                left[addon] = await self._webhooks.retry_write(write)
+        removed = await Remover(self._client, self._deadlines, guard).remove(candidates)
         for plan in plans:
             addon = plan.record.addon
-            fates[addon] |= {known.id: removed[known.id] for known in plan.candidates if known.id in removed}
-            await self._note(left, plan, fates[addon])
-        removals = (Removal(addon, *fate) for addon, found in fates.items() for fate in found.items())
+            results[addon] |= {known.id: removed[known.id] for known in plan.candidates if known.id in removed}
+            await self._note(left, plan, results[addon])
+        removals = (Removal(addon, *result) for addon, found in results.items() for result in found.items())
         return tuple(removals), left
 
     async def _look(self, plan: PrunePlan) -> LiveMembers:
         labels = f"{PART_OF_LABEL}={self._store.set_id(plan.record.addon)}"
         return await read_live_members(self._client, (known.id for known in plan.candidates), labels=labels)
 
-    async def _note(self, left: dict[str, Stored], plan: PrunePlan, fates: Mapping[ObjectId, PruneResult]) -> None:
+    async def _note(self, left: dict[str, Stored], plan: PrunePlan, results: Mapping[ObjectId, PruneResult]) -> None:
         addon = plan.record.addon
-        record = record_after_prune(plan, fates)
+        record = record_after_prune(plan, results)
         if record is None:
-            await self._webhooks.past(partial(self._store.delete, left.pop(addon)))
+            await self._webhooks.retry_write(partial(self._store.delete, left.pop(addon)))
         else:
             write = partial(self._store.write, left[addon], record, left[addon].kept_revision)
-            left[addon] = await self._webhooks.past(write)
+            left[addon] = await self._webhooks.retry_write(write)
 
 
-def _sort_out(plan: PrunePlan, seen: LiveMembers) -> tuple[dict[ObjectId, PruneResult], list[PruneCandidate]]:
-    """Settle what needs no delete; return the rest to delete."""
+def _without_deletes(plan: PrunePlan, seen: LiveMembers) -> tuple[dict[ObjectId, PruneResult], list[PruneCandidate]]:
+    """Return the results of objects that need no delete, and the objects to delete."""
     settled = {
         identity: PruneResult(PruneOutcome.HANDED_OVER, f"addon {addon} renders it now")
         for identity, addon in plan.handed_over.items()
     }
-    doomed = []
+    candidates = []
     for known in plan.candidates:
         result = _without_delete(known, seen)
         if result:
             settled[known.id] = result
         else:
-            doomed.append(_doomed(known, seen, plan.record.addon))
-    return settled, doomed
+            candidates.append(_candidate(known, seen, plan.record.addon))
+    return settled, candidates
 
 
 def _without_delete(known: RecordedObject, seen: LiveMembers) -> PruneResult | None:
     live = seen.live.get(known.id)
     if (known.id.group, known.id.kind) not in seen.places:
-        return PruneResult(PruneOutcome.GONE, "the server does not serve its kind any more")
+        return PruneResult(PruneOutcome.GONE, "the server no longer serves its kind")
     if live is None:
-        return PruneResult(PruneOutcome.GONE, "it was not there any more, or not part of the addon")
+        return PruneResult(PruneOutcome.GONE, "it does not exist any longer, or is not part of the addon")
     if known.uid and live["metadata"]["uid"] != known.uid:
-        return PruneResult(PruneOutcome.GONE, "another object of that name has taken its place")
+        return PruneResult(PruneOutcome.GONE, "another object with its name exists now")
     if refuses_pruning(live):
-        return PruneResult(PruneOutcome.KEPT, "its annotation asks to keep it")
+        return PruneResult(PruneOutcome.KEPT, "its annotation disables pruning")
     return None
 
 
-def _doomed(known: RecordedObject, seen: LiveMembers, addon: str) -> PruneCandidate:
+def _candidate(known: RecordedObject, seen: LiveMembers, addon: str) -> PruneCandidate:
     metadata = seen.live[known.id]["metadata"]
-    # Controllers that work on the finalizers of custom resources must not go first.
+    # Controllers must not be deleted before they have handled the finalizers of custom resources.
     awaited = bool(metadata.get("finalizers")) and wave_of(known.id) is Wave.CUSTOM
     return PruneCandidate(
         known.id,
@@ -140,11 +143,11 @@ class PruneCandidate:
 
     Args:
         id: The object.
-        place: Where its kind is served.
-        uid: Only the object with this uid is deleted.
-        owner: Whom it belongs to: what waits in an earlier wave holds back only later waves of the same owner.
-        awaited: The next wave begins only when it is gone, e.g. because its controller must work on its finalizers.
-        leaving: Its deletion was asked for already.
+        place: The resource of its kind.
+        uid: Only an object with this uid is deleted.
+        owner: The addon; a pending object blocks only later waves of the same owner.
+        awaited: The next wave waits until it is gone, for example because its controller handles its finalizers.
+        leaving: Its deletion was requested before.
     """
 
     id: ObjectId
@@ -156,11 +159,11 @@ class PruneCandidate:
 
 
 Guard: TypeAlias = Callable[[ObjectId], Awaitable[str]]
-"""Looks at an object right before its deletion; a text is the reason to keep it."""
+"""Called right before the deletion of an object; returns the reason to keep it, or an empty text."""
 
 
 async def keep_nothing(_: ObjectId) -> str:
-    """Guard that lets everything go."""
+    """Guard that keeps no object."""
     return ""
 
 
@@ -172,26 +175,26 @@ class Remover:
         self._deadlines = deadlines
         self._guard = guard
 
-    async def remove(self, doomed: Sequence[PruneCandidate]) -> dict[ObjectId, PruneResult]:
-        """Delete the objects and say what became of each.
+    async def remove(self, candidates: Sequence[PruneCandidate]) -> dict[ObjectId, PruneResult]:
+        """Delete the objects; return the result of each.
 
         Raises:
-            DependencyError: The server answers nobody, or does not know us.
+            DependencyError: The server is not available, or rejects our credentials.
         """
         waves: dict[Wave, list[PruneCandidate]] = defaultdict(list)
-        for one in doomed:
+        for one in candidates:
             waves[wave_of(one.id)].append(one)
-        fates: dict[ObjectId, PruneResult] = {}
+        results: dict[ObjectId, PruneResult] = {}
         held: dict[str, ObjectId] = {}
         for _, members in sorted(waves.items(), reverse=True):
-            results = await gather(partial(self._part, held), members)
-            for one, result in zip(members, results, strict=True):
-                fates[one.id] = result
+            of_wave = await gather(partial(self._remove_unless_held, held), members)
+            for one, result in zip(members, of_wave, strict=True):
+                results[one.id] = result
                 if result.outcome is PruneOutcome.PENDING:
                     held.setdefault(one.owner, one.id)
-        return fates
+        return results
 
-    async def _part(self, held: Mapping[str, ObjectId], one: PruneCandidate) -> PruneResult:
+    async def _remove_unless_held(self, held: Mapping[str, ObjectId], one: PruneCandidate) -> PruneResult:
         if one.owner in held:
             return PruneResult(PruneOutcome.PENDING, f"{one.id} waits until {held[one.owner]} is gone")
         try:
@@ -199,7 +202,7 @@ class Remover:
         except NotFound:
             return PruneResult(PruneOutcome.GONE)
         except Conflict:
-            return PruneResult(PruneOutcome.GONE, "another object of that name has taken its place")
+            return PruneResult(PruneOutcome.GONE, "another object with its name exists now")
         except ClusterStacksError as error:
             await raise_outage(self._client, error)
             return PruneResult(PruneOutcome.PENDING, error.message)

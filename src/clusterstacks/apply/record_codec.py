@@ -1,6 +1,6 @@
-"""Delivery records as bytes: bounded and checked when read, as the cluster's owner can edit them.
+"""Encodes and decodes delivery records. Decoding is bounded and validated, because the cluster's owner can edit them.
 
-All bounds hold for what is written, too, so that this operator can read whatever it wrote.
+The same bounds hold when encoding, so that this operator can read every record that it wrote.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ The time and the memory that orjson takes follow this number: at the bound 10 to
 """
 
 MAX_DEPTH: Final = 254
-"""Levels of nesting that orjson writes; nothing deeper was ever written."""
+"""Levels of nesting that orjson can write, and therefore of every record that we wrote."""
 
 MAX_OBJECTS: Final = 10_000
 """Objects of one addon, old ones included (twice what a chart may render to, see ``render.helm_output``)."""
@@ -53,14 +53,14 @@ _CLUSTER = re.compile(r"(?:[a-z0-9-]{1,63}/[a-z0-9.-]{1,253})?")
 
 
 class RecordUnreadable(SpecError):
-    """Somebody edited a delivery record, or a newer operator wrote it."""
+    """A delivery record was edited, or a newer operator wrote it."""
 
     def __init__(self, message: str) -> None:
         super().__init__("RecordUnreadable", message)
 
 
 def pack_record(record: DeliveryRecord) -> bytes | None:
-    """Write a record; equal records give equal bytes, and one over the bounds None."""
+    """Encode a record; equal records give equal bytes. None for a record that exceeds the bounds."""
     if len(record.members) > MAX_OBJECTS:
         return None
     document = {
@@ -78,23 +78,23 @@ def pack_record(record: DeliveryRecord) -> bytes | None:
 
 
 def unpacking_record(packed: bytes) -> Generator[None, None, DeliveryRecord]:
-    """Read a record in pieces of some ten milliseconds each, so that a caller can let others work in between.
+    """Decode a record in steps of some ten milliseconds, so that other tasks can run in between.
 
     Raises:
-        RecordUnreadable: Anything in it is not as we write it.
+        RecordUnreadable: The record is not valid.
     """
     document = yield from _unpacking(packed)
     if not isinstance(document, dict):
-        raise RecordUnreadable("it is no mapping")
+        raise RecordUnreadable("it is not a mapping")
     version = document.get("format")
     if version != FORMAT:
-        raise RecordUnreadable(f"it has format {shown(version)}, this operator knows {FORMAT}")
+        raise RecordUnreadable(f"its format is {shown(version)}, this operator supports {FORMAT}")
     listed: set[ObjectId] = set()
     objects = yield from _entries(document, "objects", listed)
     stale = yield from _entries(document, "stale", listed)
     state = document.get("state")
     if not isinstance(state, str) or state not in set(DeliveryState):
-        raise RecordUnreadable("its state is unknown")
+        raise RecordUnreadable('unknown value of "state"')
     return DeliveryRecord(
         _text(document, "addon", _NAME),
         _text(document, "digest", _WORD),
@@ -108,19 +108,19 @@ def unpacking_record(packed: bytes) -> Generator[None, None, DeliveryRecord]:
 
 
 def pack_revision(manifests: Sequence[Manifest]) -> bytes | None:
-    """Write a rendered revision; None for one over the bounds."""
+    """Encode a rendered revision; None for a revision that exceeds the bounds."""
     return _packed(list(manifests))
 
 
 def unpacking_revision(packed: bytes) -> Generator[None, None, list[Manifest]]:
-    """Read a rendered revision in pieces, as ``unpacking_record``.
+    """Decode a rendered revision in steps, as ``unpacking_record``.
 
     Raises:
-        RecordUnreadable: It is no list of mappings, or exceeds the bounds.
+        RecordUnreadable: It is not a list of mappings, or exceeds the bounds.
     """
     manifests = yield from _unpacking(packed)
     if not isinstance(manifests, list) or not all(isinstance(one, dict) for one in manifests):
-        raise RecordUnreadable("its revision is no list of objects")
+        raise RecordUnreadable("its revision is not a list of objects")
     try:
         orjson.dumps(manifests)
     except TypeError:
@@ -153,10 +153,10 @@ def _entry(known: RecordedObject) -> dict[str, Any]:
 def _entries(
     document: Mapping[str, Any], key: str, listed: set[ObjectId]
 ) -> Generator[None, None, tuple[RecordedObject, ...]]:
-    """Read a list of objects; ``listed`` collects all that the record lists."""
+    """Decode a list of objects; ``listed`` collects all objects of the record."""
     entries = document.get(key)
     if not isinstance(entries, list) or len(listed) + len(entries) > MAX_OBJECTS:
-        raise RecordUnreadable(f"its {key} are no list, or it lists more than {MAX_OBJECTS} objects")
+        raise RecordUnreadable(f"its {key} are not a list, or it lists more than {MAX_OBJECTS} objects")
     found: list[RecordedObject] = []
     for start in range(0, len(entries), SLICE):
         known_before = len(listed)
@@ -170,7 +170,7 @@ def _entries(
 
 def _known(entry: object) -> RecordedObject:
     if not isinstance(entry, dict):
-        raise RecordUnreadable("an entry is no mapping")
+        raise RecordUnreadable("an entry is not a mapping")
     identity = ObjectId(
         _text(entry, "group", _GROUP),
         _text(entry, "kind", _KIND),
@@ -191,7 +191,7 @@ def _mark(mark: object) -> Mark | None:
     if mark is None:
         return None
     if not isinstance(mark, dict) or type(mark.get("generation")) is not int:
-        raise RecordUnreadable("a mark is not as we write it")
+        raise RecordUnreadable("a mark is not valid")
     return Mark(mark["generation"], _text(mark, "resourceVersion", _WORD), _text(mark, "texts", _WORD))
 
 
@@ -215,20 +215,20 @@ def _unpacking(packed: bytes) -> Generator[None, None, Any]:
         text = unpacker.decompress(packed, MAX_BYTES)
         yield
         if not unpacker.eof:
-            raise RecordUnreadable(f"it is cut off, or larger than {MAX_BYTES} bytes")
+            raise RecordUnreadable(f"it is truncated, or larger than {MAX_BYTES} bytes")
         if _weight(text) > MAX_WEIGHT:
-            raise RecordUnreadable("it holds more values than any that this operator writes")
+            raise RecordUnreadable("it contains more values than this operator ever writes")
         document = orjson.loads(text)
     except (zlib.error, orjson.JSONDecodeError) as error:
-        raise RecordUnreadable(f"it is no compressed JSON: {error}") from None
+        raise RecordUnreadable(f"it is not compressed JSON: {error}") from None
     yield
     return document
 
 
 def _weight(text: bytes) -> int:
-    """Bound the number of values of a JSON text from above, without reading it: strings may count too much.
+    """Return an upper bound of the number of values in a JSON text without parsing it; strings may increase it.
 
-    A brace before an escaped quote opens nothing: it stands in a string, as in a dashboard inside a ConfigMap.
+    A brace before an escaped quote is part of a string, as in a dashboard inside a ConfigMap.
     """
     containers = text.count(b"{") + text.count(b"[") - text.count(b'{\\"')
     return text.count(b",") + 2 * containers

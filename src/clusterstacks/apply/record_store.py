@@ -1,4 +1,4 @@
-"""Delivery records in a cluster: one Secret an addon, each the parent of an ApplySet."""
+"""Stores delivery records in a cluster: one Secret per addon, each the parent of an ApplySet (KEP-3659)."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from clusterstacks.kube.client import Client
 
 SECRETS: Final = Resource("", "v1", "Secret", "secrets", namespaced=True)
-SECRET_TYPE: Final = "clusterstack.x-k8s.io/delivery-record"  # noqa: S105  # no password
+SECRET_TYPE: Final = "clusterstack.x-k8s.io/delivery-record"  # noqa: S105  # not a password
 RECORD_LABEL: Final = "clusterstack.x-k8s.io/delivery-record"
 ADDON_RECORD: Final = "addon"
-"""Value of ``RECORD_LABEL``: whose deliveries the record is about."""
+"""Value of ``RECORD_LABEL``."""
 
 MAX_SECRET_BYTES: Final = 1024 * 1024
 """Kubernetes' limit for the values of a Secret together (core/v1 MaxSecretSize)."""
@@ -34,13 +34,13 @@ MAX_RECORDS: Final = 256
 """Records of one cluster, thus addons (arbitrary: the largest stacks known have some twenty)."""
 
 MAX_UNREADABLE: Final = 32
-"""Unreadable records that are looked at (arbitrary: each may take 0.1 s of CPU time)."""
+"""Unreadable records that are read (arbitrary: each may take 0.1 s of CPU time)."""
 
 MAX_OBJECTS_TOGETHER: Final = 100_000
 """Objects in all records of one cluster (arbitrary: some twenty addons of the largest size; a second of CPU time)."""
 
 _MAX_ENCODED: Final = MAX_SECRET_BYTES // 3 * 4 + 4
-"""Characters of base64 that ``MAX_SECRET_BYTES`` take."""
+"""Characters of ``MAX_SECRET_BYTES`` as base64."""
 
 _RECORD: Final = "record"
 _REVISION: Final = "revision"
@@ -48,12 +48,12 @@ _REVISION: Final = "revision"
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """A record as it lies in the cluster.
+    """A record as it is stored in the cluster.
 
     Args:
-        record: What it says.
-        revision: The packed revision; empty when it did not fit.
-        resource_version: Of its Secret.
+        record: The record.
+        revision: The encoded revision; empty when it did not fit.
+        resource_version: The resourceVersion of its Secret.
     """
 
     record: DeliveryRecord
@@ -62,20 +62,20 @@ class Stored:
 
     @property
     def kept_revision(self) -> bytes | None:
-        """The packed revision as ``RecordStore.write`` takes it."""
+        """The encoded revision as ``RecordStore.write`` expects it."""
         return None if self.record.truncated else self.revision
 
 
 class RecordStore:
     """The delivery records of one cluster.
 
-    A write fails with Conflict when somebody else wrote since the record was read: two operators never mix their
-    deliveries in one record.
+    A write fails with Conflict when another operator wrote the record since it was read, so that the deliveries of two
+    operators are never mixed in one record.
 
     Args:
         client: The workload cluster.
-        namespace: Where the records are.
-        cluster: The Cluster that written records name, as ``team/prod``.
+        namespace: The namespace of the records.
+        cluster: The Cluster that records are written for, as ``team/prod``.
     """
 
     def __init__(self, client: Client, namespace: str, cluster: str = "") -> None:
@@ -88,10 +88,10 @@ class RecordStore:
         return applyset_id(record_name(addon), self.namespace)
 
     async def read(self) -> tuple[dict[str, Stored], dict[str, str]]:
-        """Read all records with one list: those that are readable by addon, and why others, by Secret, are not.
+        """Read all records with one list; return the records by addon, and the errors of unreadable ones by Secret.
 
         Raises:
-            RecordUnreadable: There are more records, or more unreadable ones, than this operator bothers with.
+            RecordUnreadable: There are more records, or more unreadable ones, than the bounds allow.
         """
         listing = await self._client.list(SECRETS, self.namespace, labels=f"{RECORD_LABEL}={ADDON_RECORD}")
         stored: dict[str, Stored] = {}
@@ -104,7 +104,7 @@ class RecordStore:
                 name = secret["metadata"]["name"]
                 unreadable[name] = (
                     f"delivery record Secret {self.namespace}/{name} is unreadable: {error}; delete it to deliver the "
-                    "addon anew (objects that only earlier releases had then stay)"
+                    "addon again (objects that only earlier releases contained then remain)"
                 )
             else:
                 stored[one.record.addon] = one
@@ -113,23 +113,24 @@ class RecordStore:
                 raise RecordUnreadable(
                     f"namespace {self.namespace} holds {len(listing.items)} Secrets with the label {RECORD_LABEL}; at "
                     f"most {MAX_RECORDS} with {MAX_OBJECTS_TOGETHER} objects are read, and at most {MAX_UNREADABLE} "
-                    "that are unreadable: delete those that belong to no addon"
+                    "that are unreadable: delete those that do not belong to an addon"
                 )
         return stored, unreadable
 
     async def write(self, before: Stored | None, record: DeliveryRecord, revision: bytes | None) -> Stored:
-        """Write a record when it says something else than before; without its revision when that does not fit.
+        """Write a record if it has changed; without its revision if that does not fit.
 
-        What is written names the Cluster of this store. That alone is no reason to write a record that names none.
+        Every written record names the Cluster of this store. A record that names no Cluster is not written for that
+        reason alone.
 
         Args:
             before: The record as it was read or written last.
-            record: What it is to say.
-            revision: The packed revision; None when it is over the bounds of the codec.
+            record: The new record.
+            revision: The encoded revision; None when it exceeds the bounds of the codec.
 
         Raises:
-            SpecError: Not even the inventory fits.
-            DependencyError: The server refused; Conflict when somebody else wrote.
+            SpecError: The inventory alone does not fit.
+            DependencyError: The server rejected the write; Conflict when another operator wrote the record.
         """
         record = replace(record, cluster=self._cluster)
         packed = pack_record(record)
@@ -150,7 +151,7 @@ class RecordStore:
         return Stored(record, kept, secret["metadata"]["resourceVersion"])
 
     async def delete(self, stored: Stored) -> None:
-        """Delete a record unless somebody wrote it since it was read."""
+        """Delete a record unless another operator wrote it since it was read."""
         name = record_name(stored.record.addon)
         await self._client.delete(SECRETS, name, self.namespace, resource_version=stored.resource_version)
 
@@ -192,7 +193,7 @@ async def _read(secret: Manifest) -> Stored:
         raise RecordUnreadable(f"it has no {_RECORD}")
     record = await run_in_steps(unpacking_record(_value(values, _RECORD)))
     if record_name(record.addon) != secret["metadata"]["name"]:
-        raise RecordUnreadable(f"it is about the addon {record.addon}, which has another Secret")
+        raise RecordUnreadable(f"it is the record of addon {record.addon}, which has another Secret")
     revision = _value(values, _REVISION) if _REVISION in values else b""
     return Stored(record, revision, secret["metadata"]["resourceVersion"])
 
@@ -213,22 +214,22 @@ KINDS_ANNOTATION: Final = "applyset.kubernetes.io/contains-group-kinds"
 NAMESPACES_ANNOTATION: Final = "applyset.kubernetes.io/additional-namespaces"
 
 TOOLING: Final = "cluster-stack-operator/v1"
-"""Never changes with our version: a tool must leave the sets of another tool alone."""
+"""Never changes with our version: a tool must not change the sets of another tool."""
 
 NAME_PREFIX: Final = "cluster-stack-addon-"
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 MAX_NAME: Final = 253 - len(NAME_PREFIX)
-"""Longest addon name that fits into a Secret's name (DNS subdomain, 253 characters)."""
+"""Longest addon name that fits into the name of a Secret (DNS subdomain, 253 characters)."""
 
 
 def applyset_id(name: str, namespace: str) -> str:
-    """Compute the id of the ApplySet whose parent is the named Secret: the value of ``ID_LABEL`` and ``part-of``."""
+    """Return the id of the ApplySet whose parent is the Secret: the value of ``ID_LABEL`` and ``PART_OF_LABEL``."""
     digest = hashlib.sha256(f"{name}.{namespace}.Secret.".encode()).digest()
     return f"applyset-{urlsafe_b64encode(digest).rstrip(b'=').decode()}-v1"
 
 
 def parent_annotations(members: Iterable[ObjectId], namespace: str) -> dict[str, str]:
-    """Describe the members on their parent, which lies in ``namespace``."""
+    """Return the annotations by which a parent in ``namespace`` describes its members."""
     kinds: set[str] = set()
     namespaces: set[str] = set()
     for member in members:
@@ -242,7 +243,7 @@ def parent_annotations(members: Iterable[ObjectId], namespace: str) -> dict[str,
 
 
 def record_name(addon: str) -> str:
-    """Name the Secret of an addon's delivery record; a name that is no DNS label is replaced by its digest."""
+    """Return the name of an addon's Secret; an addon name that is not a DNS label is replaced by its digest."""
     if len(addon) <= MAX_NAME and _NAME.fullmatch(addon):
         return f"{NAME_PREFIX}{addon}"
     return f"{NAME_PREFIX}x.{hashlib.sha256(addon.encode()).hexdigest()[:40]}"

@@ -1,4 +1,4 @@
-"""What applying and removing objects ends with, object by object."""
+"""Results of applying and deleting objects, per object."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ObjectResult:
-    """What became of one object.
+    """Result of applying one object.
 
     Args:
         id: The object.
-        version: API version it was sent in.
-        synced: The server has it as we sent it.
-        error: Why it is not synced: object, cause and way out.
+        version: API version in which it was sent.
+        synced: The server accepted the object as we sent it.
+        error: Why it is not synced: object, cause and what to do.
         code: CamelCase reason of the error.
-        uid: As last seen; empty when it never was.
-        digest: Of what was sent.
-        mark: Seen right after the apply; None when not synced.
-        changed: Something was sent that the cluster did not have like this.
-        conflicts: Fields that another manager had set otherwise and that we took back by force.
+        uid: The last known uid; empty when it was never read.
+        digest: Digest of the manifest that was sent.
+        mark: State right after the apply; None when not synced.
+        changed: The apply changed the object.
+        conflicts: Fields that another manager had set to other values and that we overrode by force.
         webhook: Admission webhook that the server could not call.
     """
 
@@ -43,19 +43,19 @@ class ObjectResult:
     webhook: str = ""
 
     @property
-    def complaint(self) -> str:
-        """The error, with the object where the error does not name it."""
+    def described_error(self) -> str:
+        """The error, preceded by the object if the error does not name it."""
         return self.error if str(self.id) in self.error else f"{self.id}: {self.error}"
 
 
 @dataclass(frozen=True, slots=True)
 class DeliveryReport:
-    """What became of one addon's revision.
+    """Result of the delivery of one addon.
 
     Args:
         addon: Its name.
-        state: Of its record.
-        objects: In the order of the chart.
+        state: The state of its record.
+        objects: The results, in the order of the chart.
         truncated: The record holds the inventory only, as the revision does not fit into a Secret.
     """
 
@@ -72,7 +72,7 @@ class DeliveryReport:
 
 @dataclass(frozen=True, slots=True)
 class Removal:
-    """What became of one object that should go, and the addon that had delivered it."""
+    """Result of pruning one object, and the addon that had delivered it."""
 
     addon: str
     id: ObjectId
@@ -81,13 +81,13 @@ class Removal:
 
 @dataclass(frozen=True, slots=True)
 class PruneReport:
-    """What became of everything that no addon renders any more.
+    """Result of a prune.
 
     Args:
-        removals: Every object considered.
-        shared: Objects that several addons of the release render, with those addons.
-        unreadable: Why a record, named by its Secret, was left alone.
-        complete: Nothing is left to delete.
+        removals: The results of all objects that were considered.
+        shared: Objects that several addons of the release render, with these addons.
+        unreadable: The errors of unreadable records, by Secret.
+        complete: No object is left to delete.
     """
 
     removals: tuple[Removal, ...]
@@ -98,12 +98,12 @@ class PruneReport:
 
 @dataclass(frozen=True, slots=True)
 class Deadlines:
-    """How long to wait for the server's own work. All arbitrary: many times what a healthy server needs.
+    """Time limits for work of the server. All are arbitrary: many times what a healthy server needs.
 
     Args:
-        established: For CRDs, which take some 10 ms (LOCAL-CONTROL-PLANE section 11), 5 s with several API servers.
+        established: For CRDs to be established: some 10 ms with one API server, 5 s with several.
         served: From a CRD being established until its custom resources can be written.
-        gone: For finalizers of deleted objects; what takes longer is left to the next run.
+        gone: For finalizers of deleted objects; the next run continues with slower ones.
     """
 
     established: timedelta = timedelta(seconds=30)

@@ -1,7 +1,7 @@
-"""From rendered manifests to what is sent: the kind as the server has it, namespace, labels, digest.
+"""Prepares rendered manifests for a cluster: the resource of their kind, namespace, labels and digest.
 
-The kinds of CRDs that come with the same delivery are read off the CRDs: they need no discovery, and their scope is
-known before the server knows them.
+Kinds that are defined by CRDs of the same delivery are read from these CRDs: they need no discovery, and their scope is
+known before the server serves them.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from clusterstacks.kube.client import Client
 
 SLICE = 200
-"""Objects that are prepared at a time, which takes some 10 ms."""
+"""Objects that are prepared before other tasks run, which takes some 10 ms."""
 
 _PATH_WORD = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
 
@@ -40,13 +40,13 @@ class ApplyTarget:
     """One object as it will be sent.
 
     Args:
-        id: Its identity with the settled namespace.
+        id: Its identity, with the final namespace.
         version: API version of the manifest.
-        manifest: With our labels and namespace.
-        digest: Of the manifest.
-        resource: Where it is sent; None when it cannot be.
+        manifest: The manifest with our labels and namespace.
+        digest: Digest of the manifest.
+        resource: The resource of its kind; None when it cannot be sent.
         refusal: Why it cannot be sent.
-        new_kind: Its kind comes with the same delivery and may be served a moment later only.
+        new_kind: A CRD of the same delivery defines its kind, which may be served a moment later.
     """
 
     id: ObjectId
@@ -59,14 +59,14 @@ class ApplyTarget:
 
     @property
     def place(self) -> Resource:
-        """Where it is sent; only for objects that are not refused."""
+        """The resource of its kind; only for objects that can be sent."""
         if self.resource is None:
-            raise AssertionError(f"{self.id} was refused: {self.refusal}")
+            raise AssertionError(f"{self.id} cannot be sent: {self.refusal}")
         return self.resource
 
     @property
     def wanted(self) -> WantedObject:
-        """The object as the record knows it."""
+        """The object as the delivery plan needs it."""
         return WantedObject(self.id, self.version, self.digest)
 
 
@@ -75,27 +75,30 @@ async def resolve(
 ) -> list[ApplyTarget]:
     """Prepare manifests for a cluster.
 
-    Of two documents for one object the later wins, as it would when they were applied one after the other.
+    Of two documents for one object the later one wins, as if they were applied one after the other.
 
     Args:
         client: The cluster.
-        manifests: As rendered; they are not changed.
-        default_namespace: For objects of namespaced kinds that name none (D18).
-        part_of: Id of the ApplySet they are members of, or empty.
+        manifests: The rendered manifests, which are not changed.
+        default_namespace: Namespace of namespaced objects that do not name one.
+        part_of: Id of their ApplySet, or empty.
 
     Raises:
-        SpecError: A document that is no object, or too many of them.
-        DependencyError: The server cannot be asked for its kinds.
+        SpecError: A document is not an object, or there are too many objects.
+        DependencyError: Discovery failed.
     """
     objects = list(documents(manifests))
     if len(objects) > MAX_OBJECTS:
-        raise SpecError("TooManyObjects", f"{len(objects)} objects at once, {MAX_OBJECTS} are allowed: split the chart")
+        raise SpecError(
+            "TooManyObjects",
+            f"the chart renders {len(objects)} objects, at most {MAX_OBJECTS} are allowed: split the chart",
+        )
     kinds = _Kinds(client, defined_kinds(objects))
     found: dict[ObjectId, ApplyTarget] = {}
     for number, manifest in enumerate(objects):
         if number % SLICE == 0:
             await asyncio.sleep(0)
-        resource, refusal, new_kind = await kinds.place(manifest)
+        resource, refusal, new_kind = await kinds.resource_of(manifest)
         namespace = ""
         if resource is None or resource.namespaced:
             namespace = manifest["metadata"].get("namespace") or default_namespace
@@ -106,22 +109,22 @@ async def resolve(
             digest = digest_of(sent)
         except TypeError as error:
             digest, resource, refusal = "", None, f"{identity} cannot be written as JSON: {error}; correct its template"
-        # The later document takes the place of the later one.
+        # The object moves to the position of its later document.
         found.pop(identity, None)
         found[identity] = ApplyTarget(identity, version, sent, digest, resource, refusal, new_kind)
     return list(found.values())
 
 
 class _Kinds:
-    """Where kinds are served, each asked for once."""
+    """Resources of kinds; discovery is used once for each."""
 
     def __init__(self, client: Client, defined: Mapping[tuple[str, str], Mapping[str, Resource]]) -> None:
         self._client = client
         self._defined = defined
         self._asked: dict[tuple[str, str, str], tuple[Resource | None, str]] = {}
 
-    async def place(self, manifest: Manifest) -> tuple[Resource | None, str, bool]:
-        """Return resource, or None and the reason, and whether the kind comes with the same delivery."""
+    async def resource_of(self, manifest: Manifest) -> tuple[Resource | None, str, bool]:
+        """Return the resource, or None and the reason, and whether a CRD of the same delivery defines the kind."""
         group, version = split_api_version(manifest["apiVersion"])
         kind = manifest["kind"]
         if versions := self._defined.get((group, kind)):
@@ -130,10 +133,10 @@ class _Kinds:
             return resource, refusal, True
         key = (group, kind, version)
         if key not in self._asked:
-            self._asked[key] = await self._ask(manifest, *key)
+            self._asked[key] = await self._discover(manifest, *key)
         return (*self._asked[key], False)
 
-    async def _ask(self, manifest: Manifest, group: str, kind: str, version: str) -> tuple[Resource | None, str]:
+    async def _discover(self, manifest: Manifest, group: str, kind: str, version: str) -> tuple[Resource | None, str]:
         try:
             resource = await self._client.resource(group, kind, version)
         except KindNotServed as error:
@@ -144,7 +147,7 @@ class _Kinds:
 
 
 def defined_kinds(manifests: Iterable[Manifest]) -> dict[tuple[str, str], dict[str, Resource]]:
-    """Read the kinds that CRDs among the manifests define, by group and kind, then by version."""
+    """Return the kinds that CRDs among the manifests define, by group and kind, then by version."""
     found: dict[tuple[str, str], dict[str, Resource]] = {}
     for manifest in manifests:
         group, _ = split_api_version(manifest["apiVersion"])
@@ -155,7 +158,7 @@ def defined_kinds(manifests: Iterable[Manifest]) -> dict[tuple[str, str], dict[s
 
 
 def _resources_of(spec: Any) -> list[Resource]:  # noqa: ANN401  # as the chart wrote it
-    """A CRD that is written wrongly defines nothing here; the server says what is wrong with it."""
+    """Return the resources of a CRD; none of an invalid one, which the server will reject with the reason."""
     try:
         group, kind, plural = spec["group"], spec["names"]["kind"], spec["names"]["plural"]
         namespaced = spec["scope"] == "Namespaced"
@@ -170,15 +173,15 @@ def _resources_of(spec: Any) -> list[Resource]:  # noqa: ANN401  # as the chart 
 
 def _wrong_version(manifest: Manifest, served: str) -> str:
     return (
-        f"{manifest['kind']} {manifest['metadata']['name']}: the server does not serve {manifest['apiVersion']}, but "
-        f"{served}: update the chart"
+        f"{manifest['kind']} {manifest['metadata']['name']}: the server does not serve {manifest['apiVersion']} "
+        f"(served: {served}): update the chart"
     )
 
 
 _SERVERS_FIELDS: Final = frozenset(
     {"creationTimestamp", "deletionTimestamp", "generation", "managedFields", "resourceVersion", "selfLink", "uid"}
 )
-"""Metadata that only the server sets; some turn a server-side apply into an error or a precondition."""
+"""Metadata that only the server sets; some of it makes a server-side apply fail."""
 
 _POD_TEMPLATES: Final[dict[tuple[str, str], tuple[str, ...]]] = {
     ("apps", "DaemonSet"): ("spec", "template"),
@@ -191,10 +194,10 @@ _POD_TEMPLATES: Final[dict[tuple[str, str], tuple[str, ...]]] = {
 
 
 def documents(manifests: Iterable[Manifest]) -> Iterator[Manifest]:
-    """Give the objects one by one; a ``List`` stands for its items, as kubectl reads it.
+    """Yield the objects; a ``List`` is replaced by its items, as in kubectl.
 
     Raises:
-        SpecError: One of them cannot be told from others: no apiVersion, kind or metadata.name.
+        SpecError: An object has no apiVersion, kind or metadata.name.
     """
     for number, manifest in enumerate(manifests, start=1):
         if fault := _fault(manifest):
@@ -206,13 +209,13 @@ def documents(manifests: Iterable[Manifest]) -> Iterator[Manifest]:
 
 
 def stamped(manifest: Manifest, *, namespace: str, part_of: str = "") -> Manifest:
-    """Return the manifest as we send it; the original stays as it is.
+    """Return a copy of the manifest with our labels and its namespace.
 
     Args:
-        manifest: As ``documents`` gives it.
-        namespace: The object's namespace; empty for cluster-wide kinds, where a written one is dropped (D18).
-        part_of: Id of the ApplySet the object is a member of, or empty. It stands in the object's own metadata only:
-            in a pod template its change would roll the workload.
+        manifest: The manifest, as ``documents`` yields it.
+        namespace: The namespace; empty for cluster-scoped kinds, where a namespace in the manifest is dropped.
+        part_of: Id of the object's ApplySet, or empty. It is set in the object's own metadata only: a change in a pod
+            template would restart the workload.
     """
     metadata = {key: value for key, value in manifest["metadata"].items() if key not in _SERVERS_FIELDS}
     metadata.pop("namespace", None)
@@ -230,13 +233,13 @@ def stamped(manifest: Manifest, *, namespace: str, part_of: str = "") -> Manifes
 
 
 def sent_texts(manifest: Manifest) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-    """Return labels and annotations of a manifest as sent."""
+    """Return the labels and annotations of a manifest."""
     metadata = manifest["metadata"]
     return metadata.get("labels") or {}, metadata.get("annotations") or {}
 
 
 def _with_pod_label(node: Manifest, path: tuple[str, ...]) -> Manifest:
-    """Label the pod template below ``path``; a workload without one is left for the server to refuse."""
+    """Add our label to the pod template at ``path``; the server rejects a workload without one."""
     if path:
         below = node.get(path[0])
         return {**node, path[0]: _with_pod_label(below, path[1:])} if isinstance(below, dict) else node
@@ -251,7 +254,7 @@ def _is_list(manifest: Mapping[str, Any]) -> bool:
 
 def _fault(manifest: Any) -> str:  # noqa: ANN401  # whatever the chart wrote
     if not isinstance(manifest, dict):
-        return "is no mapping"
+        return "is not a mapping"
     for field in ("apiVersion", "kind"):
         if not isinstance(manifest.get(field), str) or not manifest[field]:
             return f"has no {field}"
@@ -263,31 +266,31 @@ def _fault(manifest: Any) -> str:  # noqa: ANN401  # whatever the chart wrote
 
 def _metadata_fault(metadata: Any) -> str:  # noqa: ANN401  # whatever the chart wrote
     if not isinstance(metadata, dict) or not isinstance(metadata.get("name"), str) or not metadata["name"]:
-        return "has no metadata.name (generateName gives an object nobody can update)"
+        return "has no metadata.name (an object with generateName cannot be updated)"
     if not isinstance(metadata.get("namespace") or "", str):
-        return f"named {metadata['name']} has a metadata.namespace that is no text"
+        return f"named {metadata['name']} has a metadata.namespace that is not a string"
     for field in ("labels", "annotations"):
         if not isinstance(metadata.get(field) or {}, dict):
-            return f"named {metadata['name']} has metadata.{field} that are no mapping"
+            return f"named {metadata['name']} has metadata.{field} that is not a mapping"
     return ""
 
 
 DIGEST_BYTES = 16
-"""128 bits: nobody but the cluster's own administrator could profit from a collision, and records stay small."""
+"""128 bits keep records small; only the cluster's own administrator could profit from a collision."""
 
 
 def digest_of(document: Any) -> str:  # noqa: ANN401  # any JSON value
-    """Digest a JSON value; the order of keys does not count.
+    """Return the digest of a JSON value; the order of keys does not matter.
 
     Raises:
-        TypeError: The value cannot be written as JSON.
+        TypeError: The value cannot be encoded as JSON.
     """
     text = orjson.dumps(document, option=orjson.OPT_SORT_KEYS)
     return hashlib.blake2b(text, digest_size=DIGEST_BYTES).hexdigest()
 
 
 def mark_of(live: Manifest, sent: Manifest) -> Mark:
-    """Mark a live object; of its labels and annotations only those that ``sent`` names count."""
+    """Return the mark of a live object, with the labels and annotations that ``sent`` contains."""
     metadata = live["metadata"]
     labels, annotations = sent_texts(sent)
     texts = [_chosen(metadata.get("labels"), labels), _chosen(metadata.get("annotations"), annotations)]

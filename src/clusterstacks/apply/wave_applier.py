@@ -1,7 +1,7 @@
-"""Many objects into a cluster, wave by wave.
+"""Applies many objects, wave by wave.
 
-An object that fails stops nobody but those that cannot exist without it: the objects of its namespace, the custom
-resources of its CRD.
+A failed object only blocks objects that cannot exist without it: those in its namespace, and the custom resources of
+its CRD.
 """
 
 from __future__ import annotations
@@ -30,16 +30,15 @@ if TYPE_CHECKING:
 GroupKind: TypeAlias = tuple[str, str]
 
 Obstacles: TypeAlias = dict[tuple[str, str], str]
-"""Group and kind, or ``NAMESPACE_KIND`` and name, of what cannot be applied, and why."""
+"""Reasons by group and kind of CRDs, or kind and name of namespaces, that could not be applied."""
 
 
 class WaveApplier:
-    """Brings prepared objects into one cluster.
+    """Applies prepared objects to one cluster.
 
     Args:
         client: The cluster.
         sets: Ids of the ApplySets whose members are ours.
-        deadlines: How long to wait for the server.
     """
 
     def __init__(
@@ -50,10 +49,10 @@ class WaveApplier:
         self._object_applier = ObjectApplier(client, sets, self._deadlines)
 
     async def apply_objects(self, steps: Sequence[ObjectStep]) -> list[ObjectResult]:
-        """Apply all objects; results come in the same order.
+        """Apply all objects; return the results in the same order.
 
         Raises:
-            DependencyError: The server answers nobody, or does not know us.
+            DependencyError: The server is not available, or rejects our credentials.
         """
         waves: dict[Wave, list[ObjectStep]] = defaultdict(list)
         for step in steps:
@@ -62,14 +61,14 @@ class WaveApplier:
         obstacles: Obstacles = {}
         new_kinds: list[GroupKind] = []
         for wave, members in sorted(waves.items()):
-            applied = await gather(partial(self._step, obstacles), members)
+            applied = await gather(partial(self._apply_unless_blocked, obstacles), members)
             results |= {one.result.id: one.result for one in applied}
             if wave is Wave.FOUNDATIONS:
-                obstacles, new_kinds = await self._found(members, applied)
+                obstacles, new_kinds = await self._await_foundations(members, applied)
         await self._discover(new_kinds)
         return [results[step.target.id] for step in steps]
 
-    async def _step(self, obstacles: Obstacles, step: ObjectStep) -> Applied:
+    async def _apply_unless_blocked(self, obstacles: Obstacles, step: ObjectStep) -> Applied:
         target = step.target
         if target.refusal:
             return Applied(failed(target, "NotServed", target.refusal, uid=step.uid), None)
@@ -77,10 +76,10 @@ class WaveApplier:
             return Applied(failed(target, "Blocked", f"{target.id} waits: {reason}", uid=step.uid), None)
         return await self._object_applier.apply_object(step)
 
-    async def _found(
+    async def _await_foundations(
         self, steps: Sequence[ObjectStep], applied: Sequence[Applied]
     ) -> tuple[Obstacles, list[GroupKind]]:
-        """Wait for the CRDs among the foundations; return what cannot be built on, and the kinds that are new."""
+        """Wait for the CRDs among the foundations; return the obstacles, and the kinds that are new."""
         obstacles: Obstacles = {}
         crds: dict[str, Manifest] = {}
         kinds: dict[str, GroupKind] = {}
@@ -95,7 +94,7 @@ class WaveApplier:
                 kinds[identity.name] = place
         if not crds:
             return obstacles, []
-        # The server's kinds are others now.
+        # The server serves other kinds now.
         self._client.forget_discovery()
         new = [kinds[name] for name, live in crds.items() if not is_established(live)]
         late = await await_established(self._client, crds, self._deadlines.established)
@@ -104,7 +103,7 @@ class WaveApplier:
         return obstacles, [kind for kind in new if kind not in obstacles]
 
     async def _discover(self, kinds: Sequence[GroupKind]) -> None:
-        """Let discovery catch up with new kinds: the next addon may consist of their custom resources."""
+        """Wait until discovery contains new kinds: the next addon may contain their custom resources."""
         for pause in pauses(self._deadlines.served if kinds else timedelta(0)):
             try:
                 for kind in kinds:

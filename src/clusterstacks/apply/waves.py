@@ -1,6 +1,6 @@
-"""The order in which objects reach a cluster, and leave it the other way round.
+"""Waves: the order in which objects are applied; they are deleted in reverse order.
 
-Objects of one wave are independent of each other and applied together.
+Objects of one wave are independent of each other and are applied concurrently.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ BUILT_IN_GROUPS: Final = frozenset(
         "storagemigration.k8s.io",
     }
 )
-"""Groups the API server serves itself; the kinds of any other group are custom resources or aggregated.
+"""Groups that the API server serves itself; kinds of all other groups are custom resources or aggregated.
 Source: staging/src/k8s.io/api of Kubernetes 1.36."""
 
 _WORKLOADS = frozenset(
@@ -46,21 +46,21 @@ _INTERCEPTORS = frozenset({"admissionregistration.k8s.io", "apiregistration.k8s.
 
 
 class Wave(IntEnum):
-    """What is applied together, first to last."""
+    """Objects that are applied together, from first to last."""
 
     FOUNDATIONS = 0
-    """Namespaces and CRDs: others cannot even be sent without them."""
+    """Namespaces and CRDs, without which other objects cannot be sent."""
     CLUSTER_WIDE = 1
-    """Roles, classes and the like, which the namespaced objects refer to."""
+    """Cluster-scoped objects that namespaced objects refer to, such as roles and classes."""
     SUPPORT = 2
-    """What workloads read or run under: accounts, configuration, roles, services."""
+    """Objects that workloads need: accounts, configuration, roles, services."""
     WORKLOADS = 3
     CUSTOM = 4
-    """Custom resources, after the workloads that may have to convert them."""
+    """Custom resources, after the workloads that may convert them."""
     CLASSES = 5
-    """ClusterClasses, after the templates they name."""
+    """ClusterClasses, after the templates that they refer to."""
     INTERCEPTORS = 6
-    """Webhooks, admission policies and API services: their own workloads must not be stopped by them."""
+    """Webhooks, admission policies and API services, which must not block their own workloads."""
 
 
 CRD_KIND: Final = ("apiextensions.k8s.io", "CustomResourceDefinition")
@@ -69,7 +69,7 @@ CLASS_KIND: Final = ("cluster.x-k8s.io", "ClusterClass")
 
 
 def wave_of(identity: ObjectId) -> Wave:
-    """Choose an object's wave; its namespace must be settled (empty for cluster-wide kinds)."""
+    """Return the wave of an object, whose namespace must be final (empty for cluster-scoped kinds)."""
     kind = (identity.group, identity.kind)
     if kind in (CRD_KIND, NAMESPACE_KIND):
         return Wave.FOUNDATIONS

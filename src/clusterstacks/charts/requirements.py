@@ -237,7 +237,7 @@ def _digests(files: Mapping[str, bytes], label: str, lock: list[Any]) -> Iterato
 
 
 def _declared(files: Mapping[str, bytes], label: str) -> tuple[Node, ...]:
-    # Helm reads requirements.yaml after Chart.yaml, and into the same place.
+    # Helm reads requirements.yaml after Chart.yaml, into the same field.
     old = _list(_load(files, OLD_FILE, label)) if OLD_FILE in files else ()
     declared = old or _list(_load(files, CHART_FILE, label))
     if len(declared) > MAX_REQUIREMENTS:

@@ -1,4 +1,4 @@
-"""The releases a Cluster could use, read where they are published; none of them needs a ClusterStackRelease."""
+"""Reads the releases that a Cluster could use from their sources; they need no ClusterStackRelease."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from clusterstacks.sources.spec import SourceSettings
 
 DEADLINE: Final = 120.0
-"""Seconds one source may take for everything. Arbitrary: somebody waits."""
+"""Timeout for one source, in seconds. Arbitrary: a user waits."""
 
 NOTHING: Final[Mapping[ReleaseName, Candidate]] = {}
 
@@ -39,17 +39,18 @@ async def published(
     known: Mapping[ReleaseName, Candidate] = NOTHING,
     others_given: bool = False,
 ) -> dict[ReleaseName, Candidate]:
-    """Read what the releases of a stack state, in every source its ClusterStacks name.
+    """Read the facts of the releases of a stack from every source that its ClusterStacks name.
 
-    Signatures are not looked at, as nothing is taken from a release but what it states; the operator does that.
+    Signatures are not verified, because only facts are read; the operator verifies what it delivers.
 
     Args:
         stacks: The ClusterStacks.
-        release: Any of the stack.
+        release: Any release of the stack.
         opener: Opens sources.
-        notices: Gets which sources and releases could not be read.
-        known: Releases that are not asked for; they are returned, too.
-        others_given: Whether releases come from elsewhere, too: then no word on sources that only the operator knows.
+        notices: Gets the sources and releases that could not be read.
+        known: Releases that are already known; they are returned as well.
+        others_given: Whether releases also come from elsewhere: then sources that only the operator knows are not
+            reported.
     """
     found = dict(known)
     unknown: list[str] = []
@@ -107,10 +108,10 @@ async def _read(
     found: dict[ReleaseName, Candidate],
     notices: list[str],
 ) -> None:
-    """Read all releases of the stack, the newest first; the first sign that the source gives no more ends it.
+    """Read all releases of the stack, the newest first, until the source fails.
 
     Raises:
-        ClusterStacksError: The source gives no list, or no more.
+        ClusterStacksError: The source cannot be listed or read.
     """
     names = sorted(_of_stack(await source.list(), release) - found.keys(), reverse=True)
 

@@ -1,4 +1,4 @@
-"""Everything the planner has to know of one live Cluster."""
+"""The context of an upgrade: a live Cluster, the releases it could use, the rules, and the start of a plan."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 class TargetUnknown(SpecError):
-    """A Cluster is to move to a release about which nothing can be found out."""
+    """A Cluster is to move to an unknown release."""
 
     def __init__(self, release: ReleaseName, notices: Sequence[str]) -> None:
         message = f"release {release} is not among those that could be read: correct its name, or publish it"
@@ -45,14 +45,14 @@ class TargetUnknown(SpecError):
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
-    """A cluster and what it could become.
+    """A cluster and its possible upgrades.
 
     Args:
-        cluster: As it is.
-        offered: By its management cluster.
-        world: The releases there are, and the rules.
-        state: Where a plan begins.
-        notices: What could not be read, and what holds the cluster up.
+        cluster: The cluster.
+        offered: The releases that its management cluster offers.
+        world: All known releases, and the rules.
+        state: The start of a plan.
+        notices: What could not be read, and what delays the cluster.
     """
 
     cluster: LiveCluster
@@ -62,10 +62,10 @@ class Outlook:
     notices: tuple[str, ...]
 
     def candidate(self, release: ReleaseName) -> Candidate:
-        """Return what is known of a release the cluster is to move to.
+        """Return the facts of a release to which the cluster is to move.
 
         Raises:
-            TargetUnknown: Nothing.
+            TargetUnknown: The release is not known.
             SpecError: It is of another stack.
         """
         if problem := other_stack(self.cluster.release, release):
@@ -76,7 +76,7 @@ class Outlook:
         return found
 
     def combination(self) -> Candidate:
-        """Return the release of its class with the addons that it asks for, as if it were one release."""
+        """Return the release of the class with the addons that the Cluster asks for, as if they were one release."""
         known = {one.name: one for one in self.world.candidates}
         own = known[self.cluster.release]
         if own.compatibility is None:
@@ -90,12 +90,12 @@ class Outlook:
         return replace(own, compatibility=replace(own.compatibility, components=tuple(components)))
 
     def judges(self) -> Judges:
-        """Return what decides on its combinations besides the releases."""
+        """Return the facts and rules besides the releases."""
         view = self.cluster.view
         return Judges(self.world.rules, self.world.upstream, view.labels, self.cluster.variables)
 
     def hints(self, target: Target) -> list[str]:
-        """Say what somebody should know who moves the cluster to a target at once."""
+        """Return notices for a user who moves the cluster to a target in one step."""
         hints = list(self.notices)
         if self.state.workers < self.state.kubernetes:
             hints.append(
@@ -106,26 +106,26 @@ class Outlook:
         return hints
 
     def preparations(self, steps: Iterable[Step]) -> list[str]:
-        """Say what has to be offered in the management cluster before steps can be taken."""
+        """Return what the management cluster must offer before the steps can be taken."""
         needed: dict[ReleaseName, bool] = {}
         for step in steps:
             if step.kind in (StepKind.CLASS, StepKind.RELEASE):
                 needed[step.after.candidate.name] = True
             elif step.kind is StepKind.ADDON and (release := taken_from(step)) is not None:
                 needed.setdefault(release, False)
-        told = (self.offered.missing(release, its_class=its_class) for release, its_class in needed.items())
-        return [one for one in told if one]
+        missing = (self.offered.missing(release, its_class=its_class) for release, its_class in needed.items())
+        return [one for one in missing if one]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
-    """What is asked besides the management cluster.
+    """Inputs besides the management cluster.
 
     Args:
-        opener: Opens the sources that ClusterStacks name; None asks none of them.
-        upstream: What upstream projects state.
-        given: Releases for where no source gives them.
-        now: The time.
+        opener: Opens the sources that ClusterStacks name; None to read none of them.
+        upstream: Facts of upstream projects.
+        given: Releases that are added to those of the sources.
+        now: The time, by which rules expire.
     """
 
     opener: SourceOpener | None
@@ -138,14 +138,14 @@ async def read_outlook(client: Client, key: ObjectKey, around: Surroundings) -> 
     """Read a Cluster, the releases it could use and the rules that count for it.
 
     Args:
-        client: The management cluster, as the user who asks: nothing is read that this user may not read.
+        client: The management cluster, with the rights of the user.
         key: The Cluster.
-        around: What else is asked.
+        around: Further inputs.
 
     Raises:
-        ClusterUnplannable: There is no such Cluster, or none of a cluster stack.
-        ReleasesUnknown: Nothing is known of the release of its class, or of one that an annotation names.
-        AddonReleaseRefused: An annotation names no release.
+        ClusterUnplannable: The Cluster does not exist, or its class comes from no cluster stack.
+        ReleasesUnknown: The release of its class, or one that an annotation names, is not known.
+        AddonReleaseRefused: An annotation names an invalid release.
         DependencyError: The API server does not answer, or does not let this user read the Cluster.
     """
     notices: list[str] = []
@@ -167,7 +167,7 @@ async def read_outlook(client: Client, key: ObjectKey, around: Surroundings) -> 
 
 
 class ReleasesUnknown(SpecError):
-    """A Cluster uses a release about which nothing can be found out."""
+    """A Cluster uses an unknown release."""
 
     def __init__(self, cluster: ObjectKey, release: ReleaseName, use: str, notices: Sequence[str]) -> None:
         message = f"Cluster {cluster}: release {release}, {use}, is not among those that could be read"
@@ -177,18 +177,19 @@ class ReleasesUnknown(SpecError):
 
 
 def state_of(cluster: LiveCluster, candidates: Mapping[ReleaseName, Candidate], notices: list[str]) -> ClusterState:
-    """Return where a plan begins.
+    """Return the start of a plan.
 
-    An addon that is asked for and not delivered yet counts as it is asked for; one that is being removed, not at all.
+    An addon that is not delivered yet counts with the version that is asked for; one that is being removed does not
+    count.
 
     Args:
         cluster: The cluster.
-        candidates: What is known of releases.
-        notices: Gets what is under way.
+        candidates: The known releases.
+        notices: Gets the changes that are not finished.
 
     Raises:
-        ReleasesUnknown: Too little is known.
-        AddonReleaseRefused: An annotation names no release, or one that has no such addon.
+        ReleasesUnknown: A release that the cluster uses is not known.
+        AddonReleaseRefused: An annotation names an invalid release, or one without that addon.
     """
     own = candidates.get(cluster.release)
     if own is None:
@@ -218,9 +219,9 @@ def _addons(cluster: LiveCluster, candidates: Mapping[ReleaseName, Candidate], n
         asked = _version(candidates, release, addon)
         addons[addon] = _delivered_version(cluster, candidates, addon) or asked
         if addons[addon] != asked:
-            notices.append(f"cluster addon {addon} has {addons[addon]} and is on its way to {asked}")
+            notices.append(f"cluster addon {addon} has {addons[addon]} and is being upgraded to {asked}")
     leaving = sorted(cluster.delivered.keys() - addons.keys())
-    notices.extend(f"cluster addon {addon} is on its way out" for addon in leaving)
+    notices.extend(f"cluster addon {addon} is being removed" for addon in leaving)
     return addons
 
 
@@ -236,7 +237,7 @@ def _delivered_version(cluster: LiveCluster, candidates: Mapping[ReleaseName, Ca
 
 
 def _version(candidates: Mapping[ReleaseName, Candidate], release: ReleaseName | None, addon: str) -> str:
-    """Return the version a release states of an addon; empty where it is not known."""
+    """Return the version of an addon in a release; empty where it is not known."""
     candidate = candidates.get(release) if release is not None else None
     stated = candidate.compatibility if candidate is not None else None
     components = stated.of_addon(addon) if stated is not None else ()
@@ -244,13 +245,12 @@ def _version(candidates: Mapping[ReleaseName, Candidate], release: ReleaseName |
 
 
 def moved_to(outlook: Outlook, target: Target) -> Manifest:
-    """Return a Cluster as somebody would write it to have a target at once; what the server has is not changed.
+    """Return the Cluster with a target written in one step, to ask whether that is allowed.
 
-    A version is written alone. A release brings its class, its own addons, and its Kubernetes version where that is
-    the higher one.
+    A version is written alone. A release replaces class and addons, and the Kubernetes version if its own is higher.
 
     Raises:
-        TargetUnknown: Nothing is known of the release.
+        TargetUnknown: The release is not known.
     """
     cluster = outlook.cluster.view.raw
     topology = dict(mapping(cluster, "spec", "topology"))

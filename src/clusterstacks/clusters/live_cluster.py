@@ -1,7 +1,15 @@
-"""One live Cluster as the planner has to know it.
+"""Reads one live Cluster for the planner: what it asks for, and the versions its nodes report.
 
-A plan begins at what the Cluster asks for, because that is what patches change: class and Kubernetes version of its
-topology. What lags behind is waited for.
+A plan begins at the class and Kubernetes version that the topology asks for, because patches change these. The plan
+waits for what is older.
+
+The versions of nodes come from the management cluster:
+
+- The control plane reports them in ``status.controlPlane.versions`` of the Cluster, before Cluster API 1.14 in the
+  status of its own object.
+- The workers report them in ``status.workers.versions``. Before 1.14 the kubelet version of each Machine outside the
+  control plane counts, or the version in its spec while it has no node. For MachinePools the version in
+  their spec counts.
 """
 
 from __future__ import annotations
@@ -28,7 +36,7 @@ if TYPE_CHECKING:
 
 
 class ClusterUnplannable(SpecError):
-    """A Cluster about which the planner can say nothing."""
+    """A Cluster that cannot be planned for."""
 
     def __init__(self, cluster: ObjectKey, problem: str) -> None:
         super().__init__("ClusterUnplannable", f"Cluster {cluster} {problem}")
@@ -36,11 +44,11 @@ class ClusterUnplannable(SpecError):
 
 @dataclass(frozen=True, slots=True)
 class Delivered:
-    """What a cluster has of one addon.
+    """The delivered state of one addon.
 
     Args:
-        release: Where it comes from; None where that is not told.
-        version: Of its software; empty where its release does not state it.
+        release: The release it comes from; None where the status does not name it.
+        version: The version of its software; empty where its release does not state it.
     """
 
     release: ReleaseName | None
@@ -53,10 +61,10 @@ class LiveCluster:
 
     Args:
         view: The Cluster.
-        release: Its class comes from.
+        release: The release of its class.
         kubernetes: The version its topology asks for.
-        oldest: The oldest version anything of it reports; never above ``kubernetes``.
-        delivered: By addon, what it has.
+        oldest: The oldest version of its nodes; never above ``kubernetes``.
+        delivered: The delivered addons, by name.
     """
 
     view: ClusterView
@@ -75,9 +83,9 @@ async def read_cluster(client: Client, key: ObjectKey, notices: list[str]) -> Li
     """Read a Cluster, its ClusterAddon and its Machines.
 
     Args:
-        client: The management cluster as the user who asks.
+        client: The management cluster, with the rights of the user.
         key: The Cluster.
-        notices: Gets what could not be read, and what holds the cluster up.
+        notices: Gets what could not be read, and what delays the cluster.
 
     Raises:
         ClusterUnplannable: It does not exist, is being deleted, or has no class of a cluster stack.
@@ -88,9 +96,9 @@ async def read_cluster(client: Client, key: ObjectKey, notices: list[str]) -> Li
     try:
         kubernetes = KubernetesVersion.parse(view.version)
     except InvalidVersion as error:
-        raise ClusterUnplannable(key, f"has a spec.topology.version that is none: {error.message}") from None
+        raise ClusterUnplannable(key, f"has an invalid spec.topology.version: {error.message}") from None
     control_plane = await control_plane_versions(client, view, notices)
-    # What a distribution adds to its versions is nothing that moves.
+    # Build metadata of a distribution (``+k3s1``) is not part of an upgrade.
     kubernetes = max([kubernetes, *(replace(one, build=kubernetes.build) for one in control_plane)])
     lagging = [one for one in control_plane if not one.reaches(kubernetes)]
     if lagging:
@@ -98,10 +106,10 @@ async def read_cluster(client: Client, key: ObjectKey, notices: list[str]) -> Li
             f"the control plane of Cluster {key} has {min(lagging)} on its way to {kubernetes}: a plan begins there"
         )
     lagging += [one for one in await worker_versions(client, view, notices) if not one.reaches(kubernetes)]
-    addon = await or_else(_addon(client, key), {}, "the addons are taken to be those that are asked for", notices)
+    addon = await or_else(_addon(client, key), {}, "the addons are assumed to be those that are asked for", notices)
     for kind, manifest in ((CLUSTER_KIND, view.raw), (Kind.CLUSTER_ADDON.value, addon)):
         if is_paused(manifest):
-            notices.append(f"{kind} {key} is paused: nothing moves before it is resumed")
+            notices.append(f"{kind} {key} is paused: nothing changes before it is resumed")
     return LiveCluster(
         view=view,
         release=release,
@@ -130,13 +138,16 @@ def _release(view: ClusterView) -> ReleaseName:
     if view.deleting:
         raise ClusterUnplannable(view.key, "is being deleted")
     if not view.class_name:
-        raise ClusterUnplannable(view.key, "has no spec.topology: it was made without a class, which cannot be changed")
+        raise ClusterUnplannable(
+            view.key, "has no spec.topology: it was created without a class, which cannot be changed"
+        )
     try:
         return parse_class(view.class_name)
     except InvalidName:
         raise ClusterUnplannable(
             view.key,
-            f"has class {view.class_name}, which is of no cluster stack: those are named like openstack-scs-1-35-v2",
+            f"has class {view.class_name}, which is not from a cluster stack "
+            "(expected for example openstack-scs-1-35-v2)",
         ) from None
 
 
@@ -152,23 +163,23 @@ def _delivered(addon: Manifest) -> dict[str, Delivered]:
 
 
 CONTROL_PLANE_LABEL: Final = "cluster.x-k8s.io/control-plane"
-"""On the Machines of a control plane. Source: CLUSTER-API section 1."""
+"""Label of the Machines of a control plane. Source: sigs.k8s.io/cluster-api, MachineControlPlaneLabel."""
 
 
 async def control_plane_versions(client: Client, view: ClusterView, notices: list[str]) -> list[KubernetesVersion]:
-    """Return every version the control plane has; none where it reports none.
+    """Return every version that the control plane reports.
 
     Raises:
         ClusterStacksError: The API server does not answer.
     """
     reported = view.control_plane_versions
     if not reported and view.control_plane_ref is not None:
-        consequence = "the control plane is taken to have the version that is asked for"
-        reported = await or_else(_asked_of_control_plane(client, view), (), consequence, notices)
+        consequence = "the control plane is assumed to have the version that is asked for"
+        reported = await or_else(_versions_of_control_plane(client, view), (), consequence, notices)
     return _parsed(reported)
 
 
-async def _asked_of_control_plane(client: Client, view: ClusterView) -> tuple[str, ...]:
+async def _versions_of_control_plane(client: Client, view: ClusterView) -> tuple[str, ...]:
     reference = view.control_plane_ref
     if reference is None:
         return ()
@@ -177,20 +188,20 @@ async def _asked_of_control_plane(client: Client, view: ClusterView) -> tuple[st
 
 
 def reported_workers(view: ClusterView) -> list[KubernetesVersion]:
-    """Return the versions of the workers that the Cluster itself reports; none before Cluster API 1.14."""
+    """Return the versions of the workers in the status of the Cluster; empty before Cluster API 1.14."""
     return _parsed(text(one, "version") for one in mappings(view.raw, "status", "workers", "versions"))
 
 
 async def worker_versions(client: Client, view: ClusterView, notices: list[str]) -> list[KubernetesVersion]:
-    """Return every version the workers have; none where there are none.
+    """Return every version that the workers have.
 
     Raises:
         ClusterStacksError: The API server does not answer.
     """
-    if told := reported_workers(view):
-        return told
+    if reported := reported_workers(view):
+        return reported
     labels = f"{CLUSTER_NAME_LABEL}={view.name}"
-    consequence = "the workers are taken to have the version that is asked for"
+    consequence = "the workers are assumed to have the version that is asked for"
     machines = await or_else(
         listed(client, CLUSTER_API_GROUP, "Machine", view.namespace, labels=f"{labels},!{CONTROL_PLANE_LABEL}"),
         [],
@@ -209,7 +220,7 @@ async def worker_versions(client: Client, view: ClusterView, notices: list[str])
 
 
 def _parsed(versions: Iterable[str]) -> list[KubernetesVersion]:
-    """Read versions; one that is none, as of a Machine without a node, says nothing."""
+    """Parse versions; invalid ones, as of a Machine without a node, are left out."""
     found = []
     for one in versions:
         try:

@@ -1,4 +1,4 @@
-"""What a management cluster offers the Clusters of a stack: its ClusterStacks, their releases, the provider's rules."""
+"""Reads the ClusterStacks and releases that a management cluster offers to the Clusters of a stack."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Offered:
-    """What a namespace offers of one stack.
+    """The ClusterStacks and releases of one stack in a namespace.
 
     Args:
-        namespace: Of the classes.
-        stacks: Its ClusterStacks of that provider and name, by name.
-        ready: Releases that have a ClusterStackRelease which is ready, with the name of the ClusterStack that leads.
-        facts: What releases of that provider and name state, by the status of their ClusterStackReleases.
+        namespace: The namespace of the classes.
+        stacks: The ClusterStacks of that provider and name, sorted by name.
+        ready: Releases with a ready ClusterStackRelease, and the name of their first owning ClusterStack.
+        facts: Facts of releases, from the status of their ClusterStackReleases.
     """
 
     namespace: str
@@ -39,7 +39,7 @@ class Offered:
     facts: Mapping[ReleaseName, Candidate] = field(default_factory=dict)
 
     def policy(self, release: ReleaseName) -> CompatibilityPolicy:
-        """Return how strict the ClusterStack of a release is; as by default where there is none yet."""
+        """Return the compatibility policy of the ClusterStack of a release; the default without a ClusterStack."""
         leading = self.ready.get(release)
         for stack in self.stacks:
             if stack.metadata.name == leading:
@@ -52,22 +52,22 @@ class Offered:
         return tuple(stack for stack in self.stacks if stack.spec.kubernetes_version == str(series))
 
     def missing(self, release: ReleaseName, *, its_class: bool) -> str:
-        """Say what is to be done before a Cluster can take something of a release; empty when nothing is.
+        """Return what to do before a Cluster can use a release; empty when it can use it now.
 
         Args:
-            release: Which.
-            its_class: Whether the class is taken; of a release that only gives addons the ClusterStack takes care.
+            release: The release.
+            its_class: Whether its class is used; for addons alone the release need not be ready.
         """
         stacks = self.of_series(release.kubernetes)
         if not stacks:
             return (
-                f"release {release} is offered by no ClusterStack in namespace {self.namespace}: create one for "
-                f"Kubernetes {release.kubernetes} there first"
+                f"no ClusterStack in namespace {self.namespace} offers release {release}: first create one there for "
+                f"Kubernetes {release.kubernetes}"
             )
         if its_class and release not in self.ready:
             return (
-                f"class {release.class_name} is not there yet: add {release.version} to spec.versions of ClusterStack "
-                f"{stacks[0].key} and wait until it is ready"
+                f"class {release.class_name} does not exist yet: add {release.version} to spec.versions of "
+                f"ClusterStack {stacks[0].key} and wait until it is ready"
             )
         return ""
 
@@ -77,9 +77,9 @@ async def read_offered(client: Client, namespace: str, release: ReleaseName, not
 
     Args:
         client: The management cluster.
-        namespace: Of the class.
-        release: Any of the stack.
-        notices: Gets what could not be read.
+        namespace: The namespace of the classes.
+        release: Any release of the stack.
+        notices: Gets a line for everything that could not be read.
 
     Raises:
         DependencyError: The API server does not answer.
@@ -97,7 +97,7 @@ async def read_offered(client: Client, namespace: str, release: ReleaseName, not
         if (stack.spec.provider, stack.spec.name) == (release.provider, release.stack):
             stacks.append(stack)
     releases = await or_else(
-        listed(client, GROUP, Kind.CLUSTER_STACK_RELEASE, namespace), [], "nobody knows which are there", notices
+        listed(client, GROUP, Kind.CLUSTER_STACK_RELEASE, namespace), [], "it is not known which of them exist", notices
     )
     ready: dict[ReleaseName, str] = {}
     facts: dict[ReleaseName, Candidate] = {}

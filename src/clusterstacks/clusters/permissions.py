@@ -1,4 +1,4 @@
-"""Reading what a user may not be allowed to see: the answer then is less complete, and says so."""
+"""Reads objects that a user may not be allowed to read: the result is then less complete, with a notice."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ T = TypeVar("T")
 
 
 async def or_else(reading: Awaitable[T], otherwise: T, consequence: str, notices: list[str]) -> T:
-    """Read what can be done without.
+    """Read something optional.
 
     Args:
-        reading: Reads it.
-        otherwise: What is taken when this user may not read it, or the cluster does not have the kind.
-        consequence: What that means, for a person.
+        reading: The read.
+        otherwise: The result when this user may not read it, or the cluster does not serve the kind.
+        consequence: The consequence of that, for people.
         notices: Gets cause and consequence.
 
     Raises:
-        ClusterStacksError: It cannot be read for another reason.
+        ClusterStacksError: Reading fails for another reason.
     """
     try:
         return await reading
@@ -35,7 +35,7 @@ async def or_else(reading: Awaitable[T], otherwise: T, consequence: str, notices
 
 
 async def listed(client: Client, group: str, kind: str, namespace: str = "", *, labels: str = "") -> list[Manifest]:
-    """List the objects of a kind; there are none of a kind that is not installed."""
+    """List the objects of a kind; an empty list for a kind that is not installed."""
     try:
         resource = await client.resource(group, kind)
     except KindNotServed:

@@ -1,4 +1,4 @@
-"""Which facts a situation violates."""
+"""Evaluates compatibility constraints: the facts that the versions of a cluster violate."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 KUBERNETES = ":kubernetes"
-"""End of the ids of facts about a component and Kubernetes."""
+"""Suffix of the ids of facts about a component and Kubernetes."""
 
 CLASS = "class"
 """Subject of the ranges of classes."""
@@ -27,13 +27,13 @@ CLASS = "class"
 
 @dataclass(frozen=True, slots=True)
 class Judges:
-    """What decides besides the releases themselves, and of whom.
+    """The facts and rules besides the releases, for one Cluster.
 
     Args:
-        rules: The provider's own.
-        upstream: What upstream projects state.
-        labels: Of the Cluster.
-        variables: Of its topology, by dotted path.
+        rules: The CompatibilityRules of the provider.
+        upstream: Facts of upstream projects.
+        labels: The labels of the Cluster.
+        variables: The variables of its topology, by dotted path.
         enforced: Ids of the facts that count; None for all.
     """
 
@@ -44,22 +44,22 @@ class Judges:
     enforced: Collection[str] | None = None
 
     def enforces(self, fact: str) -> bool:
-        """Tell whether a fact counts."""
+        """Return whether a fact counts."""
         return self.enforced is None or fact in self.enforced
 
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """A fact that a situation violates.
+    """A violated fact.
 
     Args:
         fact: Its id.
-        subject: The same for the same fact about another version, so that an addon that stays outside its range while
-            it moves adds no violation.
-        addon: Whose component it is about; empty for the class and for rules.
-        needs: Components whose presence could end it.
-        text: The fact, for a person.
-        source: Where it is from.
+        subject: Equal for the same fact about another version, so that an addon that stays outside its range while it
+            is upgraded adds no violation.
+        addon: The addon of its component; empty for the class and for rules.
+        needs: Components that could end the violation if they were present.
+        text: The fact, for people.
+        source: The source of the fact.
     """
 
     fact: str
@@ -71,45 +71,45 @@ class Violation:
 
 
 def class_fact(release: ReleaseName) -> str:
-    """Return the id of a class's range."""
+    """Return the id of the range of a class."""
     return f"class:{release}"
 
 
 def upgrade_fact(component: Component) -> str:
-    """Return the id of the rule by which a version may be moved to."""
+    """Return the id of the upgrade rule of a version."""
     return f"component:{component.title}:upgrade"
 
 
 def kubernetes_fact(component: Component) -> str:
-    """Return the id of the range of Kubernetes versions a component works with."""
+    """Return the id of the range of Kubernetes versions that a component works with."""
     return f"component:{component.title}{KUBERNETES}"
 
 
 def kubernetes_subject(component: Component) -> str:
-    """Return the subject of the range of Kubernetes versions a component works with."""
+    """Return the subject of the range of Kubernetes versions that a component works with."""
     return f"{component.addon}/{component.name}{KUBERNETES}"
 
 
 def requires_subject(component: Component, other: str) -> str:
-    """Return the subject of what a component requires of another."""
+    """Return the subject of the requirement of a component on another."""
     return f"{component.addon}/{component.name}:requires:{other}"
 
 
 def requires_fact(component: Component, other: str) -> str:
-    """Return the id of what a component requires of another."""
+    """Return the id of the requirement of a component on another."""
     return f"component:{component.title}:requires:{other}"
 
 
 def violations(
     candidate: Candidate, kubernetes: KubernetesVersion, components: Collection[Component], judges: Judges
 ) -> tuple[Violation, ...]:
-    """Find every fact that a situation violates.
+    """Return every fact that the versions of a cluster violate.
 
     Args:
-        candidate: The release whose class the cluster has; a bundle has no facts of its own.
+        candidate: The release of the class; a bundle has no facts of its own.
         kubernetes: The version of the control plane.
-        components: Everything present, the class's own components included.
-        judges: What decides besides.
+        components: All components, those of the class included.
+        judges: Facts and rules besides the releases.
     """
     matching = [
         rule for rule in _rules(candidate, judges) if _matches(rule.when, candidate, kubernetes, components, judges)
@@ -124,19 +124,19 @@ def violations(
 def cautions(
     candidate: Candidate, kubernetes: KubernetesVersion, components: Collection[Component], judges: Judges
 ) -> Iterator[str]:
-    """Yield what matching rules say that only warn; the parameters are those of :func:`violations`."""
+    """Yield the messages of matching rules that only warn; the parameters are those of :func:`violations`."""
     for rule in _rules(candidate, judges):
         if rule.severity is RuleSeverity.WARN and _matches(rule.when, candidate, kubernetes, components, judges):
             yield f"{rule.message}; {rule.way}" if rule.way else rule.message
 
 
-def looks_at_circumstances(candidate: Candidate, before: Judges, after: Judges) -> bool:
-    """Tell whether other labels or variables of a Cluster may change what :func:`violations` finds.
+def depends_on_labels_or_variables(candidate: Candidate, before: Judges, after: Judges) -> bool:
+    """Return whether a change of labels or variables may change the result of :func:`violations`.
 
     Args:
-        candidate: The release whose class the cluster has.
-        before: What decided with the labels and variables it had.
-        after: What decides with those it has now.
+        candidate: The release of the class.
+        before: Facts and rules for the labels and variables before the change.
+        after: Those after the change.
     """
     return before.rules != after.rules or any(
         rule.when.labels or rule.when.variables for rule in _rules(candidate, after)
@@ -179,7 +179,7 @@ def _rules(candidate: Candidate, judges: Judges) -> tuple[Rule, ...]:
 
 
 def _excused(matching: Iterable[Rule], judges: Judges) -> set[str]:
-    """Ids of the facts that Allow rules take the force of; a release cannot do that to a rule of the provider."""
+    """Return the ids of the facts that Allow rules override; a release cannot override a rule of the provider."""
     provider = {rule.fact for rule in judges.rules}
     excused: set[str] = set()
     for rule in matching:
@@ -209,7 +209,7 @@ def _present(name: str, stated: Range, components: Iterable[Component]) -> bool:
 
 
 def _variable(variables: Mapping[str, object], path: str) -> object:
-    """Read a variable by its dotted path; a variable whose own name has dots is found, too."""
+    """Read a variable by its dotted path, or by its name if that contains dots."""
     if path in variables:
         return variables[path]
     value: object = variables

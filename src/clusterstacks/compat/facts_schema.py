@@ -1,4 +1,4 @@
-"""The schema of a facts file (``facts/README.md`` describes it), and the rules a file keeps with itself."""
+"""Parses facts files (``facts/README.md`` describes the schema) and checks their consistency."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 VERSION: Final = 1
 ALL_SUPPORTED: Final = "all-upstream-supported"
-"""The one value of ``kubernetesRule``: every Kubernetes minor that is not past its end of life on the facts' day."""
+"""The only value of ``kubernetesRule``: all Kubernetes minors that were supported on the day of the facts."""
 
 ROLES: Final = ("management", "workload")
 AUTHORITIES: Final = ("upstream", "mirror", "secondary")
@@ -63,13 +63,13 @@ def parse_facts(document: object, *, file: str, supported: Callable[[], Range], 
     """Read a facts file of a component.
 
     Args:
-        document: Its content.
-        file: How messages call it.
-        supported: Gives the Kubernetes versions that are not past their end of life.
-        origin: The file, where it is not a built-in one.
+        document: The decoded file.
+        file: Name of the file in messages.
+        supported: Returns the Kubernetes versions that are not past their end of life.
+        origin: The file, if it is not a built-in one.
 
     Raises:
-        DocumentError: A field is missing, unknown or wrong; the message names it.
+        DocumentError: A field is missing, unknown or invalid; the message names it.
     """
     node = Node(document, file)
     node.only(_TOP)
@@ -106,7 +106,7 @@ def read_sources(node: Node) -> dict[str, FactSource]:
         one.only(_SOURCE)
         key = one.child("id").text()
         if key in sources:
-            raise one.child("id").refuse("every source has an id of its own")
+            raise one.child("id").refuse("give every source its own id")
         retrieved = read_day(one.child("retrieved"))
         if retrieved is None:
             raise one.child("retrieved").refuse("write the day it was read, like '2026-11-20'")
@@ -115,7 +115,7 @@ def read_sources(node: Node) -> dict[str, FactSource]:
         url = one.child("url").text()
         sources[key] = FactSource(url, str(retrieved), str(published or ""), authority)
     if not sources:
-        raise node.refuse("name at least one source: a fact without a source is none")
+        raise node.refuse("name at least one source: every fact needs a source")
     return sources
 
 
@@ -155,7 +155,7 @@ def _versions(node: Node) -> Range:
 
 
 def _upgrade(node: Node, sources: Mapping[str, FactSource]) -> UpgradeStatement | None:
-    """Read what forbids; a step that is only recommended, or of any size, forbids nothing."""
+    """Read an upgrade rule; steps that are only recommended, or of any size, forbid nothing."""
     node.only(_UPGRADE)
     source = _source(node.child("source"), sources)
     step, downgrade, since = (node.child(key) for key in ("maxMinorStep", "downgrade", "since"))
@@ -206,7 +206,7 @@ def _one_of(node: Node, words: tuple[str, ...]) -> str:
 
 
 def read_day(node: Node) -> date | None:
-    """Read a day of the calendar, None where there is none; raises as :func:`parse_facts`."""
+    """Read a day of the calendar; None for an absent one. Raises as :func:`parse_facts`."""
     if node.value is None:
         return None
     try:
@@ -219,18 +219,18 @@ _REFERENCES: Final = ("source", "hardSource", "lifecycleSource", "corroboratedBy
 
 
 def check_consistency(document: object, *, file: str, today: date) -> None:
-    """Check what people rely on.
+    """Check the consistency of a facts file.
 
-    Every reference names a source of the file and every source is referred to; no statement stands twice; dates are
-    days of the calendar, those of sources not in the future, and a series ends after it began.
+    Every reference names a source of the file, and every source is referenced. Statements are not repeated. Dates are
+    days of the calendar, those of sources are not in the future, and a series ends after its beginning.
 
     Args:
-        document: A facts file that :func:`parse_facts` takes, or one of Kubernetes itself.
-        file: How messages call it.
+        document: A decoded facts file of a component or of Kubernetes itself.
+        file: Name of the file in messages.
         today: The day of the check.
 
     Raises:
-        DocumentError: A rule is broken; the message names the field.
+        DocumentError: The file is not consistent; the message names the field.
     """
     node = Node(document, file)
     sources = read_sources(node.child("sources"))
@@ -240,7 +240,7 @@ def check_consistency(document: object, *, file: str, today: date) -> None:
             raise place.refuse(f"write the id of a source: {', '.join(sorted(sources))}")
         used.add(place.value)
     if unused := sorted(sources.keys() - used):
-        raise DocumentError(f"{file}: sources: {unused[0]} is referred to nowhere: drop it, or say what it tells")
+        raise DocumentError(f"{file}: sources: {unused[0]} is not referenced: remove it, or name it where it is used")
     for source in node.child("sources").items():
         for key in ("published", "snapshot", "retrieved"):
             _check_day(source.child(key), today)
@@ -254,14 +254,14 @@ def _check_statements(versions: Node) -> None:
         if released and eol and not released < eol:
             raise entry.child("eol").refuse(f"write a day after {released}, on which it was released")
         identity = tuple(repr(entry.child(key).value) for key in ("version", "role", "kubernetes", "kind"))
-        # Entries without a range say different things about contracts, and never decide.
+        # Entries without a range may differ in their contracts, and never decide.
         if identity in seen and entry.child("kubernetes").value is not None:
             raise DocumentError(f"{entry.file}: {entry.field} repeats an earlier statement: write it once")
         seen.add(identity)
 
 
 def _references(node: Node) -> Iterator[Node]:
-    """Yield every place that names a source."""
+    """Yield every field that names a source."""
     if isinstance(node.value, list):
         for item in node.items():
             yield from _references(item)
@@ -279,4 +279,4 @@ def _references(node: Node) -> Iterator[Node]:
 def _check_day(node: Node, today: date) -> None:
     day = read_day(node)
     if day is not None and day > today:
-        raise node.refuse(f"write a day that has been: today is {today}")
+        raise node.refuse(f"write a day that is not in the future: today is {today}")

@@ -1,4 +1,4 @@
-"""What is known of Kubernetes itself: its minors and their end of life, and how far its programs may be apart."""
+"""Facts about Kubernetes itself: its minors and their end of life, version skew, and removed APIs."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ FACTS = "facts/kubernetes.yaml"
 
 @cache
 def known_minors() -> tuple[KubernetesMinor, ...]:
-    """Return the minors that are released, oldest first."""
+    """Return the released minors, oldest first."""
     return tuple(sorted(KubernetesMinor.parse(one["version"]) for one in _document()["releases"]))
 
 
 @cache
 def supported_minors() -> Range:
-    """Return the versions of the minors that were not past their end of life on the day of the facts."""
+    """Return the range of the minors that were not past their end of life on the day of the facts."""
     document = _document()
     day = max(source["retrieved"] for source in document["sources"])
     alive = [
@@ -44,7 +44,7 @@ def supported_minors() -> Range:
 
 @cache
 def skew_rules() -> tuple[SkewRule, ...]:
-    """Return the rules on the minors of Kubernetes' own programs, for :func:`clusterstacks.compat.skew.judge_skew`."""
+    """Return the rules of the version skew policy, for :func:`clusterstacks.compat.skew.judge_skew`."""
     document = _document()
     urls = {source["id"]: source["url"] for source in document["sources"]}
     return tuple(
@@ -80,13 +80,13 @@ _FACTS = "facts/api-removals.yaml"
 
 @dataclass(frozen=True, slots=True)
 class RemovedApi:
-    """An API version of a kind that ends.
+    """A removed API version of a kind.
 
     Args:
-        removed_in: The first Kubernetes minor release that does not serve it.
-        replacement: The group and version to use instead, e.g. ``apps/v1``; empty when there is none.
-        scheduled: Whether that release is still to come, so that the date may change.
-        source: Where the fact is from.
+        removed_in: The first Kubernetes minor that does not serve it.
+        replacement: The group and version to use instead, for example ``apps/v1``; empty when there is none.
+        scheduled: Whether that minor is not released yet, so that the plan may change.
+        source: The source of the fact.
     """
 
     removed_in: KubernetesMinor
@@ -97,7 +97,7 @@ class RemovedApi:
 
 @cache
 def removed_apis() -> Mapping[tuple[str, str], RemovedApi]:
-    """Return every API version that ended or is going to, by apiVersion (``policy/v1beta1``) and kind."""
+    """Return every removed API version, by apiVersion (``policy/v1beta1``) and kind; planned removals included."""
     text = resources.files(__package__).joinpath(_FACTS).read_bytes()
     document = yaml.load(text, name=_FACTS)
     sources = {source["id"]: source["url"] for source in document["sources"]}
@@ -115,14 +115,14 @@ def removed_apis() -> Mapping[tuple[str, str], RemovedApi]:
 def judge_api(api_version: str, kind: str, kubernetes: KubernetesMinor) -> Judgement:
     """Judge the use of an API version of a kind with a Kubernetes minor.
 
-    Incompatible from the minor that does not serve it any more; where that is only planned, the text says so. A kind
-    that nothing is said about is served.
+    Incompatible from the minor that no longer serves it; the text says where that is only planned. A kind without a
+    fact is served.
     """
     removed = removed_apis().get((api_version, kind))
     if removed is None:
-        return Judgement(Verdict.OK, f"no end of {kind} of {api_version} is known")
+        return Judgement(Verdict.OK, f"no removal of {kind} of {api_version} is known")
     verb = "is planned to stop serving" if removed.scheduled else "does not serve"
     text = f"Kubernetes {removed.removed_in} {verb} {kind} of {api_version}"
-    way_out = f"; write it as {removed.replacement}" if removed.replacement else ""
+    instead = f"; write it as {removed.replacement}" if removed.replacement else ""
     gone = kubernetes >= removed.removed_in
-    return Judgement(Verdict.INCOMPATIBLE if gone else Verdict.OK, f"{text}{way_out}", removed.source)
+    return Judgement(Verdict.INCOMPATIBLE if gone else Verdict.OK, f"{text}{instead}", removed.source)

@@ -1,4 +1,4 @@
-"""All facts on components: the built-in ones, and those a user installed over them; a file is read when asked for."""
+"""Library of facts about components: the built-in files, and files that a user installed over them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 SUFFIX: Final = ".yaml"
 OWN_SHAPE: Final = frozenset({"kubernetes", "api-removals", "kubernetes-api"})
-"""Names of files about Kubernetes itself: they say other things than those of components, and only come built in."""
+"""Names of files about Kubernetes itself: they have other schemas than those of components, and are only built in."""
 
 MAX_BYTES: Final = 1024 * 1024
 """Longest facts file read (arbitrary; the largest built-in one has 30 kB)."""
@@ -31,34 +31,34 @@ MAX_BYTES: Final = 1024 * 1024
 
 @cache
 def facts(installed: Path | None = None) -> UpstreamFacts:
-    """Return the facts on every component; no file is read before somebody asks for its component.
+    """Return the facts about all components; a file is read at the first access to its component.
 
     Args:
         installed: A directory with files that replace the built-in ones of the same component; it need not exist.
 
     Raises:
-        SpecError: By what is asked later: an installed file is broken; the message names it.
+        SpecError: At that access: an installed file is invalid; the message names it.
     """
-    return UpstreamFacts(_Shelf(installed))
+    return UpstreamFacts(_FactsFiles(installed))
 
 
 def read_facts(content: bytes, file: str, origin: str = "") -> ComponentFacts:
     """Read a facts file.
 
     Args:
-        content: Its bytes.
-        file: How messages call it.
-        origin: The file, where it is not a built-in one.
+        content: The content of the file.
+        file: Name of the file in messages.
+        origin: The file, if it is not a built-in one.
 
     Raises:
-        SpecError: It is no YAML, or not of the schema.
+        SpecError: It is not YAML, or does not match the schema.
     """
     document = yaml.load(content, name=file, max_bytes=MAX_BYTES)
     return parse_facts(document, file=file, supported=supported_minors, origin=origin)
 
 
-class _Shelf(Mapping[str, ComponentFacts]):
-    """Facts by component, read once."""
+class _FactsFiles(Mapping[str, ComponentFacts]):
+    """Facts by component; each file is read once."""
 
     def __init__(self, installed: Path | None) -> None:
         self._built_in = {_stem(file): file for file in resources.files(__package__).joinpath("facts").iterdir()}
@@ -99,7 +99,7 @@ class _Shelf(Mapping[str, ComponentFacts]):
 
 
 def _stem(file: Traversable) -> str:
-    """Name the component of a file; empty for a file that is none of facts."""
+    """Return the component of a file; empty for other files."""
     return file.name.removesuffix(SUFFIX) if file.name.endswith(SUFFIX) else ""
 
 
@@ -112,18 +112,18 @@ def _content(path: Path) -> bytes:
 
 
 def install(file: Path, into: Path, today: date) -> ComponentFacts:
-    """Check a facts file and install it; the file of the same component that was there is replaced at once.
+    """Check a facts file and install it; an installed file of the same component is replaced atomically.
 
     Args:
         file: The new facts.
-        into: The directory of installed facts; made when it is not there.
+        into: The directory of installed facts, which is created if it does not exist.
         today: The day of the check.
 
     Returns:
-        The facts as they are now in force.
+        The facts that are now used.
 
     Raises:
-        SpecError: The file is not of the schema, breaks a rule of it, or is about Kubernetes itself.
+        SpecError: The file does not match the schema, is not consistent, or is about Kubernetes itself.
         OSError: A file cannot be read or written.
     """
     with file.open("rb") as reader:

@@ -21,16 +21,16 @@ if TYPE_CHECKING:
     from clusterstacks.domain.versions import KubernetesMinor
 
 LAST_PATCH: Final = 99
-"""A patch newer than any there is (Kubernetes makes some 17 of a minor): what holds for it holds for the next one."""
+"""A patch newer than any released one (a minor has some 17): its verdict holds for the next patch."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """What holds for the patches of one Kubernetes minor.
+    """The verdicts for the patches of one Kubernetes minor.
 
     Args:
-        verdict: The best of them.
-        partly: Whether another one has another.
+        verdict: The best verdict.
+        partly: Whether another patch has another verdict.
     """
 
     verdict: Verdict
@@ -42,10 +42,10 @@ class Row:
     """One line of a matrix.
 
     Args:
-        releases: Labels of the releases that have it.
-        addon: The addon; empty for what is part of class or image.
-        name: The component; empty where the row is about a release as a whole.
-        version: Of the component.
+        releases: Labels of the releases that contain it.
+        addon: The addon; empty for a component of class or image.
+        name: The component; empty where the row is about a whole release.
+        version: Version of the component.
         cells: By Kubernetes minor, in the order of the matrix.
     """
 
@@ -58,10 +58,10 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Matrix:
-    """Which parts of releases work with which Kubernetes.
+    """A table of releases, components and Kubernetes minors.
 
     Args:
-        minors: The columns: every minor that a release or a class is for, and the next one.
+        minors: The columns: every minor of a release or class, and the next one.
         releases: Each release with its own addons.
         components: Every version of every component, those of addons first.
     """
@@ -75,9 +75,9 @@ def matrix(labelled: Sequence[tuple[str, Candidate]], known: Sequence[Kubernetes
     """Judge releases and their components with Kubernetes minors.
 
     Args:
-        labelled: The releases and what to call them.
-        known: Kubernetes minors there are, oldest first.
-        judges: What decides besides the releases.
+        labelled: The releases with their labels.
+        known: The released Kubernetes minors, oldest first.
+        judges: Facts and rules besides the releases.
     """
     candidates = [candidate for _, candidate in labelled]
     minors = _with_next(set(_minors(candidates, known)), known)
@@ -139,7 +139,7 @@ def _inside(stated: Range, known: Sequence[KubernetesMinor]) -> Iterator[Kuberne
 
 
 def _samples(minor: KubernetesMinor, candidates: Iterable[Candidate]) -> Iterator[KubernetesVersion]:
-    """Yield versions of a minor between which nothing changes that the releases state."""
+    """Yield versions of a minor that represent all its patches: no statement of a release changes between them."""
     patches = {0, LAST_PATCH}
     for candidate in candidates:
         if candidate.kubernetes.series == minor:
@@ -154,7 +154,7 @@ def _samples(minor: KubernetesMinor, candidates: Iterable[Candidate]) -> Iterato
 
 
 def _patches(stated: Range, minor: KubernetesMinor) -> set[int]:
-    """Return the first and the last patch, and those around every end of a range."""
+    """Return the first and the last patch, and those around every limit of a range."""
     bounds = [bound.numbers for alternative in stated.alternatives for bound in alternative]
     ends = {patch for major, number, patch in bounds if (major, number) == (minor.major, minor.minor)}
     return {0, LAST_PATCH, *(patch for end in ends for patch in (max(end - 1, 0), end, end + 1))}
@@ -165,14 +165,14 @@ WORST_FIRST: Final = (Verdict.INCOMPATIBLE, Verdict.UNKNOWN, Verdict.UNTESTED, V
 
 @dataclass(frozen=True, slots=True)
 class ReleasePart:
-    """One part of a release and what holds of it.
+    """One part of a release and the judgement about it.
 
     Args:
         fact: Id of the fact that decided, as in plans and rules.
         name: The component; empty for the class and for rules.
-        version: Of the component.
-        addon: The addon that brings it; empty for what is part of class or image.
-        judgement: The verdict, the fact's words and where it is from.
+        version: Version of the component.
+        addon: The addon that contains it; empty for a component of class or image.
+        judgement: The verdict with the fact and its source.
     """
 
     fact: str
@@ -183,7 +183,7 @@ class ReleasePart:
 
 
 def worst(judgements: Iterable[Judgement]) -> Verdict:
-    """Return the worst verdict; ok where there is none."""
+    """Return the worst verdict; ok without judgements."""
     return min((one.verdict for one in judgements), key=WORST_FIRST.index, default=Verdict.OK)
 
 
@@ -193,7 +193,7 @@ def parts(candidate: Candidate, kubernetes: KubernetesVersion, judges: Judges) -
     Args:
         candidate: The release.
         kubernetes: The version of the control plane.
-        judges: What decides besides the release. Rules that ask for labels or variables match only if it has these.
+        judges: Facts and rules besides the release. Rules about labels or variables match only if it contains these.
     """
     stated = candidate.compatibility
     if stated is None:
@@ -213,22 +213,22 @@ def parts(candidate: Candidate, kubernetes: KubernetesVersion, judges: Judges) -
 
 
 def components(candidate: Candidate) -> tuple[Component, ...]:
-    """Return what a release states about; nothing for a bundle."""
+    """Return the components of a release; none for a bundle."""
     return () if candidate.compatibility is None else candidate.compatibility.components
 
 
 def contradictions(labelled: Sequence[tuple[str, Candidate]]) -> tuple[str, ...]:
-    """Say which releases state different things about one version of a component; the release it is from decides."""
+    """Report releases that state different things about one version of a component; its own release decides."""
     seen: dict[str, tuple[str, Component]] = {}
-    told: list[str] = []
+    found: list[str] = []
     for label, candidate in labelled:
         for component in components(candidate):
             first, known = seen.setdefault(component.title, (label, component))
             if different := _different(known, component):
-                told.append(
+                found.append(
                     f"{component.title} has another {' and another '.join(different)} in {label} than in {first}"
                 )
-    return tuple(told)
+    return tuple(found)
 
 
 def _different(one: Component, other: Component) -> list[str]:
@@ -269,7 +269,7 @@ def _part(fact: str, component: Component | None, judgement: Judgement) -> Relea
 
 
 def _allowed(part: ReleasePart, broken: Collection[str]) -> ReleasePart:
-    """A fact that is not among the broken ones although it is violated lost its force to an Allow rule."""
+    """Return ok for a violated fact that is not among the broken ones: an Allow rule overrides it."""
     judgement = part.judgement
     if judgement.verdict is not Verdict.INCOMPATIBLE or part.fact in broken:
         return part

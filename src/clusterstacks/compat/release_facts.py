@@ -1,7 +1,7 @@
-"""The facts a release states, in the status of its ClusterStackRelease.
+"""Reads and writes the facts of a release in the status of its ClusterStackRelease.
 
-They are the versions of ``metadata.yaml`` and the whole of ``compatibility.yaml``, as one line of JSON. With them a
-Cluster can be judged and an upgrade planned without the release's files and without its source.
+They are the versions of ``metadata.yaml`` and all of ``compatibility.yaml``, as one line of JSON. With them a Cluster
+can be validated and an upgrade planned without the files of the release and without its source.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from clusterstacks.domain.objects import Manifest
 
 FIELD: Final = "facts"
-"""Where they are in the status."""
+"""Field of the status that holds them."""
 
 
 class FactsNotKept(SpecError):
-    """The status cannot hold what a release states."""
+    """The status cannot hold the facts of a release."""
 
     def __init__(self, problem: str) -> None:
         super().__init__(
@@ -41,11 +41,11 @@ class FactsNotKept(SpecError):
 
 @dataclass(frozen=True, slots=True)
 class ReleaseFacts:
-    """What a release states.
+    """The facts of a release.
 
     Args:
         metadata: metadata.yaml.
-        compatibility: compatibility.yaml; None makes the release a bundle.
+        compatibility: compatibility.yaml; None for a bundle.
     """
 
     metadata: Metadata
@@ -55,7 +55,7 @@ class ReleaseFacts:
         """Return the text for the status.
 
         Raises:
-            FactsNotKept: It has more than ``MAX_FACTS_BYTES``, or a number that JSON does not have.
+            FactsNotKept: It is longer than ``MAX_FACTS_BYTES``, or contains a number that JSON cannot express.
         """
         document: Manifest = {"metadata": self.metadata.document()}
         if self.compatibility is not None:
@@ -70,10 +70,10 @@ class ReleaseFacts:
 
 
 def facts_text(release: Manifest) -> str:
-    """Return the facts in the status of a ClusterStackRelease, as they are written there.
+    """Return the text of the facts in the status of a ClusterStackRelease.
 
-    Empty where there are none, where there are too many, and where they are those of another content than the pinned
-    one, whose digest is an annotation.
+    Empty where it is missing or too long, and where the digest in the status differs from the one pinned in the
+    annotation, because these facts are of another content.
     """
     found = text(release, "status", FIELD)
     pinned = mapping(release, "metadata", "annotations").get(DIGEST_ANNOTATION)
@@ -83,7 +83,7 @@ def facts_text(release: Manifest) -> str:
 
 
 def read_facts(release: Manifest) -> Candidate | None:
-    """Read the facts in the status of a ClusterStackRelease; None where there are none, or none that can be read."""
+    """Read the facts in the status of a ClusterStackRelease; None where they are missing or unreadable."""
     name, written = release_named(text(release, "metadata", "name")), facts_text(release)
     if name is None or not written:
         return None

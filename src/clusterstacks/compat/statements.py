@@ -1,15 +1,15 @@
-"""What upstream projects state about the versions their software works with, and how such statements are read.
+"""Statements of upstream projects about versions that work together, and how they are evaluated.
 
 A pair of a component's version and a Kubernetes version is judged in this order:
 
-1. The statements about the component's version are collected; those about a management cluster do not count, as the
-   Kubernetes version is that of the cluster the component runs in. Without any, the pair is unknown.
+1. The statements about the component's version are collected. Those about a management cluster do not count, because
+   the Kubernetes version is that of the cluster in which the component runs. Without statements the pair is unknown.
 2. Kubernetes outside the hard limit of one of them: incompatible. Hard limits are the ``kubeVersion`` of the project's
-   chart, which Helm enforces, and ranges outside of which a project says that it does not work.
-3. Kubernetes inside the range of one of them: ok, whatever its kind. A range of kind ``skew`` holds for the time of an
-   upgrade, and the text says so.
-4. Outside every range the verdict is what the component's file says under ``outside``, else that of :data:`OUTSIDE` for
-   the kind of the statements; of several kinds the strictest decides.
+   chart, which Helm enforces, and ranges outside which the component does not work according to the project.
+3. Kubernetes inside the range of one of them: ok, whatever its kind. A range of kind ``skew`` holds during an upgrade,
+   and the text says so.
+4. Outside every range the verdict is that of field ``outside`` in the component's file, else that of :data:`OUTSIDE`
+   for the kind of the statements; of several kinds the strictest decides.
 
 Pre-releases, of the component or of Kubernetes, are in no range.
 """
@@ -42,12 +42,13 @@ OUTSIDE: Final[Mapping[str, Verdict]] = {
     "bundled": Verdict.UNKNOWN,
     BUILT_WITH: Verdict.UNKNOWN,
 }
-"""By kind of statement, what holds outside of its range.
+"""By kind of statement, the verdict outside its range.
 
-``tested`` and ``recommended`` lists say what was tried (Cilium, Calico, ingress-nginx, containerd). A range that is
-``supported`` has ends a project draws: a minimum (metrics-server, Longhorn) or the one minor it is made for, which
-``skew`` widens for an upgrade (cloud controller managers, kube-proxy). ``documented`` ranges claim nothing about the
-rest (Cinder CSI), and ``bundled`` and ``built-with`` are evidence that never forbids a pair (etcd, CoreDNS, kube-vip).
+``tested`` and ``recommended`` ranges list tested versions (Cilium, Calico, ingress-nginx, containerd). A ``supported``
+range has limits set by the project: a minimum (metrics-server, Longhorn) or the one minor it is made for, which
+``skew`` widens during an upgrade (cloud controller managers, kube-proxy). ``documented`` ranges claim nothing about
+other versions (Cinder CSI), and ``bundled`` and ``built-with`` are evidence that never forbids a pair (etcd, CoreDNS,
+kube-vip).
 """
 
 _VERBS: Final[Mapping[str, str]] = {
@@ -62,21 +63,21 @@ _STRICTNESS: Final = (Verdict.INCOMPATIBLE, Verdict.UNTESTED, Verdict.UNKNOWN)
 _STRENGTH: Final = (TESTED, "supported", "recommended", "documented", "bundled", SKEW)
 
 REMEMBERED: Final = 10_000
-"""Judgements kept (arbitrary: 15 components of 12 releases with 8 minors are 1,440 pairs)."""
+"""Number of cached judgements (arbitrary: 15 components of 12 releases with 8 minors are 1,440 pairs)."""
 
 MANAGEMENT: Final = "management"
-"""Role of a statement about the cluster that Cluster API runs in."""
+"""Role of a statement about the cluster in which Cluster API runs."""
 
 
 @dataclass(frozen=True, slots=True)
 class FactSource:
-    """Where a fact is from.
+    """The source of a fact.
 
     Args:
-        url: Its address.
-        retrieved: The day it was read, as ``2026-11-20``.
+        url: Its URL.
+        retrieved: The day on which it was read, for example ``2026-11-20``.
         published: The day of its content; empty where it is not known.
-        authority: ``upstream``, ``mirror`` (a copy of it) or ``secondary`` (somebody else says so).
+        authority: ``upstream``, ``mirror`` (a copy) or ``secondary`` (a third party).
     """
 
     url: str
@@ -90,13 +91,13 @@ class UpstreamStatement:
     """One statement about some versions of a component.
 
     Args:
-        text: Those versions as they were written: a series ``1.18``, one version or a range.
+        text: The versions as written: a series ``1.18``, one version or a range.
         versions: The same as a range.
-        kind: Of evidence, a key of :data:`OUTSIDE`.
-        source: Where it is from.
-        kubernetes: The Kubernetes versions it is about; None where it names none.
-        limit: Outside of these Kubernetes versions it does not work; None where nobody says so.
-        limit_source: Where that is from.
+        kind: Kind of evidence, a key of :data:`OUTSIDE`.
+        source: The source of the statement.
+        kubernetes: The Kubernetes versions of the statement; None where it names none.
+        limit: The Kubernetes versions outside which it does not work; None without such a statement.
+        limit_source: The source of the limit.
         role: ``management`` or ``workload`` cluster; empty where the difference does not matter.
         confidence: ``low`` or ``medium``; empty means high.
         notes: Free text.
@@ -116,12 +117,12 @@ class UpstreamStatement:
 
 @dataclass(frozen=True, slots=True)
 class UpgradeStatement:
-    """What a project says about moving to another version.
+    """The upgrade rule of a project.
 
     Args:
-        rule: As releases write it.
-        source: Where it is from.
-        since: The first version it holds for; None for all.
+        rule: The rule as in releases.
+        source: The source of the rule.
+        since: The first version for which it holds; None for all.
     """
 
     rule: UpgradeRule
@@ -131,12 +132,12 @@ class UpgradeStatement:
 
 @dataclass(frozen=True, slots=True)
 class ChartStatement:
-    """A chart that brings the component.
+    """A chart that contains the component.
 
     Args:
-        name: Of the chart.
-        repository: Where the project publishes it.
-        versions: Version of the software by that of the chart; empty where the two are the same.
+        name: The name of the chart.
+        repository: URL of the repository where the project publishes it.
+        versions: Version of the software by version of the chart; empty where the two are the same.
     """
 
     name: str
@@ -146,18 +147,18 @@ class ChartStatement:
 
 @dataclass(frozen=True, slots=True)
 class ComponentFacts:
-    """Everything known about one component.
+    """All facts about one component.
 
     Args:
-        name: Its id: ``cilium``.
-        title: For people.
-        read: The day of the facts: the last one on which a source was read.
-        semantics: What the project means by its statements.
-        statements: About its versions.
-        outside: What holds outside every range; None for :data:`OUTSIDE`.
-        upgrade: How the project wants it moved; None where it says nothing that forbids.
-        charts: That bring it.
-        origin: The file these facts are from; empty for built-in ones.
+        name: Its id, for example ``cilium``.
+        title: Its name for people.
+        read: The day of the facts: the last day on which a source was read.
+        semantics: The meaning of the project's statements.
+        statements: Statements about its versions.
+        outside: The verdict outside every range; None for :data:`OUTSIDE`.
+        upgrade: The upgrade rule; None where the project forbids nothing.
+        charts: Charts that contain it.
+        origin: The file of these facts; empty for built-in ones.
     """
 
     name: str
@@ -172,7 +173,7 @@ class ComponentFacts:
 
     @property
     def outside_verdict(self) -> Verdict | None:
-        """What holds outside of the ranges, at the strictest; None where there are no ranges."""
+        """The strictest verdict outside the ranges; None where there are no ranges."""
         ranged = [one for one in self.statements if one.kubernetes is not None]
         return (self.outside or _strictest(ranged)) if ranged else None
 
@@ -185,30 +186,30 @@ class ComponentFacts:
         )
 
     def judge(self, version: SemVer, kubernetes: KubernetesVersion) -> Judgement:
-        """Judge a version with a Kubernetes version; the module says how. The text tells the day of the facts."""
+        """Judge a version with a Kubernetes version as the module describes. The text names the day of the facts."""
         title, about, pre = f"{self.name} {version}", self.about(version), _pre(kubernetes)
         if not about:
-            return self._said(Verdict.UNKNOWN, f"nothing is known about {title}")
+            return self._judgement(Verdict.UNKNOWN, f"nothing is known about {title}")
         for one in about:
             if one.limit is not None and not contains(one.limit, kubernetes):
                 text = f"{title} needs Kubernetes {one.limit}{pre}"
-                return self._said(Verdict.INCOMPATIBLE, text, one.limit_source)
+                return self._judgement(Verdict.INCOMPATIBLE, text, one.limit_source)
         ranged = sorted((one for one in about if one.kubernetes is not None), key=_strength)
         for one in ranged:
             if one.kubernetes is not None and contains(one.kubernetes, kubernetes):
-                return self._said(Verdict.OK, _told(title, [one]), one.source, _doubt([one]))
+                return self._judgement(Verdict.OK, _stated(title, [one]), one.source, _doubt([one]))
         if not ranged:
             text = f"no range of Kubernetes versions is published for {title}"
-            return self._said(Verdict.UNKNOWN, text, about[0].source)
-        return self._said(
-            self.outside or _strictest(ranged), f"{_told(title, ranged)}{pre}", ranged[0].source, _doubt(ranged)
+            return self._judgement(Verdict.UNKNOWN, text, about[0].source)
+        return self._judgement(
+            self.outside or _strictest(ranged), f"{_stated(title, ranged)}{pre}", ranged[0].source, _doubt(ranged)
         )
 
-    def _said(self, verdict: Verdict, text: str, source: FactSource | None = None, doubt: str = "") -> Judgement:
+    def _judgement(self, verdict: Verdict, text: str, source: FactSource | None = None, doubt: str = "") -> Judgement:
         return Judgement(verdict, f"{text} ({doubt}facts of {self.read})", source.url if source is not None else "")
 
     def upgrade_rule(self, version: SemVer) -> UpgradeRule | None:
-        """Return the rule by which the project wants a version moved to; None where it states none."""
+        """Return the project's rule for upgrades to a version; None without one."""
         stated = self.upgrade
         if stated is None or (stated.since is not None and version < stated.since):
             return None
@@ -229,7 +230,7 @@ class UpstreamFacts:
     )
 
     def judge(self, name: str, version: SemVer, kubernetes: KubernetesVersion) -> Judgement:
-        """Judge a component with a Kubernetes version; a plan asks for the same pair very often."""
+        """Judge a component with a Kubernetes version; cached, because a plan needs the same pair very often."""
         if name not in self.components:
             return Judgement(Verdict.UNKNOWN, f"nothing is known about {name} {version}")
         key = name, str(version), kubernetes
@@ -241,7 +242,7 @@ class UpstreamFacts:
         return judgement
 
     def upgrade_rule(self, name: str, version: SemVer) -> UpgradeRule | None:
-        """Return the rule by which a component's project wants a version moved to; None where it states none."""
+        """Return the project's rule for upgrades of a component to a version; None without one."""
         return self.components[name].upgrade_rule(version) if name in self.components else None
 
 
@@ -253,8 +254,8 @@ def _strength(statement: UpstreamStatement) -> int:
     return _STRENGTH.index(statement.kind)
 
 
-def _told(title: str, statements: Sequence[UpstreamStatement]) -> str:
-    """Say what is stated, kind by kind."""
+def _stated(title: str, statements: Sequence[UpstreamStatement]) -> str:
+    """Write the statements, kind by kind."""
     parts = [
         f"{_VERBS[kind]} Kubernetes {merged(ranges)}"
         for kind in _STRENGTH

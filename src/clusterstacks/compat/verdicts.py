@@ -1,4 +1,4 @@
-"""What a fact says about one combination of versions."""
+"""Verdicts about a component with a Kubernetes version."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 
 class Verdict(StrEnum):
-    """How a combination stands."""
+    """The verdict about a combination of versions."""
 
     OK = "ok"
     UNTESTED = "untested"
-    """Outside a range that says only what was tried."""
+    """Outside a range of tested versions."""
     UNKNOWN = "unknown"
-    """Nobody says anything."""
+    """Neither the release nor the upstream project states anything."""
     INCOMPATIBLE = "incompatible"
 
 
@@ -31,9 +31,9 @@ class Judgement:
     """A verdict and the fact that decided.
 
     Args:
-        verdict: How the combination stands.
-        text: The fact, for a person.
-        source: Where it is from.
+        verdict: The verdict.
+        text: The fact, for people.
+        source: The source of the fact.
     """
 
     verdict: Verdict
@@ -42,11 +42,11 @@ class Judgement:
 
 
 OK = Judgement(Verdict.OK)
-"""Where nobody wants to know the fact that decided."""
+"""A verdict whose fact is not needed."""
 
 
 class Upstream(Protocol):
-    """What upstream projects state."""
+    """Facts of upstream projects."""
 
     def judge(self, name: str, version: SemVer, kubernetes: KubernetesVersion) -> Judgement:
         """Judge a component with a Kubernetes version."""
@@ -59,11 +59,11 @@ class _NothingKnown:
 
 
 NOTHING_KNOWN: Upstream = _NothingKnown()
-"""Where no upstream fact counts."""
+"""For judgements without upstream facts."""
 
 
 def judge_kubernetes(component: Component, kubernetes: KubernetesVersion, upstream: Upstream) -> Judgement:
-    """Judge a component with a Kubernetes version: what its release states, else what upstream states."""
+    """Judge a component with a Kubernetes version by the statement of its release, else by upstream facts."""
     stated = component.kubernetes
     if stated is None:
         return upstream.judge(component.name, component.version, kubernetes)
@@ -76,5 +76,5 @@ def judge_kubernetes(component: Component, kubernetes: KubernetesVersion, upstre
 
 
 def contains(stated: Range, kubernetes: KubernetesVersion) -> bool:
-    """Tell whether a range holds a Kubernetes version; what a distribution adds to it (``+k3s1``) does not count."""
+    """Return whether a range contains a Kubernetes version; build metadata (``+k3s1``) is ignored."""
     return stated.holds((kubernetes.major, kubernetes.minor, kubernetes.patch), kubernetes.pre)

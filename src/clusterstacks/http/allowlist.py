@@ -1,16 +1,16 @@
-"""Which places of the network may be asked: the values of ``--chart-repositories`` and ``--allowed-sources``.
+"""Allowlist of hosts and paths: the values of ``--chart-repositories`` and ``--allowed-sources``.
 
-What a pattern looks like::
+Patterns::
 
-    charts.example.com            everything of that host, at the usual port of the scheme
+    charts.example.com            everything on that host, at the default port of the scheme
     charts.example.com:8443       at this port; ``*`` for any
     *.k8s.io                      every host below k8s.io, at any depth, but not k8s.io itself
     *                             every host
-    ghcr.io/org                   the path /org and what is below it, not /organisation
-    ghcr.io/org/*-charts          the same for every path of that form; ``*`` never reaches over a slash
-    [2001:db8::1]:5000            an address, written in its usual short form
+    ghcr.io/org                   the path /org and everything below it, not /organisation
+    ghcr.io/org/*-charts          the same for every such path; ``*`` never matches a slash
+    [2001:db8::1]:5000            an address, in its usual short form
 
-Patterns say nothing of the scheme: that plain HTTP is refused is decided where requests are made.
+Patterns contain no scheme; the client refuses plain HTTP where it is not allowed.
 """
 
 from __future__ import annotations
@@ -29,12 +29,13 @@ _PORTS = {"http": 80, "https": 443, "oci": 443}
 
 
 class InvalidPattern(SpecError):
-    """A text that is no pattern of places."""
+    """A text that is not a valid pattern."""
 
     def __init__(self, text: str) -> None:
         super().__init__(
             "InvalidPattern",
-            f"{shown(text)} is no host or place: write it like charts.example.com, *.k8s.io or ghcr.io/org/*",
+            f"{shown(text)} is not a valid host pattern (expected for example charts.example.com, *.k8s.io or "
+            "ghcr.io/org/*)",
         )
 
 
@@ -64,7 +65,7 @@ class _Pattern:
         return self.port == "*" or place.port == (int(self.port) if self.port else place.usual_port)
 
     def _allows_path(self, path: tuple[str, ...]) -> bool:
-        # An empty part is one, too: to many servers //team is another place than /team.
+        # An empty part counts: to many servers //team is not the same path as /team.
         return len(path) >= len(self.path) and all(
             part and re.fullmatch(re.escape(wanted).replace(r"\*", ".*"), part, re.DOTALL)
             for wanted, part in zip(self.path, path, strict=False)
@@ -80,7 +81,7 @@ class _AllowedPlace:
 
     @classmethod
     def of(cls, url: str) -> _AllowedPlace | None:
-        """Take a URL apart; None for one that different programs could read differently."""
+        """Parse a URL; None for one that programs could interpret differently."""
         try:
             parts = urlsplit(url)
             port = parts.port
@@ -97,9 +98,9 @@ class _AllowedPlace:
 
 
 def _leads_elsewhere(part: str) -> bool:
-    """Whether some server takes a part of a path, decoded once, for more than one part or for the way up.
+    """Whether some server reads a part of a path, decoded once, as several parts or as a parent directory.
 
-    Proxies in a row decode again, and some servers cut off parameters, which a semicolon begins.
+    A chain of proxies decodes several times, and some servers cut off parameters, which begin with a semicolon.
     """
     decoded = unquote(part)
     while decoded != part:
@@ -109,27 +110,27 @@ def _leads_elsewhere(part: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class AllowedHosts:
-    """A list of patterns, any of which allows a place; the empty list allows nothing."""
+    """A list of patterns, any of which allows a URL; the empty list allows nothing."""
 
     patterns: tuple[_Pattern, ...] = ()
 
     @classmethod
     def parse(cls, text: str) -> AllowedHosts:
-        """Read patterns separated by commas; blanks around them do not matter.
+        """Read patterns separated by commas, with optional blanks.
 
         Raises:
-            InvalidPattern: One is none.
+            InvalidPattern: A pattern is not valid.
         """
         return cls(tuple(_Pattern.parse(part.strip()) for part in text.split(",") if part.strip()))
 
     def allows(self, url: str) -> bool:
-        """Tell whether ``http://``, ``https://`` or ``oci://`` URL may be asked; any other may not."""
+        """Whether an ``http://``, ``https://`` or ``oci://`` URL is allowed; any other URL is not."""
         place = _AllowedPlace.of(url)
         return place is not None and any(pattern.allows(place) for pattern in self.patterns)
 
 
 def host_of(url: str) -> str:
-    """Return host and port of a URL as a pattern would name them, for messages; empty when there is none."""
+    """Return host and port of a URL in the form of a pattern, for messages; empty for an invalid URL."""
     place = _AllowedPlace.of(url)
     if place is None:
         return ""

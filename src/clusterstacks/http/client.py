@@ -1,4 +1,4 @@
-"""HTTP to wherever releases and charts come from: bounded, with retries, proxies and an own set of trusted CAs."""
+"""HTTP client for sources and chart repositories: bounded, with retries, redirects, proxies and trusted CAs."""
 
 from __future__ import annotations
 
@@ -11,14 +11,13 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Self
 
 from clusterstacks.domain.errors import SpecError
-from clusterstacks.http.errors import ServerUnavailable
+from clusterstacks.http.errors import RequestBroken, ServerUnavailable
 from clusterstacks.http.messages import (
     TOO_MANY,
     Body,
     HTTPDocument,
     HTTPRequest,
     HTTPResponse,
-    RequestBroken,
     checked_headers,
     retry_after,
     retryable_error,
@@ -33,33 +32,32 @@ if TYPE_CHECKING:
 
     from yarl import URL
 
-    from clusterstacks.http.messages import Response
-    from clusterstacks.http.pool import Connections
+    from clusterstacks.http.pool import Connections, RawResponse
 
 IDLE_TIMEOUT = timedelta(seconds=60)
-"""How long a server may send and take nothing. Arbitrary, as long as proxies allow."""
+"""Longest time in which a server may neither send nor take anything. Arbitrary: as long as proxies allow."""
 
 DOCUMENT_DEADLINE = timedelta(minutes=3)
-"""How long a small document may take, with all attempts. Arbitrary: a chart repository's index of 30 MB must fit."""
+"""Deadline of a small document, with all attempts. Arbitrary: a chart repository's index of 30 MB must fit."""
 
 CONNECT = timedelta(seconds=15)
-"""How long a connection may take. Arbitrary."""
+"""Timeout of a connection attempt. Arbitrary."""
 
 MAX_REDIRECTS = 5
-"""Arbitrary; registries and GitHub need one."""
+"""Most redirects that are followed. Arbitrary; registries and GitHub need one."""
 
 _REDIRECTS = {301, 302, 303, 307, 308}
-_PASSING = {500, 502, 503, 504}
+_TRANSIENT = {500, 502, 503, 504}
 
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """How often and how long a request is tried again; all arbitrary.
+    """Bounds of the retries of a request; all arbitrary.
 
     Args:
-        attempts: Requests sent at most.
-        pause: Before the second one; doubled each time.
-        longest: A server that asks to wait longer than this is not waited for.
+        attempts: Most requests that are sent.
+        pause: Pause before the second one; doubled each time.
+        longest: Longest ``Retry-After`` that is waited for.
     """
 
     attempts: int = 4
@@ -68,18 +66,18 @@ class RetryPolicy:
 
 
 class HTTPClient:
-    """One set of connections.
+    """A client with its own connection pool.
 
     Args:
         ca: PEM certificates that are trusted instead of the system's; empty for the system's.
-        plain_http: Whether ``http://`` is allowed for any host; this machine itself is always reached so.
-        patience: How often and how long a request is tried again.
-        environ: Where the proxies are named.
-        report: Called with a line before a request is tried again.
-        trace: Called with a line about each answer.
+        plain_http: Whether ``http://`` is allowed for any host; it is always allowed for this machine.
+        retries: Bounds of the retries.
+        environ: The environment, which names the proxies.
+        report: Called with a line before each retry.
+        trace: Called with a line about each response.
 
     Raises:
-        SpecError: ``ca`` holds no certificates.
+        SpecError: ``ca`` contains no certificates.
     """
 
     def __init__(
@@ -87,14 +85,14 @@ class HTTPClient:
         *,
         ca: str = "",
         plain_http: bool = False,
-        patience: RetryPolicy | None = None,
+        retries: RetryPolicy | None = None,
         environ: Mapping[str, str] = os.environ,
         report: Callable[[str], None] | None = None,
         trace: Callable[[str], None] | None = None,
     ) -> None:
         self._context = _trust(ca) if ca else None
         self._plain_http = plain_http
-        self._patience = patience or RetryPolicy()
+        self._retries = retries or RetryPolicy()
         self._environ = environ
         self._report = report
         self._trace = trace
@@ -120,15 +118,15 @@ class HTTPClient:
         """Read a small document.
 
         Args:
-            url: Where it is.
+            url: Address of the document.
             limit: Most bytes it may have.
-            headers: Sent along.
-            also: Statuses besides 200 that are an answer, e.g. 304.
+            headers: Headers of the request.
+            also: Accepted statuses besides 200, for example 304.
 
         Raises:
-            NotThere: The server says 404.
-            CredentialsRefused: It says 401 or 403.
-            AnswerRefused: It says something else, or the answer is too long.
+            NotThere: The status is 404.
+            CredentialsRefused: The status is 401 or 403.
+            AnswerRefused: The status is another one, or the response is too long.
             ServerUnavailable: As :meth:`open`.
         """
         async with self._within_deadline(url), self.open("GET", url, headers=headers) as answer:
@@ -138,12 +136,12 @@ class HTTPClient:
 
     @asynccontextmanager
     async def _within_deadline(self, url: str) -> AsyncIterator[None]:
-        """A server that sends a byte now and then is never silent."""
+        """Bound the whole time: a server that sends a byte now and then never reaches the idle timeout."""
         try:
             async with asyncio.timeout(DOCUMENT_DEADLINE.total_seconds()):
                 yield
         except TimeoutError:
-            raise ServerUnavailable(shown_url(url), "it did not answer in time") from None
+            raise ServerUnavailable(shown_url(url), "it did not respond in time") from None
 
     @asynccontextmanager
     async def open(
@@ -156,28 +154,29 @@ class HTTPClient:
         length: int | None = None,
         check: Callable[[str], None] | None = None,
     ) -> AsyncIterator[HTTPResponse]:
-        """Send a request; any status but 429 and 5xx is the caller's to judge.
+        """Send a request and return the response; the caller checks every status but 429 and 5xx.
 
-        A GET or HEAD is tried again when the connection fails or the server is overloaded, anything else only while it
-        cannot have had an effect. Redirects of a GET or HEAD are followed; credentials do not follow to another host.
+        A GET or HEAD is retried when the connection fails or the server is overloaded; other requests are retried only
+        while they cannot have had an effect. Redirects of a GET or HEAD are followed; credentials are not sent to
+        another host.
 
         Args:
             method: GET, HEAD, PUT, ...
-            url: Where to.
-            headers: Sent along.
-            body: What to send, or what makes it anew for each attempt.
-            length: Bytes of ``body``, where that is no ``bytes``; without it the body goes in chunks.
-            check: Called with every URL a redirect leads to; raises to refuse it.
+            url: Target of the request.
+            headers: Headers of the request.
+            body: The body, or a function that makes it again for each attempt.
+            length: Size of a body that is not ``bytes``; without it the body is sent in chunks.
+            check: Called with the target of every redirect; raises to refuse it.
 
         Raises:
-            ServerUnavailable: The server cannot be reached, or fails again and again.
-            RateLimited: It asks to wait for longer than the patience.
-            SpecError: The URL is none of this kind, or plain HTTP to another machine.
+            ServerUnavailable: The server cannot be reached, or keeps failing.
+            RateLimited: The server asks for a longer pause than the retry policy allows.
+            SpecError: The URL is not an HTTP URL, or is plain HTTP to another machine.
         """
         request = HTTPRequest(method, self._checked(url), checked_headers(headers or {}), body, length, check)
-        pause = self._patience.pause
-        for attempt in range(1, self._patience.attempts + 1):
-            last = attempt == self._patience.attempts
+        pause = self._retries.pause
+        for attempt in range(1, self._retries.attempts + 1):
+            last = attempt == self._retries.attempts
             try:
                 response = await self._follow(request)
             except RequestBroken as error:
@@ -185,7 +184,7 @@ class HTTPClient:
                     raise ServerUnavailable(shown_url(request.url), str(error)) from None
                 cause = str(error)
             else:
-                if not self._passes(request, response):
+                if not self._is_transient(request, response):
                     try:
                         yield HTTPResponse(response)
                     finally:
@@ -193,19 +192,19 @@ class HTTPClient:
                     return
                 response.release()
                 asked = retry_after(response.headers)
-                if last or asked > self._patience.longest:
+                if last or asked > self._retries.longest:
                     raise retryable_error(response, asked)
-                pause, cause = max(pause, asked), f"it answers with status {response.status}"
+                pause, cause = max(pause, asked), f"it responds with status {response.status}"
             if self._report is not None:
-                self._report(f"{request.url.origin()}: {cause}; trying again")
+                self._report(f"{request.url.origin()}: {cause}; retrying")
             await asyncio.sleep(pause.total_seconds())
             pause *= 2
 
-    def _passes(self, request: HTTPRequest, response: Response) -> bool:
-        """Whether an answer says that it may be another one soon."""
-        return response.status == TOO_MANY or (request.is_safe and response.status in _PASSING)
+    def _is_transient(self, request: HTTPRequest, response: RawResponse) -> bool:
+        """Whether the same request may succeed soon."""
+        return response.status == TOO_MANY or (request.is_safe and response.status in _TRANSIENT)
 
-    async def _follow(self, request: HTTPRequest) -> Response:
+    async def _follow(self, request: HTTPRequest) -> RawResponse:
         url, headers = request.url, request.headers
         for _ in range(MAX_REDIRECTS + 1):
             response = await self._send(request, url, headers)
@@ -222,7 +221,7 @@ class HTTPClient:
             url = target
         raise ServerUnavailable(shown_url(request.url), f"it redirects more than {MAX_REDIRECTS} times")
 
-    async def _send(self, request: HTTPRequest, url: URL, headers: Mapping[str, str]) -> Response:
+    async def _send(self, request: HTTPRequest, url: URL, headers: Mapping[str, str]) -> RawResponse:
         proxy = proxy_for(url, self._environ)
         try:
             # aiohttp has no deadline for a body that the server does not take.
@@ -236,10 +235,10 @@ class HTTPClient:
                     trusted=self._trusted(url, proxy),
                 )
         except TimeoutError:
-            raise RequestBroken("it did not answer in time") from None
+            raise RequestBroken("it did not respond in time") from None
 
     def _trusted(self, url: URL, proxy: URL | None) -> ssl.SSLContext | None:
-        """Return whom to trust; the system's CAs take 20 ms and more to load, and wait for the first who needs them."""
+        """Return the trusted CAs; those of the system take 20 ms and more to load, so they are loaded at first use."""
         if self._context is None and "https" in (url.scheme, proxy.scheme if proxy else ""):
             self._context = _trust()
         return self._context
@@ -259,20 +258,21 @@ class HTTPClient:
                 return url
         except ValueError:
             pass
-        raise SpecError("UrlInvalid", "a URL must look like https://<host>/<path>, without credentials in it")
+        raise SpecError("UrlInvalid", "the URL is not valid (expected https://<host>/<path>, without credentials)")
 
     def _check_scheme(self, url: URL) -> None:
         if url.scheme == "http" and not (self._plain_http or is_loopback(url)):
-            way_out = "use https, or allow plain HTTP for it"
             raise SpecError(
-                "PlainHttpRefused", f"{shown_url(url)} is plain HTTP, which anyone on the way can change: {way_out}"
+                "PlainHttpRefused",
+                f"{shown_url(url)} uses plain HTTP, so that anyone on the network can change the data; use https, or "
+                "allow plain HTTP for it",
             )
 
     def _redirected(self, url: URL, location: str) -> URL:
-        """Return where a redirect leads; a server must not lead into the network it does not belong to."""
+        """Return the target of a redirect; a server must not redirect into a network that it is not part of."""
         target = resolve(url, location)
         if target is None:
-            raise ServerUnavailable(shown_url(url), "it redirects to something that is no URL")
+            raise ServerUnavailable(shown_url(url), "it redirects to an invalid URL")
         if not may_follow(url, target):
             raise ServerUnavailable(shown_url(url), f"it redirects to {shown_url(target)}, which is not followed")
         self._check_scheme(target)
@@ -280,15 +280,15 @@ class HTTPClient:
 
 
 def _may_repeat(request: HTTPRequest, error: RequestBroken) -> bool:
-    """Whether another attempt could fare better, and could not do twice what is to be done once."""
-    return not error.hopeless and (request.is_safe or error.unsent)
+    """Whether a retry may succeed and cannot have an effect twice."""
+    return not error.permanent and (request.is_safe or error.unsent)
 
 
 def _trust(ca: str = "") -> ssl.SSLContext:
     try:
         context = ssl.create_default_context(cadata=ca or None)
     except (ssl.SSLError, ValueError):
-        raise SpecError("CaInvalid", "the CA holds no certificate in PEM form") from None
+        raise SpecError("CaInvalid", "the CA contains no PEM certificate") from None
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT
     return context

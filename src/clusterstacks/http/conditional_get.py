@@ -1,4 +1,4 @@
-"""Documents that are asked for again and again and rarely change."""
+"""Cache of documents that are requested often and rarely change (ETag, Last-Modified)."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ class _Kept(Generic[T]):
 
 
 class ConditionalCache(Generic[T]):
-    """Remembers what documents said, and asks the server whether they still say it (RFC 9110 section 13).
+    """Keeps the values of documents, and requests a document only if it changed (RFC 9110 section 13).
 
     Args:
-        read: Reads a URL with headers added; may return a document of status 304 only when there are some.
+        read: Reads a URL with the given headers; may return a document of status 304 only when there are headers.
         parse: Makes the value of a document.
-        most: How many documents are remembered; the one not asked for the longest is forgotten first.
+        most: Number of documents that are kept; the least recently used one is dropped first.
     """
 
     def __init__(self, read: Read, parse: Callable[[HTTPDocument], T], *, most: int) -> None:
@@ -41,13 +41,13 @@ class ConditionalCache(Generic[T]):
         self._kept: OrderedDict[str, _Kept[T]] = OrderedDict()
 
     async def get(self, url: str) -> T:
-        """Return what the document says now; raises what ``read`` and ``parse`` raise."""
+        """Return the current value of a document; raises what ``read`` and ``parse`` raise."""
         kept = self._kept.get(url)
         document = await self._read(url, kept.condition if kept else {})
         if document.status != UNCHANGED:
             kept = _Kept(_condition(document.headers), self._parse(document))
         if kept is None:
-            raise AnswerRefused(url, "says that it did not change, but was never read")
+            raise AnswerRefused(url, "reports no change of a document that was never read")
         self._remember(url, kept)
         return kept.value
 

@@ -1,4 +1,4 @@
-"""The one module that knows aiohttp, whose import takes 0.1 s: it is imported for the first request."""
+"""Connection pool on top of aiohttp. The import of aiohttp takes 0.1 s, so this module is imported at first use."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import aiohttp
 
-from clusterstacks.http.messages import RequestBroken
-from clusterstacks.kube.responses import AbortingResponse
+from clusterstacks.http.errors import RequestBroken
+from clusterstacks.kube.aborting_response import AbortingResponse
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
@@ -17,15 +17,14 @@ if TYPE_CHECKING:
 
     from yarl import URL
 
-    from clusterstacks.http.messages import Response
 
 _CAUSES: tuple[tuple[type[BaseException] | tuple[type[BaseException], ...], str], ...] = (
-    ((ssl.SSLError, aiohttp.ClientSSLError), "it does not speak TLS: is it a plain HTTP server?"),
+    ((ssl.SSLError, aiohttp.ClientSSLError), "it does not speak TLS; is it a plain HTTP server?"),
     (aiohttp.ClientConnectorDNSError, "its host name cannot be resolved; check the address and the network"),
-    (UnicodeError, "its name can be no host's"),
+    (UnicodeError, "its host name is not valid"),
     (aiohttp.ClientProxyConnectionError, "the proxy cannot be reached"),
-    (aiohttp.ClientHttpProxyError, "the proxy refuses to connect to it"),
-    (TimeoutError, "it did not answer in time"),
+    (aiohttp.ClientHttpProxyError, "the proxy refuses the connection"),
+    (TimeoutError, "it did not respond in time"),
 )
 
 _FAILURES = (aiohttp.ClientError, TimeoutError, OSError, UnicodeError)
@@ -35,7 +34,7 @@ class Connections:
     """Connections that are kept open for the next request.
 
     Args:
-        connect: How long a connection may take.
+        connect: Timeout of a connection attempt.
         idle_timeout: How long a server may send nothing.
     """
 
@@ -45,16 +44,16 @@ class Connections:
                 total=None, sock_connect=connect.total_seconds(), sock_read=idle_timeout.total_seconds()
             ),
             cookie_jar=aiohttp.DummyCookieJar(),
-            # Digests are those of the bytes that lie on the server.
+            # Digests are computed over the bytes as the server stores them.
             auto_decompress=False,
             headers={"User-Agent": "cluster-stacks"},
             response_class=AbortingResponse,
         )
-        # What may be repeated is decided by the caller, request by request.
+        # The caller decides for each request whether it may be repeated.
         self._session._retry_connection = False  # noqa: SLF001  # it has no public switch
 
     async def close(self) -> None:
-        """Close all of them."""
+        """Close all connections."""
         await self._session.close()
 
     async def send(
@@ -66,11 +65,11 @@ class Connections:
         body: AsyncIterator[bytes] | bytes | None,
         proxy: URL | None,
         trusted: ssl.SSLContext | None,
-    ) -> Response:
-        """Send one request and wait for the head of its answer.
+    ) -> RawResponse:
+        """Send one request and wait for the status and headers of its response.
 
         Raises:
-            RequestBroken: There is none.
+            RequestBroken: The request failed.
         """
         try:
             response = await self._session.request(
@@ -78,10 +77,12 @@ class Connections:
             )
         except _FAILURES as error:
             raise _broken(error) from None
-        return _Received(response)
+        return RawResponse(response)
 
 
-class _Received:
+class RawResponse:
+    """The response to one request, before redirects and retries; it must be released."""
+
     def __init__(self, response: aiohttp.ClientResponse) -> None:
         self._response = response
         self.status = response.status
@@ -89,6 +90,11 @@ class _Received:
         self.url = response.url
 
     async def pieces(self, size: int) -> AsyncIterator[bytes]:
+        """Read the body in pieces of at most ``size`` bytes.
+
+        Raises:
+            RequestBroken: The connection was lost; the pieces before that were yielded.
+        """
         try:
             async for piece in self._response.content.iter_chunked(size):
                 yield piece
@@ -96,6 +102,7 @@ class _Received:
             raise _broken(error) from None
 
     def release(self) -> None:
+        """Return the connection to the pool; close it when part of the body is unread."""
         if self._response.content.at_eof():
             self._response.release()
         else:
@@ -105,19 +112,19 @@ class _Received:
 def _broken(error: BaseException) -> RequestBroken:
     return RequestBroken(
         _cause(error),
-        hopeless=isinstance(error, (aiohttp.ClientConnectorCertificateError, UnicodeError)),
+        permanent=isinstance(error, (aiohttp.ClientConnectorCertificateError, UnicodeError)),
         unsent=isinstance(error, aiohttp.ClientConnectorError),
     )
 
 
 def _cause(error: BaseException) -> str:
-    """Say why a request failed; messages of aiohttp name URLs, which may hold secrets."""
+    """Explain why a request failed; messages of aiohttp contain URLs, which may contain secrets."""
     if isinstance(error, aiohttp.ClientConnectorCertificateError):
         reason = getattr(error.certificate_error, "verify_message", "").rstrip(".") or "it is not valid"
-        return f"its certificate is not trusted ({reason}): name its CA, or correct its name"
+        return f"its certificate is not trusted ({reason}); configure its CA, or correct the host name"
     for types, text in _CAUSES:
         if isinstance(error, types):
             return text
     if isinstance(error, OSError) and error.errno and error.errno > 0:
         return os.strerror(error.errno)
-    return "the connection broke"
+    return "the connection was lost"

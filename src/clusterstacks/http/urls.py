@@ -1,4 +1,7 @@
-"""Which proxy leads to a host, by the environment variables every tool of the field knows."""
+"""Rules for URLs: the proxy of a host, and the redirects that are followed.
+
+A URL that a server sends is not trusted: it may come from anyone.
+"""
 
 from __future__ import annotations
 
@@ -17,12 +20,12 @@ if TYPE_CHECKING:
 def proxy_for(url: URL, environ: Mapping[str, str]) -> URL | None:
     """Find the proxy for a URL, None for a direct connection.
 
-    ``HTTPS_PROXY``, ``HTTP_PROXY`` and ``NO_PROXY`` mean what they mean to Go's programs (golang.org/x/net
-    ``httpproxy``): lower case is read, too; ``NO_PROXY`` lists names (with their sub-domains; only those with a leading
-    dot), addresses, networks and ``*``, each with an optional port; this machine itself is never reached by a proxy.
+    ``HTTPS_PROXY``, ``HTTP_PROXY`` and ``NO_PROXY``, also in lower case, mean the same as to Go programs
+    (golang.org/x/net ``httpproxy``): ``NO_PROXY`` lists names (with their sub-domains; only these after a leading dot),
+    addresses, networks and ``*``, each with an optional port. This machine itself is never reached through a proxy.
 
     Raises:
-        SpecError: The variable is no URL of a proxy; what it says is not quoted, as it may hold a password.
+        SpecError: The variable is not a proxy URL; its value is not shown, as it may contain a password.
     """
     variable = f"{url.scheme.upper()}_PROXY"
     text = _read(environ, variable)
@@ -34,7 +37,7 @@ def proxy_for(url: URL, environ: Mapping[str, str]) -> URL | None:
             return proxy
     except ValueError:
         pass
-    raise SpecError("ProxyInvalid", f"{variable} names no proxy: set it to http://<host>:<port>")
+    raise SpecError("ProxyInvalid", f"{variable} is not a valid proxy (expected http://<host>:<port>)")
 
 
 def is_loopback(url: URL) -> bool:
@@ -46,7 +49,7 @@ def is_loopback(url: URL) -> bool:
 
 
 def address_of(url: URL) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
-    """Return the address a URL names, in every spelling that the system would connect to; None for a name."""
+    """Return the IP address in a URL, in every spelling that the system accepts; None for a host name."""
     host = url.host or ""
     try:
         address = ipaddress.ip_address(host)
@@ -92,16 +95,16 @@ def _is_within(address: ipaddress.IPv4Address | ipaddress.IPv6Address, network: 
 
 
 def read_url(text: str) -> URL:
-    """Read a URL as it is: writing it anew would break the signature that may be in it.
+    """Read a URL without normalizing it, which would break a signature in it.
 
     Raises:
-        ValueError: The text is none.
+        ValueError: The text is not a URL.
     """
     return URL(text, encoded=text.isascii() and text.isprintable() and " " not in text)
 
 
 def resolve(source: URL, text: str) -> URL | None:
-    """Read what a server names, seen from its own URL; None when it is no URL."""
+    """Resolve a URL that a server sends against its own URL; None when it is not valid."""
     try:
         return source.join(read_url(text))
     except ValueError:
@@ -109,13 +112,13 @@ def resolve(source: URL, text: str) -> URL | None:
 
 
 def may_follow(source: URL, target: URL) -> bool:
-    """Whether a server may send its client to another place.
+    """Whether a server may redirect its client to a URL.
 
-    It may not lead from TLS to plain HTTP, nor from another machine to this one, nor to a link-local address, and it
-    gives no credentials.
+    It may not redirect from TLS to plain HTTP, nor from another machine to this one, nor to a link-local address, and
+    the target must not contain credentials.
     """
     address = address_of(target)
-    # Link-local addresses are those of the metadata services of clouds, which give out credentials.
+    # The metadata services of clouds have link-local addresses, and return credentials.
     inward = (is_loopback(target) and not is_loopback(source)) or (address is not None and address.is_link_local)
     weaker = source.scheme == "https" and target.scheme != "https"
     whole = target.scheme in {"http", "https"} and bool(target.host) and target.user is None
@@ -123,6 +126,6 @@ def may_follow(source: URL, target: URL) -> bool:
 
 
 def follow(source: URL, text: str) -> URL | None:
-    """Resolve what a server names; None when nobody should go there."""
+    """Resolve a URL that a server sends; None when it must not be followed."""
     target = resolve(source, text)
     return target if target is not None and may_follow(source, target) else None

@@ -1,9 +1,10 @@
-"""The Kubernetes client: connection, credentials, discovery, requests, server-side apply, watches.
+"""Kubernetes API client: connections, credentials, discovery, requests, server-side apply and watches.
 
-Its law: nothing here knows our own kinds. Every call has a deadline and a bound on what it reads, every failure is one
-of the types in ``errors``, and no credential ever stands in a message, a log line or a ``repr``.
+This package does not know our own kinds. Every call has a deadline and a limit on what it reads, and every failure is
+one of the types in ``errors``. No credential appears in a message, a log line or a ``repr``.
 
-``kubeconfig`` reads a ``connection``; ``credentials`` (with ``tls``, ``freshfile``, ``execplugin``) turns it into
-headers and TLS contexts and renews them; ``transport`` sends ``calls`` with deadline, retries and budget; ``discovery``
-finds kinds; ``watching`` cuts a stream into events; ``status`` names failures; ``client`` offers the verbs.
+``kubeconfig`` reads a ``connection``. ``auth`` (with ``tls`` and ``exec_plugin``) provides its headers and TLS contexts
+and renews them. ``transport`` sends ``requests`` with a deadline, retries and a budget. ``discovery`` finds resources.
+``paged_list`` and ``watch`` read lists and streams. ``failure_status`` returns ``errors`` for failures. ``client``
+has the verbs.
 """

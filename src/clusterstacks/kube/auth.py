@@ -1,4 +1,4 @@
-"""Credentials in use: the headers and the TLS context of the moment, renewed when their source changes."""
+"""Credentials for requests: authentication headers and TLS contexts, renewed when their source changes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from clusterstacks.kube.errors import CredentialsFailed
-from clusterstacks.kube.exec_plugin import PluginCredentials, issue
+from clusterstacks.kube.exec_plugin import PluginCredentials, run_plugin
 from clusterstacks.kube.tls import client_context
 
 if TYPE_CHECKING:
@@ -20,27 +20,27 @@ if TYPE_CHECKING:
 
     from clusterstacks.kube.connection import Connection, Material
 
-LOOK_EVERY = timedelta(seconds=1)
-"""How often a file's state is looked at (arbitrary: far below the minutes a new credential overlaps the old)."""
+CHECK_INTERVAL = timedelta(seconds=1)
+"""Interval between checks of a file's metadata (arbitrary; old and new credentials overlap by minutes)."""
 
-READ_EVERY = timedelta(seconds=60)
-"""How often it is read whatever its state says; client-go reads token files once a minute."""
+REREAD_INTERVAL = timedelta(seconds=60)
+"""Interval after which a file is reread even if its metadata did not change; client-go rereads tokens every minute."""
 
 MAX_BYTES = 1024 * 1024
 """Largest file read (arbitrary; a CA bundle of all system roots has 220 KB)."""
 
 
 class ReloadingFile:
-    """The present content of a ``Material``.
+    """Reads a ``Material`` and rereads its file when it changes.
 
-    ``read`` may be called for every request: it costs a comparison of clocks, once a second a stat.
+    ``read`` is cheap enough for every request: it compares clocks, and calls stat once a second.
     """
 
     def __init__(self, material: Material, monotonic: Callable[[], float]) -> None:
         self._content = material.content
         self._path = material.file
         self._monotonic = monotonic
-        self._looked = float("-inf")
+        self._checked = float("-inf")
         self._read = float("-inf")
         self._state: tuple[int, int, int] | None = None
 
@@ -48,45 +48,45 @@ class ReloadingFile:
         """Return the content, read again when the file changed.
 
         Raises:
-            CredentialsFailed: The file was never readable; one that vanishes later keeps its last content.
+            CredentialsFailed: The file was never readable. If it disappears later, its last content is used.
         """
         if self._path is None:
             return self._content
         now = self._monotonic()
-        if now - self._looked >= LOOK_EVERY.total_seconds():
-            self._looked = now
+        if now - self._checked >= CHECK_INTERVAL.total_seconds():
+            self._checked = now
             try:
-                self._look(self._path, now)
+                self._reread_if_changed(self._path, now)
             except OSError as error:
                 if self._state is None:
-                    self._looked = float("-inf")
+                    self._checked = float("-inf")
                     raise CredentialsFailed(f"{self._path} cannot be read: {error.strerror}") from None
         return self._content
 
     def expire(self) -> None:
-        """Make the next ``read`` read the file: the server refused what it held."""
-        self._looked = self._read = float("-inf")
+        """Reread the file at the next ``read``; called when the server refused its content."""
+        self._checked = self._read = float("-inf")
 
-    def _look(self, path: Path, now: float) -> None:
+    def _reread_if_changed(self, path: Path, now: float) -> None:
         stat = path.stat()
         state = (stat.st_mtime_ns, stat.st_ino, stat.st_size)
-        if state == self._state and now - self._read < READ_EVERY.total_seconds():
+        if state == self._state and now - self._read < REREAD_INTERVAL.total_seconds():
             return
         with path.open("rb") as file:
             self._content = file.read(MAX_BYTES)
         self._state, self._read = state, now
 
 
-REISSUE_EVERY = timedelta(seconds=5)
-"""Shortest time between two runs of a plugin because of a 401 (arbitrary: a server that refuses all must not start a
-process for every request)."""
+PLUGIN_INTERVAL = timedelta(seconds=5)
+"""Minimum interval between plugin runs that are caused by a 401 (arbitrary; a server that refuses everything must not
+start a process for every request)."""
 
 TlsContext = ssl.SSLContext | Literal[True]
-"""True stands for a connection without TLS, where it is never looked at."""
+"""True is a placeholder for connections without TLS."""
 
 
 class Clocks(NamedTuple):
-    """Where the time comes from; tests move it by hand."""
+    """Sources of time; tests replace them."""
 
     utc: Callable[[], datetime] = lambda: datetime.now(UTC)
     monotonic: Callable[[], float] = time.monotonic
@@ -94,14 +94,14 @@ class Clocks(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RequestCredentials:
-    """What to send with a request. A new object stands for changed credentials."""
+    """Headers and TLS context of a request. A new object means changed credentials."""
 
     headers: tuple[tuple[str, str], ...] = field(repr=False)
     context: TlsContext
 
 
 class ConnectionCredentials:
-    """The present credentials of a connection; ``present`` is called per request and cheap while nothing changes."""
+    """Provides the current credentials of a connection; ``current`` is called for every request."""
 
     def __init__(self, connection: Connection, clocks: Clocks | None = None) -> None:
         self._connection = connection
@@ -109,54 +109,54 @@ class ConnectionCredentials:
         user, monotonic = connection.user, self._clocks.monotonic
         self._token = ReloadingFile(user.token, monotonic)
         self._tls = tuple(ReloadingFile(part, monotonic) for part in (connection.ca, user.certificate, user.key))
-        self._plugin_turn = asyncio.Lock()
-        self._issued: PluginCredentials | None = None
-        self._issued_at = float("-inf")
+        self._plugin_lock = asyncio.Lock()
+        self._plugin_credentials: PluginCredentials | None = None
+        self._plugin_ran_at = float("-inf")
         self._context: TlsContext | None = None
-        self._context_of: tuple[bytes, ...] | None = None
-        self._identity: RequestCredentials | None = None
-        self._identity_of: tuple[object, ...] | None = None
+        self._context_material: tuple[bytes, ...] | None = None
+        self._current: RequestCredentials | None = None
+        self._current_sources: tuple[object, ...] | None = None
 
-    async def present(self) -> RequestCredentials:
-        """Return what to send now; runs the plugin when it never ran or its credentials expired.
+    async def current(self) -> RequestCredentials:
+        """Return the current credentials; run the plugin first if it never ran or its credentials expired.
 
         Raises:
             CredentialsFailed: A file cannot be read, a certificate is broken, or the plugin failed.
         """
         if self._connection.user.plugin is not None and self._expired():
-            await self._reissue(self._issued)
+            await self._run_plugin(self._plugin_credentials)
         token = self._token.read()
         context = self._current_context()
-        sources = (token, self._issued, context)
-        if self._identity is None or sources != self._identity_of:
-            self._identity = RequestCredentials(self._headers(token), context)
-            self._identity_of = sources
-        return self._identity
+        sources = (token, self._plugin_credentials, context)
+        if self._current is None or sources != self._current_sources:
+            self._current = RequestCredentials(self._headers(token), context)
+            self._current_sources = sources
+        return self._current
 
     async def renew(self, refused: RequestCredentials) -> bool:
-        """Look for newer credentials after a 401; True when there are some to try."""
-        if refused is not self._identity:
+        """Look for newer credentials after a 401; return True if there are any."""
+        if refused is not self._current:
             return True
         self._token.expire()
         for part in self._tls:
             part.expire()
-        recent = self._clocks.monotonic() - self._issued_at < REISSUE_EVERY.total_seconds()
+        recent = self._clocks.monotonic() - self._plugin_ran_at < PLUGIN_INTERVAL.total_seconds()
         if self._connection.user.plugin is not None and not recent:
-            await self._reissue(self._issued)
-        return await self.present() is not refused
+            await self._run_plugin(self._plugin_credentials)
+        return await self.current() is not refused
 
     def _expired(self) -> bool:
-        if self._issued is None:
+        if self._plugin_credentials is None:
             return True
-        return self._issued.expires is not None and self._clocks.utc() >= self._issued.expires
+        return self._plugin_credentials.expires is not None and self._clocks.utc() >= self._plugin_credentials.expires
 
-    async def _reissue(self, stale: PluginCredentials | None) -> None:
-        """Run the plugin once for all that wait for it."""
+    async def _run_plugin(self, stale: PluginCredentials | None) -> None:
+        """Run the plugin once for all concurrent callers."""
         plugin = self._connection.user.plugin
-        async with self._plugin_turn:
-            if plugin is not None and self._issued is stale:
-                self._issued = await issue(plugin)
-                self._issued_at = self._clocks.monotonic()
+        async with self._plugin_lock:
+            if plugin is not None and self._plugin_credentials is stale:
+                self._plugin_credentials = await run_plugin(plugin)
+                self._plugin_ran_at = self._clocks.monotonic()
 
     def _headers(self, token: bytes) -> tuple[tuple[str, str], ...]:
         user = self._connection.user
@@ -165,38 +165,41 @@ class ConnectionCredentials:
         if user.username:
             pair = base64.b64encode(f"{user.username}:{user.password}".encode()).decode()
             return (("Authorization", f"Basic {pair}"), *user.impersonation)
-        if self._issued is not None and self._issued.token:
-            return (("Authorization", f"Bearer {_header_text(self._issued.token.encode())}"), *user.impersonation)
+        if self._plugin_credentials is not None and self._plugin_credentials.token:
+            return (
+                ("Authorization", f"Bearer {_header_text(self._plugin_credentials.token.encode())}"),
+                *user.impersonation,
+            )
         return user.impersonation
 
     def _current_context(self) -> TlsContext:
         if not self._connection.server.startswith("https:"):
             return True
         ca, certificate, key = (part.read() for part in self._tls)
-        if not certificate and self._issued is not None:
-            certificate, key = self._issued.certificate, self._issued.key
+        if not certificate and self._plugin_credentials is not None:
+            certificate, key = self._plugin_credentials.certificate, self._plugin_credentials.key
         material = (ca, certificate, key)
-        if self._context is None or material != self._context_of:
-            self._context = self._built(material)
-            self._context_of = material
+        if self._context is None or material != self._context_material:
+            self._context = self._build_context(material)
+            self._context_material = material
         return self._context
 
-    def _built(self, material: tuple[bytes, bytes, bytes]) -> TlsContext:
+    def _build_context(self, material: tuple[bytes, bytes, bytes]) -> TlsContext:
         try:
             return client_context(*material, verify=self._connection.verify)
         except (ssl.SSLError, ValueError) as error:
             if self._context is not None:
-                # Certificate and key are replaced one after the other: until both fit, the old pair is used.
+                # Certificate and key are replaced one after the other: the old pair is used until both match.
                 return self._context
-            reason = error.reason if isinstance(error, ssl.SSLError) else "no PEM text"
+            reason = error.reason if isinstance(error, ssl.SSLError) else "not valid PEM"
             raise CredentialsFailed(
                 f"the certificates for {self._connection.server} cannot be used: {reason}"
             ) from None
 
 
 def _header_text(token: bytes) -> str:
-    """Take the white space off a token and refuse what would break a header apart."""
+    """Strip a token and refuse characters that are not allowed in a header."""
     text = token.decode("latin-1").strip()
     if not text.isascii() or not text.isprintable():
-        raise CredentialsFailed("the token holds characters that no token has: check the file or plugin it comes from")
+        raise CredentialsFailed("the token contains invalid characters: check the file or plugin that provides it")
     return text

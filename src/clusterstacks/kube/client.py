@@ -1,4 +1,4 @@
-"""The verbs of the Kubernetes API for one cluster."""
+"""Kubernetes API client for one cluster."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
     from clusterstacks.kube.write_gate import WriteGate
 
 STREAM_SHARE = 6 / 7
-"""How long a watch's stream is asked to last, as a share of the silence that breaks it: 60 of 70 seconds."""
+"""Requested duration of a watch as a fraction of the idle timeout: 60 of 70 seconds."""
 
 MAX_DISCOVERY_VALUES = 1_000_000
-"""Values of a discovery document that are decoded, group by group; a kind has 25, Kubernetes itself 70 kinds, and the
-largest clusters some thousand (arbitrary)."""
+"""Maximum number of values in a discovery document that is decoded group by group (arbitrary). A kind has 25 values,
+Kubernetes has 70 kinds, and the largest clusters have some thousand kinds."""
 
 _APPLY = "application/apply-patch+yaml"  # JSON is YAML
 _MERGE = "application/merge-patch+json"
@@ -43,20 +43,20 @@ _METADATA_LIST = f"{JSON};as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,{JSON}
 
 @dataclass(frozen=True, slots=True)
 class ServerVersion:
-    """``minor`` is the API the server offers, which ``--emulated-version`` sets apart from its ``git_version``."""
+    """Version of a server; with ``--emulated-version``, ``minor`` differs from ``git_version``."""
 
     minor: KubernetesMinor
     git_version: str
 
 
 class Client:
-    """One cluster as one user. All verbs raise the types of ``kube.errors``, and SpecError for an unusable object.
+    """Client for one cluster and one user. All verbs raise the types of ``kube.errors``, and SpecError for bad objects.
 
     Args:
-        budget: Most requests at a time, watches aside.
-        deadline: Of every request with its retries; a watch has it for its beginning.
-        bounds: How much of the server's answers is read.
-        gate: What writes must pass at the moment of sending; None lets all pass.
+        budget: Maximum number of concurrent requests, not counting watches.
+        deadline: Deadline of each request including retries; for a watch, of its first response.
+        bounds: Limits on what is read from the server.
+        gate: Checked when a write is sent; None allows all writes.
         target: Management or workload cluster, for metrics.
     """
 
@@ -83,74 +83,74 @@ class Client:
         self._discovery = Discovery(self._discover)
 
     async def close(self) -> None:
-        """Refuse further calls; the pool keeps no connection of this client longer than it would an idle one."""
+        """Refuse further calls; the pool closes the connections of this client when they have been idle."""
         self._transport.close()
 
     @property
     def busy(self) -> BusyTime:
-        """For how long requests have been under way; the first that passes the bound of it fails, as do all others."""
+        """Time spent in requests; all requests fail once it exceeds its limit."""
         return self._transport.busy
 
     async def version(self) -> ServerVersion:
-        """Ask for the server's version; an emulated one counts."""
-        answer = await self._answer(Call("get /version", "GET", "/version"))
+        """Return the version of the server; an emulated version has precedence."""
+        answer = await self._send(Call("get /version", "GET", "/version"))
         major = answer.get("emulationMajor") or answer["major"]
         minor = answer.get("emulationMinor") or answer["minor"]
-        # Some providers write 34+.
+        # Some providers report 34+.
         return ServerVersion(KubernetesMinor(int(major), int(minor.rstrip("+"))), answer["gitVersion"])
 
     async def ready(self) -> None:
-        """Return when the server says it is ready.
+        """Check that the server is ready.
 
         Raises:
-            Unreachable: It does not.
+            Unreachable: It is not ready.
         """
         await self._transport.send(Call("get /readyz", "GET", "/readyz", accept="text/plain"))
 
     async def resource(self, group: str, kind: str, version: str = "") -> Resource:
-        """Find where a kind is served: in ``version``, else (also when that is gone) in the preferred one.
+        """Find the resource of a kind in ``version``, or in the preferred version if that is empty or not served.
 
         Raises:
-            KindNotServed: Discovery does not know the kind; it is asked again at most every few seconds.
+            KindNotServed: The server does not serve the kind; discovery is repeated at most every few seconds.
         """
         return await self._discovery.resource(group, kind, version)
 
     def forget_discovery(self) -> None:
-        """Ask the server again for its kinds at the next ``resource``."""
+        """Repeat discovery at the next call of ``resource``."""
         self._discovery.forget()
 
     async def get(self, resource: Resource, name: str, namespace: str = "") -> Manifest:
         """Read one object.
 
         Raises:
-            NotFound: There is none.
+            NotFound: The object does not exist.
         """
-        return await self._answer(RequestTarget(resource, namespace, name).named().call("get"))
+        return await self._send(RequestTarget(resource, namespace, name).named().call("get"))
 
     async def find(self, resource: Resource, name: str, namespace: str = "") -> Manifest | None:
-        """Read one object; None when there is none."""
+        """Read one object; return None if it does not exist."""
         try:
             return await self.get(resource, name, namespace)
         except NotFound:
             return None
 
     async def find_metadata(self, resource: Resource, name: str, namespace: str = "") -> Manifest | None:
-        """Read the metadata of one object; None when there is none."""
+        """Read the metadata of one object; return None if it does not exist."""
         try:
-            found = await self._answer(RequestTarget(resource, namespace, name).named().call("get", accept=_METADATA))
+            found = await self._send(RequestTarget(resource, namespace, name).named().call("get", accept=_METADATA))
         except NotFound:
             return None
         return strip_to_metadata(found, resource)
 
     async def list(self, resource: Resource, namespace: str = "", *, labels: str = "", fields: str = "") -> ObjectList:
-        """Read all objects, page by page; without a namespace those of all namespaces.
+        """List objects page by page; an empty namespace means all namespaces.
 
-        ``labels`` and ``fields`` are selectors as kubectl takes them.
+        ``labels`` and ``fields`` are selectors in the syntax of kubectl.
 
         Raises:
-            Unreadable: One of them cannot be read.
+            Unreadable: One of the objects cannot be read.
         """
-        listing = await self._pages(
+        listing = await self._read_list(
             RequestTarget(resource, namespace), JSON, labelSelector=labels, fieldSelector=fields
         )
         for remnant in listing.unreadable:
@@ -160,17 +160,17 @@ class Client:
     async def list_readable(
         self, resource: Resource, namespace: str = "", *, labels: str = "", metadata_only: bool = False
     ) -> ObjectList:
-        """Read all objects that can be read, and name the others: for those who must not be stopped by one object."""
+        """List objects; return those that cannot be read separately, so that one object does not fail the list."""
         if metadata_only:
             return await self.list_metadata(resource, namespace, labels=labels)
-        return await self._pages(RequestTarget(resource, namespace), JSON, labelSelector=labels)
+        return await self._read_list(RequestTarget(resource, namespace), JSON, labelSelector=labels)
 
     async def list_metadata(self, resource: Resource, namespace: str = "", *, labels: str = "") -> ObjectList:
-        """Read the metadata of all objects; the items carry the apiVersion and kind of ``resource``.
+        """List the metadata of objects, with the apiVersion and kind of ``resource``.
 
-        Managed fields may be missing: they are what makes metadata unreadable.
+        Managed fields may be missing, because they can make metadata unreadable.
         """
-        listing = await self._pages(RequestTarget(resource, namespace), _METADATA_LIST, labelSelector=labels)
+        listing = await self._read_list(RequestTarget(resource, namespace), _METADATA_LIST, labelSelector=labels)
         items = [*listing.items, *(remnant.object for remnant in listing.unreadable if remnant.key.name)]
         return ObjectList([strip_to_metadata(item, resource) for item in items], listing.resource_version)
 
@@ -182,7 +182,7 @@ class Client:
         """
         namespace = namespace or (manifest.get("metadata") or {}).get("namespace") or ""
         call = RequestTarget(resource, namespace).call("create", body=Body(manifest), repeatable=False)
-        return await self._answer(call)
+        return await self._send(call)
 
     async def apply(  # noqa: PLR0913  # the parameters of the API's own verb
         self,
@@ -198,12 +198,12 @@ class Client:
         """Server-side apply: create the object, or set the fields of ``manifest`` as ``manager``.
 
         Raises:
-            Conflict: Names the fields that another manager owns; never with ``force``.
-            Invalid: Names the fields that break a rule.
+            Conflict: Another manager owns fields of the manifest; not raised with ``force``.
+            Invalid: Fields of the manifest are not valid.
         """
         target = RequestTarget.of(resource, manifest, namespace, subresource)
         parameters = apply_query(manager, force=force, dry_run=dry_run)
-        return await self._answer(target.call("apply", parameters, body=Body(manifest, _APPLY)))
+        return await self._send(target.call("apply", parameters, body=Body(manifest, _APPLY)))
 
     async def merge_patch(  # noqa: PLR0913  # the parameters of the API's own verb
         self,
@@ -216,16 +216,16 @@ class Client:
         dry_run: bool = False,
         manager: str = "",
     ) -> Manifest:
-        """Set and remove fields by a JSON merge patch.
+        """Set and remove fields with a JSON merge patch.
 
         Raises:
-            Conflict: The patch holds a resource version and the object has another.
+            Conflict: The patch contains a resource version and the object has another one.
         """
         target = RequestTarget(resource, namespace, name, subresource).named()
         parameters = query(fieldManager=manager, dryRun="All" if dry_run else "")
-        # Repeating a patch that was done and holds a resource version would report a conflict with itself.
+        # Repeating a successful patch with a resource version would conflict with itself.
         repeatable = "resourceVersion" not in (patch.get("metadata") or {})
-        return await self._answer(target.call("patch", parameters, body=Body(patch, _MERGE), repeatable=repeatable))
+        return await self._send(target.call("patch", parameters, body=Body(patch, _MERGE), repeatable=repeatable))
 
     async def json_patch(
         self,
@@ -236,15 +236,15 @@ class Client:
         *,
         subresource: str = "",
     ) -> Manifest:
-        """Change an object by JSON patch operations; sent once, as adding to a list twice would add twice.
+        """Change an object with JSON patch operations; sent only once, because adding to a list is not idempotent.
 
-        The server repeats them itself on the newest object where another one wrote meanwhile.
+        The server itself repeats the operations on the newest object after a concurrent write.
 
         Raises:
-            Invalid: A ``test`` operation does not hold, or a path does not exist.
+            Invalid: A ``test`` operation fails, or a path does not exist.
         """
         target = RequestTarget(resource, namespace, name, subresource).named()
-        return await self._answer(target.call("patch", body=Body(operations, _JSON_PATCH), repeatable=False))
+        return await self._send(target.call("patch", body=Body(operations, _JSON_PATCH), repeatable=False))
 
     async def delete(
         self,
@@ -255,14 +255,14 @@ class Client:
         uid: str = "",
         resource_version: str = "",
     ) -> None:
-        """Ask for the deletion of one object; it may stay for as long as it has finalizers.
+        """Delete one object; the object remains while it has finalizers.
 
-        With ``uid`` or ``resource_version`` only that very object or state of it is deleted. What it owns
-        follows in the background.
+        With ``uid`` or ``resource_version`` the object is deleted only if they match. Objects that it owns are deleted
+        in the background.
 
         Raises:
-            NotFound: There is none.
-            Conflict: There is one with another uid or resource version.
+            NotFound: The object does not exist.
+            Conflict: The object has another uid or resource version.
         """
         conditions = {"uid": uid, "resourceVersion": resource_version}
         preconditions = {field: value for field, value in conditions.items() if value}
@@ -272,7 +272,7 @@ class Client:
             "propagationPolicy": "Background",
             "preconditions": preconditions,
         }
-        # Without a precondition, a repetition could delete a successor of the object.
+        # Without a precondition, a retry could delete a successor of the object.
         call = (
             RequestTarget(resource, namespace, name)
             .named()
@@ -292,12 +292,13 @@ class Client:
     ) -> AsyncGenerator[WatchEvent, None]:
         """Yield changes since ``resource_version`` until the server ends the stream; wrap it in ``aclosing``.
 
-        The server is asked to end it after a minute. A server says nothing while nothing changes, not even by a
-        bookmark: so a stream that is silent for longer is dead. With ``metadata_only`` objects have metadata only.
+        The server is requested to end the stream after a minute. It may send nothing, not even a bookmark, while
+        nothing changes, so a stream that is idle for longer is broken. With ``metadata_only`` the objects have only
+        metadata.
 
         Raises:
             Expired: The resource version is too old: list again.
-            Unreachable: The stream broke or fell silent.
+            Unreachable: The stream broke or was idle for too long.
         """
         parameters = query(
             watch="1",
@@ -310,10 +311,10 @@ class Client:
         call = RequestTarget(resource, namespace).call("watch", parameters, accept=_METADATA if metadata_only else JSON)
         response = await self._transport.open(call)
         try:
-            async with aclosing(lines(response.content, self._idle_timeout, self._bounds.answer_bytes)) as stream:
+            async with aclosing(lines(response.content, self._idle_timeout, self._bounds.response_bytes)) as stream:
                 async for line in stream:
                     if line is None:
-                        yield WatchEvent("", {}, f"is larger than {self._bounds.answer_bytes} bytes")
+                        yield WatchEvent("", {}, f"is larger than {self._bounds.response_bytes} bytes")
                     else:
                         yield await event(line, resource, call.about, metadata_only=metadata_only)
         except WatchBroken as error:
@@ -321,11 +322,11 @@ class Client:
         finally:
             response.close()
 
-    async def _pages(self, target: RequestTarget, accept: str, **selectors: str) -> ObjectList:
+    async def _read_list(self, target: RequestTarget, accept: str, **selectors: str) -> ObjectList:
         try:
             listing = await self._list_reader(target, accept, selectors).read()
         except Expired:
-            # The list's snapshot was compacted away between two pages: once more from the beginning.
+            # The snapshot of the list was compacted between two pages: start again.
             listing = await self._list_reader(target, accept, selectors).read()
         for item in (*listing.items, *(remnant.object for remnant in listing.unreadable)):
             item["apiVersion"], item["kind"] = target.resource.api_version, target.resource.kind
@@ -337,25 +338,25 @@ class Client:
         )
 
     async def _discover(self, path: str) -> Manifest:
-        """Read a discovery document; one of a server with thousands of kinds is decoded group by group."""
+        """Read a discovery document; a document with thousands of kinds is decoded group by group."""
         call = Call(f"get {path}", "GET", path, accept=ACCEPT)
         answer = await self._transport.send(call)
         try:
             document = decode(answer)
         except Undecodable:
-            document = await self._discovered(call, answer)
+            document = await self._decode_groups(call, answer)
         return self._mapping(call, document)
 
-    async def _discovered(self, call: Call, answer: bytes) -> Any:  # noqa: ANN401  # checked by the caller
+    async def _decode_groups(self, call: Call, answer: bytes) -> Any:  # noqa: ANN401  # checked by the caller
         if estimate_values(answer) > MAX_DISCOVERY_VALUES:
-            raise Unreachable(f"{call.about}: {self._transport.host} lists more kinds than are read")
+            raise Unreachable(f"{call.about}: {self._transport.host} serves more kinds than the limit")
         try:
             page = await read_page(answer)
             return {**page.envelope, "items": [decode(item) for item in page.items]}
         except Undecodable:
             return None
 
-    async def _answer(self, call: Call) -> Manifest:
+    async def _send(self, call: Call) -> Manifest:
         return self._decoded(call, await self._transport.send(call))
 
     def _decoded(self, call: Call, answer: bytes) -> Manifest:
@@ -366,9 +367,9 @@ class Client:
                 raise _unreadable(call.about, str(error)) from None
             return self._mapping(call, None)
 
-    def _mapping(self, call: Call, document: Any) -> Manifest:  # noqa: ANN401  # whatever was sent
+    def _mapping(self, call: Call, document: Any) -> Manifest:  # noqa: ANN401  # any JSON value
         if not isinstance(document, dict):
-            raise Unreachable(f"{call.about}: {self._transport.host} answered with something else than a JSON object")
+            raise Unreachable(f"{call.about}: the response of {self._transport.host} is not a JSON object")
         return document
 
 

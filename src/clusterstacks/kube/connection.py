@@ -1,6 +1,6 @@
-"""How to reach one API server and as whom: values read from a kubeconfig, nothing opened yet.
+"""Address of an API server and credentials for it, as read from a kubeconfig.
 
-No ``repr`` shows a token, a password, a key or the environment of a plugin, so that a value may stand in a trace.
+No ``repr`` shows a token, a password, a key or the environment of a plugin, so values may appear in a traceback.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Material:
-    """A certificate, key or token given in place (``content``) or as a file read again when it changes."""
+    """A certificate, key or token, given inline (``content``) or as a file, which is reread when it changes."""
 
     content: bytes = field(default=b"", repr=False)
     file: Path | None = None
@@ -26,12 +26,12 @@ class Material:
 
 @dataclass(frozen=True, slots=True)
 class ExecPlugin:
-    """A command that prints credentials, as ``client.authentication.k8s.io`` v1 and v1beta1 describe it.
+    """A credential plugin: a command that prints credentials (``client.authentication.k8s.io`` v1 or v1beta1).
 
     Args:
-        api_version: What the command is told to speak and must answer in.
+        api_version: API version of the request to the command and of its answer.
         environ: Added to the environment of this process.
-        cluster: What ``provideClusterInfo`` asks to tell the command; None when it does not.
+        cluster: Cluster information passed to the command; None without ``provideClusterInfo``.
         install_hint: Shown when the command does not exist.
     """
 
@@ -45,7 +45,7 @@ class ExecPlugin:
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """As whom to speak. A token wins over a name and password, and both over what a plugin prints.
+    """Credentials of a user. A token has precedence over a name and password, and both over a plugin.
 
     Args:
         impersonation: ``Impersonate-*`` headers, in order.
@@ -66,11 +66,11 @@ class Connection:
 
     Args:
         server: ``https://host:port`` and an optional path, without a trailing slash.
-        ca: What signs the server's certificate; the system's roots when empty.
+        ca: CA certificates for the server; those of the system when empty.
         verify: False only where a kubeconfig file says ``insecure-skip-tls-verify``.
-        server_name: Name the server's certificate must carry, when it is not the host of ``server``.
-        proxy: ``http://`` or ``https://`` URL; may hold a password.
-        namespace: Of the kubeconfig's context, for commands that name none.
+        server_name: Name expected in the server's certificate, when it differs from the host of ``server``.
+        proxy: ``http://`` or ``https://`` URL; may contain a password.
+        namespace: Default namespace, from the context of the kubeconfig.
     """
 
     server: str

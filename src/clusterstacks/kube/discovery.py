@@ -1,4 +1,4 @@
-"""Which kinds a server serves, and where: two requests, kept, and asked again when a kind is unknown."""
+"""API discovery: finds the resource of a kind with two cached requests, repeated when a kind is unknown."""
 
 from __future__ import annotations
 
@@ -12,53 +12,53 @@ from clusterstacks.domain.errors import DependencyError
 from clusterstacks.kube.errors import KindNotServed, Unreachable
 from clusterstacks.kube.resources import Resource
 
-ASK_AGAIN_FOR_KIND = timedelta(seconds=2)
-"""Shortest time between two rounds because of an unknown kind: a CRD is served within a second of its creation."""
+UNKNOWN_KIND_INTERVAL = timedelta(seconds=2)
+"""Minimum interval between discoveries for an unknown kind; a CRD is served within a second of its creation."""
 
-ASK_AGAIN_FOR_VERSION = timedelta(seconds=60)
-"""The same because of an unknown version of a known kind, which is mostly one that is gone for good (INCUMBENT D14)."""
+UNKNOWN_VERSION_INTERVAL = timedelta(seconds=60)
+"""Minimum interval between discoveries for an unknown version of a known kind, which usually was removed for good."""
 
 ACCEPT = (
     "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,"
     "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,"
     "application/json"
 )
-"""Kinds of all groups in one answer, from servers that can: Kubernetes 1.30, 1.27, and any."""
+"""Requests aggregated discovery (v2 since Kubernetes 1.30, v2beta1 since 1.27), with plain discovery as fallback."""
 
 MAX_GROUP_VERSIONS = 1000
-"""Group versions that are read from a server without aggregated discovery, one request each; Kubernetes itself has 30
-(arbitrary)."""
+"""Maximum number of group versions read from a server without aggregated discovery, one request each (arbitrary;
+Kubernetes has 30)."""
 
-REQUESTS_AT_ONCE = 8
-"""Of these at the same time; the budget of a workload cluster."""
+MAX_CONCURRENT_REQUESTS = 8
+"""Maximum number of concurrent requests for group versions: the budget of a workload cluster."""
 
 Served: TypeAlias = dict[tuple[str, str], list[Resource]]
-"""(group, kind) to its versions, the server's preferred one first."""
+"""Resources by (group, kind), one for each version; the preferred version is first."""
 
 Fetch: TypeAlias = Callable[[str], Awaitable[Mapping[str, Any]]]
-"""Reads a discovery path with ``ACCEPT``."""
+"""Reads a discovery document by its path, with ``ACCEPT``."""
 
 
 class Discovery:
-    """The kinds of one server. Concurrent questions share one round (INCUMBENT D52)."""
+    """Discovered resources of one server. Concurrent callers share one discovery."""
 
     def __init__(self, fetch: Fetch, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._fetch = fetch
         self._monotonic = monotonic
         self._served: Served = {}
-        self._asked = float("-inf")
-        self._turn = asyncio.Lock()
+        self._refreshed_at = float("-inf")
+        self._lock = asyncio.Lock()
 
     async def resource(self, group: str, kind: str, version: str) -> Resource:
-        """Find a kind in the version asked for; in the preferred one when that is empty or no longer served.
+        """Find a kind in the given version, or in the preferred version if that is empty or not served.
 
         Raises:
-            KindNotServed: The server does not know the kind.
-            Unreachable: Its answer is not a discovery document, or names too many groups.
+            KindNotServed: The server does not serve the kind.
+            Unreachable: The response is not a discovery document, or has too many group versions.
         """
         versions = self._served.get((group, kind), [])
         if not _has(versions, version):
-            await self._ask_again(ASK_AGAIN_FOR_VERSION if versions else ASK_AGAIN_FOR_KIND)
+            await self._refresh(UNKNOWN_VERSION_INTERVAL if versions else UNKNOWN_KIND_INTERVAL)
             versions = self._served.get((group, kind), [])
         if not versions:
             name = f"{kind}.{group}" if group else kind
@@ -66,34 +66,34 @@ class Discovery:
         return next((served for served in versions if served.version == version), versions[0])
 
     def forget(self) -> None:
-        """Ask again at the next question."""
+        """Repeat discovery at the next call of ``resource``."""
         self._served = {}
-        self._asked = float("-inf")
+        self._refreshed_at = float("-inf")
 
-    async def _ask_again(self, every: timedelta) -> None:
+    async def _refresh(self, every: timedelta) -> None:
         wanted_at = self._monotonic()
-        async with self._turn:
-            # Somebody else may have asked while this one waited for its turn.
-            if self._asked < wanted_at and wanted_at - self._asked >= every.total_seconds():
+        async with self._lock:
+            # Another caller may have finished a discovery while this one waited for the lock.
+            if self._refreshed_at < wanted_at and wanted_at - self._refreshed_at >= every.total_seconds():
                 try:
-                    self._served = await _round(self._fetch)
+                    self._served = await _discover(self._fetch)
                 except (AttributeError, KeyError, TypeError):
-                    raise Unreachable("the server answered with something else than discovery documents") from None
-                self._asked = self._monotonic()
+                    raise Unreachable("the response of the server is not a discovery document") from None
+                self._refreshed_at = self._monotonic()
 
 
 def _has(versions: list[Resource], version: str) -> bool:
     return bool(versions) and (not version or any(served.version == version for served in versions))
 
 
-async def _round(fetch: Fetch) -> Served:
+async def _discover(fetch: Fetch) -> Served:
     core, groups = await asyncio.gather(fetch("/api"), fetch("/apis"))
     served: Served = {}
-    for answer, read_old in ((core, _legacy_core), (groups, _legacy_groups)):
+    for answer, read_legacy in ((core, _legacy_core), (groups, _legacy_groups)):
         if answer.get("kind") == "APIGroupDiscoveryList":
             _add_aggregated(served, answer)
         else:
-            await _add_legacy(served, fetch, read_old(answer))
+            await _add_legacy(served, fetch, read_legacy(answer))
     return served
 
 
@@ -103,7 +103,7 @@ def _add_aggregated(served: Served, answer: Mapping[str, Any]) -> None:
         for version in group.get("versions") or []:
             for entry in version.get("resources") or []:
                 kind = (entry.get("responseKind") or {}).get("kind")
-                # Entries without a kind of their own have subresources only.
+                # Entries without a kind have only subresources.
                 if kind and entry.get("verbs"):
                     found = Resource(name, version["version"], kind, entry["resource"], entry["scope"] == "Namespaced")
                     served.setdefault((name, kind), []).append(found)
@@ -123,22 +123,22 @@ def _legacy_groups(answer: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 async def _add_legacy(served: Served, fetch: Fetch, versions: list[tuple[str, str]]) -> None:
-    """Read servers before 1.27, and those behind which aggregated discovery is off: one request a group version."""
+    """Read servers without aggregated discovery (before 1.27, or disabled) with one request per group version."""
 
     async def read(group: str, version: str) -> Mapping[str, Any]:
         try:
             return await fetch(f"/apis/{group}/{version}" if group else f"/api/{version}")
         except DependencyError:
-            # One API service that is down must not hide all other groups.
+            # An API service that is down must not hide the other groups.
             return {}
 
     if len(versions) > MAX_GROUP_VERSIONS:
         raise Unreachable(
-            f"the server offers {len(versions)} group versions, more than {MAX_GROUP_VERSIONS} are not read"
+            f"the server serves {len(versions)} group versions, more than the limit of {MAX_GROUP_VERSIONS}"
         )
     answers: list[Mapping[str, Any]] = []
-    for start in range(0, len(versions), REQUESTS_AT_ONCE):
-        some = versions[start : start + REQUESTS_AT_ONCE]
+    for start in range(0, len(versions), MAX_CONCURRENT_REQUESTS):
+        some = versions[start : start + MAX_CONCURRENT_REQUESTS]
         answers += await asyncio.gather(*(read(group, version) for group, version in some))
     for (group, version), answer in zip(versions, answers, strict=True):
         for entry in answer.get("resources") or []:

@@ -1,22 +1,22 @@
-"""What a call to a Kubernetes API server may end with.
+"""Errors of calls to a Kubernetes API server.
 
 ::
 
     DependencyError
     ├── ApiError          the server answered with a Status
     │   ├── NotFound, AlreadyExists, Forbidden, Unauthorized, Expired
-    │   ├── Conflict      409: names the fields another manager owns
-    │   ├── Invalid       422: names the fields and what is wrong with them
+    │   ├── Conflict      409: has the fields that another manager owns
+    │   ├── Invalid       422: has the fields that are not valid
     │   └── TooMany       429 after bounded retries
-    ├── Unreachable       no connection, no TLS, no answer in time, or 5xx after bounded retries
+    ├── Unreachable       no connection, no TLS, no response in time, or 5xx after bounded retries
     │   └── WebhookFailed 5xx: the server could not call an admission webhook
     ├── KindNotServed     the server does not know the kind (yet)
-    ├── WriteRefused      this process may not write at the moment
-    └── CredentialsFailed a token file or credential plugin gave nothing usable
+    ├── WriteRefused      this process does not hold the lease
+    └── CredentialsFailed a token file or credential plugin gave no usable credentials
     SpecError
-    └── Unreadable        an object that is nested too deep or has too many values to be read
+    └── Unreadable        an object that is nested too deeply or has too many values
 
-Messages read ``<verb> <object>: <status> <reason>: <the server's words>``.
+Messages have the form ``<verb> <object>: <status> <reason>: <message of the server>``.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class FieldConflict:
 
 @dataclass(frozen=True, slots=True)
 class FieldCause:
-    """What a 422 says about one field: ``FieldCause("spec.foo", "FieldValueRequired", "Required value")``."""
+    """Cause of a 422 about one field: ``FieldCause("spec.foo", "FieldValueRequired", "Required value")``."""
 
     field: str
     reason: str
@@ -48,7 +48,7 @@ class FieldCause:
 
 
 class ApiError(DependencyError):
-    """The server answered with a failure; ``reason`` is the CamelCase one of its Status."""
+    """Failure response of the server; ``reason`` is the CamelCase reason of its Status."""
 
     def __init__(self, message: str, *, status: int, reason: str) -> None:
         super().__init__(reason, message)
@@ -69,7 +69,7 @@ class Forbidden(ApiError):
 
 
 class Unauthorized(ApiError):
-    """401, also after the credentials were renewed."""
+    """401, even after the credentials were renewed."""
 
 
 class Expired(ApiError):
@@ -77,7 +77,7 @@ class Expired(ApiError):
 
 
 class Conflict(ApiError):
-    """409: others own the fields in ``conflicts``, or (then empty) the resource version or a precondition is stale."""
+    """409: other managers own ``conflicts``, or (if it is empty) a resource version or precondition is stale."""
 
     def __init__(self, message: str, *, status: int, reason: str, conflicts: tuple[FieldConflict, ...] = ()) -> None:
         super().__init__(message, status=status, reason=reason)
@@ -85,7 +85,7 @@ class Conflict(ApiError):
 
 
 class Invalid(ApiError):
-    """422: the object breaks its schema or a rule of the server."""
+    """422: the object violates its schema or a rule of the server."""
 
     def __init__(self, message: str, *, status: int, reason: str, causes: tuple[FieldCause, ...] = ()) -> None:
         super().__init__(message, status=status, reason=reason)
@@ -93,7 +93,7 @@ class Invalid(ApiError):
 
 
 class TooMany(ApiError):
-    """429; ``retry_after`` is the server's wish."""
+    """429; ``retry_after`` is what the server requested."""
 
     def __init__(self, message: str, *, status: int, reason: str, retry_after: timedelta) -> None:
         super().__init__(message, status=status, reason=reason)
@@ -102,7 +102,7 @@ class TooMany(ApiError):
 
 
 class Unreachable(DependencyError):
-    """No usable answer: connection, TLS, deadline, broken stream, or 5xx (then ``status`` is set, else 0)."""
+    """No usable response: connection, TLS, deadline, broken stream, or 5xx (then ``status`` is set, else 0)."""
 
     def __init__(self, message: str, *, status: int = 0) -> None:
         super().__init__("Unreachable", message)
@@ -110,18 +110,18 @@ class Unreachable(DependencyError):
 
 
 class ResponseTooLarge(Unreachable):
-    """The answer is larger than the client reads; a list may be asked for in smaller pages."""
+    """The response exceeds the limit of the client; a list can be read in smaller pages."""
 
 
 class Unreadable(SpecError):
-    """The server answered with an object that cannot be decoded within bounds: its owner must simplify it."""
+    """The server returned an object that cannot be decoded within the limits: its owner must simplify it."""
 
     def __init__(self, message: str) -> None:
         super().__init__("ObjectUnreadable", message)
 
 
 class WebhookFailed(Unreachable):
-    """The server refused because it could not call the admission webhook named ``webhook``."""
+    """The server failed to call the admission webhook ``webhook``."""
 
     def __init__(self, message: str, *, status: int, webhook: str) -> None:
         super().__init__(message, status=status)
@@ -129,7 +129,7 @@ class WebhookFailed(Unreachable):
         self.webhook = webhook
 
     def with_advice(self, advice: str) -> WebhookFailed:
-        """Return the error with what to do at the end of its message."""
+        """Return the error with advice appended to its message."""
         return WebhookFailed(f"{self.message}; {advice}", status=self.status, webhook=self.webhook)
 
 
@@ -141,14 +141,14 @@ class KindNotServed(DependencyError):
 
 
 class CredentialsFailed(DependencyError):
-    """A token file, certificate file or credential plugin gave nothing usable."""
+    """A token file, certificate file or credential plugin gave no usable credentials."""
 
     def __init__(self, message: str) -> None:
         super().__init__("CredentialsFailed", message)
 
 
 class WriteRefused(DependencyError):
-    """This process may not write at the moment, because another one may: the write was not sent, or was broken off."""
+    """This process may not write because it does not hold the lease; the write was not sent or was aborted."""
 
     def __init__(self, message: str) -> None:
         super().__init__("WriteRefused", message)

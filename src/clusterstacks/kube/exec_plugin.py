@@ -1,4 +1,4 @@
-"""Run a credential plugin: a command that prints an ``ExecCredential``.
+"""Runs credential plugins: commands that print an ``ExecCredential``.
 
 Source: https://kubernetes.io/docs/reference/access-authn-authz/authentication/#client-go-credential-plugins
 """
@@ -23,15 +23,15 @@ if TYPE_CHECKING:
     from clusterstacks.kube.connection import ExecPlugin
 
 DEADLINE = timedelta(seconds=60)
-"""Longest run of a plugin (arbitrary; a call that waits for it ends by its own deadline before)."""
+"""Maximum duration of a plugin run (arbitrary; the deadline of the waiting call is shorter)."""
 
-MAX_ANSWER_BYTES = 1024 * 1024
-"""Largest answer read (arbitrary; a token or a certificate chain has a few KB)."""
+MAX_OUTPUT_BYTES = 1024 * 1024
+"""Maximum size of the output (arbitrary; a token or a certificate chain has a few KB)."""
 
 
 @dataclass(frozen=True, slots=True)
 class PluginCredentials:
-    """What a plugin printed; ``expires`` is None when it is good until the server refuses it."""
+    """Credentials that a plugin printed; without ``expires`` they are valid until the server refuses them."""
 
     token: str = field(repr=False)
     certificate: bytes = field(repr=False)
@@ -39,13 +39,14 @@ class PluginCredentials:
     expires: datetime | None
 
 
-async def issue(plugin: ExecPlugin, *, deadline: timedelta = DEADLINE) -> PluginCredentials:
-    """Run the command and read its answer.
+async def run_plugin(plugin: ExecPlugin, *, deadline: timedelta = DEADLINE) -> PluginCredentials:
+    """Run the command and read its output.
 
-    Its standard error goes to ours, as with kubectl, and never into a message: it may hold anything.
+    Its standard error goes to the standard error of this process, as with kubectl, and never into a message, because it
+    may contain secrets.
 
     Raises:
-        CredentialsFailed: No such command, an exit code, a timeout, or an answer without usable credentials.
+        CredentialsFailed: The command cannot be started, fails, times out, or prints no usable credentials.
     """
     try:
         process = await asyncio.create_subprocess_exec(
@@ -53,7 +54,7 @@ async def issue(plugin: ExecPlugin, *, deadline: timedelta = DEADLINE) -> Plugin
             *plugin.arguments,
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
-            env={**os.environ, **plugin.environ, "KUBERNETES_EXEC_INFO": _question(plugin)},
+            env={**os.environ, **plugin.environ, "KUBERNETES_EXEC_INFO": _exec_info(plugin)},
             start_new_session=True,
         )
     except OSError as error:
@@ -61,56 +62,56 @@ async def issue(plugin: ExecPlugin, *, deadline: timedelta = DEADLINE) -> Plugin
         raise _failed(plugin, f"cannot be started: {error.strerror}{hint}") from None
     try:
         async with asyncio.timeout(deadline.total_seconds()):
-            answer = await _bounded_answer(plugin, process)
+            output = await _read_output(plugin, process)
     except TimeoutError:
-        raise _failed(plugin, f"gave no answer within {deadline.total_seconds():g} s") from None
+        raise _failed(plugin, f"did not finish within {deadline.total_seconds():g} s") from None
     finally:
-        await _end(process)
+        await _kill(process)
     if process.returncode:
-        raise _failed(plugin, f"ended with exit code {process.returncode}")
-    return _read(plugin, answer)
+        raise _failed(plugin, f"failed with exit code {process.returncode}")
+    return _parse_output(plugin, output)
 
 
-def _question(plugin: ExecPlugin) -> str:
+def _exec_info(plugin: ExecPlugin) -> str:
     spec: dict[str, Any] = {"interactive": False}
     if plugin.cluster is not None:
         spec["cluster"] = plugin.cluster
     return orjson.dumps({"apiVersion": plugin.api_version, "kind": "ExecCredential", "spec": spec}).decode()
 
 
-async def _bounded_answer(plugin: ExecPlugin, process: asyncio.subprocess.Process) -> bytes:
-    answer = bytearray()
+async def _read_output(plugin: ExecPlugin, process: asyncio.subprocess.Process) -> bytes:
+    output = bytearray()
     while process.stdout and (piece := await process.stdout.read(65536)):
-        answer += piece
-        if len(answer) > MAX_ANSWER_BYTES:
-            raise _failed(plugin, f"printed more than {MAX_ANSWER_BYTES} bytes")
+        output += piece
+        if len(output) > MAX_OUTPUT_BYTES:
+            raise _failed(plugin, f"printed more than {MAX_OUTPUT_BYTES} bytes")
     await process.wait()
-    return bytes(answer)
+    return bytes(output)
 
 
-async def _end(process: asyncio.subprocess.Process) -> None:
-    """Leave no process behind, whatever ended the run."""
+async def _kill(process: asyncio.subprocess.Process) -> None:
+    """Kill the process group if it still runs."""
     if process.returncode is None:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         await process.wait()
 
 
-def _read(plugin: ExecPlugin, answer: bytes) -> PluginCredentials:
+def _parse_output(plugin: ExecPlugin, output: bytes) -> PluginCredentials:
     try:
-        document = orjson.loads(answer)
+        document = orjson.loads(output)
     except orjson.JSONDecodeError:
-        raise _failed(plugin, "printed no JSON") from None
+        raise _failed(plugin, "did not print valid JSON") from None
     status = document.get("status") if isinstance(document, dict) else None
     if not isinstance(status, dict) or document.get("kind") != "ExecCredential":
-        raise _failed(plugin, "printed no ExecCredential with a status")
+        raise _failed(plugin, "did not print an ExecCredential with a status")
     if document.get("apiVersion") != plugin.api_version:
-        raise _failed(plugin, f"answered in another version than {plugin.api_version}")
+        raise _failed(plugin, f"printed an ExecCredential of another version than {plugin.api_version}")
     token, certificate, key = (
         _text(plugin, status, name) for name in ("token", "clientCertificateData", "clientKeyData")
     )
     if bool(certificate) != bool(key):
-        raise _failed(plugin, "printed a certificate without key or a key without certificate")
+        raise _failed(plugin, "printed a certificate without a key or a key without a certificate")
     if not token and not certificate:
         raise _failed(plugin, "printed neither a token nor a certificate")
     return PluginCredentials(token, certificate.encode(), key.encode(), _expiry(plugin, status))
@@ -119,7 +120,7 @@ def _read(plugin: ExecPlugin, answer: bytes) -> PluginCredentials:
 def _text(plugin: ExecPlugin, status: Mapping[str, Any], name: str) -> str:
     value = status.get(name) or ""
     if not isinstance(value, str):
-        raise _failed(plugin, f"printed a status.{name} that is no text")
+        raise _failed(plugin, f"printed a status.{name} that is not a string")
     return value
 
 
@@ -130,9 +131,9 @@ def _expiry(plugin: ExecPlugin, status: Mapping[str, Any]) -> datetime | None:
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
-        raise _failed(plugin, "printed a status.expirationTimestamp that is no RFC 3339 time") from None
+        raise _failed(plugin, "printed a status.expirationTimestamp that is not an RFC 3339 time") from None
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
-def _failed(plugin: ExecPlugin, what: str) -> CredentialsFailed:
-    return CredentialsFailed(f"the credential plugin {plugin.command} {what}")
+def _failed(plugin: ExecPlugin, problem: str) -> CredentialsFailed:
+    return CredentialsFailed(f"the credential plugin {plugin.command} {problem}")

@@ -1,6 +1,8 @@
-"""Turn a server's failure answer into one of the types of ``errors``.
+"""Converts failure responses of API servers into the types of ``errors``.
 
-The server's words go into the message, except for Secrets: what is said about an object may quote it (``redaction``).
+The message of the server becomes part of the error's message, except for Secrets. An admission webhook, a policy or a
+proxy may put the content of a Secret into a response with any status, so only sentences of the API server itself are
+shown, up to the place where the text of another component begins.
 """
 
 from __future__ import annotations
@@ -8,7 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
@@ -29,24 +31,22 @@ from clusterstacks.kube.errors import (
     Unreachable,
     WebhookFailed,
 )
-from clusterstacks.kube.redaction import REASONS as KNOWN_REASONS
-from clusterstacks.kube.redaction import WITHHELD, names_fields, redacted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-MAX_WORDS = 2000
-"""Characters of the server's text that go into a message (arbitrary; a CRD's schema errors can fill a megabyte)."""
+MAX_MESSAGE = 2000
+"""Maximum characters of the server's text in a message (arbitrary; schema errors of a CRD can reach a megabyte)."""
 
 MAX_RETRY_AFTER = timedelta(hours=1)
-"""Longest wait that a server may ask for (arbitrary; Kubernetes' own answers ask for 1 to 60 s)."""
+"""Upper bound of Retry-After (arbitrary; Kubernetes itself uses 1 to 60 s)."""
 
-MAX_VALUE_WORDS = 300
-"""Characters of what a server says about one field; in longer words the value it repeats is left out (arbitrary)."""
+MAX_FIELD_MESSAGE = 300
+"""Maximum characters of the message about one field; a longer message is shown without the value (arbitrary)."""
 
 MATCHED_CHARACTERS = 2048
-"""Characters at each end of a server's words that are matched (arbitrary: a name has 253). A server says why before or
-after it repeats the value, which may be long."""
+"""Characters at each end of a message that are matched (arbitrary; a name has up to 253). The reason is before or after
+the value, which may be long."""
 
 REASONS = {
     400: "BadRequest",
@@ -62,7 +62,7 @@ REASONS = {
     503: "ServiceUnavailable",
     504: "Timeout",
 }
-"""For answers without a Status, e.g. of a proxy in front of the server."""
+"""Reasons of responses without a Status, e.g. of a proxy in front of the server."""
 
 _SIMPLE: dict[int, type[ApiError]] = {
     401: Unauthorized,
@@ -74,7 +74,7 @@ _SIMPLE: dict[int, type[ApiError]] = {
 # Internal error occurred: failed calling webhook "strict.example.com": failed to call webhook: Post "https://...
 _WEBHOOK_FAILED = re.compile(r'failed calling webhook "([^"\s]{1,253})"')
 
-# A webhook that refuses an object may send any text as reason.
+# A webhook may send any text as the reason.
 _REASON = re.compile(r"[A-Za-z][A-Za-z0-9]{0,63}")
 
 # failed to create typed patch object (default/x; apps/v1, Kind=Deployment): .spec.foo: field not declared in schema
@@ -90,27 +90,77 @@ _QUOTED_VALUE = re.compile(r'"(?:[^"\\]|\\.)*": ')
 # [-]etcd failed: reason withheld
 _FAILING_CHECK = re.compile(r"^\[-\](\S+) failed", re.MULTILINE)
 
-# conflict with "kubectl" using apps/v1 (the name is quoted as Go does it)
+# conflict with "kubectl" using apps/v1 (the name is quoted with the rules of Go)
 _MANAGER = re.compile(r'conflict with ("(?:[^"\\]|\\.)*")')
 
 
-def failure(
+WITHHELD: Final = "(the server's message is withheld because it may quote the Secret)"
+
+KNOWN_REASONS: Final = frozenset(
+    {
+        "AlreadyExists",
+        "BadRequest",
+        "Conflict",
+        "Expired",
+        "Forbidden",
+        "Gone",
+        "InternalError",
+        "Invalid",
+        "MethodNotAllowed",
+        "NotAcceptable",
+        "NotFound",
+        "RequestEntityTooLarge",
+        "ServerTimeout",
+        "ServiceUnavailable",
+        "Timeout",
+        "TooManyRequests",
+        "Unauthorized",
+        "UnsupportedMediaType",
+    }
+)
+"""Reasons of the API server itself; source: StatusReason in k8s.io/apimachinery meta/v1."""
+
+_NAME: Final = r"[^\"'\s]{1,253}"
+_FORBIDDEN: Final = rf'secrets(?: "{_NAME}")? is forbidden: '
+_SENTENCES: Final = tuple(
+    re.compile(sentence)
+    for sentence in (
+        # Authorizer.
+        _FORBIDDEN + r'User "(?:[^"\\]|\\.){1,253}" cannot \w{1,32} resource "secrets" in API group ""'
+        rf'(?: in the namespace "{_NAME}"| at the cluster scope)?',
+        # Admission.
+        _FORBIDDEN + rf"ValidatingAdmissionPolicy '{_NAME}' with binding '{_NAME}' denied request",
+        _FORBIDDEN + rf"unable to create new content in namespace {_NAME} because it is being terminated",
+        _FORBIDDEN + rf"exceeded quota: {_NAME}",
+        rf'(?:Internal error occurred: )?failed calling webhook "{_NAME}"',
+        rf'admission webhook "{_NAME}" denied the request',
+        # Storage.
+        rf'(?:secrets|namespaces) "{_NAME}" (?:not found|already exists)',
+        rf'Operation cannot be fulfilled on secrets "{_NAME}"',
+        r"too old resource version: \d+ \(\d+\)",
+        r"Unauthorized",
+    )
+)
+_VALIDATION: Final = re.compile(rf'Secret "{_NAME}" is invalid: |Apply failed with \d+ conflicts?: ')
+
+
+def status_error(
     about: str, status: int, body: Mapping[str, Any], *, confidential: bool = False
 ) -> ApiError | Unreachable | KindNotServed:
-    """Name a failure answer.
+    """Return the error for a failure response.
 
     Args:
         about: Verb and object, e.g. ``apply Deployment.apps kube-system/coredns``.
-        status: The HTTP status, or the code inside an ERROR event of a watch.
-        body: The Status object; any other mapping when the server sent none.
-        confidential: The object is a Secret.
+        status: The HTTP status, or the code of an ERROR event of a watch.
+        body: The Status object; any other mapping if the server sent none.
+        confidential: Whether the object is a Secret.
     """
     reason = _reason(status, body, confidential=confidential)
-    message = f"{about}: {status} {reason}: {_words(status, body, confidential=confidential)}"
-    said = message if confidential else _text(body.get("message"))
-    if status >= 500 and (failing := _WEBHOOK_FAILED.search(said)):
+    message = f"{about}: {status} {reason}: {_message(status, body, confidential=confidential)}"
+    text = message if confidential else _text(body.get("message"))
+    if status >= 500 and (failing := _WEBHOOK_FAILED.search(text)):
         return WebhookFailed(message, status=status, webhook=failing[1])
-    if status >= 500 and not _schema_words(status, body):
+    if status >= 500 and not _schema_errors(status, body):
         return Unreachable(message, status=status)
     if status == 404 and not _details(body).get("name"):
         return KindNotServed(message)
@@ -126,7 +176,12 @@ def _typed(message: str, status: int, reason: str, body: Mapping[str, Any], *, c
         case 422 | 500:
             return Invalid(message, status=status, reason=reason, causes=_field_causes(body, confidential=confidential))
         case 429:
-            return TooMany(message, status=status, reason=reason, retry_after=timedelta(seconds=retry_seconds(body)))
+            return TooMany(
+                message,
+                status=status,
+                reason=reason,
+                retry_after=timedelta(seconds=retry_after_seconds(_details(body).get("retryAfterSeconds"))),
+            )
         case _:
             return _SIMPLE.get(status, ApiError)(message, status=status, reason=reason)
 
@@ -135,11 +190,11 @@ def _reason(status: int, body: Mapping[str, Any], *, confidential: bool) -> str:
     reason = _text(body.get("reason"))
     if _REASON.fullmatch(reason) and (not confidential or reason in KNOWN_REASONS):
         return reason
-    return "Invalid" if _schema_words(status, body) else REASONS.get(status, "UnexpectedAnswer")
+    return "Invalid" if _schema_errors(status, body) else REASONS.get(status, "UnexpectedAnswer")
 
 
-def status_of(answer: bytes) -> Mapping[str, Any]:
-    """Read an answer as a Status; a text answer becomes its message, of a health report only the failing checks."""
+def parse_status(answer: bytes) -> Mapping[str, Any]:
+    """Read a response as a Status; text becomes its message, and a health report is reduced to the failing checks."""
     try:
         body = decode(answer)
     except Undecodable:
@@ -149,15 +204,10 @@ def status_of(answer: bytes) -> Mapping[str, Any]:
     return body if isinstance(body, dict) else {}
 
 
-def retry_seconds(body: Mapping[str, Any]) -> float:
-    """The wait the Status itself asks for, 0 when it asks for none."""
-    return bounded_wait(_details(body).get("retryAfterSeconds"))
+def retry_after_seconds(seconds: object) -> float:
+    """Read a number of seconds to wait, also from a header; return 0 unless it is a positive number.
 
-
-def bounded_wait(seconds: object) -> float:
-    """Read a number of seconds to wait, also from a header; 0 for anything but a number above 0.
-
-    It is at most ``MAX_RETRY_AFTER``: a server may ask for any number, also for one that no duration can hold.
+    The result is at most ``MAX_RETRY_AFTER``, because a server may send a number that exceeds every duration.
     """
     match seconds:
         case bool():
@@ -170,40 +220,40 @@ def bounded_wait(seconds: object) -> float:
             return 0.0
 
 
-def reason_of(words: str) -> str:
-    """Return why a server refuses a value of a field, without the value: ``field is immutable``."""
-    reason = ends(words)
+def reason_without_value(message: str) -> str:
+    """Return the reason from the message about a field, without the value: ``field is immutable``."""
+    reason = head_and_tail(message)
     if reason.startswith(_VALUE):
         rest = reason.removeprefix(_VALUE)
         quoted = _QUOTED_VALUE.match(rest)
         reason = rest[quoted.end() :] if quoted else rest.rpartition(": ")[2]
-    return reason if len(reason) <= MAX_VALUE_WORDS else f"{reason[:MAX_VALUE_WORDS]}..."
+    return reason if len(reason) <= MAX_FIELD_MESSAGE else f"{reason[:MAX_FIELD_MESSAGE]}..."
 
 
-def ends(words: str) -> str:
-    """Return the beginning and the end of a server's words, each of ``MATCHED_CHARACTERS``."""
-    if len(words) <= 2 * MATCHED_CHARACTERS:
-        return words
-    return f"{words[:MATCHED_CHARACTERS]}\n{words[-MATCHED_CHARACTERS:]}"
+def head_and_tail(message: str) -> str:
+    """Return the beginning and the end of a message, ``MATCHED_CHARACTERS`` each."""
+    if len(message) <= 2 * MATCHED_CHARACTERS:
+        return message
+    return f"{message[:MATCHED_CHARACTERS]}\n{message[-MATCHED_CHARACTERS:]}"
 
 
-def _shown(cause: FieldCause) -> str:
-    dumped = len(cause.message) > MAX_VALUE_WORDS and cause.message.startswith(_VALUE)
-    words = f"{_VALUE}{reason_of(cause.message)}" if dumped else cause.message
-    return f"{cause.field}: {words}" if cause.field else words
+def _field_message(cause: FieldCause) -> str:
+    dumped = len(cause.message) > MAX_FIELD_MESSAGE and cause.message.startswith(_VALUE)
+    message = f"{_VALUE}{reason_without_value(cause.message)}" if dumped else cause.message
+    return f"{cause.field}: {message}" if cause.field else message
 
 
-def _words(status: int, body: Mapping[str, Any], *, confidential: bool) -> str:
+def _message(status: int, body: Mapping[str, Any], *, confidential: bool) -> str:
     if confidential and not _conflicts(body, confidential=True):
         fields = ", ".join(cause.field for cause in _field_causes(body, confidential=True))
-        return f"{fields} {WITHHELD}" if fields else redacted(_text(body.get("message")))
+        return f"{fields} {WITHHELD}" if fields else _redacted(_text(body.get("message")))
     if conflicts := _conflicts(body, confidential=confidential):
-        words = ", ".join(f"{one.field} is managed by {one.manager}" for one in conflicts)
+        message = ", ".join(f"{one.field} is managed by {one.manager}" for one in conflicts)
     elif status in {422, 500} and (causes := _field_causes(body, confidential=False)):
-        words = "; ".join(_shown(cause) for cause in causes)
+        message = "; ".join(_field_message(cause) for cause in causes)
     else:
-        words = _text(body.get("message")) or "the server gave no reason"
-    return words if len(words) <= MAX_WORDS else f"{words[:MAX_WORDS]}..."
+        message = _text(body.get("message")) or "the server gave no reason"
+    return message if len(message) <= MAX_MESSAGE else f"{message[:MAX_MESSAGE]}..."
 
 
 def _conflicts(body: Mapping[str, Any], *, confidential: bool) -> tuple[FieldConflict, ...]:
@@ -221,16 +271,16 @@ def _field_causes(body: Mapping[str, Any], *, confidential: bool) -> tuple[Field
         FieldCause(_text(cause.get("field")), _text(cause.get("reason")), _text(cause.get("message")))
         for cause in _causes(body, confidential=confidential)
     ]
-    if not found and (words := _schema_words(500, body)):
-        lines = [matched for line in words.splitlines() if (matched := _SCHEMA_LINE.fullmatch(line.strip()))]
+    if not found and (message := _schema_errors(500, body)):
+        lines = [matched for line in message.splitlines() if (matched := _SCHEMA_LINE.fullmatch(line.strip()))]
         found = [FieldCause(line[1], "SchemaMismatch", line[2]) for line in lines]
     return tuple(replace(cause, message=WITHHELD) if confidential else cause for cause in found)
 
 
-def _schema_words(status: int, body: Mapping[str, Any]) -> str:
-    """What server-side apply says of an object that does not fit its schema; empty for every other answer.
+def _schema_errors(status: int, body: Mapping[str, Any]) -> str:
+    """Return the schema errors of a server-side apply; empty for every other response.
 
-    The server sends it as a 500 without a reason, like its own troubles, though no time heals it.
+    The server reports them as a 500 without a reason, as it does temporary failures, but a retry cannot succeed.
     """
     if status != 500 or body.get("reason"):
         return ""
@@ -239,8 +289,8 @@ def _schema_words(status: int, body: Mapping[str, Any]) -> str:
 
 
 def _causes(body: Mapping[str, Any], *, confidential: bool) -> list[Mapping[str, Any]]:
-    """Return the causes; of a Secret only those that the API server found itself."""
-    if confidential and not names_fields(_text(body.get("message"))):
+    """Return the causes; for a Secret, only those of the API server's own validation."""
+    if confidential and not _names_fields(_text(body.get("message"))):
         return []
     causes = _details(body).get("causes")
     return [cause for cause in causes if isinstance(cause, dict)] if isinstance(causes, list) else []
@@ -259,5 +309,19 @@ def _unquoted(quoted: str) -> str:
     try:
         return str(orjson.loads(quoted))
     except orjson.JSONDecodeError:
-        # Go quotes some characters in a way JSON does not know.
+        # Some escapes of Go are not valid in JSON.
         return quoted[1:-1]
+
+
+def _redacted(message: str) -> str:
+    """Return the known sentence at the beginning of a message; the rest is withheld."""
+    for sentence in _SENTENCES:
+        if matched := sentence.match(message):
+            rest = message[matched.end() :].strip()
+            return f"{matched[0]} {WITHHELD}" if rest else matched[0]
+    return WITHHELD
+
+
+def _names_fields(message: str) -> bool:
+    """Return whether the API server's own validation sent the message, so that its fields are those of the Secret."""
+    return _VALIDATION.match(message) is not None

@@ -1,4 +1,4 @@
-"""Find out how to reach a cluster: kubeconfig files, kubeconfigs out of Secrets, and the inside of a pod.
+"""Loads connections from kubeconfig files, from kubeconfigs in Secrets, and from the service account of a pod.
 
 Rules of the format: https://kubernetes.io/docs/concepts/configuration/organize-cluster-access-kubeconfig/
 """
@@ -17,26 +17,26 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
-"""Where Kubernetes puts a pod's token, CA and namespace."""
+"""Directory with the token, CA and namespace of a pod."""
 
 MAX_SECRET_BYTES = 512 * 1024
-"""Longest kubeconfig taken out of a Secret (arbitrary: control plane providers write 3 to 10 KB; with all public
-certificate authorities of a Linux distribution embedded it has 300 KB)."""
+"""Maximum size of a kubeconfig in a Secret (arbitrary; control plane providers write 3 to 10 KB, and all public CAs of
+a Linux distribution add 300 KB)."""
 
 MAX_SECRET_VALUES = 2_000
-"""Values of such a kubeconfig (arbitrary: one cluster, user and context have about 20)."""
+"""Maximum number of values in such a kubeconfig (arbitrary; one cluster, user and context have about 20)."""
 
 
 def load_kubeconfig(paths: Sequence[Path], context: str = "") -> Connection:
-    """Read files as kubectl merges them: of two entries with one name, and of current-context, the first wins.
+    """Load and merge files as kubectl does: the first entry of a name and the first current-context win.
 
     Args:
-        paths: Files; relative paths inside a file are relative to it. One that does not exist is passed over, as in
-            KUBECONFIG, unless none does.
-        context: Instead of current-context.
+        paths: Files; relative paths inside a file are relative to it. Missing files are skipped, as in KUBECONFIG,
+            unless all are missing.
+        context: Used instead of current-context.
 
     Raises:
-        SpecError: No file, no YAML, or a broken or missing field, which is named with its file.
+        SpecError: No file exists, or a file or field is not valid; the message names both.
     """
     documents = [
         _Document(parse_yaml(_content(path), f"kubeconfig {path}"), path.absolute().parent)
@@ -50,33 +50,29 @@ def load_kubeconfig(paths: Sequence[Path], context: str = "") -> Connection:
 
 
 def parse_kubeconfig(document: Mapping[str, Any], *, base: Path | None, context: str = "") -> Connection:
-    """Read a kubeconfig that is already a mapping; ``base`` is what its relative paths are relative to."""
+    """Read a kubeconfig that is already a mapping; its relative paths are relative to ``base``."""
     return _connection([_Document(Fields(document, "kubeconfig"), base)], context)
 
 
 def parse_secret_kubeconfig(data: bytes, *, origin: str) -> Connection:
-    """Read a kubeconfig whose author is not trusted with this machine.
+    """Read a kubeconfig whose author may not access this machine.
 
-    It may not run commands, read files, use a proxy or leave out TLS (ARCHITECTURE section 4, Security). Size, depth
-    and number of values are bounded before it is parsed, so that no text takes longer than some milliseconds.
+    It must not run commands, read files, use a proxy or disable TLS. Size, depth and number of values are limited
+    before it is parsed, so that parsing takes only milliseconds.
 
     Args:
         data: The YAML text.
-        origin: Names the Secret, e.g. ``Secret default/prod-kubeconfig``; stands in every message.
+        origin: Names the Secret in messages, e.g. ``Secret default/prod-kubeconfig``.
 
     Raises:
-        SpecError: Names origin and field, never the content.
+        SpecError: The kubeconfig is not valid; the message names origin and field, never the content.
     """
     fields = parse_yaml(data, origin, max_bytes=MAX_SECRET_BYTES, max_values=MAX_SECRET_VALUES)
     return _connection([_Document(fields, None)], "", restricted=True)
 
 
 def pod_namespace(root: Path = SERVICE_ACCOUNT) -> str:
-    """Return the namespace of this pod; empty outside of one.
-
-    Args:
-        root: Directory where Kubernetes puts the service account of a pod.
-    """
+    """Return the namespace of this pod; empty outside a pod. ``root`` is the directory of the service account."""
     try:
         return (root / "namespace").read_text(encoding="ascii").strip()
     except OSError:
@@ -84,10 +80,10 @@ def pod_namespace(root: Path = SERVICE_ACCOUNT) -> str:
 
 
 def in_cluster(root: Path = SERVICE_ACCOUNT, environ: Mapping[str, str] | None = None) -> Connection:
-    """Use the service account of the pod this runs in; token and CA are read again as Kubernetes renews them.
+    """Return the connection of the pod's service account; token and CA are reread when Kubernetes renews them.
 
     Raises:
-        SpecError: This is no pod, or its service account is not mounted.
+        SpecError: The process does not run in a pod, or the service account is not mounted.
     """
     environ = environ or {}
     host, port = environ.get("KUBERNETES_SERVICE_HOST", ""), environ.get("KUBERNETES_SERVICE_PORT", "443")
@@ -103,10 +99,10 @@ def in_cluster(root: Path = SERVICE_ACCOUNT, environ: Mapping[str, str] | None =
 
 
 def default_connection(environ: Mapping[str, str], kubeconfig: str = "", context: str = "") -> Connection:
-    """Choose as kubectl does: the flag's file, the files of KUBECONFIG, the pod's service account, ``~/.kube/config``.
+    """Choose as kubectl does: the flag's file, KUBECONFIG, the pod's service account, ``~/.kube/config``.
 
     Raises:
-        SpecError: What was chosen does not exist or is broken.
+        SpecError: The chosen configuration does not exist or is not valid.
     """
     if files := _named_files(environ, kubeconfig):
         return load_kubeconfig(files, context)
@@ -116,15 +112,15 @@ def default_connection(environ: Mapping[str, str], kubeconfig: str = "", context
 
 
 def named_connection(environ: Mapping[str, str], kubeconfig: str = "") -> tuple[Connection, str]:
-    """Choose for a program that writes by itself: the flag's file, the files of KUBECONFIG, the pod's service account.
+    """Choose for a program that writes on its own: the flag's file, KUBECONFIG, or the pod's service account.
 
-    ``~/.kube/config`` is not chosen: its current context is whatever cluster a person worked with last.
+    ``~/.kube/config`` is not used, because its current context is the cluster that a person used last.
 
     Returns:
-        The connection, and where it was found.
+        The connection, and a description of its source.
 
     Raises:
-        SpecError: Nothing names a cluster, or what was chosen does not exist or is broken.
+        SpecError: No cluster is configured, or the chosen configuration does not exist or is not valid.
     """
     if files := _named_files(environ, kubeconfig):
         chooser = "--kubeconfig" if kubeconfig else "KUBECONFIG"
@@ -133,8 +129,8 @@ def named_connection(environ: Mapping[str, str], kubeconfig: str = "") -> tuple[
         return in_cluster(environ=environ), "the service account of the pod"
     raise SpecError(
         "NoManagementCluster",
-        "nothing names the management cluster: --kubeconfig and KUBECONFIG are missing, and this is not a pod with a "
-        "service account; give --kubeconfig FILE (~/.kube/config is used only where it is given so)",
+        "no management cluster is configured: --kubeconfig and KUBECONFIG are not set, and the process does not run in "
+        "a pod with a service account; set --kubeconfig FILE (~/.kube/config is not used by default)",
     )
 
 
@@ -150,7 +146,7 @@ def _is_pod(environ: Mapping[str, str]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Document:
-    """A kubeconfig and the directory that its relative paths start from."""
+    """A kubeconfig and the base directory of its relative paths."""
 
     fields: Fields
     base: Path | None
@@ -164,17 +160,17 @@ def _content(path: Path) -> bytes:
 
 
 def _connection(documents: Sequence[_Document], context: str, *, restricted: bool = False) -> Connection:
-    name, chooser = _chosen(documents, context)
+    name, chooser = _choose_context(documents, context)
     found = _entry(documents, "contexts", name)
     if found is None:
-        raise refusal(chooser, "names no context that exists" if not context else f"has no context {context}")
+        raise refusal(chooser, "names a context that does not exist" if not context else f"has no context {context}")
     chosen = found.fields.block("context")
     cluster = _entry(documents, "clusters", chosen.text("cluster"))
     if cluster is None:
-        raise chosen.error("cluster", "names no cluster that exists")
+        raise chosen.error("cluster", "names a cluster that does not exist")
     user = _entry(documents, "users", chosen.text("user"))
     if user is None and chosen.text("user"):
-        raise chosen.error("user", "names no user that exists")
+        raise chosen.error("user", "names a user that does not exist")
     cluster_fields = cluster.fields.block("cluster")
     user_fields = user.fields.block("user") if user else Fields({}, chosen.where)
     if restricted:
@@ -183,23 +179,23 @@ def _connection(documents: Sequence[_Document], context: str, *, restricted: boo
     return read_user(connection, cluster_fields, user_fields, user.base if user else None)
 
 
-def _chosen(documents: Sequence[_Document], context: str) -> tuple[str, str]:
-    """Name of the context to use, and who says so."""
+def _choose_context(documents: Sequence[_Document], context: str) -> tuple[str, str]:
+    """Return the name of the context and the place that names it."""
     where = documents[0].fields.where
     if context:
         return context, where
     for document in documents:
         if name := document.fields.text("current-context"):
             return name, f"{document.fields.where}: current-context"
-    raise refusal(where, "has no current-context: name a context")
+    raise refusal(where, "has no current-context: specify a context")
 
 
 def _entry(documents: Sequence[_Document], kind: str, name: str) -> _Document | None:
-    """Find a named entry; the first file that has it wins, and a name twice in one file is a mistake."""
+    """Find a named entry in the first file that has it; a duplicate name in one file is an error."""
     for document in documents:
         found = [entry for entry in document.fields.blocks(kind) if entry.text("name") == name]
         if len(found) > 1:
-            raise refusal(found[1].where, "has the name of another entry")
+            raise refusal(found[1].where, "has the same name as another entry")
         if found:
             return _Document(found[0], document.base)
     return None

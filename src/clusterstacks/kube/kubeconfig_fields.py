@@ -1,4 +1,4 @@
-"""The cluster and user entries of a kubeconfig."""
+"""Fields of untrusted kubeconfigs: an error names the field, never its content. Reads cluster and user entries."""
 
 from __future__ import annotations
 
@@ -19,123 +19,6 @@ from clusterstacks.kube.tls import check_authority, check_pair
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-
-def parse_yaml(
-    text: bytes, origin: str, *, max_bytes: int = yaml.MAX_BYTES, max_values: int = yaml.MAX_VALUES
-) -> Fields:
-    """Read a YAML (or JSON) document; ``origin`` names the file or Secret in messages.
-
-    Aliases and merge keys work as in kubectl, within the bounds; so does UTF-16, which PowerShell's ``>`` writes.
-
-    Raises:
-        SpecError: No YAML, something else than a mapping at its top, or more than the bounds.
-    """
-    if len(text) > max_bytes:
-        raise refusal(origin, f"is larger than {max_bytes} bytes")
-    try:
-        content = text.decode("utf-16") if text.startswith((BOM_UTF16_LE, BOM_UTF16_BE)) else text
-        document = yaml.load(content, max_bytes=max_bytes, max_values=max_values, unique_keys=False, resolve=as_written)
-    except yaml.YamlTooLarge as error:
-        raise refusal(origin, error.problem) from None
-    except (yaml.YamlError, UnicodeDecodeError) as error:
-        # The parser's own words quote the text.
-        line = getattr(error, "line", 0)
-        raise refusal(origin, f"is not valid YAML (line {line})" if line else "is not valid YAML") from None
-    if not isinstance(document, dict):
-        raise refusal(origin, "is empty" if document is None else "is no mapping")
-    return Fields(document, origin)
-
-
-def as_written(text: str) -> yaml_scalars.Scalar:
-    """Read a plain scalar; a name, token or password that only looks like a number or ``y`` keeps its spelling."""
-    try:
-        value = yaml_scalars.resolve(text)
-    except ValueError:
-        return text
-    if isinstance(value, bool):
-        return text if len(text) == 1 else value
-    return value if value is None or str(value) == text else text
-
-
-def refusal(where: str, what: str) -> SpecError:
-    """Name what is wrong with a kubeconfig."""
-    return SpecError("KubeconfigInvalid", f"{where} {what}")
-
-
-@dataclass(frozen=True, slots=True)
-class Fields:
-    """A mapping inside a kubeconfig; ``where`` is the way to it: ``Secret a/b: users[0].user``."""
-
-    content: Mapping[str, Any] = field(repr=False)
-    where: str
-
-    def has(self, name: str) -> bool:
-        """Whether the field is there with a value that means something."""
-        return self.content.get(name) not in (None, "", False, {}, [])
-
-    def error(self, name: str, what: str) -> SpecError:
-        """Name what is wrong with a field."""
-        return refusal(self._path(name), what)
-
-    def text(self, name: str) -> str:
-        """A text, empty when absent; a number is taken as it is written, as kubectl does."""
-        value = self.content.get(name)
-        if value is None:
-            return ""
-        if isinstance(value, bool) or not isinstance(value, str | int | float):
-            raise self.error(name, "is no text")
-        return str(value)
-
-    def flag(self, name: str) -> bool:
-        """A boolean, False when absent."""
-        value = self.content.get(name) or False
-        if not isinstance(value, bool):
-            raise self.error(name, "is neither true nor false")
-        return value
-
-    def decoded(self, name: str) -> bytes:
-        """The bytes of a base64 text, empty when absent."""
-        try:
-            return base64.b64decode("".join(self.text(name).split()), validate=True)
-        except (binascii.Error, ValueError):
-            raise self.error(name, "is no base64") from None
-
-    def block(self, name: str) -> Fields:
-        """A mapping, empty when absent."""
-        return Fields(_mapping(self.content.get(name), self._path(name)), self._path(name))
-
-    def blocks(self, name: str) -> Iterator[Fields]:
-        """The mappings of a list, none when absent."""
-        for number, value in enumerate(self._sequence(name)):
-            where = f"{self._path(name)}[{number}]"
-            yield Fields(_mapping(value, where), where)
-
-    def texts(self, name: str) -> tuple[str, ...]:
-        """The texts of a list, none when absent."""
-        values = self._sequence(name)
-        if not all(isinstance(value, str) for value in values):
-            raise self.error(name, "holds something else than texts")
-        return tuple(values)
-
-    def _sequence(self, name: str) -> list[Any]:
-        value = self.content.get(name) or []
-        if not isinstance(value, list):
-            raise self.error(name, "is no list")
-        return value
-
-    def _path(self, name: str) -> str:
-        separator = "." if ": " in self.where else ": "
-        return f"{self.where}{separator}{name}"
-
-
-def _mapping(value: object, where: str) -> Mapping[str, Any]:
-    if value is None:
-        return {}
-    if not isinstance(value, dict):
-        raise refusal(where, "is no mapping")
-    return value
-
-
 EXEC_VERSIONS = frozenset({"client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1"})
 
 _EXEC_EXTENSION = "client.authentication.k8s.io/exec"
@@ -152,31 +35,147 @@ _UNSAFE = {
 }
 
 
-def refuse_unsafe(cluster: Fields, user: Fields) -> None:
-    """Refuse what a kubeconfig out of a Secret may not do.
+def parse_yaml(
+    text: bytes, origin: str, *, max_bytes: int = yaml.MAX_BYTES, max_values: int = yaml.MAX_VALUES
+) -> Fields:
+    """Parse a YAML (or JSON) document; ``origin`` names the file or Secret in messages.
+
+    Aliases and merge keys work as in kubectl, within the limits, and so does UTF-16, which PowerShell's ``>`` writes.
 
     Raises:
-        SpecError: Names the first such field.
+        SpecError: The text is not valid YAML, not a mapping, or exceeds the limits.
+    """
+    if len(text) > max_bytes:
+        raise refusal(origin, f"is larger than {max_bytes} bytes")
+    try:
+        content = text.decode("utf-16") if text.startswith((BOM_UTF16_LE, BOM_UTF16_BE)) else text
+        document = yaml.load(content, max_bytes=max_bytes, max_values=max_values, unique_keys=False, resolve=as_written)
+    except yaml.YamlTooLarge as error:
+        raise refusal(origin, error.problem) from None
+    except (yaml.YamlError, UnicodeDecodeError) as error:
+        # The parser's message quotes the text.
+        line = getattr(error, "line", 0)
+        raise refusal(origin, f"is not valid YAML (line {line})" if line else "is not valid YAML") from None
+    if not isinstance(document, dict):
+        raise refusal(origin, "is empty" if document is None else "is not a mapping")
+    return Fields(document, origin)
+
+
+def as_written(text: str) -> yaml_scalars.Scalar:
+    """Resolve a plain scalar; a name, token or password that looks like a number or ``y`` keeps its spelling."""
+    try:
+        value = yaml_scalars.resolve(text)
+    except ValueError:
+        return text
+    if isinstance(value, bool):
+        return text if len(text) == 1 else value
+    return value if value is None or str(value) == text else text
+
+
+def refusal(where: str, problem: str) -> SpecError:
+    """Return an error about a kubeconfig."""
+    return SpecError("KubeconfigInvalid", f"{where} {problem}")
+
+
+@dataclass(frozen=True, slots=True)
+class Fields:
+    """A mapping inside a kubeconfig; ``where`` is its path: ``Secret a/b: users[0].user``."""
+
+    content: Mapping[str, Any] = field(repr=False)
+    where: str
+
+    def has(self, name: str) -> bool:
+        """Return whether the field is set and not empty."""
+        return self.content.get(name) not in (None, "", False, {}, [])
+
+    def error(self, name: str, problem: str) -> SpecError:
+        """Return an error about a field."""
+        return refusal(self._path(name), problem)
+
+    def text(self, name: str) -> str:
+        """Return a string, empty when absent; a number keeps its spelling, as in kubectl."""
+        value = self.content.get(name)
+        if value is None:
+            return ""
+        if isinstance(value, bool) or not isinstance(value, str | int | float):
+            raise self.error(name, "is not a string")
+        return str(value)
+
+    def flag(self, name: str) -> bool:
+        """Return a boolean, False when absent."""
+        value = self.content.get(name) or False
+        if not isinstance(value, bool):
+            raise self.error(name, "is neither true nor false")
+        return value
+
+    def decoded(self, name: str) -> bytes:
+        """Return the bytes of a base64 string, empty when absent."""
+        try:
+            return base64.b64decode("".join(self.text(name).split()), validate=True)
+        except (binascii.Error, ValueError):
+            raise self.error(name, "is not valid base64") from None
+
+    def block(self, name: str) -> Fields:
+        """Return a mapping, empty when absent."""
+        return Fields(_mapping(self.content.get(name), self._path(name)), self._path(name))
+
+    def blocks(self, name: str) -> Iterator[Fields]:
+        """Yield the mappings of a list."""
+        for number, value in enumerate(self._sequence(name)):
+            where = f"{self._path(name)}[{number}]"
+            yield Fields(_mapping(value, where), where)
+
+    def texts(self, name: str) -> tuple[str, ...]:
+        """Return the strings of a list, empty when absent."""
+        values = self._sequence(name)
+        if not all(isinstance(value, str) for value in values):
+            raise self.error(name, "contains values that are not strings")
+        return tuple(values)
+
+    def _sequence(self, name: str) -> list[Any]:
+        value = self.content.get(name) or []
+        if not isinstance(value, list):
+            raise self.error(name, "is not a list")
+        return value
+
+    def _path(self, name: str) -> str:
+        separator = "." if ": " in self.where else ": "
+        return f"{self.where}{separator}{name}"
+
+
+def _mapping(value: object, where: str) -> Mapping[str, Any]:
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise refusal(where, "is not a mapping")
+    return value
+
+
+def refuse_unsafe(cluster: Fields, user: Fields) -> None:
+    """Refuse fields that are not allowed in a kubeconfig from a Secret.
+
+    Raises:
+        SpecError: The kubeconfig has such a field; the message names the first one.
     """
     for fields in (cluster, user):
-        for name, what in _UNSAFE.items():
+        for name, effect in _UNSAFE.items():
             if fields.has(name):
-                raise fields.error(name, f"{what}: not allowed in a kubeconfig out of a Secret")
+                raise fields.error(name, f"{effect}, which is not allowed in a kubeconfig from a Secret")
     if not cluster.text("server").startswith("https://"):
-        raise cluster.error("server", "must begin with https:// in a kubeconfig out of a Secret")
+        raise cluster.error("server", "must begin with https:// in a kubeconfig from a Secret")
 
 
 def read_cluster(fields: Fields, base: Path | None, namespace: str) -> Connection:
-    """Read where the server is and how to trust it."""
+    """Read the server's address, CA and proxy."""
     ca = _material(fields, "certificate-authority-data", "certificate-authority", base)
     if ca.content:
         try:
             check_authority(ca.content)
         except (ssl.SSLError, ValueError):
-            raise fields.error("certificate-authority-data", "holds no PEM certificates") from None
+            raise fields.error("certificate-authority-data", "contains no valid PEM certificates") from None
     verify = not fields.flag("insecure-skip-tls-verify")
     if ca and not verify:
-        raise fields.error("insecure-skip-tls-verify", "cannot stand beside a certificate authority")
+        raise fields.error("insecure-skip-tls-verify", "cannot be combined with a certificate authority")
     return Connection(
         server=_server(fields),
         ca=ca,
@@ -188,7 +187,7 @@ def read_cluster(fields: Fields, base: Path | None, namespace: str) -> Connectio
 
 
 def read_user(connection: Connection, cluster: Fields, fields: Fields, base: Path | None) -> Connection:
-    """Add as whom to speak; ``cluster`` is the entry that ``connection`` was read from."""
+    """Add the user's credentials; ``cluster`` is the entry that ``connection`` was read from."""
     if fields.has("auth-provider"):
         raise fields.error("auth-provider", "is no longer supported by Kubernetes: use exec")
     certificate = _material(fields, "client-certificate-data", "client-certificate", base)
@@ -204,7 +203,7 @@ def read_user(connection: Connection, cluster: Fields, fields: Fields, base: Pat
         impersonation=_impersonation(fields),
     )
     if user.token and user.username:
-        raise fields.error("username", "cannot stand beside a token")
+        raise fields.error("username", "cannot be combined with a token")
     return replace(connection, user=user)
 
 
@@ -216,7 +215,7 @@ def _server(fields: Fields) -> str:
     except ValueError:
         usable = False
     if not usable or "@" in parts.netloc or parts.query or parts.fragment or not server.isprintable() or " " in server:
-        raise fields.error("server", "must read https://host:port without a user name and a query")
+        raise fields.error("server", "is not a valid URL (expected https://host:port without a user name or query)")
     return server
 
 
@@ -228,7 +227,7 @@ def _proxy(fields: Fields) -> str:
 
 
 def _material(fields: Fields, inline: str, file: str, base: Path | None) -> Material:
-    """Content goes before a file, as in kubectl."""
+    """Prefer inline content to a file, as kubectl does."""
     if content := fields.decoded(inline):
         return Material(content)
     return Material(file=_path(fields, file, base))
@@ -244,28 +243,28 @@ def _path(fields: Fields, name: str, base: Path | None) -> Path | None:
 
 
 def _token(fields: Fields, base: Path | None) -> Material:
-    """A token file goes before a token, as in kubectl."""
+    """Prefer a token file to a token, as kubectl does."""
     if file := _path(fields, "tokenFile", base):
         return Material(file=file)
     token = fields.text("token").strip()
     if not token.isascii() or not token.isprintable():
-        raise fields.error("token", "holds characters that no token has")
+        raise fields.error("token", "contains invalid characters")
     return Material(token.encode())
 
 
 def _check_certificate(fields: Fields, certificate: Material, key: Material) -> None:
     if bool(certificate) != bool(key):
         missing = "client-key-data" if certificate else "client-certificate-data"
-        raise fields.error(missing, "is missing: a client certificate needs both")
+        raise fields.error(missing, "is missing: a client certificate requires both")
     if certificate.content and key.content:
         try:
             check_pair(certificate.content, key.content)
         except (ssl.SSLError, ValueError):
-            raise fields.error("client-certificate-data", "and client-key-data are no PEM pair that fits") from None
+            raise fields.error("client-certificate-data", "and client-key-data are not a matching PEM pair") from None
 
 
 def _impersonation(fields: Fields) -> tuple[tuple[str, str], ...]:
-    """Who to act as; leaving it out would act with more rights than asked for."""
+    """Return the impersonation headers; ignoring them would use more permissions than requested."""
     user = fields.text("as")
     headers = [("Impersonate-User", user)] if user else []
     if uid := fields.text("as-uid"):
@@ -278,9 +277,9 @@ def _impersonation(fields: Fields) -> tuple[tuple[str, str], ...]:
         for value in extra.texts(name)
     ]
     if headers and not user:
-        raise fields.error("as", "is missing beside as-uid, as-groups or as-user-extra")
+        raise fields.error("as", "is missing: as-uid, as-groups and as-user-extra require it")
     if not all(part.isascii() and part.isprintable() for header in headers for part in header):
-        raise fields.error("as", "and its companions may hold printable ASCII characters only")
+        raise fields.error("as", "and its companions must contain only printable ASCII characters")
     return tuple(headers)
 
 
@@ -292,7 +291,7 @@ def _plugin(connection: Connection, cluster: Fields, fields: Fields, base: Path 
     if not command:
         raise fields.error("command", "is missing")
     if fields.text("interactiveMode") == "Always":
-        raise fields.error("interactiveMode", "Always needs a terminal: use Never or IfAvailable")
+        raise fields.error("interactiveMode", "Always requires a terminal: use Never or IfAvailable")
     if base and "/" in command:
         command = str(base / command)
     return ExecPlugin(
@@ -300,18 +299,18 @@ def _plugin(connection: Connection, cluster: Fields, fields: Fields, base: Path 
         command=command,
         arguments=fields.texts("args"),
         environ={entry.text("name"): entry.text("value") for entry in fields.blocks("env")},
-        cluster=_told(connection, cluster) if fields.flag("provideClusterInfo") else None,
+        cluster=_cluster_info(connection, cluster) if fields.flag("provideClusterInfo") else None,
         install_hint=fields.text("installHint").strip(),
     )
 
 
-def _told(connection: Connection, cluster: Fields) -> dict[str, Any]:
-    """What a plugin with ``provideClusterInfo`` is told about the cluster."""
-    told: dict[str, Any] = {
+def _cluster_info(connection: Connection, cluster: Fields) -> dict[str, Any]:
+    """Return the cluster information for a plugin with ``provideClusterInfo``."""
+    info: dict[str, Any] = {
         "server": connection.server,
         "tls-server-name": connection.server_name,
         "insecure-skip-tls-verify": not connection.verify,
-        "certificate-authority-data": base64.b64encode(_present(connection.ca, cluster)).decode(),
+        "certificate-authority-data": base64.b64encode(_ca_content(connection.ca, cluster)).decode(),
         "proxy-url": connection.proxy,
         "config": next(
             (
@@ -322,10 +321,10 @@ def _told(connection: Connection, cluster: Fields) -> dict[str, Any]:
             None,
         ),
     }
-    return {name: value for name, value in told.items() if value}
+    return {name: value for name, value in info.items() if value}
 
 
-def _present(ca: Material, cluster: Fields) -> bytes:
+def _ca_content(ca: Material, cluster: Fields) -> bytes:
     if ca.file is None:
         return ca.content
     try:

@@ -1,4 +1,4 @@
-"""How much of a server's answers is read, and for how long it is asked."""
+"""Limits of a client: sizes of responses, and time spent in requests."""
 
 from __future__ import annotations
 
@@ -14,21 +14,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
-    """The bounds of one client; the defaults are those for a server that is trusted, but holds what others wrote.
+    """Limits of one client; the defaults are for a trusted server that stores objects of untrusted users.
 
     Args:
-        answer_bytes: Largest answer and largest event of a watch. By default etcd's 1.5 MiB an object times six, as
-            JSON writes a control character in six bytes, and some for the rest.
-        list_bytes: Largest list, all pages together. By default the size that etcd may have by default
-            (--quota-backend-bytes).
-        list_values: Most values of a list, as ``decoding.estimate_values`` counts them; one takes 30 to 100 bytes of
-            memory. By default as many as ``list_bytes`` may hold.
-        list_pages: Most requests for one list. Arbitrary by default: one for each of 100,000 objects.
-        list_time: Longest time for one list. Arbitrary by default.
-        busy_time: Longest time in which requests are under way until ``Client.rested`` is called.
+        response_bytes: Maximum size of a response and of a watch event. Default: six times etcd's 1.5 MiB per object,
+            because JSON encodes a control character in six bytes, plus a margin.
+        list_bytes: Maximum size of a list, all pages together. Default: etcd's default quota (--quota-backend-bytes).
+        list_values: Maximum number of values in a list, as counted by ``bounded_json.estimate_values``; a value takes
+            30 to 100 bytes of memory. Default: as many as fit in ``list_bytes``.
+        list_pages: Maximum number of requests for one list. Default (arbitrary): one for each of 100,000 objects.
+        list_time: Maximum duration of one list. The default is arbitrary.
+        busy_time: Maximum time spent in requests until ``BusyTime.restart`` is called.
     """
 
-    answer_bytes: int = 10 * 1024 * 1024
+    response_bytes: int = 10 * 1024 * 1024
     list_bytes: int = 2 * 1024**3
     list_values: int = 2 * 1024**3
     list_pages: int = 100_000
@@ -37,10 +36,10 @@ class Bounds:
 
 
 class BusyTime:
-    """Measures for how long requests are under way, those at the same time counted once.
+    """Measures the time spent in requests; concurrent requests count once.
 
     Args:
-        limit: Longest time until ``restart``; None for no limit.
+        limit: Maximum time until ``restart``; None for no limit.
         monotonic: The event loop's time in seconds.
     """
 
@@ -51,11 +50,11 @@ class BusyTime:
         self._since = 0.0
         self._spent = 0.0
         self.ended = 0.0
-        """When the last request ended."""
+        """Time of the end of the last request."""
 
     @property
     def seconds(self) -> float:
-        """The time so far."""
+        """Time spent so far."""
         return self._spent + (self._monotonic() - self._since if self._running else 0.0)
 
     @property
@@ -64,7 +63,7 @@ class BusyTime:
         return self._limit - self.seconds
 
     def restart(self) -> None:
-        """Begin to measure anew."""
+        """Reset the measured time."""
         self._spent, self._since = 0.0, self._monotonic()
 
     @contextmanager

@@ -1,4 +1,4 @@
-"""Reads lists page by page, so that one object that cannot be read costs only itself."""
+"""Reads lists page by page; an object that cannot be decoded does not fail the list."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from clusterstacks.kube.requests import RequestTarget
     from clusterstacks.kube.transport import Call, Transport
 
-PAGE = 200
-"""Objects a page of a list: less than the 500 of client-go's pager, so that a page of Clusters, which have some 400
-values each, is decoded at once. Taking a page apart costs more than the requests saved."""
+PAGE_SIZE = 200
+"""Objects per page: fewer than the 500 of client-go's pager, so that a page of Clusters (about 400 values each) is
+within the limits of one decoding. Splitting a page costs more than additional requests."""
 
-SMALLER = 10
-"""By how much a page is made smaller when its answer is too large. Arbitrary: 200, 20, 2, 1."""
+PAGE_DIVISOR = 10
+"""Divisor of the page size after a response that is too large (arbitrary: 200, 20, 2, 1)."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -34,10 +34,10 @@ class ListReader:
 
     Args:
         transport: The server.
-        bounds: How much is read.
-        target: The kind and namespace.
-        accept: The form of the answers.
-        selectors: Further query parameters.
+        bounds: Limits on what is read.
+        target: The resource and namespace.
+        accept: Accept header.
+        selectors: Label and field selectors as query parameters.
     """
 
     transport: Transport
@@ -49,19 +49,19 @@ class ListReader:
     _remnants: list[UnreadableObject] = field(default_factory=list)
 
     async def read(self) -> ObjectList:
-        """Read all pages; call it once.
+        """Read all pages. Call it only once.
 
         Raises:
-            Unreachable: The list is over a bound, or something else than a list.
+            Unreachable: The list exceeds a limit, or the response is not a list.
         """
         try:
             async with asyncio.timeout(self.bounds.list_time.total_seconds()):
-                return await self._pages()
+                return await self._read_pages()
         except TimeoutError:
-            raise self._endless(f"takes longer than {self.bounds.list_time}") from None
+            raise self._limit_error(f"takes longer than {self.bounds.list_time}") from None
 
-    async def _pages(self) -> ObjectList:
-        token, limit = "", PAGE
+    async def _read_pages(self) -> ObjectList:
+        token, limit = "", PAGE_SIZE
         size = values = 0
         for _ in range(self.bounds.list_pages):
             call = self.target.call(
@@ -72,22 +72,22 @@ class ListReader:
             except ResponseTooLarge:
                 if limit == 1:
                     raise
-                limit = max(1, limit // SMALLER)
+                limit = max(1, limit // PAGE_DIVISOR)
                 continue
             size += len(answer)
             values += estimate_values(answer)
             if size > self.bounds.list_bytes or values > self.bounds.list_values:
-                raise self._endless(
+                raise self._limit_error(
                     f"is larger than {self.bounds.list_bytes} bytes or {self.bounds.list_values} values"
                 )
-            metadata = await self._take(call, answer)
+            metadata = await self._add_page(call, answer)
             token = metadata.get("continue") or ""
             if not token:
                 return ObjectList(self._items, metadata.get("resourceVersion") or "", tuple(self._remnants))
-        raise self._endless(f"does not end after {self.bounds.list_pages} pages")
+        raise self._limit_error(f"does not end after {self.bounds.list_pages} pages")
 
-    async def _take(self, call: Call, answer: bytes) -> Mapping[str, Any]:
-        """Keep the items of a page; return its metadata."""
+    async def _add_page(self, call: Call, answer: bytes) -> Mapping[str, Any]:
+        """Add the items of a page; return the list metadata."""
         try:
             try:
                 document = decode(answer)
@@ -96,7 +96,7 @@ class ListReader:
                     raise
                 document, texts = await read_page(answer)
                 for text in texts:
-                    await self._take_item(text)
+                    await self._add_item(text)
             else:
                 items = document.get("items") or []
                 if not all(_is_object(item) for item in items):
@@ -104,10 +104,10 @@ class ListReader:
                 self._items += items
             return document.get("metadata") or {}
         except (Undecodable, AttributeError, TypeError):
-            raise Unreachable(f"{call.about}: {self.transport.host} answered with something else than a list") from None
+            raise Unreachable(f"{call.about}: the response of {self.transport.host} is not a list") from None
 
-    async def _take_item(self, text: bytes) -> None:
-        # Each decoding takes milliseconds at most, and other tasks get a turn in between.
+    async def _add_item(self, text: bytes) -> None:
+        # Each decoding takes milliseconds at most; other tasks run in between.
         await asyncio.sleep(0)
         try:
             self._items.append(decode(text))
@@ -117,10 +117,10 @@ class ListReader:
             except Undecodable:
                 self._remnants.append(UnreadableObject({}, str(error)))
 
-    def _endless(self, why: str) -> Unreachable:
+    def _limit_error(self, why: str) -> Unreachable:
         about = self.target.resource.describe(self.target.namespace)
         return Unreachable(f"list {about}: the list of {self.transport.host} {why}")
 
 
-def _is_object(item: Any) -> bool:  # noqa: ANN401  # whatever was sent
+def _is_object(item: Any) -> bool:  # noqa: ANN401  # any JSON value
     return isinstance(item, dict) and isinstance(item.get("metadata"), dict) and "name" in item["metadata"]

@@ -1,7 +1,6 @@
-"""Takes apart JSON from API servers that exceeds the bounds of decoding, and saves what of it can be read.
+"""Partial decoding of JSON documents that exceed the limits of ``bounded_json``.
 
-A document is walked bracket by bracket, with a pause for other tasks every few thousand brackets: the walk needs no
-stack, whatever the nesting.
+A document is scanned bracket by bracket, without recursion, and other tasks run every few thousand brackets.
 """
 
 from __future__ import annotations
@@ -16,16 +15,16 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 KEPT_LEVELS: Final = (5, 4, 2)
-"""Levels that are kept of an unreadable object, the first number that makes it readable: of a Cluster with five
-everything but the values of variables, with four the class, with two the metadata without labels and annotations."""
+"""Numbers of levels that are tried for an unreadable object. Of a Cluster, five levels keep everything but the values
+of variables, four keep the class, two keep the metadata without labels and annotations."""
 
 BRACKETS_AT_ONCE: Final = 2000
-"""Brackets walked before other tasks get a turn, some 1 ms (arbitrary)."""
+"""Brackets scanned before other tasks run, about 1 ms (arbitrary)."""
 
 WINDOW: Final = 64 * 1024
-"""Bytes a regular expression may look at without a pause, at most 1 ms (arbitrary)."""
+"""Maximum bytes for one match of the regular expression, at most 1 ms (arbitrary)."""
 
-# Until the next bracket outside of strings; escapes were replaced before. Possessive: nothing is ever tried twice.
+# Up to the next bracket outside of strings; escapes were replaced before. Possessive, so there is no backtracking.
 _FLAT = re.compile(rb'(?:[^"\[\]{}]++|"[^"]*+")*+')
 _OPENING: Final = b"[{"
 _CLOSING: Final = b"]}"
@@ -33,50 +32,50 @@ _QUOTE: Final = ord('"')
 
 
 class ListPage(NamedTuple):
-    """One page of a list: the document with null for each item, and the items, still undecoded."""
+    """One page of a list: the document with null for each item, and the undecoded items."""
 
     envelope: dict[str, Any]
     items: list[bytes]
 
 
 async def read_page(document: bytes) -> ListPage:
-    """Take a list apart without decoding its items, at the price of a walk over all of it.
+    """Split a list into its items without decoding them; scans the whole document.
 
     Raises:
-        Undecodable: It is no list.
+        Undecodable: The document is not a list.
     """
-    text, items = await _cut(document, 2)
+    text, items = await _truncate(document, 2)
     envelope = decode(text)
     listed = envelope.get("items") if isinstance(envelope, dict) else None
     if not isinstance(listed, list) or len(listed) != len(items) or any(one is not None for one in listed):
-        raise Undecodable("is no list of objects")
+        raise Undecodable("is not a list of objects")
     return ListPage(envelope, items)
 
 
 async def decode_partial(document: bytes, *, outer: int = 0) -> Any:  # noqa: ANN401  # as ``decode``
-    """Decode an object without what is nested deeper than ``KEPT_LEVELS``, null in its place.
+    """Decode an object with null in place of everything nested deeper than ``KEPT_LEVELS``.
 
     Args:
         document: The text.
         outer: Levels around the object: 1 for an event of a watch.
 
     Raises:
-        Undecodable: Not even that much of it can be decoded.
+        Undecodable: The object cannot be decoded with the fewest levels.
     """
     for levels in KEPT_LEVELS:
         try:
-            text, _ = await _cut(document, levels + outer)
+            text, _ = await _truncate(document, levels + outer)
             return decode(text)
         except Undecodable as error:
             failure = error
     raise failure
 
 
-async def _cut(document: bytes, levels: int) -> tuple[bytes, list[bytes]]:
-    """Return a document with null for every container nested deeper than ``levels``, and these containers.
+async def _truncate(document: bytes, levels: int) -> tuple[bytes, list[bytes]]:
+    """Replace every container nested deeper than ``levels`` with null; return the document and these containers.
 
     Raises:
-        Undecodable: The brackets do not match, or more than ``MAX_VALUES`` containers would have to be cut out.
+        Undecodable: The brackets do not match, or more than ``MAX_VALUES`` containers must be replaced.
     """
     kept: list[bytes] = []
     cut: list[bytes] = []
@@ -99,7 +98,7 @@ async def _cut(document: bytes, levels: int) -> tuple[bytes, list[bytes]]:
         if len(cut) > MAX_VALUES:
             raise Undecodable(f"has more than {MAX_VALUES} values", excess=True)
     if depth:
-        raise Undecodable("is cut off")
+        raise Undecodable("is truncated")
     kept.append(document[begin:])
     return b"null".join(kept), cut
 
@@ -107,7 +106,7 @@ async def _cut(document: bytes, levels: int) -> tuple[bytes, list[bytes]]:
 def _brackets(plain: bytes) -> Iterator[tuple[int, bool | None]]:
     """Yield the position of every bracket and brace outside of strings, and whether it opens.
 
-    Where there are none for long, None instead of that asks for a pause.
+    None instead of the second value requests a pause, when there are no brackets for a while.
     """
     flat = _FLAT.match
     position, end = 0, len(plain)
@@ -123,10 +122,10 @@ def _brackets(plain: bytes) -> Iterator[tuple[int, bool | None]]:
         elif byte in _CLOSING:
             yield position, False
             position += 1
-        elif byte == _QUOTE:  # a string that the end of the window cuts
+        elif byte == _QUOTE:  # a string that extends beyond the window
             position = plain.find(b'"', position + 1) + 1
             if not position:
-                raise Undecodable("is cut off")
+                raise Undecodable("is truncated")
             yield position, None
         else:
             yield position, None

@@ -1,7 +1,7 @@
-"""Keys and certificates we make ourselves: of the webhooks, and of the local environment.
+"""Issues keys and certificates for the webhooks and for the local environment.
 
-ECDSA P-256 everywhere: a whole set takes milliseconds, RSA takes seconds. Nobody trusts an authority made here unless
-its certificate is handed to them.
+All keys are ECDSA P-256: a whole set takes milliseconds, RSA takes seconds. An authority is trusted only by clients
+that receive its certificate.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 LIFETIME = timedelta(days=3650)
-"""Of what is thrown away and not renewed, as a local environment is. Whoever renews gives another."""
+"""Default lifetime, for certificates that are never renewed, as in a local environment."""
 
 CLOCK_SKEW = timedelta(minutes=5)
-"""How far back a certificate starts to be valid; arbitrary, for clocks that are set back a little."""
+"""Time before the issue at which a certificate becomes valid (arbitrary), for clocks that are slow."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,19 +46,19 @@ class Authority:
 
     @classmethod
     def create(cls, name: str, lifetime: timedelta = LIFETIME) -> Authority:
-        """Make a new self-signed authority with the common name ``name``."""
+        """Create a self-signed authority with the common name ``name``."""
         key = ec.generate_private_key(ec.SECP256R1())
         subject = _subject(name)
         builder = _builder(subject, subject, key.public_key(), lifetime)
         builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         builder = builder.add_extension(_usage(sign_certificates=True), critical=True)
-        # Python 3.13 and newer verify strictly and refuse certificates without key identifiers.
+        # Python 3.13 and newer refuse certificates without key identifiers.
         builder = builder.add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
         return cls(KeyPair(_pem(builder.sign(key, hashes.SHA256())), _private_pem(key)))
 
     @property
     def certificate(self) -> bytes:
-        """The authority's certificate, PEM: what clients trust."""
+        """CA certificate (PEM) for clients."""
         return self.pair.certificate
 
     def issue(
@@ -70,20 +70,20 @@ class Authority:
         hosts: Sequence[str] = (),
         lifetime: timedelta = LIFETIME,
     ) -> KeyPair:
-        """Issue a certificate for both ends of a connection.
+        """Issue a certificate for servers and clients.
 
         Args:
-            name: Common name; Kubernetes reads it as the user name.
-            organizations: Kubernetes reads them as groups.
-            addresses: IP addresses a server with this certificate answers on.
-            hosts: DNS names a server with this certificate answers on.
-            lifetime: How long it is valid.
+            name: Common name; for Kubernetes, the user name.
+            organizations: For Kubernetes, the groups.
+            addresses: IP addresses of the server.
+            hosts: DNS names of the server.
+            lifetime: Validity period.
         """
         key = ec.generate_private_key(ec.SECP256R1())
         ours = x509.load_pem_x509_certificate(self.pair.certificate)
         signer = serialization.load_pem_private_key(self.pair.key, password=None)
         if not isinstance(signer, ec.EllipticCurvePrivateKey):
-            raise TypeError("an authority made here has an ECDSA key")
+            raise TypeError("the key of the authority is not an ECDSA key")
         builder = _builder(_subject(name, organizations), ours.subject, key.public_key(), lifetime)
         builder = builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         builder = builder.add_extension(_usage(sign_certificates=False), critical=True)
@@ -100,10 +100,7 @@ class Authority:
 
 
 def signing_keys() -> KeyPair:
-    """Make a key pair without a certificate, as service account tokens are signed with.
-
-    Its ``certificate`` is the public key.
-    """
+    """Create a key pair for signing service account tokens; ``certificate`` is the public key."""
     key = ec.generate_private_key(ec.SECP256R1())
     public = key.public_key().public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
     return KeyPair(public, _private_pem(key))
@@ -111,27 +108,27 @@ def signing_keys() -> KeyPair:
 
 @dataclass(frozen=True, slots=True)
 class Validity:
-    """When a certificate counts."""
+    """Validity period of a certificate."""
 
     since: datetime
     until: datetime
 
 
 def validity(certificate: bytes) -> Validity:
-    """Read when a PEM certificate, the first of a chain, counts.
+    """Return the validity period of a PEM certificate (the first of a chain).
 
     Raises:
-        ValueError: It is none.
+        ValueError: The text is not a PEM certificate.
     """
     found = x509.load_pem_x509_certificate(certificate)
     return Validity(found.not_valid_before_utc, found.not_valid_after_utc)
 
 
 def answers_to(certificate: bytes, names: Sequence[str]) -> bool:
-    """Tell whether a PEM certificate names every one of these hosts and addresses.
+    """Return whether a PEM certificate is valid for all of these hosts and addresses.
 
     Raises:
-        ValueError: It is none.
+        ValueError: The text is not a PEM certificate.
     """
     found = x509.load_pem_x509_certificate(certificate)
     try:
@@ -144,10 +141,10 @@ def answers_to(certificate: bytes, names: Sequence[str]) -> bool:
 
 
 def single_certificates(bundle: bytes) -> list[bytes]:
-    """Take a PEM bundle apart.
+    """Split a PEM bundle into its certificates.
 
     Raises:
-        ValueError: It holds no certificate.
+        ValueError: The bundle contains no certificate.
     """
     return [_pem(one) for one in x509.load_pem_x509_certificates(bundle)]
 

@@ -1,4 +1,4 @@
-"""Build calls: verb, object and body in, path, query, bytes and the words for messages out."""
+"""Builds HTTP calls from verbs, resources and objects."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ METHODS = {
 
 
 class Body(NamedTuple):
-    """What to send, still as a value, and its content type."""
+    """Request body, not yet encoded, and its content type."""
 
     value: object
     type: str = JSON
@@ -36,7 +36,7 @@ class Body(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RequestTarget:
-    """What a call is about: an object, or without a name all objects of a kind."""
+    """Target of a call: an object, or all objects of a resource if ``name`` is empty."""
 
     resource: Resource
     namespace: str = ""
@@ -45,7 +45,7 @@ class RequestTarget:
 
     @classmethod
     def of(cls, resource: Resource, manifest: Manifest, namespace: str = "", subresource: str = "") -> RequestTarget:
-        """Read name and namespace off a manifest; ``namespace`` goes first.
+        """Read name and namespace from a manifest; ``namespace`` has precedence.
 
         Raises:
             SpecError: The manifest has no name.
@@ -56,18 +56,18 @@ class RequestTarget:
         ).named()
 
     def named(self) -> RequestTarget:
-        """Insist on a name: without one, a call on an object would be a call on all of them."""
+        """Require a name: without it, the call would apply to all objects of the resource."""
         if not self.name:
-            raise SpecError("NameMissing", f"{self.resource.describe(self.namespace)}: an object has no metadata.name")
+            raise SpecError("NameMissing", f"{self.resource.describe(self.namespace)}: the object has no metadata.name")
         return self
 
     def call(
         self, verb: str, query: str = "", *, body: Body | None = None, accept: str = JSON, repeatable: bool = True
     ) -> Call:
-        """Build the call; ``query`` is escaped already.
+        """Build the call; ``query`` is already escaped.
 
         Raises:
-            SpecError: The body holds what JSON cannot say.
+            SpecError: The body cannot be encoded as JSON.
         """
         about = f"{verb} {self.resource.describe(self.namespace, self.name)}"
         path = self.resource.path(self.namespace, self.name, self.subresource)
@@ -84,13 +84,13 @@ class RequestTarget:
 
 
 def query(**parameters: str) -> str:
-    """Escape query parameters; empty ones are left out."""
+    """Encode query parameters; empty ones are omitted."""
     return urlencode({name: value for name, value in parameters.items() if value}, quote_via=quote)
 
 
 @lru_cache(maxsize=64)
 def apply_query(manager: str, *, force: bool, dry_run: bool) -> str:
-    """Query of a server-side apply; one manager sends thousands with the same."""
+    """Return the query of a server-side apply; cached, because one manager sends thousands of equal ones."""
     return query(fieldManager=manager, force="true" if force else "", dryRun="All" if dry_run else "")
 
 
@@ -98,4 +98,4 @@ def _encoded(about: str, body: Body) -> bytes:
     try:
         return orjson.dumps(body.value)
     except orjson.JSONEncodeError as error:
-        raise SpecError("InvalidObject", f"{about}: cannot be written as JSON: {error}") from None
+        raise SpecError("InvalidObject", f"{about}: cannot be encoded as JSON: {error}") from None

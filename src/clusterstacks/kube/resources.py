@@ -1,4 +1,4 @@
-"""Values of the API: where a kind lives, and what lists and watches return."""
+"""API resources, and the results of lists and watches."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ class Resource:
 
     @property
     def confidential(self) -> bool:
-        """Whether objects hold secrets, so that what a server says about them may quote one."""
+        """Whether the objects contain secrets, which messages of a server may quote."""
         return self.kind == "Secret" and not self.group
 
     def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
-        """Build the escaped request path; the namespace is ignored for cluster-wide kinds.
+        """Build the escaped request path; the namespace is ignored for cluster-scoped kinds.
 
-        Without a name it is the collection's path, of all namespaces when ``namespace`` is empty.
+        Without a name it is the path of the collection, in all namespaces if ``namespace`` is empty.
 
         Raises:
-            SpecError: A named object of a namespaced kind without namespace, or a name that is no path segment (it
-                would address something else than the object it names).
+            SpecError: The namespace of a named object is missing, or the name is not a valid path segment (it would
+                address another object).
         """
         path = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
         if self.namespaced and namespace:
@@ -49,7 +49,7 @@ class Resource:
         return f"{path}/{subresource}" if subresource else path
 
     def describe(self, namespace: str = "", name: str = "") -> str:
-        """Read like kubectl: ``Deployment.apps kube-system/coredns``; for messages."""
+        """Return kind, namespace and name for messages, as kubectl does: ``Deployment.apps kube-system/coredns``."""
         scope = namespace if self.namespaced else ""
         if name:
             return f"{self} {ObjectKey(scope, name)}"
@@ -61,21 +61,21 @@ class Resource:
 
 
 def _segment(resource: Resource, text: str) -> str:
-    """Escape one path segment; refuse what Kubernetes refuses as a name in a path."""
+    """Escape one path segment; refuse names that Kubernetes refuses in a path."""
     if text in {".", ".."} or "/" in text or "%" in text:
         raise SpecError(
-            "InvalidName", f'{resource}: {text!r} is no name: it may not be "." or ".." or contain "/" or "%"'
+            "InvalidName", f'{resource}: {text!r} is not a valid name: it must not be "." or ".." or contain "/" or "%"'
         )
     return quote(text, safe=":")
 
 
 @dataclass(frozen=True, slots=True)
 class UnreadableObject:
-    """What is left of an object that cannot be read.
+    """An object that cannot be decoded within the limits.
 
     Args:
-        object: Its apiVersion, kind and metadata, and null for what is nested deeply; empty when nothing can be read.
-        why: For messages, as the end of a sentence about the object.
+        object: Its readable part: apiVersion, kind, metadata, and null for deeply nested values; may be empty.
+        why: Reason for messages, a predicate such as ``has more than 100000 values``.
     """
 
     object: Manifest
@@ -83,7 +83,7 @@ class UnreadableObject:
 
     @property
     def key(self) -> ObjectKey:
-        """Namespace and name; both empty when they cannot be read."""
+        """Namespace and name; both empty if they cannot be read."""
         metadata = self.object.get("metadata")
         found = metadata if isinstance(metadata, dict) else {}
         return ObjectKey(str(found.get("namespace") or ""), str(found.get("name") or ""))
@@ -91,11 +91,11 @@ class UnreadableObject:
 
 @dataclass(frozen=True, slots=True)
 class ObjectList:
-    """A whole list; every item carries apiVersion and kind. Watch on from ``resource_version``.
+    """A complete list; every item has apiVersion and kind.
 
     Args:
         items: The objects.
-        resource_version: Of the list.
+        resource_version: Start of a subsequent watch.
         unreadable: Objects that cannot be read; only ``Client.list_readable`` returns any.
     """
 
@@ -106,12 +106,12 @@ class ObjectList:
 
 @dataclass(frozen=True, slots=True)
 class WatchEvent:
-    """A change.
+    """An event of a watch.
 
     Args:
-        type: ADDED, MODIFIED, DELETED or BOOKMARK (whose object has a resource version only); empty when unknown.
-        object: The object; what is left of it when it cannot be read.
-        unreadable: Why it cannot be read, as in ``UnreadableObject``; empty for all others.
+        type: ADDED, MODIFIED, DELETED or BOOKMARK (whose object has only a resource version); empty when unknown.
+        object: The object, or its readable part.
+        unreadable: Reason why it cannot be read, as in ``UnreadableObject.why``; otherwise empty.
     """
 
     type: str

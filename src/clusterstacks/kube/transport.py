@@ -1,4 +1,4 @@
-"""Send requests: one connection pool for all clusters, per cluster a budget, a deadline and bounded retries."""
+"""Sends requests: one connection pool for all clusters; a budget, a deadline and bounded retries per cluster."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ import aiohttp
 from multidict import CIMultiDict
 from yarl import URL
 
+from clusterstacks.kube.aborting_response import AbortingResponse
 from clusterstacks.kube.auth import ConnectionCredentials, RequestCredentials
 from clusterstacks.kube.errors import ResponseTooLarge, TooMany, Unauthorized, Unreachable
-from clusterstacks.kube.failure_status import bounded_wait, failure, status_of
+from clusterstacks.kube.failure_status import parse_status, retry_after_seconds, status_error
 from clusterstacks.kube.limits import BusyTime
-from clusterstacks.kube.responses import AbortingResponse
 from clusterstacks.kube.write_gate import GuardedBody
 
 if TYPE_CHECKING:
@@ -33,25 +33,25 @@ T = TypeVar("T")
 JSON = "application/json"
 
 MAX_FAILURE_BYTES = 1024 * 1024
-"""Largest failure answer read (arbitrary)."""
+"""Maximum size of a failure response (arbitrary)."""
 
 IDLE_SECONDS = 60.0
-"""How long an unused connection stays open: as long as the drift interval, so that a sweep opens none."""
+"""Time after which an idle connection is closed: the interval of drift detection, so that it reuses connections."""
 
 MANAGEMENT = "management"
 WORKLOAD = "workload"
-"""Targets of requests."""
+"""Targets of requests, for metrics."""
 
 TLS_SHUTDOWN_TIMEOUT = 0.2
-"""How long the TLS end of a connection may take. asyncio's 30 s would keep the sockets of a frozen server for as long;
-nothing is lost by a shorter one, as every answer has its length."""
+"""Timeout of the TLS shutdown. The default of asyncio (30 s) would keep the sockets of an unresponsive server open for
+as long. A shorter one is safe, because every response has a length."""
 
 
 class Pool:
-    """One aiohttp session for all clusters; clients share its connector, not their settings (INCUMBENT D32).
+    """One aiohttp session for all clusters; clients share its connector, but not their settings.
 
     Args:
-        on_answer: Called with target, HTTP method and status of every answer; for metrics.
+        on_answer: Called with target, HTTP method and status of every response; for metrics.
     """
 
     def __init__(self, *, on_answer: Callable[[str, str, int], None] | None = None) -> None:
@@ -60,7 +60,7 @@ class Pool:
 
     @property
     def session(self) -> aiohttp.ClientSession:
-        """The session, opened at the first request (it needs the running loop)."""
+        """The session, opened by the first request because it needs the running loop."""
         if self._session is None:
             # Each client has its own budget, so the connector sets no limit.
             connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=IDLE_SECONDS)
@@ -69,16 +69,16 @@ class Pool:
                 connector=connector,
                 timeout=aiohttp.ClientTimeout(total=None),
                 cookie_jar=aiohttp.DummyCookieJar(),
-                # A small answer may unpack to a thousand times its size, so none is asked for or accepted packed.
+                # A small compressed response may expand to a thousand times its size, so compression is not accepted.
                 auto_decompress=False,
                 response_class=AbortingResponse,
             )
-            # aiohttp repeats a DELETE whose connection broke; what may be repeated is decided here, call by call.
-            self._session._retry_connection = False  # noqa: SLF001  # it has no public switch
+            # aiohttp retries a DELETE after a broken connection; retries are decided here, call by call.
+            self._session._retry_connection = False  # noqa: SLF001  # there is no public option
         return self._session
 
     async def close(self) -> None:
-        """Close all connections; calls under way fail."""
+        """Close all connections; running calls fail."""
         if self._session is not None:
             connector = self._session.connector
             if isinstance(connector, aiohttp.TCPConnector):
@@ -96,14 +96,14 @@ class Pool:
 
 @dataclass(frozen=True, slots=True)
 class RequestTimeouts:
-    """How long to bear with a server.
+    """Retries and timeouts of requests.
 
     Args:
-        attempts: Tries of a call that may be repeated, within its deadline.
-        first_delay: Before the second try; doubles from there. A server's Retry-After goes first.
-        longest_delay: Cap of both.
-        idle_timeout: A watch that says nothing for so long is broken; the server is asked to end it before.
-        sleep: Waits the given seconds; tests pass one that does not.
+        attempts: Maximum number of attempts of a repeatable call, within its deadline.
+        first_delay: Delay before the second attempt; it doubles for each further one. Retry-After has precedence.
+        longest_delay: Maximum delay, also for Retry-After.
+        idle_timeout: A watch without data for this time is broken; the server is requested to end it earlier.
+        sleep: Waits for the given seconds; tests replace it.
     """
 
     attempts: int = 5
@@ -113,20 +113,20 @@ class RequestTimeouts:
     sleep: Callable[[float], Awaitable[object]] = asyncio.sleep
 
     def delay(self, attempt: int, wanted: float) -> float:
-        """Seconds to wait after the ``attempt``-th try (from 1), ``wanted`` being the server's wish or 0."""
+        """Return the seconds to wait after an attempt (the first is 1); ``wanted`` is the server's Retry-After or 0."""
         seconds = wanted or self.first_delay.total_seconds() * 2 ** (attempt - 1)
         return min(seconds, self.longest_delay.total_seconds())
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One request to make.
+    """A request.
 
     Args:
         about: Verb and object for messages, e.g. ``apply Deployment.apps kube-system/coredns``.
         path: Escaped path with query.
-        repeatable: Doing it twice is as good as once, so it is retried when nobody knows whether it was done.
-        confidential: About Secrets: the server's words stay out of messages.
+        repeatable: The call is idempotent, so it is retried when its result is unknown.
+        confidential: The call is about Secrets, so the server's message is not shown.
     """
 
     about: str
@@ -140,13 +140,13 @@ class Call:
 
     @property
     def writes(self) -> bool:
-        """Whether it may change something; also what only asks by a POST counts, and a dry run."""
+        """Whether the call may change something; a dry run and a read by POST count as well."""
         return self.method != "GET"
 
 
 @dataclass(frozen=True, slots=True)
 class _Failure:
-    """A try that failed; ``again`` says whether another one is safe, ``wait`` what the server asked for."""
+    """A failed attempt; ``again``: another attempt is safe; ``wait``: Retry-After in seconds."""
 
     error: ClusterStacksError
     again: bool
@@ -154,12 +154,12 @@ class _Failure:
 
 
 class Transport:
-    """Requests to one server: ``send`` for an answer in memory, ``open`` for a stream."""
+    """Sends requests to one server: ``send`` returns the whole body, ``open`` returns a stream."""
 
     gate: WriteGate | None = None
-    """What writes must pass at the moment of sending; None lets all pass."""
+    """Checked when a write is sent; None allows all writes."""
     target: str = MANAGEMENT
-    """Which kind of cluster it is, for metrics; never the name of one."""
+    """Management or workload cluster, for metrics; never a cluster name."""
 
     def __init__(
         self,
@@ -175,7 +175,7 @@ class Transport:
         self._pool = pool
         self._timeouts = timeouts
         self._deadline = deadline.total_seconds()
-        self._max_bytes = bounds.answer_bytes
+        self._max_bytes = bounds.response_bytes
         self.busy = BusyTime(bounds.busy_time, lambda: asyncio.get_running_loop().time())
         self._slots = asyncio.Semaphore(budget)
         self._credentials = ConnectionCredentials(connection)
@@ -183,34 +183,36 @@ class Transport:
         self.user_agent = ""
 
     def close(self) -> None:
-        """Refuse further calls; connections are given back when idle, calls under way end by their deadline."""
+        """Refuse further calls; running calls end at their deadline."""
         self._closed = True
 
     async def send(self, call: Call) -> bytes:
-        """Make a call within the deadline, which covers waiting for a slot of the budget and all retries.
+        """Send a call within the deadline, which includes waiting for the budget and all retries.
 
         Raises:
             ClusterStacksError: One of ``errors``.
         """
 
         async def read(response: aiohttp.ClientResponse) -> bytes:
-            answer = await _bounded(response, self._max_bytes)
+            answer = await _read_body(response, self._max_bytes)
             if answer is None:
-                raise ResponseTooLarge(f"{call.about}: {self.host} answered with more than {self._max_bytes} bytes")
+                raise ResponseTooLarge(
+                    f"{call.about}: the response of {self.host} is larger than {self._max_bytes} bytes"
+                )
             return answer
 
         deadline = self._remaining(call)
         try:
             with self.busy.request():
                 async with asyncio.timeout(deadline) as limit, self._slots:
-                    return await self._persist(call, read, limit.when() or 0.0)
+                    return await self._send_with_retries(call, read, limit.when() or 0.0)
         except TimeoutError:
-            raise self._late(call, deadline) from None
+            raise self._timeout_error(call, deadline) from None
 
     async def open(self, call: Call) -> aiohttp.ClientResponse:
-        """Make a call up to the first byte of its answer within the deadline; the caller closes the response.
+        """Send a call and return its response, whose headers must arrive within the deadline; the caller closes it.
 
-        Takes no slot of the budget: a stream would hold it for ever.
+        It does not use the budget, because a stream would occupy it permanently.
         """
 
         async def keep(response: aiohttp.ClientResponse) -> aiohttp.ClientResponse:
@@ -220,22 +222,22 @@ class Transport:
         try:
             with self.busy.request():
                 async with asyncio.timeout(deadline) as limit:
-                    return await self._persist(call, keep, limit.when() or 0.0)
+                    return await self._send_with_retries(call, keep, limit.when() or 0.0)
         except TimeoutError:
-            raise self._late(call, deadline) from None
+            raise self._timeout_error(call, deadline) from None
 
     def broken(self, call: Call, error: Exception) -> Unreachable:
-        """Name a failure of the connection, without what aiohttp says about proxies and contexts."""
+        """Return the error for a failed connection, without the details of aiohttp about proxies and TLS contexts."""
         return Unreachable(f"{call.about}: {self.host} cannot be reached: {_cause(error)}")
 
-    async def _persist(
+    async def _send_with_retries(
         self, call: Call, consume: Callable[[aiohttp.ClientResponse], Awaitable[T]], give_up: float
     ) -> T:
-        """Try until it succeeds, may not be repeated, or the next wait would pass the moment ``give_up``."""
+        """Retry until the call succeeds, is not repeatable, or the next delay would pass ``give_up`` (loop time)."""
         renewed = False
         attempt = 1
         while True:
-            identity = await self._credentials.present()
+            identity = await self._credentials.current()
             outcome = await self._attempt(call, identity, consume)
             if not isinstance(outcome, _Failure):
                 return outcome
@@ -255,7 +257,7 @@ class Transport:
     ) -> T | _Failure:
         if self._closed:
             return _Failure(Unreachable(f"{call.about}: the client for {self.host} is closed"), again=False)
-        self._check_gate(call)  # saves a connection; the check that counts is the one in the body
+        self._check_gate(call)  # avoids a connection; the decisive check is in GuardedBody
         try:
             response = await self._request(call, identity)
             try:
@@ -263,7 +265,7 @@ class Transport:
                     self._pool.on_answer(self.target, call.method, response.status)
                 if response.status < 300:
                     return await consume(response)
-                return await _refusal(call, response)
+                return await _failure(call, response)
             except BaseException:
                 response.close()
                 raise
@@ -295,7 +297,7 @@ class Transport:
                 URL(f"{self._connection.server}{call.path}", encoded=True),
                 data=body,
                 headers=headers,
-                # A redirect would carry the credentials to another host.
+                # A redirect would send the credentials to another host.
                 allow_redirects=False,
                 ssl=identity.context,
                 server_hostname=self._connection.server_name or None,
@@ -306,30 +308,28 @@ class Transport:
                 body.ended()
 
     def _remaining(self, call: Call) -> float:
-        """Return the seconds a call may take."""
+        """Return the seconds left for a call."""
         left = self.busy.left
         if left <= 0:
-            raise Unreachable(
-                f"{call.about}: {self.host} took {self.busy.seconds:.0f} s for the requests before this one"
-            )
+            raise Unreachable(f"{call.about}: {self.host} took {self.busy.seconds:.0f} s for the previous requests")
         return min(self._deadline, left)
 
-    def _late(self, call: Call, seconds: float) -> Unreachable:
-        return Unreachable(f"{call.about}: {self.host} gave no answer within {seconds:g} s")
+    def _timeout_error(self, call: Call, seconds: float) -> Unreachable:
+        return Unreachable(f"{call.about}: {self.host} did not answer within {seconds:g} s")
 
 
-async def _refusal(call: Call, response: aiohttp.ClientResponse) -> _Failure:
-    body = status_of(await _bounded(response, MAX_FAILURE_BYTES) or b"")
-    error = failure(call.about, response.status, body, confidential=call.confidential)
+async def _failure(call: Call, response: aiohttp.ClientResponse) -> _Failure:
+    body = parse_status(await _read_body(response, MAX_FAILURE_BYTES) or b"")
+    error = status_error(call.about, response.status, body, confidential=call.confidential)
     if isinstance(error, TooMany):
-        # Refused before anything was done, e.g. by priority and fairness, or "storage is (re)initializing".
-        wait = bounded_wait(response.headers.get("Retry-After", "")) or error.retry_after.total_seconds()
+        # Refused before execution, e.g. by priority and fairness, or "storage is (re)initializing".
+        wait = retry_after_seconds(response.headers.get("Retry-After", "")) or error.retry_after.total_seconds()
         return _Failure(error, again=True, wait=wait)
     return _Failure(error, again=isinstance(error, Unreachable) and call.repeatable)
 
 
-async def _bounded(response: aiohttp.ClientResponse, max_bytes: int) -> bytes | None:
-    """Read a whole body; None (and the connection closed) when it is larger than ``max_bytes``."""
+async def _read_body(response: aiohttp.ClientResponse, max_bytes: int) -> bytes | None:
+    """Read a whole body; if it is larger than ``max_bytes``, close the connection and return None."""
     pieces = []
     size = 0
     async for piece in response.content.iter_any():

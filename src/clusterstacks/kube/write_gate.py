@@ -1,13 +1,13 @@
-"""Refuses writes at the moment of sending, unless their owner has said until when they are allowed.
+"""Write gate: refuses writes at the moment of sending, unless they are allowed at that time.
 
 aiohttp waits for a connection (DNS, TCP, TLS) and starts another task before it sends a request, and a process can be
-stopped for minutes at any of these points. A check before the call proves nothing about the moment of sending. So the
-body of a request checks the gate: ``GuardedBody`` runs check and write in one step, with no ``await`` between them.
+stopped for minutes at each of these points. A check before the call is therefore not sufficient. Instead, the body of
+the request checks the gate: ``GuardedBody`` runs check and write in one step, without ``await`` between them.
 
-What remains after the check: the instructions up to the system call ``send``; bytes that the connection could not pass
-on because the server did not read (at most ``PIECE_BYTES`` and 128 KiB of buffers; ``WriteGate.close`` drops them, but
-a process that is stopped at that moment and continues later may pass them on first); and the buffers of the kernels and
-the network on the way. Only the server can refuse such a late request, by a resource version or uid in it.
+A late request is still possible after the check: in the instructions up to the system call ``send``; in bytes that the
+connection could not send because the server did not read (at most ``PIECE_BYTES`` and 128 KiB of buffers;
+``WriteGate.close`` drops them, but a process that is stopped at that moment may send them when it continues); and in
+the buffers of kernels and network. Only the server can refuse such a request, by its resource version or uid.
 """
 
 from __future__ import annotations
@@ -27,69 +27,69 @@ if TYPE_CHECKING:
     from aiohttp.abc import AbstractStreamWriter
 
 PIECE_BYTES: Final = 64 * 1024
-"""Largest part of a body that is sent after one check. Source: from here on aiohttp waits until a slow connection has
-taken what it was given (``StreamWriter.write``)."""
+"""Maximum part of a body that is sent after one check. Source: from this size, aiohttp waits for a slow connection to
+drain (``StreamWriter.write``)."""
 
 
 class WriteGate:
-    """Says whether writes may be sent now; closed until its owner opens it for some time.
+    """Decides whether writes may be sent; closed until it is opened for a limited time.
 
     Args:
-        now: The local clock in seconds; it must also count the time in which process or machine are suspended.
+        now: Local clock in seconds; it must advance while the process or machine is suspended.
     """
 
     def __init__(self, now: Callable[[], float]) -> None:
         self._now = now
         self._until = -math.inf
-        self._under_way: set[asyncio.Transport] = set()
+        self._pending: set[asyncio.Transport] = set()
 
     @property
     def is_open(self) -> bool:
-        """Whether a write may be sent at this moment."""
+        """Whether a write may be sent now."""
         return self._now() < self._until
 
     def open_until(self, moment: float) -> None:
-        """Let writes pass up to a moment of the local clock."""
+        """Allow writes until this time of the local clock."""
         self._until = moment
 
     def close(self) -> None:
-        """Refuse writes from now on, and break the connections of those that have no answer yet.
+        """Refuse further writes, and abort the connections of writes without a response.
 
-        An API server gives up a request whose connection breaks. It may be done all the same.
+        An API server abandons a request when its connection breaks, but the write may still succeed.
         """
         self._until = -math.inf
-        for connection in self._under_way:
+        for connection in self._pending:
             connection.abort()
-        self._under_way.clear()
+        self._pending.clear()
 
     def check(self, about: str) -> None:
-        """Return if a write may be sent at this moment.
+        """Check that a write may be sent now.
 
         Raises:
-            WriteRefused: It may not.
+            WriteRefused: The gate is closed.
         """
         if not self.is_open:
             raise WriteRefused(f"{about}: this process does not hold its lease, so it may not write")
 
     def sent(self, connection: asyncio.Transport) -> None:
-        """Remember a connection whose write waits for an answer."""
-        self._under_way.add(connection)
+        """Register a connection whose write waits for a response."""
+        self._pending.add(connection)
 
     def answered(self, connection: asyncio.Transport) -> None:
-        """Forget the connection of a write that came to an end."""
-        self._under_way.discard(connection)
+        """Unregister the connection of a finished write."""
+        self._pending.discard(connection)
 
 
 class GuardedBody(aiohttp.Payload):
-    """The body of a write, sent in pieces with a look at the gate in the same step as each; may be empty.
+    """Body of a write, sent in pieces; the gate is checked in the same step as each piece is sent. It may be empty.
 
     Args:
         content: The bytes.
         about: Verb and object for messages.
-        gate: None lets everything pass.
+        gate: None allows all writes.
     """
 
-    _autoclose = True  # nothing to close; aiohttp asks
+    _autoclose = True  # there is nothing to close
 
     def __init__(self, content: bytes, about: str, gate: WriteGate | None) -> None:
         super().__init__(content)
@@ -118,12 +118,12 @@ class GuardedBody(aiohttp.Payload):
             if self._gate is not None:
                 self._gate.check(self._about)
                 self._track(self._gate, writer)
-            # The first piece takes the headers along. aiohttp passes both on to the connection before it waits for
-            # anything; tests/unit/kube/test_write_gate.py fails if a later version does not.
+            # The first piece is sent together with the headers. aiohttp passes both to the connection before it waits;
+            # tests/unit/kube/test_write_gate.py fails if a later version does not.
             await writer.write(piece)
 
     def ended(self) -> None:
-        """Note that the request came to an end, with or without an answer."""
+        """Report the end of the request, with or without a response."""
         if self._gate is not None and self._connection is not None:
             self._gate.answered(self._connection)
 

@@ -51,26 +51,26 @@ if TYPE_CHECKING:
 
 COMPONENT = "cluster-stack-operator"
 MANAGEMENT_BUDGET = 64
-"""Requests to the management API server at the same time: one per worker by default."""
+"""Concurrent requests to the management API server: one per worker by default."""
 
 COLLECT_INTERVAL = timedelta(minutes=10)
-"""How often releases nobody needs are removed from the cache directory. Arbitrary."""
+"""Interval between two removals of unused releases from the cache directory. Arbitrary."""
 
 log = logging.getLogger(__name__)
 
 
 class Operator:
-    """The operator's parts. ``services`` are what has to run; ``close`` ends what remains after them.
+    """The parts of the operator. ``services`` returns what has to run; ``close`` ends what remains after them.
 
     Args:
         settings: The command line.
-        environ: The environment; where the kubeconfig is found when no flag names one.
+        environ: The environment, in which the kubeconfig is found when no flag names one.
 
     Attributes:
-        management: Address of the management API server, and where it was found.
+        management: Address of the management API server, and where the kubeconfig was found.
 
     Raises:
-        SpecError: A setting or the kubeconfig is unusable.
+        SpecError: A setting or the kubeconfig is not usable.
     """
 
     def __init__(self, settings: OperatorSettings, environ: Mapping[str, str]) -> None:
@@ -84,8 +84,8 @@ class Operator:
         self._elector = self._build_elector(connection)
         gate = self._elector.gate if self._elector else None
         self._client = Client(connection, self._pool, budget=MANAGEMENT_BUDGET, user_agent=COMPONENT, gate=gate)
-        # Webhooks serve on every replica, and keep their certificate by optimistic locking: no gate for them. Whoever
-        # reaches their port can make them read: that must not take the reconcilers' budget.
+        # Webhooks serve on every replica and rotate their certificate with optimistic locking, so they pass no gate.
+        # Every client that reaches their port can make them read, which must not use up the reconcilers' budget.
         self._webhook_client = Client(connection, self._pool, user_agent=COMPONENT)
         self._events = EventRecorder(self._client, COMPONENT)
         self._unreadable = UnreadableObjectReporter(self._events, self._metrics)
@@ -107,7 +107,7 @@ class Operator:
             clock=self._clock,
             changed=self._source_changed,
         )
-        self._hosts: dict[str, Controller] = {}
+        self._controllers: dict[str, Controller] = {}
         self._source_watches: list[tuple[Controller, Callable[[ObjectKey], Iterable[ObjectKey]]]] = []
         environment = self._environment()
         for registration in REGISTRATIONS:
@@ -127,16 +127,18 @@ class Operator:
 
     @property
     def source(self) -> str:
-        """Where releases come from, unless a ClusterStack says where."""
+        """Address of the operator's own source of releases, for ClusterStacks without ``spec.source``."""
         return str(self._supplies.choice.default.address)
 
     def services(self) -> dict[str, Callable[[], Awaitable[None]]]:
-        """Everything that runs until the operator is told to stop, by name."""
+        """Return everything that runs until the operator stops, by name."""
         services: dict[str, Callable[[], Awaitable[None]]] = {
             f"{kind.lower()} informer": informer.run for kind, informer in self._caches.items()
         }
         elector = self._elector
-        writers = {f"{name} controller": self._after_webhooks(host.run) for name, host in self._hosts.items()}
+        writers = {
+            f"{name} controller": self._after_webhooks(controller.run) for name, controller in self._controllers.items()
+        }
         for name, write in writers.items():
             services[name] = self._after_sync(write if elector is None else elector.while_held(write))
         services["unreadable objects"] = (
@@ -154,14 +156,16 @@ class Operator:
                 watched=settings.namespace,
             ).run
         if elector is not None:
-            # A replica that cannot read what it needs would only keep others from working.
+            # A replica that leads without complete caches would only keep other replicas from working.
             services["leader election"] = self._after_sync(elector.run)
         services["release collection"] = self._after_sync(self._collect_releases)
         services["informers of further kinds"] = self._run_further_informers
         if self._webhooks is not None:
             services["webhooks"] = self._after_sync(self._webhooks.run)
         elif self._settings.webhook_port:
-            log.warning("Nothing is validated at admission: --webhook-service says how the API server calls")
+            log.warning(
+                "The webhooks are disabled: set --webhook-service to the Service by which the API server calls them"
+            )
         host, port = self._settings.probe_address
         if port:
             services["probes"] = ProbesServer(host, port, probes=self._probes).run
@@ -239,14 +243,14 @@ class Operator:
 
     def _register(self, registration: Registration, reconciler: Reconciler) -> None:
         workers = self._settings.workers.get(registration.concurrency_of or registration.name, registration.concurrency)
-        host = Controller(registration.name, reconciler.reconcile, workers=workers, metrics=self._metrics)
-        self._hosts[registration.name] = host
+        controller = Controller(registration.name, reconciler.reconcile, workers=workers, metrics=self._metrics)
+        self._controllers[registration.name] = controller
         if reconciler.forget is not None:
             self._caches[registration.kind].subscribe(partial(_forget_deleted, reconciler.forget))
         for watch in reconciler.watches:
-            self._caches[watch.kind].subscribe(partial(_enqueue_changed, host, watch.to_keys))
+            self._caches[watch.kind].subscribe(partial(_enqueue_changed, controller, watch.to_keys))
         if reconciler.source_keys is not None:
-            self._source_watches.append((host, reconciler.source_keys))
+            self._source_watches.append((controller, reconciler.source_keys))
         if registration.reports_ready:
             store = self._caches[registration.kind].cache
             self._metrics.watch_not_ready(registration.kind, lambda: count_unready(store.all()))
@@ -255,15 +259,15 @@ class Operator:
         """Return what enqueues an object of a controller that may be built later."""
 
         def enqueue(key: ObjectKey) -> None:
-            self._hosts[controller].enqueue(key)
+            self._controllers[controller].enqueue(key)
 
         return enqueue
 
     def _source_changed(self, stacks: Collection[ObjectKey]) -> None:
         for stack in stacks:
-            for host, to_keys in self._source_watches:
+            for controller, to_keys in self._source_watches:
                 for key in to_keys(stack):
-                    host.enqueue(key)
+                    controller.enqueue(key)
 
     def _counting(self, release: ReleaseName, labels: Mapping[str, str]) -> tuple[Rule, ...] | None:
         return self._rules.counting(release, labels) if self._caches[Kind.COMPATIBILITY_RULE].is_synced else None
@@ -284,7 +288,7 @@ class Operator:
         )
 
     def _after_sync(self, service: Callable[[], Awaitable[None]]) -> Callable[[], Awaitable[None]]:
-        """Decisions on half-filled stores would delete what is in use: nothing decides before all are complete."""
+        """Run a service once all required informers are synced: with partial caches it would delete objects in use."""
 
         async def run() -> None:
             for informer in self._informers.values():
@@ -294,7 +298,7 @@ class Operator:
         return run
 
     def _after_webhooks(self, service: Callable[[], Awaitable[None]]) -> Callable[[], Awaitable[None]]:
-        """Until the webhooks serve, the API server would call those of an earlier process, and fail our writes."""
+        """Run a service once the webhooks serve: before, the API server calls those of an earlier process and fails."""
 
         async def run() -> None:
             if self._webhooks is not None:
@@ -312,7 +316,7 @@ class Operator:
                     {one[DIGEST_ANNOTATION] for one in annotations if DIGEST_ANNOTATION in one}
                 )
             except ClusterStacksError as error:
-                log.warning("Releases nobody needs are not removed: %s", error)
+                log.warning("Unused releases cannot be removed from the cache directory: %s", error)
             await self._clock.sleep(COLLECT_INTERVAL.total_seconds())
 
     async def _run_further_informers(self) -> None:
@@ -337,6 +341,6 @@ def _forget_deleted(forget: Callable[[ObjectKey], None], change: CacheChange) ->
         forget(change.key)
 
 
-def _enqueue_changed(host: Controller, to_keys: ToKeys, change: CacheChange) -> None:
+def _enqueue_changed(controller: Controller, to_keys: ToKeys, change: CacheChange) -> None:
     for key in to_keys(change):
-        host.enqueue(key)
+        controller.enqueue(key)

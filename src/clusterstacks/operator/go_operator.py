@@ -1,7 +1,7 @@
-"""The Go operator's installation: the Service in front of its pod, and what it leaves in the cluster.
+"""Takes over an installation of the Go operator: its flags, its Service, and the objects it leaves in the cluster.
 
-With its ValidatingWebhookConfiguration every write of a Cluster and of our kinds fails once its webhooks no longer
-answer, and Cluster API goes on calling the runtime extension that its ExtensionConfig registers.
+Its ValidatingWebhookConfiguration makes every write of a Cluster and of our kinds fail once its webhooks no longer
+answer, and Cluster API still calls the runtime extension that its ExtensionConfig registers.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ WEBHOOKS: Final = ("admissionregistration.k8s.io", "ValidatingWebhookConfigurati
 EXTENSIONS: Final = ("runtime.cluster.x-k8s.io", "ExtensionConfig")
 
 _PATHS: Final = ("/validate-clusterstack-x-k8s-io-v1alpha1-", "/validate-cluster-x-k8s-io-v1beta1-cluster")
-"""Beginnings of the paths that the Go operator's webhooks have."""
+"""Prefixes of the paths of the Go operator's webhooks."""
 _EXTENSION: Final = "hook-server-extensionconfig"
-"""End of the name of the Go operator's ExtensionConfig, in its manifests and in its chart."""
+"""Suffix of the name of the Go operator's ExtensionConfig, in its manifests and in its chart."""
 _SERVICE_PORT: Final = 443
 
 log = logging.getLogger(__name__)
@@ -59,14 +59,14 @@ class Leftover:
     services: frozenset[ObjectKey]
 
     def belongs_to(self, namespace: str) -> bool:
-        """Tell whether it calls this namespace and no other, so that it cannot be the one of another operator."""
+        """Return whether it calls only this namespace, so that it cannot belong to another operator."""
         return bool(namespace) and {service.namespace for service in self.services} == {namespace}
 
     def describe(self) -> str:
-        """Name the object and what it does."""
+        """Name the object and its effect."""
         calls = " and ".join(sorted(f"{service.namespace}/{service.name}" for service in self.services))
         effect = (
-            "while that does not answer, writes of Clusters, ClusterStacks, ClusterStackReleases and ClusterAddons fail"
+            "while it does not answer, writes of Clusters, ClusterStacks, ClusterStackReleases and ClusterAddons fail"
             if self.kind == WEBHOOKS[1]
             else "Cluster API calls it at each upgrade, and may wait for its answer"
         )
@@ -105,12 +105,12 @@ def _clients(manifest: Manifest) -> Iterator[Manifest]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GoLeftovers:
-    """Reports what the Go operator left, or removes it.
+    """Reports the leftovers of the Go operator, or removes them.
 
     Args:
         client: The management cluster.
-        namespace: The operator's own; only what calls Services of this namespace is removed.
-        remove: Remove it (``--take-over``).
+        namespace: The operator's own namespace; only objects that call Services of this namespace are removed.
+        remove: Whether to remove them (``--take-over``).
     """
 
     client: Client
@@ -118,7 +118,7 @@ class GoLeftovers:
     remove: bool
 
     async def run(self) -> None:
-        """Look once, as soon as this process leads, then wait until cancelled."""
+        """Check once, as soon as this process leads, then wait until cancelled."""
         for group, kind in (WEBHOOKS, EXTENSIONS):
             try:
                 await self._look(group, kind)
@@ -126,13 +126,13 @@ class GoLeftovers:
                 continue
             except Forbidden:
                 log.warning(
-                    "It is not known whether the Go operator left a %s, as the right to list them is missing: see "
-                    "'kubectl get %s'",
+                    "Leftovers of the Go operator of kind %s are not checked, because the right to list them is "
+                    "missing: check 'kubectl get %s'",
                     kind,
                     kind.lower(),
                 )
             except ApiError as error:
-                log.warning("It is not known whether the Go operator left a %s: %s", kind, error)
+                log.warning("Leftovers of the Go operator of kind %s are not checked: %s", kind, error)
         await asyncio.Event().wait()
 
     async def _look(self, group: str, kind: str) -> None:
@@ -165,12 +165,12 @@ async def webhook_service(client: Client, namespace: str, pod: str, port: int) -
 
     Args:
         client: The management cluster.
-        namespace: Of the pod.
+        namespace: Namespace of the pod.
         pod: Name of the pod.
-        port: Number of the port that the pod listens at.
+        port: The port on which the pod listens.
 
     Raises:
-        Forbidden: Reading the pod or listing Services is not allowed.
+        Forbidden: The right to read the pod or to list Services is missing.
         DependencyError: The API server does not answer.
     """
     found = await client.find(await client.resource("", "Pod"), pod, namespace)
@@ -182,7 +182,7 @@ async def webhook_service(client: Client, namespace: str, pod: str, port: int) -
 
 
 def leads_to(service: Manifest, pod: Manifest, port: int) -> bool:
-    """Tell whether a Service leads from port 443 to a port of a pod."""
+    """Return whether a Service forwards port 443 to a port of a pod."""
     selector, labels = mapping(service, "spec", "selector"), mapping(pod, "metadata", "labels")
     named = {
         text(one, "name"): one.get("containerPort")
@@ -198,7 +198,7 @@ def leads_to(service: Manifest, pod: Manifest, port: int) -> bool:
 
 
 def own_pod(environ: Mapping[str, str] = os.environ) -> str:
-    """Return the name of the pod that the process runs in; Kubernetes sets the host's name to it."""
+    """Return the name of the pod of this process, which is also its host name."""
     return environ.get("POD_NAME") or environ.get("HOSTNAME", "")
 
 
@@ -206,7 +206,7 @@ PROGRAM: Final = "manager"
 """Name of the Go operator's program in its image: ``/manager``."""
 
 RELEASE_DIR: Final = Path("/tmp/downloads")  # noqa: S108 - the path of the Go operator, where its volumes are mounted
-"""Where the Go operator keeps releases."""
+"""Directory in which the Go operator keeps releases."""
 
 _TRUE: Final = frozenset({"1", "t", "true"})
 _FALSE: Final = frozenset({"0", "f", "false"})
@@ -219,17 +219,17 @@ WITHOUT_MEANING: Final = {
 
 
 def two_dashes(arguments: Iterable[str]) -> list[str]:
-    """Write flags with two dashes; ``-h`` stays."""
+    """Return the arguments with two dashes before each long flag; Go programs accept one dash."""
     return [f"-{one}" if one[:1] == "-" and one[1:2].isalpha() and len(one) > 2 else one for one in arguments]
 
 
 def started_as_manager(program: str) -> bool:
-    """Tell whether the program was started by the Go operator's path."""
+    """Return whether the program was started with the name of the Go operator's program."""
     return Path(program).name == PROGRAM
 
 
 def add_go_flags(parser: argparse.ArgumentParser) -> None:
-    """Add the flags that only the Go operator's Deployments still use."""
+    """Add the flags that only Deployments of the Go operator use."""
     for name in WITHOUT_MEANING:
         parser.add_argument(f"--{name}", nargs="?", const="true", default=None, help=argparse.SUPPRESS)
     parser.add_argument(
@@ -239,12 +239,12 @@ def add_go_flags(parser: argparse.ArgumentParser) -> None:
         const=True,
         default=False,
         metavar="true|false",
-        help="the Go operator's name of --source directory, before which it goes",
+        help="the Go operator's flag for --source directory; it takes precedence over --source",
     )
 
 
 def notices(found: argparse.Namespace) -> tuple[str, ...]:
-    """Name the flags that were given and have no effect."""
+    """Return a notice for each given flag that has no effect."""
     return tuple(
         f"--{name} has no effect: {why}"
         for name, why in WITHOUT_MEANING.items()
@@ -266,12 +266,12 @@ def boolean(text: str) -> bool:
 
 
 def source_kind(source: str, *, local: bool, environ: Mapping[str, str]) -> SourceKind[Any]:
-    """Choose the source as the Go operator does, except that nothing set means the directory and not GitHub.
+    """Choose the source as the Go operator does, except that the default is the directory and not GitHub.
 
     Args:
-        source: The flag; empty where it is not given.
-        local: The flag ``--local``, which goes before ``--source``.
-        environ: The environment; a variable that is set to nothing is not set.
+        source: The flag ``--source``; empty where it is not given.
+        local: The flag ``--local``, which takes precedence.
+        environ: The environment; an empty variable counts as not set.
     """
     if local:
         return DIRECTORY
@@ -285,12 +285,12 @@ def source_kind(source: str, *, local: bool, environ: Mapping[str, str]) -> Sour
 
 
 def writable_directory(wanted: Path) -> Path:
-    """Return ``wanted`` if it can be written, else a directory of this user below that of temporary files.
+    """Return ``wanted`` if it is writable, else a directory of this user in the directory for temporary files.
 
-    The Go operator's Deployments mount no volume for a cache.
+    Deployments of the Go operator mount no volume for a cache.
 
     Raises:
-        OSError: There is no such directory either, or it belongs to another user.
+        OSError: That directory cannot be created either, or another user can write it.
     """
     try:
         wanted.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Reads which lease makes a replica the one that writes, and builds what competes for it."""
+"""Leader election of the operator: its flags, its Lease, and the elector."""
 
 from __future__ import annotations
 
@@ -23,18 +23,19 @@ if TYPE_CHECKING:
     from clusterstacks.kube.transport import Pool
 
 LEASE_NAME: Final = "clusterstack.x-k8s.io"
-"""Source: the Go operator, so that each of the two excludes the other."""
+"""Name of the Lease: that of the Go operator, so that only one of the two operators writes."""
 
 DEFAULT_NAMESPACE: Final = "kube-system"
-"""Where the lease is if the operator does not run in a pod: who may write it can stop the operator, so no tenant's."""
+"""Namespace of the Lease if the operator does not run in a pod. Write access to it can stop the operator, so it is not
+a namespace of tenants."""
 
 ELECTION_BUDGET: Final = 2
-"""Requests at a time: a renewal, and one that was given up and is still being closed."""
+"""Concurrent requests: a renewal, and one that timed out and is still being closed."""
 
 
 @dataclass(frozen=True, slots=True)
 class ElectionSettings:
-    """Which lease, under which identity (empty: a random one), for how long."""
+    """Namespace of the Lease, identity of this replica (empty: a random one), and durations."""
 
     namespace: str
     identity: str = ""
@@ -44,8 +45,8 @@ class ElectionSettings:
 def build_elector(
     settings: ElectionSettings, connection: Connection, pool: Pool, user_agent: str, report: Callable[[bool], None]
 ) -> LeaderElector:
-    """Build the elector, with a client of its own: a renewal must not wait behind the requests of controllers."""
-    # One attempt at a time: the elector itself tries again. Half of the deadline each, as client-go's users have it.
+    """Build the elector with a client of its own, so that a renewal does not wait for requests of controllers."""
+    # One attempt, because the elector tries again. Each has half of the renew deadline, as is usual with client-go.
     client = Client(
         connection,
         pool,
@@ -69,8 +70,8 @@ def add_election_options(parser: argparse.ArgumentParser) -> None:
         const=True,
         default=True,
         metavar="true|false",
-        help="write only while holding the Lease clusterstack.x-k8s.io, so that of several replicas one writes; "
-        "without it start exactly one",
+        help="write only while holding the Lease clusterstack.x-k8s.io, so that only one of several replicas writes; "
+        "with false run exactly one replica",
     )
     add(
         "--leader-elect-namespace",
@@ -82,8 +83,8 @@ def add_election_options(parser: argparse.ArgumentParser) -> None:
         "--leader-elect-identity",
         default="",
         metavar="NAME",
-        help="name in the Lease. A process that has it again gets the Lease back at once: no two that run at the same "
-        "time may have the same. Default: the host's name and a random part",
+        help="name of this replica in the Lease. A process with the same name gets the Lease back at once, so replicas "
+        "must have different names. Default: the host name and a random part",
     )
 
 
@@ -92,7 +93,7 @@ def election_settings(found: argparse.Namespace, own_namespace: str) -> Election
 
     Args:
         found: The flags.
-        own_namespace: The operator's; empty where it is not known.
+        own_namespace: The operator's namespace; empty where it is not known.
     """
     if not found.leader_elect:
         return None

@@ -1,4 +1,4 @@
-"""``cluster-stack-operator``: start, run until told to stop, end in order."""
+"""Entry point of ``cluster-stack-operator``: starts, runs until a signal, and stops in order."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ log = logging.getLogger(__name__)
 
 
 def main() -> None:
-    """Entry point; exits with 0 after an orderly stop, 1 when something made it stop."""
+    """Run the operator; exits with 0 after a signal, with 1 after an error."""
     settings = parse_settings(sys.argv[1:], os.environ, program=sys.argv[0])
     configure_logging(settings.log_level.upper())
     try:
@@ -41,12 +41,12 @@ def main() -> None:
             runner.run(_serve(settings))
     except ServiceEndedError as error:
         if isinstance(error.__cause__, LeaseLostError):
-            log.error("%s", error.__cause__)  # noqa: TRY400 - the message says it all, a trace would hide it
+            log.error("%s", error.__cause__)  # noqa: TRY400 - the message is enough, a trace would hide it
         else:
             log.exception("A part of the operator ended")
         sys.exit(1)
     except ClusterStacksError as error:
-        log.error("%s", error)  # noqa: TRY400 - the message says it all, a trace would hide it
+        log.error("%s", error)  # noqa: TRY400 - the message is enough, a trace would hide it
         sys.exit(1)
 
 
@@ -68,15 +68,15 @@ async def _serve(settings: OperatorSettings) -> None:
 
 
 async def _fitted(settings: OperatorSettings) -> OperatorSettings:
-    """Find what the machine and an installation of the Go operator decide, where no flag does.
+    """Complete the settings that no flag gives, from the machine and an installation of the Go operator.
 
     Raises:
-        SpecError: The kubeconfig is unusable.
+        SpecError: The kubeconfig is not usable.
     """
     if settings.cache_dir == CACHE_DIR:
         settings = replace(settings, cache_dir=writable_directory(CACHE_DIR))
         if settings.cache_dir != CACHE_DIR:
-            log.warning("%s cannot be written: releases are kept in %s", CACHE_DIR, settings.cache_dir)
+            log.warning("%s is not writable, so releases are cached in %s", CACHE_DIR, settings.cache_dir)
     named = settings.webhook_service is not None or settings.webhook_url
     if settings.as_manager and settings.webhook_port and settings.operator_namespace and not named:
         service = await _webhook_service(settings)
@@ -85,7 +85,7 @@ async def _fitted(settings: OperatorSettings) -> OperatorSettings:
 
 
 async def _webhook_service(settings: OperatorSettings) -> ObjectKey | None:
-    """Find the Service of the Go operator's webhooks, in whose place ours are served."""
+    """Find the Service of the Go operator's webhooks, which ours replace."""
     namespace, pod = settings.operator_namespace, own_pod(os.environ)
     connection, _ = named_connection(os.environ, settings.kubeconfig)
     pool = Pool()
@@ -95,8 +95,8 @@ async def _webhook_service(settings: OperatorSettings) -> ObjectKey | None:
     except Forbidden:
         rules = " and ".join(json.dumps(right.rule()) for right in TAKE_OVER_RIGHTS if right.scope is RightScope.OWN)
         log.warning(
-            "The Service of the webhooks is not known: add the rules %s to a Role in namespace %s, or set "
-            "--webhook-service",
+            "The Service of the webhooks cannot be found, because rights are missing: add the rules %s to a Role in "
+            "namespace %s, or set --webhook-service",
             rules,
             namespace,
         )
@@ -106,7 +106,7 @@ async def _webhook_service(settings: OperatorSettings) -> ObjectKey | None:
         await pool.close()
     if service is None:
         log.warning(
-            "No Service of namespace %s leads from port 443 to port %s of pod %s: set --webhook-service",
+            "No Service in namespace %s forwards port 443 to port %s of pod %s: set --webhook-service",
             namespace,
             settings.webhook_port,
             pod,

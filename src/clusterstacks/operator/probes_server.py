@@ -19,13 +19,13 @@ METRICS_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 
 class ProbesServer:
-    """Answers probes and scrapes at one address; whoever wants them at two runs two.
+    """Answers probes and scrapes on one address; two servers serve them on two addresses.
 
     Args:
-        host: Address to listen at; empty means all.
-        port: 0 takes a free one; ``port`` tells which once ``started``.
-        probes: Offers /healthz and /readyz.
-        metrics: Offers /metrics.
+        host: Address to listen on; empty for all.
+        port: Port to listen on; 0 for a free one, which attribute ``port`` holds once ``started`` is set.
+        probes: Serves /healthz and /readyz.
+        metrics: Serves /metrics.
     """
 
     def __init__(self, host: str, port: int, *, probes: Probes | None = None, metrics: Metrics | None = None) -> None:
@@ -43,9 +43,9 @@ class ProbesServer:
         """Serve until cancelled.
 
         Raises:
-            OSError: The address cannot be listened at.
+            OSError: The server cannot listen on the address.
         """
-        # Probes are answered in a moment or not at all, so nobody needs to be waited for at the end.
+        # Probes are answered at once or not at all, so there are no requests to wait for at the end.
         runner = web.AppRunner(self._application, access_log=None, shutdown_timeout=0)
         await runner.setup()
         try:
@@ -67,7 +67,7 @@ def _probe(ask: Callable[[], ProbeAnswer]) -> Handler:
 
 def _scrape(metrics: Metrics) -> Handler:
     async def answer(_: web.Request) -> web.Response:
-        # Thousands of series take hundreds of milliseconds, which the event loop does not have.
+        # Thousands of series take hundreds of milliseconds, too long for the event loop.
         body = await asyncio.to_thread(metrics.expose)
         return web.Response(body=body, headers={"Content-Type": METRICS_TYPE})
 

@@ -1,7 +1,7 @@
-"""The rights that the operator needs in the management cluster: the source of the reference page and of roles.
+"""The RBAC rights that the operator needs in the management cluster; the reference page and the roles come from here.
 
-A test runs the operator with these rights and no others, and every operator of the integration tests is checked to use
-none beside them.
+A test runs the operator with exactly these rights, and every operator of the integration tests is checked to use no
+others.
 """
 
 from __future__ import annotations
@@ -36,20 +36,20 @@ ANY: Final = "*"
 
 
 class RightScope(StrEnum):
-    """Where a right is needed."""
+    """The scope of a right."""
 
     CLUSTER = "cluster"
     """All namespaces, or objects without one: a ClusterRoleBinding. With ``--namespace`` a RoleBinding in that
-    namespace is enough for what has namespaces, except Clusters."""
+    namespace is enough for namespaced kinds, except Clusters."""
     CLUSTERS = "namespaces of Clusters"
-    """A RoleBinding in each."""
+    """A RoleBinding in each of them."""
     STACKS = "namespaces of ClusterStacks"
-    """A RoleBinding in each."""
+    """A RoleBinding in each of them."""
     OWN = "the operator's namespace"
 
 
 class Feature(StrEnum):
-    """What may be switched off."""
+    """Optional features."""
 
     WEBHOOKS = "webhooks"
     ELECTION = "leader election"
@@ -62,11 +62,11 @@ class Right:
     Args:
         group: The API group, empty for the core group.
         resources: Plural names, with the subresource after a slash, or ``ANY``.
-        verbs: Of RBAC. A server-side apply needs ``patch``, and ``create`` where it creates the object.
-        why: What the operator does with them.
-        scope: Where.
-        names: The only objects; empty for all.
-        only_with: What of the operator needs it; None where all of it does.
+        verbs: RBAC verbs. A server-side apply needs ``patch``, and ``create`` if it creates the object.
+        why: Purpose, for the reference page.
+        scope: The namespaces in which it is needed.
+        names: Names of the only objects; empty for all.
+        only_with: The optional feature that needs it; None for rights that are always needed.
     """
 
     group: str
@@ -78,7 +78,7 @@ class Right:
     only_with: Feature | None = None
 
     def covers(self, group: str, resource: str, verb: str) -> bool:
-        """Tell whether a request is allowed by this right, wherever it is."""
+        """Return whether this right allows a request, regardless of the scope."""
         return group == self.group and verb in self.verbs and (ANY in self.resources or resource in self.resources)
 
     def rule(self) -> dict[str, Any]:
@@ -88,7 +88,7 @@ class Right:
 
 
 RIGHTS: Final = (
-    Right(group=GROUP, resources=("clusterstacks",), verbs=READ, why="follow what ClusterStacks ask for"),
+    Right(group=GROUP, resources=("clusterstacks",), verbs=READ, why="watch ClusterStacks"),
     Right(
         group=GROUP,
         resources=("clusterstackreleases",),
@@ -99,20 +99,20 @@ RIGHTS: Final = (
         group=GROUP,
         resources=("clusteraddons",),
         verbs=(*READ, "create", "patch"),
-        why="create one for each Cluster; note what was delivered; finalizers",
+        why="create one for each Cluster; record what was delivered; finalizers",
     ),
     Right(
         group=GROUP,
         resources=("clusterstacks/status", "clusterstackreleases/status", "clusteraddons/status"),
         verbs=("patch",),
-        why="report the state",
+        why="write status",
     ),
-    Right(group=GROUP, resources=("compatibilityrules",), verbs=("list", "watch"), why="follow the rules"),
+    Right(group=GROUP, resources=("compatibilityrules",), verbs=("list", "watch"), why="watch the rules"),
     Right(
         group=CLUSTER_API_GROUP,
         resources=("clusters",),
         verbs=READ,
-        why="follow Clusters; before a release is deleted, in all namespaces, also with --namespace",
+        why="watch Clusters; before a release is deleted, in all namespaces, also with --namespace",
     ),
     Right(
         group=CLUSTER_API_GROUP,
@@ -131,7 +131,7 @@ RIGHTS: Final = (
             group=group,
             resources=(ANY,),
             verbs=(*READ, "create", "patch", "delete"),
-            why="apply, follow and delete the templates of classes; read control plane and infrastructure of Clusters",
+            why="apply, watch and delete the templates of classes; read control plane and infrastructure of Clusters",
         )
         for group in sorted(TEMPLATE_GROUPS)
     ),
@@ -139,13 +139,13 @@ RIGHTS: Final = (
         group=IMAGE_KIND[0],
         resources=("images",),
         verbs=(*READ, "create", "patch", "delete"),
-        why="apply, follow and delete the node images of classes (OpenStack Resource Controller)",
+        why="apply, watch and delete the node images of classes (OpenStack Resource Controller)",
     ),
     Right(
         group="infrastructure.clusterstack.x-k8s.io",
         resources=(ANY,),
         verbs=(*READ, "create", "patch"),
-        why="read templates of providers; create the provider objects of releases, and follow them (--provider-kinds)",
+        why="read templates of providers; create and watch the provider objects of releases (--provider-kinds)",
     ),
     Right(
         group="apiextensions.k8s.io",
@@ -176,9 +176,11 @@ RIGHTS: Final = (
         group=WEBHOOKS[0],
         resources=("validatingwebhookconfigurations",),
         verbs=("list",),
-        why="find what the Go operator left",
+        why="find leftovers of the Go operator",
     ),
-    Right(group=EXTENSIONS[0], resources=("extensionconfigs",), verbs=("list",), why="find what the Go operator left"),
+    Right(
+        group=EXTENSIONS[0], resources=("extensionconfigs",), verbs=("list",), why="find leftovers of the Go operator"
+    ),
     Right(
         group="authorization.k8s.io",
         resources=("selfsubjectrulesreviews",),
@@ -197,7 +199,7 @@ RIGHTS: Final = (
         resources=("secrets",),
         verbs=("get",),
         scope=RightScope.STACKS,
-        why="read the Secrets that spec.source names: credentials, authorities, keys; not needed where none does",
+        why="read the Secrets that spec.source names: credentials, authorities, keys; not needed if none does",
     ),
     Right(
         group="",
@@ -206,7 +208,7 @@ RIGHTS: Final = (
         scope=RightScope.OWN,
         names=(SECRET_NAME,),
         only_with=Feature.WEBHOOKS,
-        why="keep the certificate of the webhooks; not needed without webhooks",
+        why="rotate the certificate of the webhooks; not needed without webhooks",
     ),
     Right(
         group="",
@@ -274,7 +276,7 @@ _CHECKED: Final = {
     "coordination.k8s.io",
     "",
 }
-"""API groups whose rights every installation needs; those of providers depend on what the stacks use."""
+"""API groups whose rights every installation needs; rights for providers depend on the stacks."""
 
 
 def policy_rules(*scopes: RightScope) -> list[dict[str, Any]]:
@@ -286,8 +288,8 @@ def missing_rights(rules: Iterable[Mapping[str, Any]], features: Collection[Feat
     """Return the rights that an account lacks.
 
     Args:
-        rules: Of the account in the operator's namespace, as a SelfSubjectRulesReview lists them.
-        features: What of the operator is switched on.
+        rules: The rules of the account in the operator's namespace, as a SelfSubjectRulesReview lists them.
+        features: The enabled features.
         watched: The only namespace that the operator watches; empty for all.
     """
     needed = (
@@ -328,8 +330,8 @@ class RightsCheck:
 
     Args:
         client: The management cluster.
-        namespace: The operator's own.
-        features: What of the operator is switched on.
+        namespace: The operator's own namespace.
+        features: The enabled features.
         watched: The only namespace that the operator watches; empty for all.
     """
 
@@ -339,13 +341,13 @@ class RightsCheck:
     watched: str = ""
 
     async def run(self) -> None:
-        """Log what is missing, then wait until cancelled."""
+        """Log the missing rights, then wait until cancelled."""
         try:
             resource = await self.client.resource("authorization.k8s.io", "SelfSubjectRulesReview")
             review = {"apiVersion": resource.api_version, "kind": resource.kind, "spec": {"namespace": self.namespace}}
             status = mapping(await self.client.create(resource, review), "status")
         except DependencyError as error:
-            log.info("The rights of the operator's account are not known: %s", error)
+            log.info("The rights of the operator's account cannot be read: %s", error)
         else:
             # An authorizer that cannot list its rules makes the list incomplete.
             if not status.get("incomplete"):

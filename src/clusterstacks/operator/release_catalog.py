@@ -1,4 +1,4 @@
-"""What admission knows of releases: those of the ClusterStackReleases, and on demand those their source has besides."""
+"""Catalog of the releases for admission: ClusterStackReleases, and on demand further releases of their source."""
 
 from __future__ import annotations
 
@@ -35,23 +35,23 @@ if TYPE_CHECKING:
     from clusterstacks.sources.remote_statements import RemoteStatements
 
 MOST_STATED: Final = 1024
-"""ClusterStackReleases whose facts stay in memory as they were read. Arbitrary: more than there are releases in use."""
+"""Number of ClusterStackReleases whose parsed facts stay in memory. Arbitrary: more than there are releases in use."""
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReleaseCatalog:
-    """Answers admission from the status of ClusterStackReleases, then from the disk; last, a source is asked.
+    """Reads facts from the status of ClusterStackReleases, then from the disk, and last from a source.
 
     Args:
-        client: The management cluster: classes may come from a namespace nobody watches here.
+        client: The management cluster, for classes in a namespace that is not watched.
         releases: The ClusterStackReleases.
         addons: The ClusterAddons.
-        offers: Which namespaces may use which releases.
-        supply: Brings releases that are not on disk.
-        listings: What sources have.
-        statements: What releases that nobody has fetched state.
+        offers: Decides which namespaces may use which releases.
+        supply: Fetches releases that are not on disk.
+        listings: The releases in the sources.
+        statements: Facts of releases that are not fetched.
     """
 
     client: Client
@@ -63,10 +63,10 @@ class ReleaseCatalog:
     statements: RemoteStatements
     _known: dict[tuple[ReleaseName, str], Candidate] = field(default_factory=dict)
     _stated: dict[ObjectKey, tuple[str, Candidate | None]] = field(default_factory=dict)
-    """By ClusterStackRelease, the facts of its status as text and as they were read."""
+    """By ClusterStackRelease, the facts of its status as text and parsed."""
 
     async def offer(self, namespace: str, release: ReleaseName, wanted: Collection[ReleaseName]) -> ClassOffer | None:
-        """Return what can be served; see :class:`~clusterstacks.webhooks.known_releases.KnownReleases`."""
+        """Return the releases that can be served; see ``KnownReleases`` of the cluster validator."""
         own = await self._find(ObjectKey(namespace, release.release))
         if own is None:
             return self._not_created(namespace, release)
@@ -91,7 +91,7 @@ class ReleaseCatalog:
         return ClassOffer(made_for, await self._policy(own), candidates, self._advised(namespace, release), lacking)
 
     async def refused(self, cluster: ClusterView, releases: Collection[ReleaseName]) -> str:
-        """Say which release the namespace may not use; see :class:`KnownReleases`."""
+        """Return why the namespace may not use a release; see ``KnownReleases`` of the cluster validator."""
         found = []
         for release in sorted(releases):
             key = ObjectKey(cluster.class_namespace, release.release)
@@ -99,7 +99,7 @@ class ReleaseCatalog:
         return await self.offers.refusal(cluster, filter(None, found))
 
     def delivered(self, cluster: ObjectKey) -> Mapping[str, ReleaseName]:
-        """Return, by addon, where what a cluster has comes from."""
+        """Return, by addon, the release that a cluster has."""
         addon = self.addons.get(ObjectKey(cluster.namespace, addon_name(cluster.name))) or {}
         named = {text(one, "name"): release_named(text(one, "release")) for one in mappings(addon, "spec", "addons")}
         return {name: release for name, release in named.items() if release is not None}
@@ -116,7 +116,7 @@ class ReleaseCatalog:
         return found
 
     def _not_created(self, namespace: str, release: ReleaseName) -> ClassOffer | None:
-        """Name the ClusterStack that could create a release which is not there; None where there is none."""
+        """Name the ClusterStack that could create a missing release; None where there is none."""
         for stack in self._stacks(namespace, release):
             if stack.spec.kubernetes_version == str(release.kubernetes):
                 why = (
@@ -133,7 +133,7 @@ class ReleaseCatalog:
         return await self.client.find(await self.client.resource(GROUP, Kind.CLUSTER_STACK_RELEASE), *reversed(key))
 
     async def _candidate(self, name: ReleaseName, manifest: Manifest) -> Candidate | None:
-        """Return what is known of a ClusterStackRelease, by its status or the disk; None where neither has it."""
+        """Return the facts of a ClusterStackRelease from its status or the disk; None where neither has them."""
         stated = self._of_status(manifest)
         if stated is not None:
             return stated
@@ -148,12 +148,12 @@ class ReleaseCatalog:
                     return None
                 self._known[key] = self._of(release)
         except ClusterStacksError as error:
-            log.debug("Release %s says nothing to admission: %s", name, error)
+            log.debug("The facts of release %s cannot be read: %s", name, error)
             return None
         return self._known[key]
 
     def _of_status(self, manifest: Manifest) -> Candidate | None:
-        """Return the facts in the status; they are read again only where they changed."""
+        """Return the facts in the status; they are parsed again only after a change."""
         key, written = key_of(manifest), facts_text(manifest)
         if not written:
             self._stated.pop(key, None)
@@ -166,7 +166,7 @@ class ReleaseCatalog:
         return known[1]
 
     async def _bring(self, name: ReleaseName, namespace: str) -> Candidate | str:
-        """Return what is known of a release that is not on disk; a text says why it cannot be served, or not yet."""
+        """Return the facts of a release that is not on disk, or the reason why it cannot be served (yet)."""
         key = ObjectKey(namespace, name.release)
         manifest = await self._find(key) or self._listed(key, name)
         if manifest is None:
@@ -183,7 +183,7 @@ class ReleaseCatalog:
         return self._of(obtained.release)
 
     def _listed(self, key: ObjectKey, name: ReleaseName) -> Manifest | None:
-        """Return the ClusterStackRelease a release would get; None where no ClusterStack would create one."""
+        """Return the ClusterStackRelease that a release would get; None where no ClusterStack would create one."""
         for stack in self._stacks(key.namespace, name):
             if key.name in self.listings.known(stack.key) and subscription_of(stack).holds(name):
                 owner = {"apiVersion": stack.api_version, "kind": stack.kind, "name": stack.key.name}
@@ -191,12 +191,12 @@ class ReleaseCatalog:
         return None
 
     def _advised(self, namespace: str, release: ReleaseName) -> dict[ReleaseName, Candidate]:
-        """Return the releases that could be offered and are not."""
+        """Return the releases that could be offered, but are not."""
         found = self.statements.known(self._stacks(namespace, release))
         return dict(found)
 
     def _stacks(self, namespace: str, release: ReleaseName) -> Iterator[ClusterStack]:
-        """Yield the ClusterStacks of a stack in a namespace, whatever their minor; one that cannot be read is none."""
+        """Yield the ClusterStacks of a stack in a namespace, whatever their minor, without unreadable ones."""
         for manifest in self.supply.stacks.all():
             spec, place = mapping(manifest, "spec"), text(manifest, "metadata", "namespace")
             if (place, spec.get("provider"), spec.get("name")) == (namespace, release.provider, release.stack):

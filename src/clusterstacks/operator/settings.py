@@ -1,4 +1,4 @@
-"""The operator's command line, which starts with the arguments of the Go operator as well."""
+"""Parses the operator's command line, which also accepts the arguments of the Go operator."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 LEVELS: Final = {"warn": "warning"}
-"""Other names of log levels, as zap has them."""
+"""Other names of log levels, as in zap."""
 
 OWN_DIRECTORY: Final = SourceSpec(directory=DirectoryPlace())
 
@@ -38,7 +38,7 @@ CACHE_DIR: Final = Path("/var/cache/cluster-stacks")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorSettings:
-    """What the operator was started with."""
+    """The settings of the operator."""
 
     kubeconfig: str = ""
     source: SourceSpec = OWN_DIRECTORY
@@ -72,13 +72,13 @@ def parse_settings(
     service_account: Path = SERVICE_ACCOUNT,
     program: str = NAME,
 ) -> OperatorSettings:
-    """Read the command line and the environment; exits with status 2 and the reason when they are wrong.
+    """Read the command line and the environment; exits with status 2 and the reason when they are invalid.
 
     Args:
         arguments: The command line.
         environ: The environment.
-        service_account: Directory where Kubernetes puts the service account of a pod.
-        program: Path by which the program was started; ``manager`` is the Go operator's.
+        service_account: Directory in which Kubernetes mounts the service account of a pod.
+        program: Path with which the program was started; ``manager`` is that of the Go operator.
     """
     parser = option_parser(RELEASE_DIR if not started_as_manager(program) else GO_RELEASE_DIR)
     found = parser.parse_args(two_dashes(arguments))
@@ -119,14 +119,14 @@ def _settings(found: argparse.Namespace, environ: Mapping[str, str], service_acc
 
 
 class _ArgumentParser(argparse.ArgumentParser):
-    """Ends with the reason alone; the usage of all flags would push it off the screen."""
+    """Exits with the reason only; the usage of all flags would scroll it off the screen."""
 
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"{self.prog}: error: {message}; '{self.prog} --help' lists the flags\n")
 
 
 def option_parser(release_dir: Path = RELEASE_DIR) -> argparse.ArgumentParser:
-    """Return the options, also for the reference page that is generated from them.
+    """Return the parser, also for the generated reference page.
 
     Args:
         release_dir: Default of ``--release-dir``.
@@ -150,8 +150,8 @@ def option_parser(release_dir: Path = RELEASE_DIR) -> argparse.ArgumentParser:
         "--cache-dir",
         type=Path,
         default=CACHE_DIR,
-        help="where verified copies of releases are kept; may be lost at any time; where the default cannot be "
-        "written, a directory of temporary files",
+        help="directory for verified copies of releases, which may be deleted at any time; if the default is not "
+        "writable, a directory for temporary files is used",
     )
     add("--namespace", default="", help="watch only this namespace; default: all")
     add(
@@ -171,14 +171,14 @@ def option_parser(release_dir: Path = RELEASE_DIR) -> argparse.ArgumentParser:
         type=_address,
         default=("", 8080),
         metavar="HOST:PORT",
-        help="/metrics, over plain HTTP; without HOST at all addresses; 0 turns it off",
+        help="address of /metrics, over plain HTTP; without HOST all addresses; 0 disables it",
     )
     add(
         "--health-probe-bind-address",
         type=_address,
         default=("", 9440),
         metavar="HOST:PORT",
-        help="/healthz and /readyz, over plain HTTP; without HOST at all addresses; 0 turns them off",
+        help="address of /healthz and /readyz, over plain HTTP; without HOST all addresses; 0 disables them",
     )
     _add_webhooks(parser)
     add(
@@ -192,13 +192,13 @@ def option_parser(release_dir: Path = RELEASE_DIR) -> argparse.ArgumentParser:
         action="append",
         default=None,
         metavar="KIND.GROUP,...",
-        help="kinds of providers that spec.providerRef may name, templates and the kinds made from them; * stands for "
-        f"any beginning; may be repeated; without it {' and '.join(map(str, DEFAULT_KINDS))}",
+        help="kinds that spec.providerRef may name: provider templates and the kinds created from them; a leading * "
+        f"matches any prefix; may be repeated; default: {' and '.join(map(str, DEFAULT_KINDS))}",
     )
     add_election_options(parser)
     _add_concurrency(parser)
     levels = ["debug", "info", "warning", "warn", "error"]
-    add("--log-level", choices=levels, default="info", help="least level logged")
+    add("--log-level", choices=levels, default="info", help="minimum level of log messages")
     add(
         "--take-over",
         action="store_true",
@@ -215,7 +215,7 @@ def _add_webhooks(parser: argparse.ArgumentParser) -> None:
         type=_port,
         default=9443,
         metavar="PORT",
-        help="validating webhooks; 0 serves none, and the ValidatingWebhookConfiguration is yours to delete then",
+        help="port of the validating webhooks; 0 disables them, and leaves an existing ValidatingWebhookConfiguration",
     )
     place = parser.add_mutually_exclusive_group()
     place.add_argument(
@@ -223,15 +223,15 @@ def _add_webhooks(parser: argparse.ArgumentParser) -> None:
         type=_object_key,
         default=None,
         metavar="NAMESPACE/NAME",
-        help="the Service, with port 443, by which the API server calls the webhooks; their Secret lies beside it",
+        help="the Service, with port 443, by which the API server calls the webhooks; their Secret is in its namespace",
     )
     place.add_argument(
         "--webhook-url",
         type=_url,
         default="",
         metavar="https://HOST:PORT",
-        help="where the API server calls the webhooks when that is no Service; of a loopback address nothing else is "
-        "listened at",
+        help="URL of the webhooks if the API server does not call a Service; with a loopback address they listen only "
+        "on it",
     )
 
 
@@ -263,7 +263,7 @@ def _address(text: str) -> tuple[str, int]:
 
 def _port(text: str) -> int:
     if not text.isdigit() or int(text) > 65535:
-        raise argparse.ArgumentTypeError(f"{text!r} is no port")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a port")
     return int(text)
 
 

@@ -1,4 +1,4 @@
-"""Builds the validating webhooks and runs them: certificate, server, and what they decide by."""
+"""Builds and runs the validating webhooks: certificate, server and validators."""
 
 from __future__ import annotations
 
@@ -38,13 +38,12 @@ if TYPE_CHECKING:
     from clusterstacks.runtime.metrics import Metrics
 
 FETCHES, FETCH_INTERVAL = 16, timedelta(seconds=10)
-"""How often questions of the API server may make the operator ask a source for a release that it does not have: at
-once, and after which time once more. Arbitrary; whoever reaches the port may ask, and a release has some megabytes."""
+"""Rate limit for fetching releases that an admission request needs: the burst, and the interval after it. Arbitrary;
+every client that reaches the port can cause it, and a release has some megabytes."""
 
-
-PATIENCE = timedelta(seconds=10)
-"""How long reconcilers wait for the webhooks at the start. Arbitrary: it takes less than one second, and where it fails
-the reconcilers still have work to do."""
+REGISTRATION_TIMEOUT = timedelta(seconds=10)
+"""Timeout for the webhooks at the start of the controllers. Arbitrary: it takes less than one second, and after a
+failure the controllers still have work to do."""
 
 log = logging.getLogger(__name__)
 
@@ -53,17 +52,17 @@ class Webhooks:
     """The webhooks of one process.
 
     Args:
-        settings: The command line, which says where the API server finds them.
-        home: Namespace of the Secret with their certificate and key.
+        settings: The command line.
+        home: Namespace of the Secret with the certificate and key.
         client: The management cluster.
-        informers: Of ClusterStacks, ClusterStackReleases, ClusterAddons and Clusters, by kind.
-        supplies: Where releases come from.
-        events: Where it is told that an annotation let something through.
-        rules: The provider's.
+        informers: Informers of ClusterStacks, ClusterStackReleases, ClusterAddons and Clusters, by kind.
+        supplies: The sources of releases.
+        events: Records that an annotation allowed a change.
+        rules: The CompatibilityRules.
         metrics: Counts the decisions, and shows when the certificate expires.
     """
 
-    def __init__(  # noqa: PLR0913 - what decisions are made from
+    def __init__(  # noqa: PLR0913 - the inputs of all decisions
         self,
         settings: OperatorSettings,
         *,
@@ -84,7 +83,7 @@ class Webhooks:
                 releases=releases,
                 addons=informers[Kind.CLUSTER_ADDON].cache,
                 offers=ClassAccess(client, informers[Kind.CLUSTER_STACK].cache),
-                supply=supplies.supply(_wake_nobody, RateLimiter(FETCHES, FETCH_INTERVAL)),
+                supply=supplies.supply(_ignore, RateLimiter(FETCHES, FETCH_INTERVAL)),
                 listings=supplies.listings,
                 statements=supplies.statements,
             ),
@@ -111,23 +110,24 @@ class Webhooks:
         metrics.watch_certificate(self._keeper.expiry)
 
     async def run(self) -> None:
-        """Serve until cancelled; the API server is told of the webhooks once they can be called."""
+        """Serve until cancelled; the webhooks are registered at the API server once they can be called."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._keeper.run(), name="certificate of the webhooks")
             group.create_task(self._serve(), name="webhook server")
 
     async def registered(self) -> None:
-        """Wait until the API server calls these webhooks and not those of an earlier process, at most ``PATIENCE``."""
+        """Wait until the API server calls these webhooks and not those of an earlier process, within a timeout."""
         try:
-            async with asyncio.timeout(PATIENCE.total_seconds()):
+            async with asyncio.timeout(REGISTRATION_TIMEOUT.total_seconds()):
                 await self._keeper.registered.wait()
         except TimeoutError:
             log.warning(
-                "The webhooks are not registered after %s s; objects are reconciled all the same", PATIENCE.seconds
+                "The webhooks are not registered after %s s; the controllers start without them",
+                REGISTRATION_TIMEOUT.seconds,
             )
 
     async def close(self) -> None:
-        """Give up what is being computed, and end what is being told."""
+        """Give up suggestions and events that are not finished."""
         self._suggester.close()
         await self._validator.close()
 
@@ -137,9 +137,9 @@ class Webhooks:
 
 
 def webhook_namespace(settings: OperatorSettings) -> str:
-    """Return where the Secret of the webhooks is kept: beside their Service, or in the operator's own namespace.
+    """Return the namespace of the webhooks' Secret: that of their Service, or the operator's own.
 
-    Whoever may write that Secret chooses whom the API server trusts, so it is never a namespace that users write to.
+    Write access to that Secret decides which CA the API server trusts, so it is never a namespace of users.
 
     Raises:
         SpecError: The operator's namespace is not known.
@@ -150,17 +150,17 @@ def webhook_namespace(settings: OperatorSettings) -> str:
         return settings.operator_namespace
     raise SpecError(
         "NoOperatorNamespace",
-        "--webhook-url needs a namespace for the Secret of the webhooks' key: this is not a pod with a service "
-        "account; set --operator-namespace NAMESPACE, where only administrators write Secrets",
+        "--webhook-url needs a namespace for the Secret of the webhooks' key, and this is not a pod with a service "
+        "account: set --operator-namespace to a namespace where only administrators can write Secrets",
     )
 
 
-def _wake_nobody(_: ObjectKey) -> None:
-    """Whoever is told to try again does so by himself."""
+def _ignore(_: ObjectKey) -> None:
+    """Do nothing when a release has come: the API server or the user tries again."""
 
 
 def _host(url: str) -> str:
-    """Return where to listen: at the loopback address alone where the API server calls that one, else everywhere."""
+    """Return the address to listen on: only the loopback address if the URL names it, else all addresses."""
     host = urlsplit(url).hostname or ""
     try:
         return host if ip_address(host).is_loopback else ""

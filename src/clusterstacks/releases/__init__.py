@@ -1,6 +1,6 @@
-"""Release artifacts: where they come from, how they are kept, what is in them, how they are built.
+"""Releases as values and on disk: contents, verification on opening, the store.
 
-The law: bytes from outside are bounded and verified before anything reads them, a release on disk is whole or does not
-exist, and whoever asks for a release gets exactly the content its digest names. Nothing here knows Kubernetes objects,
-templates or clusters.
+Bytes from outside are bounded and verified before they are parsed. A release on disk is complete or does not exist, and
+a caller gets exactly the content of the digest it asks for. Kubernetes objects, templates and clusters are out of
+scope.
 """

@@ -1,7 +1,7 @@
-"""The resolved charts of releases in the store: directories beside those of the releases.
+"""ResolvedChart chart dependencies in the store: directories beside those of the releases.
 
-``sha256-<digest of the release>.<fingerprint of what was resolved>`` holds what one resolution gave. A release may have
-several: the same release, resolved at different times, is pinned to different charts.
+``sha256-<digest of the release>.<fingerprint of the resolution>`` holds the charts of one resolution. A release may
+have several: resolved at different times, it is pinned to different charts.
 """
 
 from __future__ import annotations
@@ -29,22 +29,22 @@ _DIRECTORY = re.compile(r"sha256-[0-9a-f]{64}\.[0-9a-f]{64}")
 def find_charts(
     release: Path, lacking: Mapping[str, Iterable[ChartRequirement]], pinned: Collection[ResolvedChart]
 ) -> VendoredCharts | None:
-    """Return charts that were kept for a release, whole and unchanged; None when there are none that will do.
+    """Return stored charts that complete a release; None without a complete, undamaged set.
 
     Args:
-        release: The release's directory in the store.
-        lacking: What its charts lack.
-        pinned: What it must be, as far as that is decided; without pins any resolution will do.
+        release: The directory of the release in the store.
+        lacking: The missing dependencies, by chart.
+        pinned: Exact versions where they are decided; without pins any resolution is accepted.
 
     Raises:
-        OSError: The disk refuses.
+        OSError: The disk fails.
     """
     wanted = [(label, requirement) for label, requirements in lacking.items() for requirement in requirements]
     fixed = {pin for need in wanted if (pin := pin_of(*need, pinned)) is not None}
     for directory in sorted(_directories(release.parent, f"{release.name}.")):
         kept = read_vendored(directory, directory.name.partition(".")[2])
         if kept is None:
-            log.warning("the stored charts in %s are damaged; they are fetched again", directory.name)
+            log.warning("the stored charts in %s are damaged; they are downloaded again", directory.name)
             discard(directory)
         elif fixed <= set(kept.resolved) and all(_is_met(need, kept) for need in wanted):
             return kept
@@ -52,15 +52,15 @@ def find_charts(
 
 
 def store_charts(release: Path, resolved: Collection[ResolvedChart], archives: Iterable[bytes]) -> VendoredCharts:
-    """Keep resolved charts for a release.
+    """Store resolved charts for a release.
 
     Args:
-        release: The release's directory in the store.
-        resolved: What was resolved.
-        archives: Their archives, in any order.
+        release: The directory of the release in the store.
+        resolved: The resolution.
+        archives: The archives of the charts, in any order.
 
     Raises:
-        OSError: The disk refuses.
+        OSError: The disk fails.
     """
     target = release.with_name(f"{release.name}.{fingerprint(resolved)}")
     staging = Staging.create(release.parent)
@@ -69,17 +69,17 @@ def store_charts(release: Path, resolved: Collection[ResolvedChart], archives: I
         write_vendored(staging.path, resolved, by_digest)
         staging.publish(target)
     except FileExistsError:
-        log.debug("another process kept %s first", target.name)
+        log.debug("another process stored %s first", target.name)
     finally:
         staging.remove()
     return VendoredCharts(target, tuple(sorted(resolved)))
 
 
 def remove_charts(root: Path, releases: Collection[str]) -> None:
-    """Remove the charts kept for all releases but those whose digests are given.
+    """Remove the charts of all releases except those with the given digests.
 
     Raises:
-        OSError: The disk refuses.
+        OSError: The disk fails.
     """
     for directory in list(_directories(root, "")):
         if directory.name.partition(".")[0].replace("-", ":") not in releases:

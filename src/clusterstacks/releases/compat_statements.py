@@ -1,4 +1,4 @@
-"""What releases state about versions: two files of each are read, and nothing else needs to be there."""
+"""Compatibility statements of releases, read from metadata.yaml and compatibility.yaml alone."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 def read_candidates(root: Path) -> tuple[Candidate, ...]:
     """Read ``metadata.yaml`` and ``compatibility.yaml`` of each release's directory below ``root``.
 
-    Directories without ``metadata.yaml``, and those whose names are none of a release, are left out.
+    Directories without ``metadata.yaml`` or without the name of a release are skipped.
 
     Raises:
-        SpecError: A file cannot be read; the message names release, file and field.
+        SpecError: A file is not valid; the message contains release, file and field.
     """
     try:
         directories = sorted(path for path in root.iterdir() if path.is_dir() and (path / METADATA).is_file())
@@ -43,14 +43,14 @@ def read_candidate(name: ReleaseName, directory: Path) -> Candidate:
 
 
 async def fetch_candidate(source: ReleaseSource, name: ReleaseName) -> Candidate:
-    """Read one release where it is published, without fetching the rest of it.
+    """Read the statements of a published release, without downloading the rest of it.
 
     Raises:
-        ClusterStacksError: The source does not give the files, or they say what cannot be used.
+        ClusterStacksError: The source cannot be read, or a file is not valid.
     """
     files = await source.read(name, (METADATA, FILE), MAX_DOCUMENT_BYTES)
     if METADATA not in files:
-        raise ReleaseBroken(name, METADATA, "is missing: publish the release again")
+        raise ReleaseBroken(name, METADATA, "is missing; publish the release again")
     return _candidate(name, files)
 
 
@@ -67,10 +67,10 @@ def _kubernetes(name: ReleaseName, content: bytes) -> KubernetesVersion:
     try:
         version = KubernetesVersion.parse(node.value)
     except InvalidVersion:
-        raise node.refuse("write a full Kubernetes version like v1.34.7") from None
+        raise node.refuse("expected a full Kubernetes version, for example v1.34.7") from None
     if version.series != name.kubernetes:
-        problem = f"is for Kubernetes {version}, the name says {name.kubernetes}"
-        raise ReleaseBroken(name, METADATA, f"{problem}: publish the release under its own name")
+        problem = f"is for Kubernetes {version}, but the name of the release says {name.kubernetes}"
+        raise ReleaseBroken(name, METADATA, f"{problem}; publish the release under its own name")
     return version
 
 

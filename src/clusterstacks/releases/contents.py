@@ -1,4 +1,4 @@
-"""The files of one stored release and the digests that prove them."""
+"""The files of a release directory, with their digests."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """What one directory held when it was surveyed.
+    """The files of a directory at the time they were read.
 
     Args:
-        release: Whose files they are.
+        release: The release.
         root: The directory.
         files: Name and sha256 of every file.
     """
@@ -37,14 +37,14 @@ class Contents:
 
     @property
     def digest(self) -> str:
-        """The digest of the release, the same for the same files wherever they are."""
+        """The digest of the release; equal for equal files in any directory."""
         return content_digest(self.files.items())
 
     def read(self, file: str) -> bytes:
         """Read one file again.
 
         Raises:
-            ReleaseDamaged: It is not what was surveyed.
+            ReleaseDamaged: The file changed since.
         """
         try:
             content = _read(self.release, self.root, file)
@@ -59,12 +59,12 @@ def read_contents(release: ReleaseName, root: Path) -> Contents:
     """Read and digest every file of a directory.
 
     Raises:
-        ReleaseBroken: There are too many files, one is too large, or something is no file.
+        ReleaseBroken: There are too many files, one is too large, or an entry is not a regular file.
         OSError: The directory cannot be read.
     """
     names = sorted(entry.name for entry in root.iterdir())
     if len(names) > MAX_FILES:
-        raise ReleaseBroken(release, names[MAX_FILES], f"is one more than the {MAX_FILES} files a release may have")
+        raise ReleaseBroken(release, names[MAX_FILES], f"exceeds the limit of {MAX_FILES} files for a release")
     return Contents(release, root, {name: _digest(release, root, name) for name in names})
 
 
@@ -80,12 +80,12 @@ def _read(release: ReleaseName, root: Path, name: str) -> bytes:
 
 def _open(release: ReleaseName, root: Path, name: str) -> BufferedReader:
     if not name.isprintable():
-        raise ReleaseBroken(release, repr(name), "has an invisible character in its name: rename it")
+        raise ReleaseBroken(release, repr(name), "has an invisible character in its name; rename it")
     if (root / name).is_symlink():
-        raise ReleaseBroken(release, name, "is a link: put the file itself there")
+        raise ReleaseBroken(release, name, "is a link; replace it with the file")
     handle = os.open(root / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     status = os.fstat(handle)
     if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_FILE_BYTES:
         os.close(handle)
-        raise ReleaseBroken(release, name, f"is no file of at most {MAX_FILE_BYTES} bytes: take it out")
+        raise ReleaseBroken(release, name, f"is not a regular file of at most {MAX_FILE_BYTES} bytes; remove it")
     return os.fdopen(handle, "rb")

@@ -3,13 +3,13 @@
 ::
 
     SpecError
-    ├── ReleaseBroken      a file of a release is missing or says something that cannot be used
-    ├── ReleaseTaken       a release is published already, with another content
-    ├── DigestMismatch     the source now has another content under a name that was pinned
+    ├── ReleaseBroken      a file of a release is missing or not valid
+    ├── ReleaseTaken       a release is already published with other content
+    ├── DigestMismatch     the source has other content under a pinned name
     └── SourceBroken       a stack directory cannot be built
     DependencyError
     ├── ReleaseNotFound    the source does not have the release (yet)
-    └── ReleaseDamaged     the stored copy changed on disk; the next access fetches it again
+    └── ReleaseDamaged     the stored copy changed on disk; the next access downloads it again
 """
 
 from __future__ import annotations
@@ -18,37 +18,37 @@ from clusterstacks.domain.errors import DependencyError, SpecError
 
 
 class ReleaseBroken(SpecError):
-    """A release that cannot be used until its author publishes it again."""
+    """A release that cannot be used until its publisher corrects it."""
 
     def __init__(self, release: object, file: str, problem: str) -> None:
         super().__init__("ReleaseBroken", f"release {release}: {file} {problem}")
 
 
 class ReleaseTaken(SpecError):
-    """A release is published with another content, and a published release never changes.
+    """A release is already published with other content; a published release never changes.
 
     Args:
-        place: Where, with the release's name.
-        difference: What is other there; empty when that is not known.
+        place: Where it is published, with its name.
+        difference: The difference; empty when it is not known.
     """
 
     def __init__(self, place: object, difference: str = "") -> None:
         what = f" ({difference})" if difference else ""
         super().__init__(
             "ReleaseTaken",
-            f"{place} is published already with another content{what}: "
+            f"{place} is already published with other content{what}; "
             "build the release with a higher version and publish that",
         )
 
 
 class DigestMismatch(SpecError):
-    """A release whose content changed under its name, which a published release never may."""
+    """A release whose content changed under its name; a published release must never change."""
 
     def __init__(self, release: object, *, pinned: str, found: str) -> None:
         super().__init__(
             "DigestMismatch",
-            f"release {release} was pinned to {pinned}, but its source now has {found}: bring back the old content "
-            "and publish the change under a new version, or delete the ClusterStackRelease to accept what is there",
+            f"release {release} was pinned to {pinned}, but its source now has {found}; restore the old content and "
+            "publish the change under a new version, or delete the ClusterStackRelease to accept the new content",
         )
 
 
@@ -64,12 +64,14 @@ class ReleaseNotFound(DependencyError):
 
     def __init__(self, release: object, place: object) -> None:
         super().__init__(
-            "ReleaseNotFound", f"release {release} is not in {place}: publish it there or correct the name"
+            "ReleaseNotFound", f"release {release} is not in {place}; publish it there or correct the name"
         )
 
 
 class ReleaseDamaged(DependencyError):
-    """The stored copy of a release is not what was verified; it is thrown away and fetched again."""
+    """The stored copy of a release changed since it was verified; it is discarded and downloaded again."""
 
     def __init__(self, release: object, file: str) -> None:
-        super().__init__("ReleaseDamaged", f"release {release}: the stored {file} changed on disk; it is fetched again")
+        super().__init__(
+            "ReleaseDamaged", f"release {release}: the stored {file} changed on disk; it is downloaded again"
+        )

@@ -1,4 +1,4 @@
-"""Opening a release: every file is looked at once, so that nobody later meets a surprise in one."""
+"""Verifies a release: every file is parsed once when the release is opened."""
 
 from __future__ import annotations
 
@@ -58,10 +58,10 @@ def open_directory(directory: Path, name: ReleaseName | None = None) -> Release:
 
     Args:
         directory: The directory.
-        name: Whose it is; without it the directory has the release's name.
+        name: The release; None when the directory has the name of the release.
 
     Raises:
-        SpecError: Its name or a file of it is broken.
+        SpecError: Its name or a file is not valid.
         ReleaseDamaged: A file changed while it was read.
         OSError: It cannot be read.
     """
@@ -72,17 +72,17 @@ def open_directory(directory: Path, name: ReleaseName | None = None) -> Release:
 def open_release(contents: Contents, charts: ChartCache, vendored: VendoredCharts = NOTHING_VENDORED) -> Release:
     """Verify a release and return it.
 
-    Every required file must be there and readable, the metadata must agree with the release's name, and every addon
-    that a stage applies to new clusters must have a chart. Unknown files are left alone. What its charts depend on and
-    neither they nor ``vendored`` hold is told in :attr:`Release.lacking`.
+    Every required file must exist and be valid, the metadata must match the name of the release, and every addon that a
+    stage applies to new clusters must have a chart. Unknown files are ignored. Dependencies that neither the charts nor
+    ``vendored`` contain are in :attr:`Release.lacking`.
 
     Args:
-        contents: The surveyed files.
-        charts: Where the packed addon charts are kept.
-        vendored: What is added to its charts.
+        contents: The files.
+        charts: Cache of the packed addon charts.
+        vendored: Dependencies that are added to the charts.
 
     Raises:
-        SpecError: Something is wrong with a file; the message names release, file and cause.
+        SpecError: A file is not valid; the message contains release, file and cause.
         ReleaseDamaged: A file changed while it was read.
     """
     metadata = _metadata(contents)
@@ -108,7 +108,7 @@ def open_release(contents: Contents, charts: ChartCache, vendored: VendoredChart
 
 @dataclass(frozen=True, slots=True)
 class _Opening:
-    """Looks at the charts of one release and gathers what they lack."""
+    """Reads the charts of one release and collects their missing dependencies."""
 
     contents: Contents
     metadata: Metadata
@@ -124,8 +124,8 @@ class _Opening:
     def single(self) -> dict[str, AddonFacts]:
         contents = self.contents
         if ADDON_VALUES not in contents.files:
-            way_out = f"beside it is no {ADDON_CONFIG} either; a release has one of them: build it again"
-            raise ReleaseBroken(contents.release, ADDON_VALUES, f"is missing, and {way_out}")
+            problem = f"is missing, and {ADDON_CONFIG} is missing; a release contains one of them, so build it again"
+            raise ReleaseBroken(contents.release, ADDON_VALUES, problem)
         file = addon_file(contents.release, self.metadata)
         chart = read_chart(_require(contents, file), _label(contents, file))
         files = self._completed(addon_label(SINGLE_ADDON, staged=False), chart)
@@ -139,7 +139,7 @@ class _Opening:
         addons = {name: self._completed(addon_label(name, staged=True), files) for name, files in held.items()}
         facts = {name: _addon_facts(self.contents, file, name, files) for name, files in addons.items()}
         for name, files in addons.items():
-            # Packed now, in the thread that opens the release, so that asking for a chart later takes no time.
+            # Packed here, in the thread that opens the release, so that later accesses take no time.
             self.charts.get(facts[name].digest, partial(pack_chart, name, files))
         return facts
 
@@ -158,11 +158,11 @@ def _metadata(contents: Contents) -> Metadata:
     document = yaml.load(_require(contents, METADATA), name=label, max_bytes=MAX_DOCUMENT_BYTES)
     metadata = parse_metadata(document, file=label)
     if metadata.cluster_stack != name.version:
-        problem = f"is of version {metadata.cluster_stack}, the name says {name.version}"
-        raise ReleaseBroken(name, METADATA, f"{problem}: publish the release under its own name")
+        problem = f"is for version {metadata.cluster_stack}, but the name of the release says {name.version}"
+        raise ReleaseBroken(name, METADATA, f"{problem}; publish the release under its own name")
     if metadata.kubernetes.series != name.kubernetes:
-        problem = f"is for Kubernetes {metadata.kubernetes}, the name says {name.kubernetes}"
-        raise ReleaseBroken(name, METADATA, f"{problem}: publish the release under its own name")
+        problem = f"is for Kubernetes {metadata.kubernetes}, but the name of the release says {name.kubernetes}"
+        raise ReleaseBroken(name, METADATA, f"{problem}; publish the release under its own name")
     return metadata
 
 
@@ -172,12 +172,12 @@ def _hashes(contents: Contents) -> Hashes:
     try:
         document = json.loads(contents.read(HASHES)[:MAX_DOCUMENT_BYTES])
     except (ValueError, RecursionError):
-        raise ReleaseBroken(contents.release, HASHES, "is no JSON: build the release again") from None
+        raise ReleaseBroken(contents.release, HASHES, "is not JSON; build the release again") from None
     return parse_hashes(document, file=_label(contents, HASHES))
 
 
 def _config(contents: Contents) -> AddonConfig | None:
-    # A values file left over from the single-chart layout does not count beside clusteraddon.yaml.
+    # A values file that is left from the single-chart layout is ignored when clusteraddon.yaml exists.
     if ADDON_CONFIG not in contents.files:
         return None
     label = _label(contents, ADDON_CONFIG)
@@ -192,18 +192,18 @@ def _compatibility(contents: Contents, metadata: Metadata) -> Compatibility | No
     document = yaml.load(contents.read(COMPATIBILITY), name=label, max_bytes=MAX_DOCUMENT_BYTES)
     stated = parse_compatibility(document, file=label)
     if not contains(stated.kubernetes, metadata.kubernetes):
-        problem = f"is for Kubernetes {stated.kubernetes}, which does not hold {metadata.kubernetes} of {METADATA}"
-        raise ReleaseBroken(contents.release, COMPATIBILITY, f"{problem}: widen the range and build the release again")
+        problem = f"is for Kubernetes {stated.kubernetes}, which does not contain {metadata.kubernetes} of {METADATA}"
+        raise ReleaseBroken(contents.release, COMPATIBILITY, f"{problem}; widen the range and build the release again")
     return stated
 
 
 def _check_stages(contents: Contents, config: AddonConfig, file: str, addons: Mapping[str, object]) -> None:
-    """Refuse a release whose addons no new cluster could get; a stage of an upgrade fails alone, in its turn."""
+    """Refuse a release whose addons cannot be installed in new clusters; stages of upgrades fail when they run."""
     hook = LifecycleHook.AFTER_CONTROL_PLANE_INITIALIZED
     for stage in config.stages[hook]:
         if stage.action is StageAction.APPLY and stage.addon not in addons:
             problem = f"applies {stage.addon} in {hook}, but {file} has no directory {stage.addon} with a Chart.yaml"
-            raise ReleaseBroken(contents.release, ADDON_CONFIG, f"{problem}: add the chart or drop the stage")
+            raise ReleaseBroken(contents.release, ADDON_CONFIG, f"{problem}; add the chart or remove the stage")
 
 
 def _addon_facts(contents: Contents, file: str, name: str, files: Mapping[str, bytes]) -> AddonFacts:
@@ -214,17 +214,19 @@ def _addon_facts(contents: Contents, file: str, name: str, files: Mapping[str, b
 
 def _text(contents: Contents, file: str, content: bytes) -> str:
     if len(content) > MAX_DOCUMENT_BYTES:
-        raise ReleaseBroken(contents.release, file, f"is larger than {MAX_DOCUMENT_BYTES} bytes: make it smaller")
+        raise ReleaseBroken(contents.release, file, f"is larger than {MAX_DOCUMENT_BYTES} bytes; make it smaller")
     try:
         return content.decode()
     except UnicodeDecodeError:
-        raise ReleaseBroken(contents.release, file, "is no UTF-8 text: save it as UTF-8") from None
+        raise ReleaseBroken(contents.release, file, "is not UTF-8 text; save it as UTF-8") from None
 
 
 def _require(contents: Contents, file: str) -> bytes:
     if file not in contents.files:
-        there = ", ".join(sorted(contents.files)) or "no file at all"
-        raise ReleaseBroken(contents.release, file, f"is missing (there is {there}): publish the whole release again")
+        present = ", ".join(sorted(contents.files)) or "no file"
+        raise ReleaseBroken(
+            contents.release, file, f"is missing (the release contains {present}); publish the complete release again"
+        )
     return contents.read(file)
 
 

@@ -1,4 +1,4 @@
-"""The releases of one stack among everything a remote holds."""
+"""The published releases of one stack, and the next beta version."""
 
 from __future__ import annotations
 
@@ -18,28 +18,28 @@ BETA: Final = "beta"
 
 @dataclass(frozen=True, slots=True)
 class PublishedReleases:
-    """What a remote holds of one stack and Kubernetes minor.
+    """The releases of one stack and Kubernetes minor in a remote.
 
     Args:
-        versions: Of its releases, in order.
-        foreign: How many names in the remote are none of a release (INCUMBENT D41).
+        versions: Their versions, in order.
+        foreign: Number of names in the remote that are not names of releases.
     """
 
     versions: tuple[StackVersion, ...]
     foreign: int
 
     def newest(self, channel: str, major: int | None = None) -> StackVersion | None:
-        """Return the highest version of a channel, of one major where that is given."""
+        """Return the highest version of a channel; of one major, if given."""
         found = [one for one in self.versions if one.channel == channel and major in (None, one.major)]
         return max(found, default=None)
 
 
 def read_listing(names: Iterable[str], stack: ReleaseName) -> PublishedReleases:
-    """Sort the names of a remote, which may hold other stacks and anything else, too.
+    """Select the releases of one stack from the names in a remote, which may also contain anything else.
 
     Args:
         names: Tags or names of releases.
-        stack: Any release of the stack and minor in question.
+        stack: Any release of the stack and minor.
     """
     versions, foreign = set(), 0
     for text in names:
@@ -52,10 +52,10 @@ def read_listing(names: Iterable[str], stack: ReleaseName) -> PublishedReleases:
 
 
 def beta_line(listing: PublishedReleases) -> int:
-    """Return the number the next beta has before its build.
+    """Return the major of the next beta.
 
-    That is the next stable number, or 0 while there is no stable release. A line of betas somebody has begun above
-    that is gone on with, so that betas always grow.
+    It is the next stable major, or 0 while there is no stable release. Betas of a higher major are continued, so that
+    beta versions always increase.
     """
     stable = listing.newest(STABLE)
     begun = [one.major for one in listing.versions if one.channel == BETA and is_counted(one)]
@@ -63,5 +63,5 @@ def beta_line(listing: PublishedReleases) -> int:
 
 
 def is_counted(version: StackVersion) -> bool:
-    """Tell whether the build of a version is a number, as those of betas are."""
+    """Whether the build of a version is a number, as in betas."""
     return version.build.isdecimal()

@@ -1,4 +1,4 @@
-"""One verified release, as the rest of the program sees it."""
+"""A verified release: its files, charts and metadata."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from clusterstacks.releases.contents import Contents
 
 SINGLE_ADDON = "cluster-addon"
-"""What the one addon of the single-chart layout is called; Helm's release name too."""
+"""Name of the only addon in the single-chart layout, and of its Helm release."""
 
 CLASS_CHART = "cluster-class"
-"""What the chart of the cluster class is called where charts are told apart: its directory in the stack."""
+"""Label of the chart of the cluster class: its directory in the stack."""
 
 METADATA = "metadata.yaml"
 HASHES = "hashes.json"
@@ -35,23 +35,23 @@ NODE_IMAGES = "node-images.yaml"
 
 
 def class_chart_file(name: ReleaseName) -> str:
-    """Name the archive that holds the class chart."""
+    """Return the file name of the archive with the class chart."""
     return f"{name.series}-cluster-class-{name.version.dot}.tgz"
 
 
 def addon_file(name: ReleaseName, metadata: Metadata) -> str:
-    """Name the archive that holds the addons; their version may be older than the release's."""
+    """Return the file name of the archive with the addons; their version may be older than the release."""
     return f"{name.series}-cluster-addon-{metadata.cluster_addon.dot}.tgz"
 
 
 def addon_label(addon: str, *, staged: bool) -> str:
-    """Name an addon's chart as :data:`CLASS_CHART` does: by its directory in the stack."""
+    """Return the label of an addon's chart: its directory in the stack."""
     return f"{SINGLE_ADDON}/{addon}" if staged else SINGLE_ADDON
 
 
 @dataclass(frozen=True, slots=True)
 class AddonFacts:
-    """What is known of an addon without its bytes; see :class:`AddonChart`."""
+    """An addon without the bytes of its chart; see :class:`AddonChart`."""
 
     digest: str
     values_template: str | None
@@ -59,15 +59,15 @@ class AddonFacts:
 
 
 def _ignore() -> None:
-    """Nobody is to be told."""
+    """Do nothing."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Release:
-    """A release whose every file was verified when it was opened.
+    """A release of which every file was verified when it was opened.
 
-    Archives are read again when asked for, and compared with what was verified, so a release costs little to keep.
-    Reading is quick (a packed chart comes from memory or one small file) and may be done on the event loop.
+    Archives are read again at each access and compared with the verified digest, so an open release needs little
+    memory. Reading is fast (a packed chart comes from memory or one small file) and may be done on the event loop.
 
     Args:
         contents: Its files and their digests.
@@ -75,14 +75,14 @@ class Release:
         config: clusteraddon.yaml; None in the single-chart layout.
         hashes: hashes.json; empty when the release has none.
         facts: Every addon.
-        charts: Where packed charts are kept.
-        class_digest: Of the files of the class chart, with what was added to it.
-        vendored: The charts that others depend on and the release itself does not hold.
-        lacking: What is still missing, by chart: these cannot be rendered.
-        incomplete: Why it is still missing; raised where a chart that lacks something is asked for. None where the
-            release was not tried to be completed, or nothing is missing.
-        damaged: Called when a file turns out not to be what was verified.
-        compatibility: compatibility.yaml; None makes the release a bundle, whose class, addons and exact Kubernetes
+        charts: Cache of packed charts.
+        class_digest: Digest of the files of the class chart, with the charts that were added to it.
+        vendored: Dependencies of charts that the release itself does not contain.
+        lacking: Dependencies that are still missing, by chart; such a chart cannot be rendered.
+        incomplete: The reason; raised when a chart with missing dependencies is accessed. None when nothing is missing
+            or completion was not attempted.
+        damaged: Called when a file differs from the verified one.
+        compatibility: compatibility.yaml; without it the release is a bundle, whose class, addons and exact Kubernetes
             version belong together.
     """
 
@@ -111,24 +111,24 @@ class Release:
 
     @property
     def staged(self) -> bool:
-        """Whether the addons come in stages (clusteraddon.yaml) rather than as one chart."""
+        """Whether the release has the staged layout (clusteraddon.yaml) and not the single-chart layout."""
         return self.config is not None
 
     @property
     def dependencies(self) -> tuple[ResolvedChart, ...]:
-        """The charts that were resolved and added when the release was fetched; pin them with it."""
+        """The charts that were resolved and added after the download; pin them together with the digest."""
         return self.vendored.resolved
 
     def class_chart(self) -> bytes:
-        """Return the chart of the cluster class, a ``.tgz`` Helm loads.
+        """Return the chart of the cluster class as a ``.tgz`` for Helm.
 
         Raises:
-            ReleaseDamaged: The file, or a chart it depends on, changed on disk.
+            ReleaseDamaged: The file, or a dependency, changed on disk.
         """
         return self._packed(CLASS_CHART, CLASS_CHART, self.class_digest)
 
     def chart_files(self, label: str) -> dict[str, bytes]:
-        """Return the files of one chart without what was added to it.
+        """Return the files of one chart, without added dependencies.
 
         Args:
             label: :data:`CLASS_CHART` or an addon's label, see :func:`addon_label`.
@@ -151,7 +151,7 @@ class Release:
         return self._read(NODE_IMAGES) if NODE_IMAGES in self.contents.files else None
 
     def addons(self) -> tuple[str, ...]:
-        """Name every addon, sorted; ``("cluster-addon",)`` in the single-chart layout."""
+        """Return the names of all addons, sorted; ``("cluster-addon",)`` in the single-chart layout."""
         return tuple(sorted(self.facts))
 
     def addon(self, name: str) -> AddonChart:
@@ -160,13 +160,13 @@ class Release:
         Raises:
             ReleaseBroken: The release has no such addon.
             ReleaseDamaged: The archive changed on disk.
-            SpecError, DependencyError: Charts that it depends on are missing, see ``incomplete``.
+            SpecError, DependencyError: Dependencies are missing, see ``incomplete``.
         """
         facts = self.facts.get(name)
         if facts is None:
-            there = ", ".join(self.addons()) or "none"
+            present = ", ".join(self.addons()) or "none"
             raise ReleaseBroken(
-                self.name, addon_file(self.name, self.metadata), f"has no addon {name} (it has {there})"
+                self.name, addon_file(self.name, self.metadata), f"has no addon {name} (it has {present})"
             )
         label = addon_label(name, staged=self.staged)
         if self.incomplete is not None and label in self.lacking:
@@ -175,9 +175,9 @@ class Release:
         return AddonChart(name, chart, facts.digest, facts.values_template, facts.values_name)
 
     def _packed(self, label: str, directory: str, digest: str) -> bytes:
-        # Helm never reads the release's own archive: it gets the files that were checked, packed again.
+        # Helm never reads the original archive: it gets the verified files, packed again.
         if label in (CLASS_CHART, SINGLE_ADDON) and label not in self.vendored.labels():
-            self._read(self._archive(label))  # the damage to one small file is seen at each access
+            self._read(self._archive(label))  # so that damage to the file is noticed at each access
         return self.charts.get(digest, lambda: pack_chart(directory, self._completed(label)))
 
     def _archive(self, label: str) -> str:

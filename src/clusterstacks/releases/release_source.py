@@ -1,4 +1,4 @@
-"""The port to wherever releases are published, and the bounds every source keeps."""
+"""Protocol of release sources, the bounds of a release, and its signatures as they are found."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ MAX_RELEASE_BYTES = 128 * 1024 * 1024
 
 
 class ReleaseSource(Protocol):
-    """Somewhere releases are published, each under its name in dash form."""
+    """A place where releases are published, each under its name in dash form."""
 
     async def list(self) -> tuple[str, ...]:
-        """Name what is there, sorted; names that are none of a release are the caller's to skip.
+        """Return the names in the source, sorted; the caller skips those that are not names of releases.
 
         Raises:
-            SourceUnavailable: Nothing can be listed now.
+            SourceUnavailable: The source cannot be listed now.
         """
         ...
 
     async def digest(self, name: ReleaseName) -> str:
-        """Return the digest of the release's files as the source states it now, without fetching them.
+        """Return the digest of the release's files as the source states it, without downloading them.
 
-        Empty when only fetching them tells. It is what
-        :func:`~clusterstacks.domain.digests.content_digest` makes of the files.
+        It is :func:`~clusterstacks.domain.digests.content_digest` of the files; empty when the source does not state
+        it.
 
         Raises:
             ReleaseNotFound: The source has no such release.
@@ -46,7 +46,7 @@ class ReleaseSource(Protocol):
         ...
 
     async def evidence(self, name: ReleaseName) -> Evidence:
-        """Return the signatures that lie beside the release; none of them is believed yet.
+        """Return the signatures of the release, unverified.
 
         Raises:
             ReleaseNotFound: The source has no such release.
@@ -55,46 +55,46 @@ class ReleaseSource(Protocol):
         ...
 
     async def read(self, name: ReleaseName, files: Collection[str], limit: int) -> dict[str, bytes]:
-        """Return the content of some files, by name, for a look at a release that is not fetched.
+        """Return the content of some files, by name, without downloading the release.
 
-        All are of the same state of the release, and each is verified by whatever digest the source states.
+        All are of the same state of the release, and each is verified if the source states its digest.
 
         Args:
-            name: The release's.
-            files: Names; a file the release does not have is left out of the answer.
-            limit: Most bytes each may have.
+            name: The release.
+            files: Names of files; those that the release does not contain are left out of the result.
+            limit: Most bytes of each file.
 
         Raises:
             ReleaseNotFound: The source has no such release.
-            ReleaseBroken: A file is larger, or is none.
+            ReleaseBroken: A file is larger, or is not a regular file.
             SourceUnavailable: The source cannot be read now.
         """
         ...
 
     async def fetch(self, name: ReleaseName, into: Path) -> None:
-        """Copy the files of one release into an empty directory, flat, none in a sub-directory.
+        """Copy the files of one release into an empty directory, without sub-directories.
 
-        Stays within ``MAX_FILES``, ``MAX_FILE_BYTES`` and ``MAX_RELEASE_BYTES``. What is in the files is not looked at.
+        Stays within ``MAX_FILES``, ``MAX_FILE_BYTES`` and ``MAX_RELEASE_BYTES``. The files are not parsed.
 
         Raises:
             ReleaseNotFound: The source has no such release.
-            ReleaseBroken: The release is too large, or a file is none.
+            ReleaseBroken: The release is too large, or a file is not a regular file.
             SourceUnavailable: The source cannot be read now.
         """
         ...
 
 
 SIGNATURE_SUFFIX = ".dsse.json"
-"""``<release name>.dsse.json`` lies beside the release's directory, or among the assets of its GitHub release.
+"""``<release name>.dsse.json`` is beside the release's directory, or among the assets of its GitHub release.
 
-It is none of the release's files: those are what it signs.
+It is not one of the release's files, because it signs those.
 """
 
 MAX_SIGNATURE_BYTES = 1024 * 1024
 """Largest envelope or manifest read (arbitrary; an envelope for ten files has 3 KB)."""
 
 MAX_SIGNATURES = 1000
-"""Most signatures of one envelope (arbitrary; a key rotation leaves two, but 'csctl pull' joins what others added)."""
+"""Most signatures of one envelope (arbitrary; a key rotation leaves two, but 'csctl pull' merges those of others)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,8 +102,8 @@ class CosignSignature:
     """A signature made by ``cosign sign --key``.
 
     Args:
-        payload: The simple-signing document, which names the digest of the manifest.
-        signature: Over the payload.
+        payload: The simple-signing document, which contains the digest of the manifest.
+        signature: The signature over the payload.
     """
 
     payload: bytes
@@ -112,14 +112,14 @@ class CosignSignature:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """Signatures as they were found; nothing of it is believed before it is verified.
+    """The signatures of a release as they were found, unverified.
 
     Args:
         envelopes: DSSE envelopes, as JSON.
-        manifest: The OCI manifest the release came with, which cosign signs; empty from other sources.
+        manifest: The OCI manifest of the release, which cosign signs; empty from other sources.
         cosign: Signatures of that manifest.
-        problems: Why something that claims to be a signature could not be read, and what was not looked at.
-        complete: Whether all signatures were looked at; what could be read in vain counts as looked at.
+        problems: The signatures that are not valid or were not read, with reasons.
+        complete: Whether all signatures were read; invalid ones count as read.
     """
 
     envelopes: tuple[bytes, ...] = ()
@@ -130,5 +130,5 @@ class Evidence:
 
     @property
     def manifest_digest(self) -> str:
-        """Digest of the manifest; empty without one."""
+        """Digest of the manifest; empty without a manifest."""
         return f"sha256:{sha256(self.manifest).hexdigest()}" if self.manifest else ""

@@ -1,7 +1,7 @@
-"""Directories that are being filled, and how a filled one becomes part of the store at once.
+"""Staging directories: filled first, then published atomically by a rename.
 
-A staging directory is locked while its process lives. What a crash leaves behind is unlocked and removed by the next
-sweep; nobody ever looks into one.
+A staging directory is locked while its process lives. After a crash it is unlocked, and the next sweep removes it;
+it is never read.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ PREFIX = ".staging-"
 
 @dataclass(frozen=True, slots=True)
 class Staging:
-    """One directory being filled.
+    """A directory that is being filled.
 
     Args:
-        path: Where; private to this user.
-        lock: An open, locked file descriptor of the directory.
+        path: Its path; private to this user.
+        lock: Open and locked file descriptor of the directory.
     """
 
     path: Path
@@ -35,10 +35,10 @@ class Staging:
 
     @classmethod
     def create(cls, root: Path) -> Staging:
-        """Make an empty one below ``root``.
+        """Create an empty staging directory in ``root``.
 
         Raises:
-            OSError: The disk refuses.
+            OSError: The disk fails.
         """
         path = _fresh_path(root)
         path.mkdir(mode=0o700)
@@ -51,15 +51,15 @@ class Staging:
         return cls(path, lock)
 
     def publish(self, target: Path, *, readable: bool = False) -> None:
-        """Make the directory, whole and on disk, appear as ``target``.
+        """Sync the directory to disk and rename it to ``target``.
 
         Args:
             target: Its new name, on the same file system.
             readable: Whether other users may read it.
 
         Raises:
-            FileExistsError: ``target`` is there already.
-            OSError: The disk refuses.
+            FileExistsError: ``target`` exists.
+            OSError: The disk fails.
         """
         for file in sorted(self.path.iterdir()):
             _seal(file, 0o644 if readable else 0o600)
@@ -74,13 +74,13 @@ class Staging:
         sync_directory(target.parent)
 
     def remove(self) -> None:
-        """Let go of the directory; what was not published is gone. Never fails: the next sweep tries again."""
+        """Remove the directory unless it was published; release the lock. Never fails: the next sweep tries again."""
         shutil.rmtree(self.path, ignore_errors=True)
         os.close(self.lock)
 
 
 def sweep(root: Path) -> None:
-    """Remove what crashed processes left below ``root``; directories in use by a live one stay.
+    """Remove the staging directories of crashed processes in ``root``; those of live processes stay.
 
     Raises:
         OSError: ``root`` cannot be read.
@@ -100,10 +100,10 @@ def sweep(root: Path) -> None:
 
 
 def discard(directory: Path) -> None:
-    """Remove a published directory; it is gone from its name at once, even if a crash leaves parts of it elsewhere.
+    """Remove a published directory atomically: it is renamed first, so a crash leaves no partial directory.
 
     Raises:
-        OSError: The disk refuses.
+        OSError: The disk fails.
     """
     leftover = _fresh_path(directory.parent)
     directory.rename(leftover)

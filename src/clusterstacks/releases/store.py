@@ -1,10 +1,9 @@
-"""The releases on this machine's disk, each under its digest.
+"""Content-addressed store of releases on disk.
 
-A directory of the store is whole or does not exist: it is filled under another name, brought to disk, and renamed
-(INCUMBENT D62). Its name is the digest of its files and is checked before anything in it is used, so a damaged one is
-thrown away and fetched again. Different releases are fetched at the same time, the same one once (D55), and nothing
-is held over a failure (D8). A release whose charts lack what they depend on is completed once, when it arrives, and
-what was found then stays with it: nothing is fetched when a chart is rendered (D65).
+A directory of the store is complete or does not exist: it is filled under another name, synced, and renamed. Its name
+is the digest of its files, which is checked before use, so a damaged directory is discarded and downloaded again.
+Different releases are downloaded concurrently, the same release only once, and a failure is not cached. Missing chart
+dependencies are resolved once, after the download, and stored with the release: rendering never uses the network.
 """
 
 from __future__ import annotations
@@ -53,17 +52,17 @@ _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 _DIRECTORY = re.compile(r"sha256-[0-9a-f]{64}")
 
 DEADLINE = timedelta(minutes=5)
-"""How long a source may take for one release (arbitrary: 128 MB at 4 Mbit/s)."""
+"""Deadline of the download of one release (arbitrary: 128 MB at 4 Mbit/s)."""
 
 
 class ReleaseStore:
-    """Fetches releases into a private directory and opens them.
+    """Downloads releases into a private directory and opens them.
 
-    File work runs in threads, so other work goes on meanwhile. Several processes may share one directory.
+    File work runs in threads and does not block the event loop. Several processes may share one directory.
 
     Args:
-        root: The directory; made when it is missing.
-        deadline: How long a source may take for one release.
+        root: The directory; created when it is missing.
+        deadline: Deadline of the download of one release.
     """
 
     def __init__(self, root: Path, *, deadline: timedelta = DEADLINE) -> None:
@@ -72,12 +71,12 @@ class ReleaseStore:
         self._charts = ChartCache()
         self._opened: dict[_Key, Release] = {}
         self._fetching: dict[Hashable, asyncio.Task[Release]] = {}
-        # Digests that arrived since the last collection: their users had no time yet to be counted.
+        # Digests that were stored since the last collection: their users may not be known yet.
         self._fresh: set[str] = set()
         self._swept = False
         self._sweeping = threading.Lock()
 
-    async def ensure(  # noqa: PLR0913 - what is wanted, from where, and what is accepted
+    async def ensure(  # noqa: PLR0913 - the release, its source, and the conditions
         self,
         name: ReleaseName,
         source: ReleaseSource,
@@ -91,22 +90,22 @@ class ReleaseStore:
         """Return a release, from disk when ``digest`` names what is there, else from the source.
 
         Args:
-            name: Which release.
-            source: Where it is published.
-            digest: What it must be; empty to take what is there.
-            dependencies: Finds the charts that those of the release depend on and do not hold; None finds none.
-            pinned: The charts found before (:attr:`Release.dependencies`): exactly these are used again.
-            approve: Called with a release that was not held completely, before anything is fetched on its behalf;
-                raises to refuse it.
-            whole: Refuse a release whose addons lack charts. Otherwise it is returned with
+            name: The release.
+            source: Its source.
+            digest: The expected digest; empty to accept any.
+            dependencies: Resolves missing chart dependencies; None when that is not allowed.
+            pinned: The charts of the first resolution (:attr:`Release.dependencies`); exactly these are used again.
+            approve: Called with a release that is not complete on disk, before anything is downloaded for it; raises to
+                refuse it.
+            whole: Whether to refuse a release with missing dependencies of addons. Otherwise it is returned with
                 :attr:`Release.incomplete`, so that its class can be used.
 
         Raises:
-            SpecError: The release is broken, ``digest`` is none, or (:class:`DigestMismatch`) the source has another
-                content than ``digest`` says; :class:`ChartDependenciesMissing` when its charts lack others that may not
-                be fetched; any other error of :meth:`ChartDependencies.vendor_all`.
-            DependencyError: The source has no such release or cannot be read, the disk refuses, or a chart cannot be
-                had now.
+            SpecError: The release or ``digest`` is not valid, or (:class:`DigestMismatch`) the source has other content
+                than ``digest``; :class:`ChartDependenciesMissing` when dependencies are missing that may not be
+                downloaded; any other error of :meth:`ChartDependencies.vendor_all`.
+            DependencyError: The source has no such release or cannot be read, the disk fails, or a chart is not
+                available now.
         """
         pins = tuple(pinned)
         if digest and (held := await self.open(name, digest, pins)) is not None:
@@ -129,30 +128,30 @@ class ReleaseStore:
             return replace(release, incomplete=error)
 
     async def open(self, name: ReleaseName, digest: str, pinned: Sequence[ResolvedChart] = ()) -> Release | None:
-        """Return a release that is on disk; None when it is not there, whole and unchanged. Asks no source.
+        """Return a release from disk, without its source; None when it is not stored, complete and unchanged.
 
-        Cheap: all files are read and verified at the first call only.
+        Only the first call reads and verifies the files.
 
         Args:
-            name: Which release.
-            digest: What it must be.
-            pinned: The charts it must have been completed with, where it was; without pins any will do.
+            name: The release.
+            digest: The expected digest.
+            pinned: The charts that it must have been completed with; without pins any are accepted.
 
         Raises:
-            SpecError: ``digest`` is none, or belongs to a release of another name.
-            DependencyError: The disk refuses.
+            SpecError: ``digest`` is not valid, or belongs to a release of another name.
+            DependencyError: The disk fails.
         """
         pins = tuple(pinned)
         held = self._opened.get((name, digest, pins))
         return held if held is not None else await self._on_disk(self._load_whole, name, digest, pins)
 
     async def collect(self, keep: Collection[str]) -> list[str]:
-        """Remove every release whose digest is not in ``keep``, and return the digests removed (INCUMBENT D64).
+        """Remove every release whose digest is not in ``keep``, and return the removed digests.
 
-        A release that arrived since the last call stays once. One removed by mistake is fetched again when needed.
+        A release that was stored since the last call is kept once. A removed release is downloaded again when needed.
 
         Raises:
-            DependencyError: The disk refuses.
+            DependencyError: The disk fails.
         """
         fresh, self._fresh = self._fresh, set()
         removed = await self._on_disk(self._collect, {*keep, *fresh})
@@ -161,7 +160,7 @@ class ReleaseStore:
         return removed
 
     async def close(self) -> None:
-        """Give up what is being fetched; sources may be closed only after that."""
+        """Cancel all downloads; the sources may be closed only after that."""
         tasks = list(self._fetching.values())
         for task in tasks:
             task.cancel()
@@ -173,18 +172,18 @@ class ReleaseStore:
             task = asyncio.create_task(work(), name=f"fetch {key}")
             self._fetching[key] = task
             task.add_done_callback(partial(self._landed, key))
-        # One caller that is cancelled must not take the release away from the others.
+        # A cancelled caller must not cancel the download for the others.
         return await asyncio.shield(task)
 
     def _landed(self, key: Hashable, task: asyncio.Task[Release]) -> None:
         del self._fetching[key]
         if not task.cancelled():
-            task.exception()  # every caller may be gone: then nobody else would take note of it
+            task.exception()  # retrieved here, because every caller may be gone
 
     async def _fetch(self, name: ReleaseName, source: ReleaseSource) -> Release:
         staging = await self._on_disk(self._stage)
         try:
-            await self._in_time(source.fetch(name, staging.path), name, "no whole release")
+            await self._in_time(source.fetch(name, staging.path), name, "no complete release")
             return await self._on_disk(self._admit, name, staging)
         finally:
             await asyncio.to_thread(staging.remove)
@@ -200,7 +199,7 @@ class ReleaseStore:
         charts = {label: await asyncio.to_thread(release.chart_files, label) for label in release.lacking}
         try:
             found = await self._in_time(
-                dependencies.vendor_all(charts, pins), release.name, "not all charts its charts depend on"
+                dependencies.vendor_all(charts, pins), release.name, "not all dependencies of its charts"
             )
         except ChartRepositoryRefused as error:
             raise ChartDependenciesMissing(release.name, release.lacking, error.remedy) from None
@@ -209,7 +208,7 @@ class ReleaseStore:
         await self._on_disk(store_charts, self._place(release.digest), resolved, archives)
         held = await self.open(release.name, release.digest, pins)
         if held is None:
-            raise ReleaseDamaged(release.name, "charts that others depend on")
+            raise ReleaseDamaged(release.name, "chart dependencies")
         return held
 
     async def _in_time(self, work: Coroutine[None, None, _T], name: ReleaseName, lack: str) -> _T:
@@ -252,7 +251,7 @@ class ReleaseStore:
         return held
 
     def _load(self, name: ReleaseName, digest: str) -> Release | None:
-        """Open what is on disk, as it was published."""
+        """Open a release from disk, as it was published."""
         directory = self._place(digest)
         if not directory.exists():
             return None
@@ -261,13 +260,13 @@ class ReleaseStore:
         except (ReleaseBroken, OSError):
             contents = None
         if contents is None or contents.digest != digest:
-            log.warning("the stored copy of release %s is damaged; it is fetched again", name)
+            log.warning("the stored copy of release %s is damaged; it is downloaded again", name)
             discard(directory)
             return None
         return self._kept(open_release(contents, self._charts), contents)
 
     def _load_whole(self, name: ReleaseName, digest: str, pins: tuple[ResolvedChart, ...]) -> Release | None:
-        """Open what is on disk with the charts that were added to it."""
+        """Open a release from disk with its added dependencies."""
         release = self._load(name, digest)
         if release is not None and release.lacking:
             vendored = find_charts(self._place(digest), release.lacking, pins)
@@ -297,13 +296,15 @@ class ReleaseStore:
         return removed
 
     def _place(self, digest: str) -> Path:
-        # The digest comes out of an annotation that anybody with access to the object may have edited.
+        # The digest comes from an annotation, which anyone with access to the object may have edited.
         if not _DIGEST.fullmatch(digest):
-            raise SpecError("InvalidDigest", f"{shown(digest)} is no digest: write sha256: and 64 hex digits, or none")
+            raise SpecError(
+                "InvalidDigest", f"{shown(digest)} is not a digest (expected sha256: and 64 hex digits, or nothing)"
+            )
         return self._root / digest.replace(":", "-")
 
 
 def _permission(release: Release) -> str:
     repositories = {need.repository for needs in release.lacking.values() for need in needs}
     hosts = sorted(filter(None, map(host_of, repositories)))
-    return f"allow {', '.join(hosts)} with --chart-repositories" if hosts else "put them into charts/"
+    return f"allow {', '.join(hosts)} with --chart-repositories" if hosts else "add them to charts/"

@@ -171,7 +171,7 @@ class WorkerQueue:
         except TimeoutError:
             raise WorkersBusy(
                 f"waited {self._longest_seconds:g} s for a render worker: all {self._workers} are busy with other "
-                "long renders; it is retried"
+                "long renders; the render is retried"
             ) from None
         finally:
             del self._since[granted]

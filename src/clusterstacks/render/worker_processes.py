@@ -70,7 +70,7 @@ class WorkerProcess(asyncio.SubprocessProtocol):
             NotStarted: The system cannot start a process.
         """
         environment = {
-            # The Go garbage collector then works harder near its half; the rest is for Python, stacks and parsing.
+            # The Go garbage collector runs more often near this half; the rest is for Python, stacks and parsing.
             "GOMEMLIMIT": str(memory_bytes // 2),
             "LANG": "C.UTF-8",
             "HOME": "/nonexistent",

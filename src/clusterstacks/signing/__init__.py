@@ -1,6 +1,6 @@
-"""Signatures of releases: who made them, how they are verified, and what a person is told when they are not.
+"""Signatures of releases: DSSE envelopes, and signatures of ``cosign sign --key``.
 
-A release is signed as a whole: a DSSE envelope over an in-toto Statement that lists every file with its sha256. What
-``cosign sign --key`` made of an OCI artifact is accepted as well. Everything but :mod:`storing` is values in, values
-out, and fails closed: nothing counts as signed that was not verified with a key the caller trusts.
+A release is signed as a whole: a DSSE envelope over an in-toto Statement that lists every file with its sha256.
+Signatures that ``cosign sign --key`` made of an OCI artifact are accepted as well. The package does no I/O and fails
+closed: a release counts as signed only after its signature was verified with a key that the caller trusts.
 """

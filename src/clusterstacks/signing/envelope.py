@@ -1,4 +1,4 @@
-"""DSSE envelopes: a payload and the signatures over it.
+"""DSSE envelopes: a payload and the signatures over it; strict JSON for documents that are not verified yet.
 
 Source: https://github.com/secure-systems-lab/dsse, protocol.md and envelope.md, version 1.0.
 """
@@ -25,11 +25,11 @@ MAX_VALUE_BYTES = 80
 """Longest signature of a key of this program: 72 bytes for ECDSA P-256 in DER, 64 for Ed25519."""
 
 MAX_KEYID_CHARACTERS = 256
-"""Longest name of a key that is kept (arbitrary; a fingerprint has 64)."""
+"""Longest key id that is kept (arbitrary; a fingerprint has 64)."""
 
 
 def pae(payload_type: str, payload: bytes) -> bytes:
-    """Join type and payload so that no other pair gives the same bytes; these bytes are what is signed."""
+    """Return the pre-authentication encoding, the bytes that are signed; no two pairs of type and payload share one."""
     kind = payload_type.encode()
     return b"DSSEv1 %d %b %d %b" % (len(kind), kind, len(payload), payload)
 
@@ -39,7 +39,7 @@ class Signature:
     """One signature of an envelope.
 
     Args:
-        keyid: Who claims to have signed; nobody vouches for it, so it is for messages only.
+        keyid: The key that claims to have signed; not authenticated, so it is only a hint and for messages.
         value: DER for ECDSA, 64 bytes for Ed25519.
     """
 
@@ -48,7 +48,7 @@ class Signature:
 
     @property
     def plausible(self) -> bool:
-        """Whether it is as long as signatures of the keys are that this program takes."""
+        """Whether its length fits the supported keys."""
         return len(self.value) <= MAX_VALUE_BYTES and len(self.keyid) <= MAX_KEYID_CHARACTERS
 
 
@@ -57,25 +57,25 @@ class Envelope:
     """An in-toto document with signatures over it.
 
     Args:
-        payload: The document; not to be believed before :meth:`signers` named somebody.
+        payload: The document; not authenticated before :meth:`signers` returned a key.
     """
 
     payload: bytes = field(repr=False)
     signatures: tuple[Signature, ...] = ()
 
     def signers(self, keys: Collection[PublicKey], most: int = MAX_SIGNATURES) -> tuple[PublicKey, ...]:
-        """Return those of the keys that signed the payload.
+        """Return the keys that signed the payload.
 
         Args:
-            keys: The keys.
-            most: How many signatures are tried; those first that claim to be by one of the keys.
+            keys: The trusted keys.
+            most: Most signatures that are tried; those that claim to be by one of the keys come first.
         """
         message, named = pae(PAYLOAD_TYPE, self.payload), {key.fingerprint for key in keys}
         tried = sorted(self.signatures, key=lambda made: made.keyid not in named)[:most]
         return tuple(key for key in keys if any(key.verifies(message, made.value) for made in tried))
 
     def signed(self, key: PrivateKey) -> Envelope:
-        """Add a signature; one more of a key that signed already changes nothing.
+        """Add a signature; nothing changes when the key signed before.
 
         Raises:
             SignatureRefused: The envelope is full.
@@ -83,7 +83,7 @@ class Envelope:
         if self.signers([key.public]):
             return self
         if len(self.signatures) >= MAX_SIGNATURES:
-            raise SignatureRefused(f"the envelope has {MAX_SIGNATURES} signatures already, and no more would be read")
+            raise SignatureRefused(f"the envelope already has {MAX_SIGNATURES} signatures, the most that are read")
         made = Signature(key.public.fingerprint, key.sign(pae(PAYLOAD_TYPE, self.payload)))
         return replace(self, signatures=(*self.signatures, made))
 
@@ -99,7 +99,7 @@ class Envelope:
 
 
 def parse_envelope(text: bytes) -> Envelope:
-    """Read an envelope that nobody has verified yet.
+    """Parse an envelope, without verifying it.
 
     Raises:
         SignatureRefused: It is damaged, too large, or not over an in-toto document.
@@ -107,12 +107,12 @@ def parse_envelope(text: bytes) -> Envelope:
     root = read_document(text, name="the envelope", limit=MAX_SIGNATURE_BYTES)
     kind = root.child("payloadType").value
     if kind != PAYLOAD_TYPE:
-        raise SignatureRefused(f"the envelope is over {shown(kind)}, not {PAYLOAD_TYPE}")
+        raise SignatureRefused(f"the payload type of the envelope is {shown(kind)}, not {PAYLOAD_TYPE}")
     signatures = root.child("signatures").items()
     if not signatures:
-        raise SignatureRefused("the envelope holds no signature")
+        raise SignatureRefused("the envelope contains no signature")
     if len(signatures) > MAX_SIGNATURES:
-        raise SignatureRefused(f"the envelope holds more than {MAX_SIGNATURES} signatures")
+        raise SignatureRefused(f"the envelope contains more than {MAX_SIGNATURES} signatures")
     return Envelope(
         payload=_bytes(root.child("payload")),
         signatures=tuple(
@@ -122,48 +122,48 @@ def parse_envelope(text: bytes) -> Envelope:
 
 
 def _bytes(node: Node) -> bytes:
-    """Decode base64 in the standard or the URL-safe alphabet; only the one spelling each of them has is taken."""
-    way_out = "write it in base64"
-    text = node.text(way_out)
+    """Decode base64 in the standard or the URL-safe alphabet; only the canonical spelling is accepted."""
+    expected = "expected base64"
+    text = node.text(expected)
     try:
         plain = b64decode(text.replace("-", "+").replace("_", "/"), validate=True)
     except ValueError:
-        raise node.refuse(way_out) from None
+        raise node.refuse(expected) from None
     if text not in (b64encode(plain).decode(), urlsafe_b64encode(plain).decode()):
-        raise node.refuse(way_out)
+        raise node.refuse(expected)
     return plain
 
 
 def read_document(text: bytes, *, name: str, limit: int) -> Node:
-    """Read one JSON document that nobody has verified yet.
+    """Parse a JSON document that is not verified yet.
 
-    A key that stands twice is refused: readers that take the first and readers that take the last would see two
+    Duplicate keys are refused: readers that take the first one and readers that take the last one would see two
     documents under one signature.
 
     Args:
-        text: UTF-8.
-        name: How messages call the document.
+        text: The document in UTF-8.
+        name: Name of the document in messages.
         limit: Most bytes it may have.
 
     Raises:
-        SignatureRefused: It is too large or no such document.
+        SignatureRefused: The document is too large or not valid.
     """
     if len(text) > limit:
-        raise SignatureRefused(f"{name} has more than {limit} bytes")
+        raise SignatureRefused(f"{name} is larger than {limit} bytes")
     try:
         document = json.loads(text.decode(), object_pairs_hook=_unique, parse_constant=_no_number)
     except (ValueError, RecursionError) as error:
         cause = error.reason if isinstance(error, UnicodeDecodeError) else str(error)
-        raise SignatureRefused(f"{name} is no JSON document: {cause[:80]}") from None
+        raise SignatureRefused(f"{name} is not a JSON document: {cause[:80]}") from None
     return Node(document, name, error=SignatureRefused)
 
 
 def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
     document = dict(pairs)
     if len(document) != len(pairs):
-        raise ValueError("a key stands in it twice")
+        raise ValueError("it contains a key twice")
     return document
 
 
 def _no_number(constant: str) -> NoReturn:
-    raise ValueError(f"{constant} is no number in JSON")
+    raise ValueError(f"{constant} is not a JSON number")

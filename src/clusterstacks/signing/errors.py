@@ -1,4 +1,4 @@
-"""What can be wrong with keys and signatures; all of it is a person's to mend."""
+"""Errors of keys and signatures."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from clusterstacks.domain.errors import DependencyError, SpecError
 from clusterstacks.releases.release_source import SIGNATURE_SUFFIX
 
 SHOWN_PROBLEMS = 4
-"""How many signatures a message speaks of (arbitrary)."""
+"""Most signatures that a message lists (arbitrary)."""
 
 
 class SignatureRefused(DocumentError):
-    """A signature that proves nothing: it is damaged, of another release, or made by a key nobody trusts here."""
+    """A signature that proves nothing: it is damaged, for another release, or made by an untrusted key."""
 
     CODE = "SignatureRefused"
 
@@ -21,50 +21,50 @@ class SignatureRequired(SpecError):
 
     Args:
         release: Its name.
-        problems: What was wrong with every signature that was found.
+        problems: The problem of every signature that was found.
     """
 
     def __init__(self, release: object, problems: tuple[str, ...]) -> None:
         super().__init__(
             "SignatureRequired",
-            f"release {release} is not signed by a trusted key ({_listed(problems)}): "
+            f"release {release} is not signed by a trusted key ({_listed(problems)}); "
             "ask its publisher to sign it with a trusted key ('csctl sign'), and do not use it until then",
         )
 
 
 class SignaturesUnclear(DependencyError):
-    """A release that no trusted key has signed as far as is known, and not all signatures could be looked at.
+    """A release without a known trusted signature, of which not all signatures could be read.
 
     Args:
         release: Its name.
-        problems: What was not looked at, and what was wrong with every signature that was.
+        problems: The signatures that were not read, and the problem of every other one.
     """
 
     def __init__(self, release: object, problems: tuple[str, ...]) -> None:
         super().__init__(
             "SignaturesUnclear",
-            f"the signatures of release {release} cannot be verified now, as not all of them were read "
-            f"({_listed(problems)}): delete those that others have added to its repository; this is tried again",
+            f"the signatures of release {release} cannot be verified now, because not all of them were read "
+            f"({_listed(problems)}); delete those that others added to its repository; this is retried",
         )
 
 
 class SignatureConflict(SpecError):
-    """An envelope that is there already and is none of the release in hand."""
+    """An existing envelope that is not for this release."""
 
     def __init__(self, release: object, problem: str) -> None:
         super().__init__(
             "SignatureConflict",
-            f"release {release}: no signature can be added to {release}{SIGNATURE_SUFFIX} ({problem}): "
+            f"release {release}: no signature can be added to {release}{SIGNATURE_SUFFIX} ({problem}); "
             "remove that file to sign the release as it is now",
         )
 
 
 class KeyUnusable(SpecError):
-    """A text or file that is not the key it should be. The text itself is never repeated.
+    """A text or file that is not a usable key. Messages never contain the text itself.
 
     Args:
-        key: What the key is called, e.g. its file.
-        problem: What is wrong and the way out.
+        key: Name of the key, for example its file.
+        problem: The problem, and what to do.
     """
 
     def __init__(self, key: object, problem: str) -> None:

@@ -1,4 +1,4 @@
-"""What is signed: an in-toto Statement that lists the files of one release.
+"""The signed document: an in-toto Statement that lists the files of one release.
 
 Source: https://github.com/in-toto/attestation, spec/v1/statement.md.
 """
@@ -23,17 +23,17 @@ if TYPE_CHECKING:
 
 STATEMENT_TYPE = "https://in-toto.io/Statement/v1"
 PREDICATE_TYPE = "https://clusterstack.x-k8s.io/release/v1"
-"""Our own: a key that also signs other in-toto documents, such as provenance, does not sign releases by that."""
+"""Our own type: a key that signs other in-toto documents, such as provenance, does not thereby sign releases."""
 
 SHOWN_FILES = 5
-"""How many files a message names (arbitrary)."""
+"""Most files that a message lists (arbitrary)."""
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """Which files a release consists of.
+    """The files of a release.
 
     Args:
         release: Its name in dash form.
@@ -54,10 +54,10 @@ class Statement:
         return json.dumps(document, separators=(",", ":")).encode()
 
     def require(self, held: Statement) -> None:
-        """Compare with the release in hand.
+        """Compare with the release that is to be verified.
 
         Raises:
-            SignatureRefused: They differ; names release and files.
+            SignatureRefused: They differ; the message lists the differences.
         """
         if self.release != held.release:
             raise SignatureRefused(f"it is for release {shown(self.release)}, not for {held.release}")
@@ -74,25 +74,25 @@ class Statement:
 
 
 def parse_statement(payload: bytes) -> Statement:
-    """Read a statement; fields we do not know are left alone, as the specification asks.
+    """Parse a statement; unknown fields are ignored, as the specification requires.
 
     Raises:
-        SignatureRefused: It is no statement about a release, names no file, or one file twice.
+        SignatureRefused: It is not a statement about a release, or lists no file, or a file twice.
     """
     root = read_document(payload, name="the statement", limit=MAX_SIGNATURE_BYTES)
     for field, expected in (("_type", STATEMENT_TYPE), ("predicateType", PREDICATE_TYPE)):
         if root.child(field).value != expected:
-            raise root.child(field).refuse(f"only {expected} is a release's")
+            raise root.child(field).refuse(f"expected {expected} for a release")
     files: dict[str, str] = {}
     for subject in root.child("subject").items():
         name, digest = subject.child("name").text(), subject.child("digest").child("sha256")
         if not _SHA256.fullmatch(digest.text()):
-            raise digest.refuse("write 64 hex digits")
+            raise digest.refuse("expected 64 hex digits")
         if name in files:
-            raise SignatureRefused(f"the statement names the file {shown(name)} twice")
+            raise SignatureRefused(f"the statement lists the file {shown(name)} twice")
         files[name] = digest.text()
     if not files:
-        raise SignatureRefused("the statement names no file")
+        raise SignatureRefused("the statement lists no file")
     return Statement(root.child("predicate").child("release").text(), files)
 
 
@@ -102,20 +102,20 @@ def _listed(names: Collection[str]) -> str:
 
 
 def release_envelope(name: ReleaseName, files: Mapping[str, str], present: bytes = b"") -> Envelope:
-    """Return the envelope to sign: the one that is there, so that its signatures stay, or a new one.
+    """Return the envelope to sign: the existing one, so that its signatures stay, or a new one.
 
     Args:
         name: The release.
         files: Name and sha256 in lower-case hex of every file.
-        present: The envelope that is there; empty when there is none.
+        present: The existing envelope; empty when there is none.
 
     Raises:
-        SignatureConflict: What is there is damaged or lists another release, or was not written by us, so that a
-            signature would vouch for more than this release.
+        SignatureConflict: The existing envelope is damaged or for another release, or another program wrote it, so that
+            a signature could cover more than this release.
         ReleaseBroken: There are no files.
     """
     if not files:
-        raise ReleaseBroken(name, "the directory", "holds no file that could be signed")
+        raise ReleaseBroken(name, "the directory", "contains no file to sign")
     statement = Statement(name.release, files)
     if not present:
         return Envelope(statement.text())
@@ -125,5 +125,5 @@ def release_envelope(name: ReleaseName, files: Mapping[str, str], present: bytes
     except SignatureRefused as refused:
         raise SignatureConflict(name, refused.message) from None
     if envelope.payload != statement.text():
-        raise SignatureConflict(name, "another program wrote it in its own way")
+        raise SignatureConflict(name, "another program wrote it in another form")
     return envelope

@@ -1,4 +1,10 @@
-"""Whether a release is signed by somebody who is trusted, and if not, why not."""
+"""Verification of the signatures of a release: DSSE envelopes, and signatures of ``cosign sign --key``.
+
+Source of cosign's format: https://github.com/sigstore/cosign, specs/SIGNATURE_SPEC.md. Certificates and the
+transparency log are not checked: a key is trusted because the user configured it. The newer bundle format of cosign 3
+is not supported; ``cosign sign --new-bundle-format=false --use-signing-config=false --tlog-upload=false`` makes the
+supported one.
+"""
 
 from __future__ import annotations
 
@@ -25,14 +31,14 @@ if TYPE_CHECKING:
     from clusterstacks.signing.keys import PublicKey
 
 MAX_VERIFICATIONS = 32_000
-"""Most attempts at a signature with a key, shared evenly among all that is looked at.
+"""Most verifications of a signature with a key, shared evenly among all envelopes and cosign signatures.
 
 Arbitrary: they take 0.1 ms each, so 3 s in a thread. With one key these are 32 signatures of each of 1000 envelopes.
 """
 
 
 class SignaturePolicy(StrEnum):
-    """What happens to a release that no trusted key signed."""
+    """The consequence for a release that no trusted key signed."""
 
     REQUIRE = "Require"
     WARN = "Warn"
@@ -40,13 +46,13 @@ class SignaturePolicy(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """What the signatures of a release prove.
+    """The result of a verification.
 
     Args:
         signed_by: Names of the trusted keys that signed exactly this release; it is signed when there is one.
-        problems: What is wrong with every signature that proves nothing. Whoever can write to the source can add such
-            ones, so they do not take away from ``signed_by``.
-        complete: Whether all signatures were looked at.
+        problems: The problem of every signature that proves nothing. Anyone who can write to the source can add such
+            signatures, so they do not affect ``signed_by``.
+        complete: Whether all signatures were read.
         signers: Fingerprints of the keys in ``signed_by``.
     """
 
@@ -57,18 +63,18 @@ class Verification:
 
 
 def verify(name: ReleaseName, files: Mapping[str, str], evidence: Evidence, keys: Sequence[PublicKey]) -> Verification:
-    """Verify the signatures of a release. Never raises because of what the evidence holds.
+    """Verify the signatures of a release. Invalid signatures are reported and never raise an error.
 
-    Takes about 0.1 ms for each signature and key; hostile evidence can make it some seconds.
+    It takes about 0.1 ms for each signature and key, and some seconds for hostile signatures.
 
     Args:
-        name: The release in hand.
-        files: Name and sha256 in lower-case hex of every file that is really there.
+        name: The release.
+        files: Name and sha256 in lower-case hex of every file that exists.
         evidence: The signatures, as they were found.
-        keys: Who is trusted; one signature of one of them is enough. Without any, nothing is signed.
+        keys: The trusted keys; one signature by one of them is enough. Without keys nothing is signed.
     """
     if not keys:
-        return Verification(problems=("no key was given to verify it with",))
+        return Verification(problems=("no key was given to verify it",))
     signers: set[str] = set()
     problems = list(evidence.problems)
     for label, check in _checks(Statement(name.release, files), name, evidence, keys):
@@ -77,17 +83,17 @@ def verify(name: ReleaseName, files: Mapping[str, str], evidence: Evidence, keys
         except SignatureRefused as refused:
             problems.append(f"{label}: {refused}")
     if not signers and not problems:
-        problems.append("there is no signature beside it")
+        problems.append("it has no signature")
     names = (key.name for key in keys if key.fingerprint in signers)
     return Verification(tuple(dict.fromkeys(names)), tuple(problems), evidence.complete, tuple(sorted(signers)))
 
 
 def enforce(name: ReleaseName, verification: Verification, policy: SignaturePolicy = SignaturePolicy.REQUIRE) -> str:
-    """Hold a policy against a verification; returns what to warn about, empty when the release is signed.
+    """Apply a policy to the result of a verification; return the warning, empty when the release is signed.
 
     Raises:
         SignatureRequired: The policy is ``Require`` and no trusted key signed the release.
-        SignaturesUnclear: The policy is ``Require``, and not all signatures were looked at.
+        SignaturesUnclear: The policy is ``Require``, and not all signatures were read.
     """
     if verification.signed_by:
         return ""
@@ -112,7 +118,7 @@ def _envelope_signers(text: bytes, held: Statement, keys: Sequence[PublicKey], m
     envelope = parse_envelope(text)
     signers = envelope.signers(keys, most)
     if not signers:
-        raise SignatureRefused(_nobody(envelope, keys))
+        raise SignatureRefused(_untrusted(envelope, keys))
     parse_statement(envelope.payload).require(held)
     return signers
 
@@ -122,20 +128,20 @@ def _cosign_signers(
 ) -> tuple[PublicKey, ...]:
     signers = tuple(key for key in keys if key.verifies(made.payload, made.signature))
     if not signers:
-        raise SignatureRefused(f"it is by none of the trusted keys {_trusted(keys)}")
+        raise SignatureRefused(f"it is not by a trusted key ({_trusted(keys)})")
     require_manifest(made.payload, manifest)
     stated_by(manifest, name).require(held)
     return signers
 
 
-def _nobody(envelope: Envelope, keys: Sequence[PublicKey]) -> str:
+def _untrusted(envelope: Envelope, keys: Sequence[PublicKey]) -> str:
     claimed = {made.keyid for made in envelope.signatures}
     for key in keys:
         if key.fingerprint in claimed:
-            return f"it claims to be by {key.name} ({key.short}) but is not: it was changed after it was signed"
+            return f"it claims to be by {key.name} ({key.short}) but is not; it was changed after it was signed"
     names = sorted(shown(keyid[:SHORT_CHARACTERS]) if keyid else "an unnamed key" for keyid in claimed)
     found = ", ".join(names[:SHOWN_PROBLEMS]) + (" and others" if len(names) > SHOWN_PROBLEMS else "")
-    return f"it is by {found}, none of the trusted keys {_trusted(keys)}"
+    return f"it is by {found}, not by a trusted key ({_trusted(keys)})"
 
 
 def _trusted(keys: Sequence[PublicKey]) -> str:
@@ -147,36 +153,36 @@ _TITLE = "org.opencontainers.image.title"
 
 
 def require_manifest(payload: bytes, manifest: bytes) -> None:
-    """Compare what was signed with a manifest.
+    """Check that a signed payload is for a manifest.
 
     Raises:
-        SignatureRefused: The payload is no document of cosign's, or of another manifest.
+        SignatureRefused: The payload is not one of cosign, or is for another manifest.
     """
     critical = read_document(payload, name="the payload", limit=MAX_SIGNATURE_BYTES).child("critical")
     kind = critical.child("type")
     if kind.value != SIGNATURE_TYPE:
-        raise kind.refuse(f"cosign writes {SIGNATURE_TYPE}")
+        raise kind.refuse(f"expected {SIGNATURE_TYPE}")
     signed, held = critical.child("image").child("docker-manifest-digest").value, _digest(manifest)
     if signed != held:
         raise SignatureRefused(f"it is for the manifest {shown(signed)}, not for {held}")
 
 
 def stated_by(manifest: bytes, name: ReleaseName) -> Statement:
-    """Return what a manifest says about the files of a release.
+    """Return the files of a release as a manifest lists them.
 
-    A manifest does not hold the release's name, but the class chart's file name does.
+    A manifest does not contain the name of the release, but the file name of the class chart does.
 
     Raises:
-        SignatureRefused: It is no manifest of this release.
+        SignatureRefused: It is not a manifest of this release.
     """
     layers = read_document(manifest, name="the manifest", limit=MAX_SIGNATURE_BYTES).child("layers").items()
     if len(layers) > MAX_FILES:
-        raise SignatureRefused(f"the manifest names more than {MAX_FILES} files")
+        raise SignatureRefused(f"the manifest lists more than {MAX_FILES} files")
     files: dict[str, str] = {}
     for layer in layers:
         title = layer.child("annotations").child(_TITLE).text()
         if title in files:
-            raise SignatureRefused(f"the manifest names the file {shown(title)} twice")
+            raise SignatureRefused(f"the manifest lists the file {shown(title)} twice")
         files[title] = layer.child("digest").text().removeprefix("sha256:")
     if class_chart_file(name) not in files:
         raise SignatureRefused(f"it is for another release: {class_chart_file(name)} is not in the manifest")

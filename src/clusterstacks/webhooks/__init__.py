@@ -1,6 +1,7 @@
-"""The validating webhooks: served by every replica of the operator, with certificates it makes and renews itself.
+"""The validating webhooks: served by every replica of the operator, with a certificate that it rotates itself.
 
-:mod:`.server` answers the API server, :mod:`.dispatch` sends each object to its validator, :mod:`.cluster_validator`
-gathers what a decision on a Cluster needs. :mod:`.certificates` and :mod:`.certificate_rotation` are the certificates
-in a Secret, :mod:`.configuration` is the ValidatingWebhookConfiguration. The decisions are in :mod:`.rules`.
+The :mod:`.server` answers the API server; :mod:`.dispatch` sends each object to :mod:`.cluster_validator` or
+:mod:`.stack_validators`, which read the inputs of the pure rules in :mod:`.cluster_rules`, :mod:`.stack_rules` and
+``compat/rules``. :mod:`.suggestions` says what to do instead of a refused write. :mod:`.certificates` rotates the
+serving certificate, and :mod:`.configuration` builds the ValidatingWebhookConfiguration.
 """

@@ -1,8 +1,8 @@
-"""The serving certificate and the authorities to trust, as they lie in a Secret.
+"""Creates and rotates the serving certificate of the webhooks, which all replicas share in a Secret.
 
-Each certificate has an authority of its own whose key is thrown away at once: nothing that is kept can sign another.
-The Secret holds the authorities of all certificates that may still be in use, so that a new certificate is trusted
-before anybody serves with it.
+Each certificate has a CA of its own whose key is discarded at once: no stored key can sign another certificate. The
+Secret holds the CA certificates of all serving certificates that may still be in use, so that a new certificate is
+trusted before a replica serves with it.
 """
 
 from __future__ import annotations
@@ -36,18 +36,18 @@ KEY: Final = "tls.key"
 """Keys of the Secret; the latter two are those of type ``kubernetes.io/tls``."""
 
 RENEWAL: Final = 1 / 3
-"""Which share of its life is left when a certificate is renewed; that of cert-manager."""
+"""Remaining share of its lifetime at which a certificate is renewed; as cert-manager."""
 
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """How long things take.
+    """Durations of the rotation.
 
     Args:
-        lifetime: Of a certificate. 90 days, as certificates that renew themselves commonly have.
-        look: How often the Secret is read.
-        settle: How long a new authority is made known before its certificate is served. Longer than ``look``, so that
-            a replica that knew only the old one cannot undo what the API server was told.
+        lifetime: Lifetime of a certificate. 90 days, as certificates with automatic renewal commonly have.
+        look: Interval between two reads of the Secret.
+        settle: Time between the registration of a new CA and the first use of its certificate. Longer than ``look``, so
+            that a replica that knows only the old CA cannot overwrite the registration.
     """
 
     lifetime: timedelta = timedelta(days=90)
@@ -57,11 +57,11 @@ class Times:
 
 @dataclass(frozen=True, slots=True)
 class Serving:
-    """What the Secret holds.
+    """The content of the Secret.
 
     Args:
-        authorities: PEM bundle of what to trust, the newest first.
-        certificate: PEM certificate to serve with.
+        authorities: PEM bundle of the CA certificates to trust, the newest first.
+        certificate: PEM certificate of the server.
         key: Its PEM key.
     """
 
@@ -70,29 +70,30 @@ class Serving:
     key: bytes = field(repr=False)
 
     def is_due(self, names: Sequence[str], lifetime: timedelta, now: datetime) -> bool:
-        """Tell whether another certificate is needed: soon, or because this one has other names.
+        """Return whether another certificate is needed, because this one ends soon or has other names.
 
         Args:
-            names: By which the webhooks are called.
-            lifetime: Of a certificate; what this one has from before its making, for clocks set back, is no part of it.
+            names: Host names under which the API server calls the webhooks.
+            lifetime: Lifetime of a certificate, without the time before its creation that it is valid for clocks that
+                are behind.
             now: The time.
         """
         return not answers_to(self.certificate, names) or now >= validity(self.certificate).until - lifetime * RENEWAL
 
     def secret_data(self) -> dict[str, str]:
-        """Give the ``data`` of the Secret."""
+        """Return the ``data`` of the Secret."""
         content = {AUTHORITIES: self.authorities, CERTIFICATE: self.certificate, KEY: self.key}
         return {name: base64.b64encode(value).decode() for name, value in content.items()}
 
 
-def made(names: Sequence[str], lifetime: timedelta, now: datetime, before: Serving | None = None) -> Serving:
-    """Make a new certificate.
+def create_serving(names: Sequence[str], lifetime: timedelta, now: datetime, before: Serving | None = None) -> Serving:
+    """Create a new certificate.
 
     Args:
-        names: Hosts and addresses the webhooks are called by.
-        lifetime: How long it is valid.
+        names: Host names and addresses under which the API server calls the webhooks.
+        lifetime: Lifetime of the certificate.
         now: The time.
-        before: What was served until now, and is trusted until it ends.
+        before: The certificate used until now, which stays trusted until it expires.
     """
     authority = Authority.create("cluster-stack-operator webhooks", lifetime)
     hosts = [name for name in names if not _is_address(name)]
@@ -104,7 +105,7 @@ def made(names: Sequence[str], lifetime: timedelta, now: datetime, before: Servi
 
 
 def read_secret(secret: Manifest) -> Serving | None:
-    """Read the Secret; None when it holds nothing that can be served with."""
+    """Read the Secret; None when it holds no usable certificate."""
     try:
         authorities, certificate, key = (
             base64.b64decode(text(secret, "data", name), validate=True) for name in (AUTHORITIES, CERTIFICATE, KEY)
@@ -125,26 +126,26 @@ def _is_address(name: str) -> bool:
 SECRET_NAME: Final = "cluster-stack-operator-webhook"  # noqa: S105 - the name of an object
 MANAGER: Final = "cluster-stack-operator"
 OWNER: Final = ("rbac.authorization.k8s.io", "ClusterRole")
-"""API group and kind of what owns the ValidatingWebhookConfiguration."""
+"""API group and kind of the owner of the ValidatingWebhookConfiguration."""
 
 log = logging.getLogger(__name__)
 
 
 class CertificateRotator:
-    """Keeps the certificate of one process.
+    """Rotates the certificate of one process and registers the webhooks at the API server.
 
     Args:
         client: The management cluster.
         secret: Namespace and name of the Secret.
         endpoint: Where the API server finds the webhooks.
-        scope: For which objects.
-        context: Of the server.
-        listening: Set once the server can be called: nobody is told of it before.
-        clock: Time.
-        times: How long things take.
+        scope: The objects that are validated.
+        context: TLS context of the server.
+        listening: Set once the server can be called; the webhooks are not registered before.
+        clock: Decides when a certificate is due.
+        times: Durations of the rotation.
     """
 
-    def __init__(  # noqa: PLR0913 - what it joins: Secret, configuration and server
+    def __init__(  # noqa: PLR0913 - it joins Secret, configuration and server
         self,
         *,
         client: Client,
@@ -171,11 +172,11 @@ class CertificateRotator:
         self._serve_at = 0.0
 
     def expiry(self) -> float:
-        """Return when the certificate that is served expires (Unix time); 0 before there is one."""
+        """Return when the certificate in use expires (Unix time); 0 before the first one."""
         return validity(self._serving.certificate).until.timestamp() if self._serving else 0.0
 
     async def run(self) -> None:
-        """Keep it until cancelled; ``served`` is set once the server has a certificate.
+        """Rotate until cancelled; ``served`` is set once the server has a certificate.
 
         ``registered`` is set once the webhooks are registered at the API server.
         """
@@ -183,22 +184,22 @@ class CertificateRotator:
             try:
                 await self.look()
             except ClusterStacksError as error:
-                log.warning("The certificate of the webhooks cannot be looked after: %s; trying again", error)
+                log.warning("The certificate of the webhooks cannot be checked: %s; trying again", error)
             await self._clock.sleep(self._pause())
 
     async def look(self) -> None:
-        """Look once: renew what is due, tell the API server what to trust, serve with what it had time to learn.
+        """Check once: renew a certificate that is due, register its CA, and use it once the CA is known everywhere.
 
         Raises:
             DependencyError: The API server does not answer, or refuses Secret or configuration.
         """
         found = await self._current()
         if self._serving is None:
-            # Nobody calls this process yet, and others serve with this very certificate or one trusted with it.
+            # This process is not called yet, and the others use this very certificate or one trusted with it.
             serve_with(self._context, found.certificate, found.key)
             self._serving = found
             self.served.set()
-        await self._tell(found)
+        await self._register(found)
         if found == self._serving:
             self._waiting = None
         elif found != self._waiting:
@@ -210,21 +211,21 @@ class CertificateRotator:
             log.info("The webhooks are served with a new certificate")
 
     def _pause(self) -> float:
-        """Return the seconds until the next look; a replica that waits looks again when the time has come."""
+        """Return the seconds until the next check; sooner where a new certificate waits for its first use."""
         look = self._times.look.total_seconds()
         if self._waiting is None:
             return look
         return min(look, max(self._serve_at - self._clock.monotonic(), 0.0))
 
     async def _current(self) -> Serving:
-        """Return what the Secret holds, made or renewed where that is due."""
+        """Return the content of the Secret, created or renewed when that is due."""
         resource = await self._client.resource("", "Secret", "v1")
         while True:
             secret = await self._client.find(resource, self._secret.name, self._secret.namespace)
             found = read_secret(secret) if secret is not None else None
             if found is not None and not found.is_due(self._endpoint.names, self._times.lifetime, self._clock.now()):
                 return found
-            new = made(self._endpoint.names, self._times.lifetime, self._clock.now(), found)
+            new = create_serving(self._endpoint.names, self._times.lifetime, self._clock.now(), found)
             try:
                 if secret is None:
                     await self._client.create(resource, self._manifest(new))
@@ -233,10 +234,10 @@ class CertificateRotator:
                     patch |= {"data": new.secret_data()}
                     await self._client.merge_patch(resource, self._secret.name, patch, self._secret.namespace)
             except (AlreadyExists, Conflict):
-                continue  # another replica was quicker: what it made counts
+                continue  # another replica was quicker: its certificate counts
             return new
 
-    async def _tell(self, serving: Serving) -> None:
+    async def _register(self, serving: Serving) -> None:
         await self._listening.wait()
         manifest = configuration(self._endpoint, self._scope, serving.authorities)
         resource = await self._client.resource("admissionregistration.k8s.io", manifest["kind"], "v1")
@@ -252,10 +253,10 @@ class CertificateRotator:
         self.registered.set()
 
     async def _owners(self, name: str) -> list[Manifest]:
-        """Refer to the ClusterRole of the configuration's name, if there is one.
+        """Return a reference to the ClusterRole with the configuration's name, if there is one.
 
-        The garbage collector deletes the configuration together with the ClusterRole. A configuration that outlives the
-        operator makes the API server refuse every write of our kinds.
+        The garbage collector deletes the configuration together with the ClusterRole. A configuration without
+        an operator makes the API server refuse every write of our kinds.
         """
         resource = await self._client.resource(*OWNER, "v1")
         try:

@@ -1,4 +1,4 @@
-"""What the API server is told about the webhooks: a ValidatingWebhookConfiguration that the operator applies itself."""
+"""Builds the ValidatingWebhookConfiguration, which the operator applies itself."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ if TYPE_CHECKING:
 
 NAME: Final = "cluster-stack-operator"
 PORT: Final = 443
-"""Of the Service; the one the API server takes unless it is told another."""
+"""Port of the Service; the default of the API server."""
 
 CLUSTER_SECONDS: Final = 5
 OWN_SECONDS: Final = 10
-"""How long the API server waits: little for Clusters, which it then lets through, its own default for our kinds."""
+"""Timeouts of the API server in seconds: short for Clusters, which it then allows; its own default for our kinds."""
 
-# The regular expression is that of domain.names.parse_class; a Cluster of any other class never gets here.
+# The regular expression is that of domain.names.parse_class; Clusters of other classes are not sent to the webhook.
 _CLASS: Final = "^[a-z0-9]+-[a-z0-9]+-[0-9]+-[0-9]+-v[0-9]+(-[0-9A-Za-z_]+[.][0-9A-Za-z_]+)?$"
 _ADDON: Final = "clusterstack.x-k8s.io/addon"
-"""How every annotation about addons begins."""
+"""Prefix of all annotations about addons."""
 
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Where the API server finds the webhooks: a Service in the cluster, or an address outside of it.
+    """The address of the webhooks for the API server: a Service in the cluster, or a URL.
 
     Args:
         service: Namespace and name; None for an address.
@@ -46,13 +46,13 @@ class Endpoint:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The host names the certificate must have: the one by which the API server calls."""
+        """The host names the certificate must have: the one that the API server uses."""
         if self.service is not None:
             return (f"{self.service.name}.{self.service.namespace}.svc",)
         return (urlsplit(self.url).hostname or "",)
 
     def client_config(self, bundle: bytes) -> Manifest:
-        """Give the ``clientConfig`` of a webhook."""
+        """Return the ``clientConfig`` of a webhook."""
         trust = {"caBundle": base64.b64encode(bundle).decode()}
         if self.service is None:
             return {"url": f"{self.url}{PATH}", **trust}
@@ -62,12 +62,12 @@ class Endpoint:
 
 @dataclass(frozen=True, slots=True)
 class WebhookScope:
-    """Which objects are asked about: those the operator handles.
+    """The objects that are validated: those the operator handles.
 
     Args:
-        namespace: The only one; empty for all.
-        watch_filter: Value of the label its objects have; empty for all objects.
-        provider_kinds: What a ``spec.providerRef`` may name.
+        namespace: The only namespace; empty for all.
+        watch_filter: Value of the watch filter label; empty for all objects.
+        provider_kinds: Kinds that a ``spec.providerRef`` may name.
     """
 
     namespace: str = ""
@@ -76,11 +76,11 @@ class WebhookScope:
 
     @property
     def name(self) -> str:
-        """The configuration's name: an operator for one namespace has its own."""
+        """The name of the configuration: an operator for one namespace has its own."""
         return f"{NAME}-{self.namespace}" if self.namespace else NAME
 
     def selectors(self) -> Manifest:
-        """Give the selectors of a webhook."""
+        """Return the selectors of a webhook."""
         found: Manifest = {}
         if self.namespace:
             found["namespaceSelector"] = {"matchLabels": {"kubernetes.io/metadata.name": self.namespace}}
@@ -90,12 +90,12 @@ class WebhookScope:
 
 
 def configuration(endpoint: Endpoint, scope: WebhookScope, bundle: bytes) -> Manifest:
-    """Give the whole configuration.
+    """Return the whole configuration.
 
     Args:
-        endpoint: Where the webhooks are.
-        scope: For which objects.
-        bundle: PEM certificates of the authorities to trust.
+        endpoint: Where the API server finds the webhooks.
+        scope: The objects that are validated.
+        bundle: PEM certificates of the CAs to trust.
     """
     common = {
         "clientConfig": endpoint.client_config(bundle),
@@ -123,9 +123,9 @@ def _own_kinds(provider_kinds: Iterable[KindPattern]) -> list[Manifest]:
 
 
 def _updated(*fields: str) -> str:
-    """Say in CEL that the last of the fields changed; where one is missing, which it never should, it counts so.
+    """Return CEL for: the last of the fields changed, or one of them is missing (which should not happen).
 
-    An expression that fails would refuse the write, even one that takes a finalizer away.
+    An expression that fails would refuse the write, even the removal of a finalizer.
     """
     missing = [f"!has({one}.{field})" for field in fields for one in ("object", "oldObject")]
     changed = f"object.{fields[-1]} != oldObject.{fields[-1]}"
@@ -133,11 +133,11 @@ def _updated(*fields: str) -> str:
 
 
 def _canonical() -> str:
-    """Say in CEL that a ClusterAddon is created as the operator creates it: for a Cluster, and under its name.
+    """Return CEL for: a ClusterAddon is created as the operator creates it, for a Cluster and with the name for it.
 
-    The webhook allows that to every user, so the API server need not ask: the operator can create ClusterAddons where
-    its webhooks cannot be reached, or are not served yet. The operator's user is not excluded, because people may share
-    it (in a development environment all use the kubeconfig of one administrator), and nothing they write would be
+    The webhook allows that to every user, so the API server need not call it: the operator can create ClusterAddons
+    while its webhooks cannot be reached or are not served yet. The operator's user is not excluded, because people may
+    share it (in a development environment all use the kubeconfig of one administrator), and their writes would not be
     validated.
     """
     reference = "object.spec.clusterRef"
@@ -151,10 +151,10 @@ def _canonical() -> str:
 
 
 def _provider_named(kinds: Iterable[KindPattern]) -> str:
-    """Say in CEL that a ClusterStackRelease is deleted, or names another object of a provider than before.
+    """Return CEL for: a ClusterStackRelease is deleted, or names another provider object than before.
 
-    An object that everybody may name is not asked about: the operator can create its ClusterStackReleases where its
-    webhooks cannot be reached, as it can create ClusterAddons.
+    An object that every user may name is excluded: the operator can create its ClusterStackReleases while its webhooks
+    cannot be reached, as it can create ClusterAddons.
     """
     named, before = "has(object.spec) && has(object.spec.providerRef)", "oldObject.spec.providerRef"
     unchanged = f"has(oldObject.spec) && has({before}) && object.spec.providerRef == {before}"
@@ -163,7 +163,7 @@ def _provider_named(kinds: Iterable[KindPattern]) -> str:
 
 
 def _allowed_provider(kinds: Iterable[KindPattern]) -> str:
-    """Say in CEL what ``api.provider_refs.release_refusal`` allows; where in doubt, that it does not."""
+    """Return CEL for what ``api.provider_refs.release_refusal`` allows; false in cases of doubt."""
     reference = "object.spec.providerRef"
     there = " && ".join(f"has({reference}.{field})" for field in ("apiVersion", "kind"))
     own = f"(!has({reference}.namespace) || {reference}.namespace in ['', request.namespace])"
@@ -177,7 +177,7 @@ def _allowed_provider(kinds: Iterable[KindPattern]) -> str:
 
 
 def _own(plural: str, operations: list[str], changed: str = "") -> Manifest:
-    """Without what it protects the webhook refuses; what changes nothing that is looked at does not need it."""
+    """Return a webhook that fails closed; it is not called for changes that it does not validate."""
     conditions = [{"name": "changed", "expression": changed}] if changed else []
     return {
         "name": f"{plural}.{GROUP}",
@@ -207,7 +207,7 @@ def _rule(group: str, plural: str, operations: list[str]) -> dict[str, Any]:
 
 
 def _class(cluster: str) -> str:
-    """Name the class in CEL: v1beta2 has ``classRef.name``, v1beta1 ``class``."""
+    """Return CEL for the name of the class: v1beta2 has ``classRef.name``, v1beta1 ``class``."""
     topology = f"{cluster}.spec.topology"
     return (
         f"(has({topology}.classRef) && has({topology}.classRef.name) ? {topology}.classRef.name : "
@@ -216,7 +216,7 @@ def _class(cluster: str) -> str:
 
 
 def _changed() -> str:
-    """Say in CEL that class, version, variables, labels or annotations about addons are others than before."""
+    """Return CEL for: class, version, variables, labels or annotations about addons changed."""
     fields = [
         f"{_optional('object', field)} != {_optional('oldObject', field)}"
         for field in ("classRef", "class", "classNamespace", "version", "variables")

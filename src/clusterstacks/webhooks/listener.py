@@ -1,7 +1,7 @@
 """Accepts the TLS connections of the webhooks, within bounds of number and time.
 
-The port may be reachable by every pod, and who connects is not authenticated: a connection may neither wait for ever
-nor keep the API server from connecting.
+The port may be reachable by every pod, and clients are not authenticated: a connection may neither stay open without a
+limit nor keep the API server from connecting.
 """
 
 from __future__ import annotations
@@ -19,46 +19,46 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
 MAX_CONNECTIONS: Final = 512
-"""Connections at a time; further ones wait in the kernel's queue. Two API servers with all the 200 writes that each
-has under way at most by default (``--max-mutating-requests-inflight``), and room for others."""
+"""Connections at a time; further ones wait in the kernel's queue. Enough for two API servers with the 200 writes that
+each runs at most by default (``--max-mutating-requests-inflight``), and some others."""
 
 MAX_OF_ONE_ADDRESS: Final = 256
-"""Connections of one address at a time; further ones are closed at once. One API server with 200 writes under way."""
+"""Connections of one address at a time; further ones are closed at once. Enough for one API server with 200 writes."""
 
 QUEUED: Final = 512
-"""Connections the kernel keeps until they are accepted. Arbitrary: as many as are served."""
+"""Connections that wait in the kernel's queue. Arbitrary: as many as are served."""
 
 HANDSHAKE_SECONDS: Final = 10.0
-"""Longest TLS handshake in seconds: as long as the API server waits for an answer at most."""
+"""Timeout of the TLS handshake in seconds: the longest time that the API server waits for an answer."""
 
 HEAD_SECONDS: Final = 10.0
-"""Longest time until the head of the first request has arrived, in seconds; as for the handshake."""
+"""Timeout until the head of the first request has arrived, in seconds; as for the handshake."""
 
 IDLE_SECONDS: Final = 100.0
-"""How long a connection may wait for its next request. Longer than the 90 s of Go's HTTP client, so that the API server
-closes it first and never writes into a connection that is being closed."""
+"""Idle timeout of a connection. Longer than the 90 s of Go's HTTP client, so that the API server closes it first and
+never writes into a connection that is being closed."""
 
 TLS_SHUTDOWN_TIMEOUT: Final = 0.2
-"""How long the TLS end of a connection may take. asyncio's 30 s would keep the sockets of an API server that does not
-answer for as long; nothing is lost by a shorter one."""
+"""Timeout of the TLS shutdown. With asyncio's 30 s the sockets of an API server that does not answer would stay open
+for as long; a shorter one loses nothing."""
 
 LINGER_SECONDS: Final = 1.0
-"""How long the rest of a body that was refused is read and dropped, so that the client sees the answer. Arbitrary."""
+"""Time for which the rest of a refused body is read and dropped, so that the client sees the answer. Arbitrary."""
 
 PAUSE_SECONDS: Final = 1.0
-"""How long nothing is accepted after the machine refused to, e.g. for want of descriptors; as asyncio's servers."""
+"""Pause after accepting failed, for example for lack of file descriptors; as asyncio's servers."""
 
 log = logging.getLogger(__name__)
 
 _quiet = logging.getLogger(f"{__name__}.http")
-_quiet.setLevel(logging.CRITICAL)  # a trace for each malformed request would let anybody fill the log
+_quiet.setLevel(logging.CRITICAL)  # a trace for each malformed request would let every client fill the log
 
 
 class Listener:
     """Serves HTTP over TLS at one address.
 
     Args:
-        context: Has the certificate.
+        context: Holds the certificate.
         answer: Answers a request.
         stop_seconds: How long requests under way may take when the listener stops.
     """
@@ -82,12 +82,12 @@ class Listener:
         """Serve until cancelled.
 
         Args:
-            host: Address to listen at; empty means all.
-            port: 0 takes a free one.
+            host: Address to listen on; empty for all.
+            port: Port to listen on; 0 for a free one.
             started: Called with the port once connections are accepted.
 
         Raises:
-            OSError: The address cannot be listened at.
+            OSError: The server cannot listen on the address.
         """
         http = _Server(
             self._first_asked,
@@ -133,7 +133,7 @@ class Listener:
             connecting.create_task(self._connect(accepted, connection))
 
     async def _connect(self, accepted: socket.socket, connection: web.RequestHandler) -> None:
-        """Do the TLS handshake; from then on the connection lives by itself, until it is closed."""
+        """Do the TLS handshake; afterwards aiohttp serves the connection until it is closed."""
         loop = asyncio.get_running_loop()
         try:
             await loop.connect_accepted_socket(
@@ -175,7 +175,7 @@ class Listener:
 
 
 class _Server(web.Server):
-    """aiohttp's server of single connections, which also says when one ended."""
+    """aiohttp's server of single connections, which also reports the end of each."""
 
     def __init__(
         self,
@@ -193,7 +193,7 @@ class _Server(web.Server):
 
 
 def _listening(host: str, port: int) -> socket.socket:
-    """Listen at one address, or at all of both families."""
+    """Listen on one address, or on all addresses of both families."""
     dual = not host and socket.has_dualstack_ipv6()
     family = socket.AF_INET6 if dual or ":" in host else socket.AF_INET
     found = socket.create_server((host, port), family=family, backlog=QUEUED, dualstack_ipv6=dual)

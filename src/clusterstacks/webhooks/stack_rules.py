@@ -1,4 +1,4 @@
-"""Rules on our own kinds (INCUMBENT 1.5), with the Go operator's defects D10, D11 and D28 mended."""
+"""Rules for our own kinds. They are those of the Go operator's webhooks, without their known defects."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from clusterstacks.domain.objects import ObjectKey
 
 SHOWN_CLUSTERS = 3
-"""Clusters a refusal names; arbitrary, more would not be read."""
+"""Number of Clusters in a refusal; arbitrary, longer lists are not read."""
 
 
 @dataclass(frozen=True, slots=True)
 class StackIdentity:
-    """What of a ClusterStack never changes."""
+    """The fields of a ClusterStack that never change."""
 
     provider: str
     name: str
@@ -31,17 +31,17 @@ class StackIdentity:
 
     @property
     def series(self) -> tuple[str, str, str]:
-        """What all its releases have in common."""
+        """The part that all its releases have in common."""
         return self.provider, self.name, self.kubernetes
 
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """A Cluster needs a release: for its class or, by annotation, for addons.
+    """A Cluster uses a release: for its class or, by annotation, for addons.
 
     Args:
         cluster: The Cluster.
-        namespace: Where the release's objects are: that of the class (D28).
+        namespace: Namespace of the release and of the class, which may differ from that of the Cluster.
         release: The release.
     """
 
@@ -62,7 +62,7 @@ class AddonReference:
 def uses_of(
     cluster: ObjectKey, class_name: str, class_namespace: str, annotations: Mapping[str, str]
 ) -> tuple[Use, ...]:
-    """Return what a Cluster uses; nothing when its class comes from no cluster stack (D11)."""
+    """Return the releases that a Cluster uses; none when its class comes from no cluster stack."""
     try:
         own = parse_class(class_name)
     except InvalidName:
@@ -70,22 +70,22 @@ def uses_of(
     try:
         releases = {own, *read_wishes(annotations, own).releases()}
     except AddonReleaseRefused:
-        # Written past the webhook; what cannot be read needs nothing.
+        # The annotations were written past the webhook; unreadable ones use no release.
         releases = {own}
     return tuple(Use(cluster, class_namespace, release) for release in sorted(releases))
 
 
 def created_stack(versions: Sequence[str], *, no_provider: bool, has_provider: bool) -> AdmissionResponse:
-    """Judge a new ClusterStack."""
+    """Validate a new ClusterStack."""
     if not no_provider and not has_provider:
         return AdmissionResponse(
-            "spec.providerRef is missing: set it, or noProvider: true where no provider takes part"
+            "spec.providerRef is missing: set it, or set noProvider: true if the stack has no provider"
         )
     return _versions(versions)
 
 
 def twin_stack(stack: ObjectKey, twins: Sequence[str]) -> AdmissionResponse:
-    """Warn when there are other ClusterStacks for the same provider, name and Kubernetes minor in the namespace."""
+    """Warn about other ClusterStacks for the same provider, name and Kubernetes minor in the namespace."""
     if not twins:
         return ALLOWED
     more = f" and {len(twins) - SHOWN_CLUSTERS} more" if len(twins) > SHOWN_CLUSTERS else ""
@@ -98,7 +98,7 @@ def twin_stack(stack: ObjectKey, twins: Sequence[str]) -> AdmissionResponse:
 def changed_stack(
     old: StackIdentity, new: StackIdentity, old_versions: Collection[str], new_versions: Sequence[str]
 ) -> AdmissionResponse:
-    """Judge a change of a ClusterStack; a version that was there before is not looked at again."""
+    """Validate a change of a ClusterStack; versions that it had before are not checked again."""
     fields = {
         "provider": (old.provider, new.provider),
         "name": (old.name, new.name),
@@ -116,15 +116,15 @@ def changed_stack(
 def stack_users(
     identity: StackIdentity, namespace: str, owners: Mapping[str, Collection[str]], name: str, uses: Iterable[Use]
 ) -> list[Use]:
-    """Find what is in the way of the end of a ClusterStack: uses of its releases, on any channel (D10).
+    """Return the uses of releases that prevent the deletion of a ClusterStack, on any channel.
 
     Args:
-        identity: The stack.
-        namespace: Of the stack; Clusters elsewhere may use its classes (D28).
-        owners: By release, the ClusterStacks it belongs to. One that only others own is theirs; one that nobody owns
-            is the stack's when its channel says so.
-        name: Of the ClusterStack.
-        uses: What Clusters use.
+        identity: The ClusterStack.
+        namespace: Its namespace; Clusters in other namespaces may use its classes.
+        owners: By release, the ClusterStacks that own it. A release that only others own does not count; one without
+            an owner counts if its channel fits.
+        name: The name of the ClusterStack.
+        uses: The releases that Clusters use.
     """
     return [
         use
@@ -134,7 +134,7 @@ def stack_users(
 
 
 def release_users(namespace: str, name: str, uses: Iterable[Use]) -> list[Use]:
-    """Find what is in the way of the end of a ClusterStackRelease, whatever classes other Clusters have (D11)."""
+    """Return the uses that prevent the deletion of a ClusterStackRelease."""
     try:
         release = parse_release(name)
     except InvalidName:
@@ -142,8 +142,8 @@ def release_users(namespace: str, name: str, uses: Iterable[Use]) -> list[Use]:
     return [use for use in uses if use.namespace == namespace and use.release == release]
 
 
-def deleted(what: str, users: Sequence[Use]) -> AdmissionResponse:
-    """Judge the end of an object: refused while there are users."""
+def deletion(what: str, users: Sequence[Use]) -> AdmissionResponse:
+    """Validate the deletion of an object: refused while Clusters use it."""
     if not users:
         return ALLOWED
     clusters = sorted({str(use.cluster) for use in users})
@@ -158,25 +158,25 @@ def deleted(what: str, users: Sequence[Use]) -> AdmissionResponse:
 
 
 def created_addon(reference: AddonReference, name: str, canonical: str) -> AdmissionResponse:
-    """Judge a new ClusterAddon.
+    """Validate a new ClusterAddon.
 
     Args:
         reference: Its ``spec.clusterRef``.
         name: Its name.
-        canonical: The only name under which a ClusterAddon of this Cluster is reconciled.
+        canonical: The only name with which a ClusterAddon of this Cluster is reconciled.
     """
     if reference.kind != "Cluster" or not reference.name:
-        return AdmissionResponse("spec.clusterRef must name the Cluster the addons are for, with kind: Cluster")
+        return AdmissionResponse("spec.clusterRef must name the Cluster of the addons, with kind: Cluster")
     if name != canonical:
         return AdmissionResponse(
-            f"metadata.name must be {canonical}, as a Cluster has one ClusterAddon: the operator creates it; "
+            f"metadata.name must be {canonical}: a Cluster has one ClusterAddon, which the operator creates; "
             f"to change the addons of Cluster {reference.name}, edit the Cluster"
         )
     return ALLOWED
 
 
 def changed_addon(old: AddonReference, new: AddonReference) -> AdmissionResponse:
-    """Judge a change of a ClusterAddon."""
+    """Validate a change of a ClusterAddon."""
     for field, before, after in (
         ("name", old.name, new.name),
         ("kind", old.kind, new.kind),

@@ -1,4 +1,4 @@
-"""Questions about our own kinds: from what the informers know to the rules of ``webhooks.stack_rules``."""
+"""Validates our own kinds: reads the inputs of the rules in ``webhooks.stack_rules``."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from clusterstacks.webhooks.stack_rules import (
     changed_stack,
     created_addon,
     created_stack,
-    deleted,
+    deletion,
     release_users,
     stack_users,
     twin_stack,
@@ -40,19 +40,19 @@ if TYPE_CHECKING:
 
 
 CONFIRMED = 10
-"""Most users that are looked up before a deletion is refused; so many cannot all have just gone. Arbitrary."""
+"""Number of uses that are read again before a deletion is refused: more cannot all have ended just now. Arbitrary."""
 
 
 @dataclass(frozen=True, slots=True)
 class StackValidators:
-    """Judges our kinds.
+    """Validates our kinds.
 
     Args:
-        client: The management cluster, where a user of what is deleted is looked up once more.
+        client: The management cluster, to read a Cluster again that uses an object to be deleted.
         clusters: All Clusters.
         releases: All ClusterStackReleases.
         stacks: All ClusterStacks.
-        provider_kinds: From ``--provider-kinds``.
+        provider_kinds: Value of ``--provider-kinds``.
     """
 
     client: Client
@@ -61,70 +61,70 @@ class StackValidators:
     stacks: ObjectCache
     provider_kinds: Collection[KindPattern]
 
-    async def stack(self, review: AdmissionRequest) -> AdmissionResponse:
-        """Judge a ClusterStack."""
-        refused = self._provider(review, template_refusal)
+    async def stack(self, request: AdmissionRequest) -> AdmissionResponse:
+        """Validate a ClusterStack."""
+        refused = self._provider(request, template_refusal)
         if not refused.allowed:
             return refused
-        match review.operation:
+        match request.operation:
             case Operation.CREATE:
-                spec = mapping(review.new, "spec")
+                spec = mapping(request.new, "spec")
                 no_provider, has_provider = spec.get("noProvider") is True, bool(mapping(spec, "providerRef"))
-                answer = created_stack(_versions(review.new), no_provider=no_provider, has_provider=has_provider)
-                return answer if not answer.allowed else twin_stack(_key(review.new), self._twins(review.new))
+                answer = created_stack(_versions(request.new), no_provider=no_provider, has_provider=has_provider)
+                return answer if not answer.allowed else twin_stack(_key(request.new), self._twins(request.new))
             case Operation.UPDATE:
                 return changed_stack(
-                    _identity(review.old), _identity(review.new), _versions(review.old), _versions(review.new)
+                    _identity(request.old), _identity(request.new), _versions(request.old), _versions(request.new)
                 )
             case Operation.DELETE:
-                key = _key(review.old)
+                key = _key(request.old)
                 owners = self._owners(key.namespace)
-                users = stack_users(_identity(review.old), key.namespace, owners, key.name, self._uses())
-                return await self._deleted(review, await self._not_kept(key, owners, users))
+                users = stack_users(_identity(request.old), key.namespace, owners, key.name, self._uses())
+                return await self._deleted(request, await self._not_kept(key, owners, users))
 
-    async def release(self, review: AdmissionRequest) -> AdmissionResponse:
-        """Judge a ClusterStackRelease."""
-        if review.operation is not Operation.DELETE:
-            return self._provider(review, release_refusal)
-        return await self._deleted(review, release_users(*_key(review.old), self._uses()))
+    async def release(self, request: AdmissionRequest) -> AdmissionResponse:
+        """Validate a ClusterStackRelease."""
+        if request.operation is not Operation.DELETE:
+            return self._provider(request, release_refusal)
+        return await self._deleted(request, release_users(*_key(request.old), self._uses()))
 
-    async def addon(self, review: AdmissionRequest) -> AdmissionResponse:
-        """Judge a ClusterAddon."""
-        if review.operation is Operation.CREATE:
-            reference = _reference(review.new)
-            return created_addon(reference, text(review.new, "metadata", "name"), addon_name(reference.name))
-        if review.operation is Operation.UPDATE:
-            return changed_addon(_reference(review.old), _reference(review.new))
+    async def addon(self, request: AdmissionRequest) -> AdmissionResponse:
+        """Validate a ClusterAddon."""
+        if request.operation is Operation.CREATE:
+            reference = _reference(request.new)
+            return created_addon(reference, text(request.new, "metadata", "name"), addon_name(reference.name))
+        if request.operation is Operation.UPDATE:
+            return changed_addon(_reference(request.old), _reference(request.new))
         return ALLOWED
 
     @staticmethod
-    async def rule(review: AdmissionRequest) -> AdmissionResponse:
-        """Judge a CompatibilityRule: what cannot be read would never count."""
-        if review.operation is Operation.DELETE:
+    async def rule(request: AdmissionRequest) -> AdmissionResponse:
+        """Validate a CompatibilityRule: one that cannot be read would never count."""
+        if request.operation is Operation.DELETE:
             return ALLOWED
         try:
-            CompatibilityRule.parse(review.new).check()
+            CompatibilityRule.parse(request.new).check()
         except SpecError as error:
             return AdmissionResponse(error.message)
         return ALLOWED
 
-    def _provider(self, review: AdmissionRequest, refusal_of: Callable[..., str]) -> AdmissionResponse:
-        """Refuse a reference to a provider's object that is new or comes into force; one in force stays."""
-        reference = _provider_reference(review.new)
-        if reference is None or reference == _provider_reference(review.old):
+    def _provider(self, request: AdmissionRequest, refusal_of: Callable[..., str]) -> AdmissionResponse:
+        """Refuse a new reference to a provider object, and one that takes effect now; an existing one stays."""
+        reference = _provider_reference(request.new)
+        if reference is None or reference == _provider_reference(request.old):
             return ALLOWED
-        return AdmissionResponse(refusal_of(reference, _key(review.new).namespace, self.provider_kinds))
+        return AdmissionResponse(refusal_of(reference, _key(request.new).namespace, self.provider_kinds))
 
-    async def _deleted(self, review: AdmissionRequest, users: Sequence[Use]) -> AdmissionResponse:
-        """Refuse a deletion for Clusters that are there still: one that has just gone is not in the way."""
-        if is_moving(review.old):
+    async def _deleted(self, request: AdmissionRequest, users: Sequence[Use]) -> AdmissionResponse:
+        """Refuse a deletion while Clusters use the object; they are read again, because the cache may be behind."""
+        if is_moving(request.old):
             return ALLOWED
         if len(users) <= CONFIRMED:
             users = [use for use in users if await self._holds(use)]
-        return deleted(f"{review.kind} {_key(review.old)}", users)
+        return deletion(f"{request.kind} {_key(request.old)}", users)
 
     def _twins(self, stack: Manifest) -> list[str]:
-        """Name the other ClusterStacks of the namespace for the same stack and minor."""
+        """Return the names of the other ClusterStacks of the namespace for the same stack and minor."""
         key, series = _key(stack), _identity(stack).series
         return sorted(
             text(one, "metadata", "name")
@@ -135,13 +135,13 @@ class StackValidators:
     async def _not_kept(
         self, stack: ObjectKey, owners: Mapping[str, Collection[str]], users: Sequence[Use]
     ) -> list[Use]:
-        """Give the uses of releases that no other ClusterStack keeps: it owns the release, and exists right now."""
+        """Return the uses of releases that no other ClusterStack keeps by owning them."""
         others = sorted({name for use in users for name in owners.get(use.release.release, ())} - {stack.name})
         keepers = {name for name in others[:CONFIRMED] if await self._stays(ObjectKey(stack.namespace, name))}
         return [use for use in users if not keepers & set(owners.get(use.release.release, ()))]
 
     async def _stays(self, stack: ObjectKey) -> bool:
-        """Tell whether a ClusterStack exists and is not being deleted; read live, as two may be deleted at once."""
+        """Return whether a ClusterStack exists and is not being deleted; read live: two may be deleted at once."""
         resource = await self.client.resource(GROUP, Kind.CLUSTER_STACK)
         found = await self.client.find_metadata(resource, stack.name, stack.namespace)
         return found is not None and "deletionTimestamp" not in found["metadata"]
@@ -156,7 +156,7 @@ class StackValidators:
             yield from _uses_of(manifest)
 
     def _owners(self, namespace: str) -> dict[str, list[str]]:
-        """Return, by release of a namespace, the ClusterStacks it belongs to."""
+        """Return, by release of a namespace, the ClusterStacks that own it."""
         found: dict[str, list[str]] = {}
         for release in self.releases.all():
             if text(release, "metadata", "namespace") == namespace:
@@ -187,7 +187,7 @@ def _identity(stack: Manifest) -> StackIdentity:
 
 
 def _provider_reference(manifest: Manifest) -> ProviderReference | None:
-    """Read ``spec.providerRef``; None where there is none or ``noProvider`` puts it out of force."""
+    """Read ``spec.providerRef``; None where it is missing or ``noProvider`` disables it."""
     reference = mapping(manifest, "spec", "providerRef")
     if not reference or at(manifest, "spec", "noProvider") is True:
         return None

@@ -162,7 +162,7 @@ async def test_refuses_a_chart_with_anything_else_before_applying_any_of_it(mana
 
     with pytest.raises(SpecError, match=r"--class-kinds ClusterRole\.rbac\.authorization\.k8s\.io"):
         await ClassApplier(management.client).apply_class([*chart(unique), role], default_namespace="default")
-    with pytest.raises(SpecError, match="cluster-wide"):
+    with pytest.raises(SpecError, match="cluster-scoped"):
         await ClassApplier(management.client, extra_kinds=[extra]).apply_class(
             [*chart(unique), role], default_namespace="default"
         )

@@ -1,4 +1,4 @@
-"""csctl create with a real registry and a double of GitHub's API as its remotes."""
+"""Runs csctl create with a real registry and a fake of the GitHub API as remotes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = ["registry", "secure_registry"]  # fixtures
 
 
 class Author:
-    """Someone with one stack and the variables of a remote."""
+    """An author with one stack and the variables of a remote."""
 
     def __init__(self, root: Path, *options: str, **environ: str) -> None:
         self.root = root
@@ -50,7 +50,7 @@ class Author:
         return process.returncode or 0, out.decode().strip().rpartition("/")[2], err.decode()
 
     async def releases_follow_each_other(self) -> None:
-        """Publish twice with a change between, and see that the second is decided by the first."""
+        """Publish twice with a change in between; the first release determines the versions of the second."""
         assert (await self.create("--publish"))[:2] == (0, "local-single-1-33-v1")
         code, _, err = await self.create("--publish")
         assert (code, err.splitlines()[-1][:50]) == (3, "Error: nothing changed since local-single-1-33-v1:")
@@ -62,7 +62,7 @@ class Author:
         assert "local-single-1-33-v2 is published in " in err
 
     async def published_content_stays(self) -> None:
-        """Try to publish another content as v2, which is there."""
+        """Publish other content as v2, which exists already."""
         (self.stack / "cluster-class/values.yaml").write_text("other: true\n")
         versions = [f"--{one}-version=v2" for one in ("cluster-stack", "cluster-addon", "node-image")]
 

@@ -1,4 +1,4 @@
-"""Node image plugins as real programs, called by the real command."""
+"""Runs real node image plugins by csctl create."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ IMAGES = "apiVersion: local.infrastructure.clusterstack.x-k8s.io/v1alpha1\n"
 
 
 class Author:
-    """A stack that asks for the plugin csctl-local, and an empty directory for plugins."""
+    """A stack that needs the plugin csctl-local, and an empty directory for plugins."""
 
     def __init__(self, root: Path) -> None:
         self.stack = copied("single", root)
@@ -51,7 +51,7 @@ class Author:
             text=True,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            # Shells have their background jobs ignore it, and a test run may be one.
+            # Background jobs of shells ignore SIGINT, and a test run may be such a job.
             preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
         )
 
@@ -138,7 +138,7 @@ def test_d45_an_executable_in_the_current_directory_is_not_run(author: Author, p
     code, _, err = author.create(path=path)
 
     assert code == 2
-    assert "asks for the plugin csctl-local, and no directory of PATH has it" in err
+    assert "requires the plugin csctl-local, which no directory of PATH contains" in err
     assert [file.name for file in author.working.iterdir()] == ["csctl-local"]
 
 

@@ -1,4 +1,4 @@
-"""Chart dependencies out of real registries."""
+"""Vendors chart dependencies from a real registry."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ LABEL = "cluster-addon/web"
 
 @pytest.fixture
 async def web() -> AsyncIterator[HTTPClient]:
-    async with HTTPClient(patience=RetryPolicy(attempts=1, pause=timedelta(0)), environ={}) as web:
+    async with HTTPClient(retries=RetryPolicy(attempts=1, pause=timedelta(0)), environ={}) as web:
         yield web
 
 
 @pytest.fixture
 def place(registry: RegistryServer, request: pytest.FixtureRequest) -> str:
-    """A path of this test's own in the registry."""
+    """A path of the registry for this test only."""
     return f"{registry.host}/{request.node.originalname.replace('_', '-')}"
 
 
@@ -98,7 +98,7 @@ async def test_artifact_that_is_not_a_chart_is_rejected(web: HTTPClient, place: 
     manifest = write_manifest(artifact_type="application/x.something", layers=[layer], config=layer)
     await registry.push_manifest(manifest, OCI_MANIFEST, "1.0.0")
 
-    with pytest.raises(ChartBroken, match="holds 0 charts"):
+    with pytest.raises(ChartBroken, match="contains 0 chart layers"):
         await ChartDependencies(web, None).vendor(needing("1.0.0", place), LABEL)
 
 

@@ -307,7 +307,7 @@ CLASSES = {
     "holds a Secret": (
         "apiVersion: v1\nkind: Secret\nmetadata: {name: stolen}",
         "FailedToApplyObjects",
-        ("Secret", "stolen", "take it out of the chart"),
+        ("Secret", "stolen", "remove it from the chart"),
     ),
     "holds an object of another namespace": (
         f"apiVersion: {INFRASTRUCTURE}\nkind: TinyClusterTemplate\nmetadata: {{name: away, namespace: default}}",

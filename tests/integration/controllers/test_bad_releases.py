@@ -56,7 +56,7 @@ def bomb() -> bytes:
 
 
 CASES: dict[str, tuple[str, Callable[[bytes], bytes | None], str]] = {
-    "metadata.yaml is missing": ("metadata.yaml", gone, "metadata.yaml is missing (there is"),
+    "metadata.yaml is missing": ("metadata.yaml", gone, "metadata.yaml is missing (the release contains"),
     "metadata.yaml is truncated": ("metadata.yaml", half, "metadata.yaml, line 2:"),
     "metadata.yaml is empty": (
         "metadata.yaml",
@@ -85,7 +85,7 @@ CASES: dict[str, tuple[str, Callable[[bytes], bytes | None], str]] = {
         "publish the release under its own name",
     ),
     "metadata.yaml multiplies itself": ("metadata.yaml", holding(bomb()), "metadata.yaml"),
-    "clusteraddon.yaml is missing": ("clusteraddon.yaml", gone, "a release has one of them: build it again"),
+    "clusteraddon.yaml is missing": ("clusteraddon.yaml", gone, "a release contains one of them, so build it again"),
     "clusteraddon.yaml is truncated": ("clusteraddon.yaml", half, "clusteraddon.yaml, line 1:"),
     "clusteraddon.yaml is a list": (
         "clusteraddon.yaml",
@@ -107,7 +107,7 @@ CASES: dict[str, tuple[str, Callable[[bytes], bytes | None], str]] = {
         holding(b"addonStages: {AfterControlPlaneInitialized: [{name: ../cni, action: apply}]}"),
         "name is '../cni': use the name of the chart's directory",
     ),
-    "the class chart is missing": (CLASS, gone, "-cluster-class-v1.tgz is missing (there is"),
+    "the class chart is missing": (CLASS, gone, "-cluster-class-v1.tgz is missing (the release contains"),
     "the class chart is truncated": (CLASS, half, "-cluster-class-v1.tgz is truncated; build the release again"),
     "the class chart is empty": (CLASS, holding(b""), "-cluster-class-v1.tgz is truncated; build the release again"),
     "the class chart is no archive": (
@@ -116,7 +116,7 @@ CASES: dict[str, tuple[str, Callable[[bytes], bytes | None], str]] = {
         "is damaged or not a gzip file; build the release again",
     ),
     "the class chart climbs out": (CLASS, climbing, "member '../../evil' leaves the archive; build"),
-    "the addons are missing": (ADDON, gone, "-cluster-addon-v1.tgz is missing (there is"),
+    "the addons are missing": (ADDON, gone, "-cluster-addon-v1.tgz is missing (the release contains"),
     "the addons are truncated": (ADDON, half, "-cluster-addon-v1.tgz is truncated; build the release again"),
     "the addons are no archive": (
         ADDON,
@@ -125,11 +125,11 @@ CASES: dict[str, tuple[str, Callable[[bytes], bytes | None], str]] = {
     ),
     "the addons climb out": (ADDON, climbing, "member '../../evil' leaves the archive; build"),
     "the addons hold a link": (ADDON, linked, "member 'cni/passwd' is a symbolic link; build"),
-    "the addons explode": (ADDON, exploding, "more than the 16777216 allowed; build the release again"),
+    "the addons explode": (ADDON, exploding, "more than the limit of 16777216; build the release again"),
     "the addons lack a chart": (
         ADDON,
         holding(gzipped(tar_of(("csi/Chart.yaml", b"apiVersion: v2\nname: csi\nversion: 1.0.0\n")))),
-        "add the chart or drop the stage",
+        "add the chart or remove the stage",
     ),
 }
 

@@ -44,7 +44,7 @@ async def test_an_unsigned_release_is_not_used_until_it_is_signed(world: World, 
 
         found = await world.says(Kind.CLUSTER_STACK_RELEASE, name.release, "SignatureVerified", "SignatureRequired")
         assert found["severity"] == "Error"
-        assert "none of the trusted keys" in found["message"]
+        assert "not by a trusted key" in found["message"]
         release = await world.get(Kind.CLUSTER_STACK_RELEASE, name.release)
         assert is_unready(release)
         assert DIGEST_ANNOTATION not in release["metadata"].get("annotations", {})

@@ -68,7 +68,7 @@ async def test_frozen_server_is_unreachable_by_the_deadline_and_delays_nobody(
 
     assert 2 <= all_done < 8, "eight, two at a time, would take eight seconds if waiting in line did not count"
     assert {type(error) for error in errors} == {Unreachable}
-    assert str(errors[0]).endswith("gave no answer within 2 s")
+    assert str(errors[0]).endswith("did not answer within 2 s")
     await victim.apply(CONFIG_MAPS, config_map, manager="tests")
 
 
@@ -79,7 +79,7 @@ async def test_watch_of_a_frozen_server_ends(workload_server: ApiServer, pool: P
     event = asyncio.ensure_future(anext(watcher.watch(CONFIG_MAPS, resource_version=version)))
     await asyncio.sleep(0.2)
 
-    with frozen(workload_server), pytest.raises(Unreachable, match=r"silent for 0\.5 s"):
+    with frozen(workload_server), pytest.raises(Unreachable, match=r"no data for 0\.5 s"):
         await event
 
 
@@ -107,7 +107,7 @@ async def test_stopped_server_is_unreachable_and_comes_back(workload_server: Api
 async def test_renewed_client_certificate_is_used_from_the_next_request_on(
     api_server: ApiServer, pool: Pool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("clusterstacks.kube.auth.LOOK_EVERY", timedelta(0))
+    monkeypatch.setattr("clusterstacks.kube.auth.CHECK_INTERVAL", timedelta(0))
     authority = Authority(api_server.keys.authority.read())
 
     def hand_out(name: str) -> None:
@@ -127,7 +127,7 @@ async def test_renewed_client_certificate_is_used_from_the_next_request_on(
 async def test_half_renewed_pair_does_not_interrupt(
     api_server: ApiServer, pool: Pool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("clusterstacks.kube.auth.LOOK_EVERY", timedelta(0))
+    monkeypatch.setattr("clusterstacks.kube.auth.CHECK_INTERVAL", timedelta(0))
     authority = Authority(api_server.keys.authority.read())
     first, second = (authority.issue(name, organizations=("system:masters",)) for name in ("first", "second"))
     write_private(tmp_path / "client.crt", first.certificate)

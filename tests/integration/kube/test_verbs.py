@@ -183,7 +183,7 @@ async def test_secret_never_shows_up_in_a_refusal(client: Client) -> None:
     secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s", "namespace": "default"}}
 
     for content in ({"data": {"key": "hunter2 is no base64"}}, {"stringData": {"key": ["hunter2"]}}):
-        with pytest.raises(Exception, match="the server's words are withheld") as caught:
+        with pytest.raises(Exception, match="the server's message is withheld") as caught:
             await client.apply(secrets, {**secret, **content}, manager=MANAGER)
         assert "hunter2" not in str(caught.value)
 
@@ -228,7 +228,7 @@ async def test_long_list_is_read_in_pages(
     for number in range(7):
         await client.apply(config_maps, {**config_map(f"page-{number}"), "data": {"of": "pages"}}, manager=MANAGER)
     everything = await client.list(config_maps)
-    monkeypatch.setattr("clusterstacks.kube.paged_list.PAGE", 2)
+    monkeypatch.setattr("clusterstacks.kube.paged_list.PAGE_SIZE", 2)
     answers.clear()
 
     paged = await client.list(config_maps)

@@ -147,7 +147,7 @@ async def test_list_whose_snapshot_is_compacted_away_begins_again(
     client = Client(parse_kubeconfig(cacheless, base=None), pool)
     for number in range(4):
         await client.apply(CONFIG_MAPS, config_map(f"compacted-{number}"), manager="tests")
-    monkeypatch.setattr("clusterstacks.kube.paged_list.PAGE", 2)
+    monkeypatch.setattr("clusterstacks.kube.paged_list.PAGE_SIZE", 2)
     statuses: list[int] = []
 
     def compact_after_the_first_page(_target: str, _method: str, status: int) -> None:

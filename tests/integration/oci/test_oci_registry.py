@@ -182,7 +182,7 @@ async def test_a_registry_of_an_unknown_ca_is_not_trusted(secure_registry: Regis
 async def test_a_registry_that_was_down_is_used_when_it_is_back(tmp_path: Path, directory: Path) -> None:
     with running_registry(tmp_path) as server:
         place = at(server.host, "back/again")
-        async with HTTPClient(patience=RetryPolicy(attempts=1)) as web:
+        async with HTTPClient(retries=RetryPolicy(attempts=1)) as web:
             await publish(directory, Registry(web, place), EPOCH)
             there = Registry(web, place)
             server.stop()
@@ -301,7 +301,7 @@ def test_csctl_says_what_is_wrong(registry: RegistryServer, directory: Path) -> 
         (("pull", f"{place}:{SINGLE}", "-o", directory.parent / "out"), 1, "publish it there"),
         (("pull", place), 2, "name a release"),
         (("copy", f"{place}:{SINGLE}", f"{place}-2"), 1, "does not exist"),
-        (("copy", place, f"{place}-2"), 2, "name a release to copy"),
+        (("copy", place, f"{place}-2"), 2, "expected a release, REF:<release name>"),
         (("copy", f"{place}:{STAGED}", f"{place}-2:{SINGLE}"), 2, "the tag of a release is its name"),
         (("list", "registry.invalid/a"), 1, "its host name cannot be resolved"),
     ]:

@@ -96,7 +96,7 @@ def test_user_12_a_refusal_says_whose_credentials_were_sent_and_why_not(
     begin = f"Error: {place} refuses access with status 401 "
     assert said(**home) == (
         f"{begin}(no credentials were sent: no variable and no configuration file has any): "
-        "give credentials that may do this, or correct the address"
+        "use credentials with access to it, or correct the address"
     )
     assert "OCI_USERNAME and OCI_PASSWORD are set, but OCI_REGISTRY is not)" in said(
         **home, OCI_USERNAME="a", OCI_PASSWORD="hunter2"

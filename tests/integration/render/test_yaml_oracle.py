@@ -1,4 +1,4 @@
-"""Kubernetes' own YAML library, as Helm has it built in, reads the same."""
+"""Compares our YAML reader with the Kubernetes YAML library that Helm contains."""
 
 from __future__ import annotations
 

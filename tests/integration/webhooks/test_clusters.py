@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from clusterstacks.api.clusteraddon import addon_name
 from clusterstacks.api.names import CLUSTER_KIND, Kind
 from clusterstacks.devcluster.loopback import free_port
-from clusterstacks.webhooks.certificates import made
+from clusterstacks.webhooks.certificates import create_serving
 from clusterstacks.webhooks.configuration import Endpoint, WebhookScope, configuration
 from tests.support.guarding import forget, guarded, of_minor, ranged, refusal
 from tests.support.kubectl import Kubectl
@@ -313,4 +313,4 @@ async def guards(world: World) -> bool:
 
 def authority() -> bytes:
     """A certificate that the API server may trust."""
-    return made(("127.0.0.1",), timedelta(days=1), datetime.now(UTC), None).authorities
+    return create_serving(("127.0.0.1",), timedelta(days=1), datetime.now(UTC), None).authorities

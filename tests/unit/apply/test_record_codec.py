@@ -146,7 +146,7 @@ def test_an_entry_that_could_lead_a_request_astray_is_refused(entry: dict[str, A
 @pytest.mark.parametrize(
     ("change", "complaint"),
     [
-        ({"format": 2}, "format 2, this operator knows 1"),
+        ({"format": 2}, "format is 2, this operator supports 1"),
         ({"format": None}, "format"),
         ({"state": "unheard of"}, "state"),
         ({"state": []}, "state"),

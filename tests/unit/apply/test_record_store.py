@@ -79,7 +79,7 @@ async def test_bombs_among_records_are_named_and_hold_up_nobody() -> None:
     assert beats > 10
     assert list(stored) == ["a", "z"]
     assert sorted(unreadable) == [record_name(f"bomb{number}") for number in range(6)]
-    assert "delete it to deliver the addon anew" in unreadable[record_name("bomb0")]
+    assert "delete it to deliver the addon again" in unreadable[record_name("bomb0")]
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,9 @@ async def test_more_records_than_any_cluster_has_are_refused(
     assert await store(Cluster(*secrets)).read()
 
     monkeypatch.setattr(record_store, bound, 3)
-    with pytest.raises(RecordUnreadable, match=r"namespace kube-system holds .* delete those that belong to no addon"):
+    with pytest.raises(
+        RecordUnreadable, match=r"namespace kube-system holds .* delete those that do not belong to an addon"
+    ):
         await store(Cluster(*secrets)).read()
 
 
@@ -111,7 +113,7 @@ async def test_more_records_than_any_cluster_has_are_refused(
         ({"record": 3}, "it has no record"),
         ({"record": "A" * 2_000_000}, f"its record is larger than {MAX_SECRET_BYTES} bytes"),
         ({**secret("a")["data"], "revision": "A" * 2_000_000}, f"its revision is larger than {MAX_SECRET_BYTES} bytes"),
-        (secret("b")["data"], "it is about the addon b"),
+        (secret("b")["data"], "it is the record of addon b"),
     ],
 )
 async def test_a_secret_of_another_shape_is_unreadable(data: Any, complaint: str) -> None:

@@ -69,9 +69,9 @@ async def test_kinds_of_crds_in_the_same_delivery_need_no_discovery() -> None:
 @pytest.mark.parametrize(
     ("manifest", "refusal"),
     [
-        (named("policy/v1beta1", "PodDisruptionBudget", "a"), "does not serve policy/v1beta1, but v1"),
+        (named("policy/v1beta1", "PodDisruptionBudget", "a"), "does not serve policy/v1beta1 (served: v1"),
         (named("example.org/v1", "Gadget", "a"), "does not serve Gadget"),
-        (named("example.org/v9", "Widget", "a"), "does not serve example.org/v9, but v1"),
+        (named("example.org/v9", "Widget", "a"), "does not serve example.org/v9 (served: v1"),
         (config_map("a", key=object()), "cannot be written as JSON"),  # type: ignore[arg-type]  # what YAML may give
     ],
 )

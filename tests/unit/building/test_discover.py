@@ -97,7 +97,7 @@ MINOR = KubernetesMinor(1, 35)
 
 
 async def ask(root: Path) -> KubernetesVersion:
-    web = HTTPClient(patience=RetryPolicy(attempts=1, pause=timedelta(0)), environ={})
+    web = HTTPClient(retries=RetryPolicy(attempts=1, pause=timedelta(0)), environ={})
     async with StaticServer.started(root) as server, web:
         return await newest_patch(web, MINOR, f"{server.url}/")
 

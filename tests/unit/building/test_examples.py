@@ -1,4 +1,4 @@
-"""The example stacks: buildable, and different where the demo says they are."""
+"""The example stacks can be built and differ as the demo describes."""
 
 from __future__ import annotations
 

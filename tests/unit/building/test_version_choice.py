@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Author:
-    """Edits the stack ``staged``, whose metadata.yaml says v3, v2, v1, builds it and publishes to a directory."""
+    """Edits the stack ``staged``, whose metadata.yaml has v3, v2, v1, builds it and publishes it to a directory."""
 
     def __init__(self, root: Path, *, metadata: bool = True) -> None:
         self.stack = copied("staged", root)

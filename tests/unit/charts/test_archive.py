@@ -24,7 +24,7 @@ PART = st.text(st.characters(codec="utf-8", exclude_characters="/\\"), min_size=
 
 
 def single_paths(paths: list[list[str]]) -> list[str]:
-    """Paths of which no two are equal to a careless file system, and none is inside another."""
+    """Paths that differ on every file system, none of them inside another."""
     seen: set[str] = set()
     kept = []
     for parts in paths:
@@ -105,7 +105,7 @@ def broken(at: int, content: bytes) -> bytes:
 
 
 def resigned(at: int, content: bytes) -> bytes:
-    """A first header that is wrong but has the right checksum."""
+    """A first header that is invalid but has the right checksum."""
     tar = bytearray(broken(at, content))
     tar[148:156] = b" " * 8
     tar[148:156] = f"{sum(tar[:512]):06o}\0 ".encode()

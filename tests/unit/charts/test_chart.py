@@ -1,4 +1,4 @@
-"""``kubeVersion`` of charts as ranges."""
+"""Converts ``kubeVersion`` of charts into ranges."""
 
 from __future__ import annotations
 

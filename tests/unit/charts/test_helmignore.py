@@ -1,4 +1,4 @@
-"""Expected results were compared with Helm 4.2.3 reading the same directories."""
+"""The expected results are those of Helm 4.2.3 for the same directories."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 REPOSITORY = "https://charts.example.com"
-# Computed by Go's encoding/json from the fields of Helm's type Dependency.
+# Computed with encoding/json of Go from the fields of Helm's type Dependency.
 DIGEST = "sha256:2b75d9d5161e5fd9d1e21036f763f51ad48913eede961f5c56a125092fd41c42"
 HELM2_DIGEST = "sha256:cb10c6068942dd209cac0701ede2db1df28a47f3e0adf9adf6b8c9436380f382"
 RICH_DIGEST = "sha256:1daa2cffbd9b8b8aadff92ddb86f2760ef37525e38db5e290e30fba628d8355c"

@@ -1,4 +1,4 @@
-"""The strict reader and the lenient ones see the same files, or the strict one refuses (SEC-17)."""
+"""The tar reader returns the same files as the standard library, or rejects the archive (SEC-17)."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def clean(name: str) -> str:
 
 
 def seen_by_python(tar: bytes) -> dict[str, bytes]:
-    """What the standard library extracts; later members of a name take the place of earlier ones."""
+    """Return the files that the standard library extracts; later members of a name replace earlier ones."""
     seen: dict[str, bytes] = {}
     with tarfile.open(fileobj=io.BytesIO(tar), mode="r:", encoding="utf-8") as archive:
         for member in archive:

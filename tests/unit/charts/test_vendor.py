@@ -43,7 +43,7 @@ async def repository() -> AsyncIterator[ChartRepository]:
 
 @pytest.fixture
 async def web() -> AsyncIterator[HTTPClient]:
-    async with HTTPClient(patience=RetryPolicy(attempts=1, pause=timedelta(0)), environ={}) as web:
+    async with HTTPClient(retries=RetryPolicy(attempts=1, pause=timedelta(0)), environ={}) as web:
         yield web
 
 
@@ -53,7 +53,7 @@ def charts(web: HTTPClient, tmp_path: Path) -> ChartDependencies:
 
 
 def needing(*dependencies: tuple[str, str, str], extra: str = "", lock: str = "") -> dict[str, bytes]:
-    """A chart that depends on others: name, version and repository of each; ``lock`` is the version locked."""
+    """A chart with dependencies: name, version and repository of each; ``lock`` is the locked version."""
     fields = ("name", "version", "repository", "alias")
     documents = [dict(zip(fields, (*one, f"a{at}"), strict=True)) for at, one in enumerate(dependencies)]
     lines = "".join(

@@ -138,7 +138,7 @@ async def test_a_source_that_gives_no_more_is_told_with_what_it_gave() -> None:
     assert [one.name.release for one in outlook.world.candidates] == ["p-s-1-35-v3"], "the newest first, one at a time"
     (notice,) = outlook.notices
     assert "github://team/stacks (spec.source of ClusterStack team/s-1-35) gave 1 of its releases and no more" in notice
-    assert "asked again in 0:05:00" in notice
+    assert "retry in 0:05:00" in notice
 
 
 async def test_who_may_not_read_stacks_secrets_or_rules_is_told() -> None:
@@ -163,11 +163,11 @@ async def test_who_may_not_read_stacks_secrets_or_rules_is_told() -> None:
             {CNI: NEW},
             {"cni": (OLD, "1.17.0")},
             {"cni": "1.17.0", "csi": "1.0.0"},
-            ["cluster addon cni has 1.17.0 and is on its way to 1.18.0"],
+            ["cluster addon cni has 1.17.0 and is being upgraded to 1.18.0"],
         ),
         ({CNI: NEW}, {"cni": (NEW, "")}, {"cni": "1.18.0", "csi": "1.0.0"}, []),
         ({ALL: NEW}, {"cni": (NEW, "1.18.0")}, {"cni": "1.18.0", "csi": "1.0.0"}, []),
-        ({CNI: "none"}, {"cni": (OLD, "1.17.0")}, {"csi": "1.0.0"}, ["cluster addon cni is on its way out"]),
+        ({CNI: "none"}, {"cni": (OLD, "1.17.0")}, {"csi": "1.0.0"}, ["cluster addon cni is being removed"]),
     ],
 )
 async def test_the_addons_are_those_delivered_of_what_is_asked_for(
@@ -211,9 +211,7 @@ async def test_what_has_to_be_offered_first_is_told() -> None:
     goal = parse_target(NEW)
     answer = find_plan(outlook.world, outlook.state, goal)
     assert isinstance(answer, Plan)
-    lacking = (
-        f"release {NEW} is offered by no ClusterStack in namespace team: create one for Kubernetes 1.36 there first"
-    )
+    lacking = f"no ClusterStack in namespace team offers release {NEW}: first create one there for Kubernetes 1.36"
     assert outlook.preparations(answer.steps) == [lacking]
     assert outlook.hints(goal) == [lacking]
 
@@ -222,7 +220,7 @@ async def test_what_has_to_be_offered_first_is_told() -> None:
     outlook = await there.outlook()
     assert isinstance(answer, Plan)
     (told,) = outlook.preparations(answer.steps)
-    assert told.startswith("class p-s-1-36-v1 is not there yet: add v1 to spec.versions of ClusterStack team/s-1-36")
+    assert told.startswith("class p-s-1-36-v1 does not exist yet: add v1 to spec.versions of ClusterStack team/s-1-36")
 
     await there.has_release(NEW, stack="s-1-36")
     assert (await there.outlook()).preparations(answer.steps) == []

@@ -118,8 +118,8 @@ async def test_what_is_paused_is_said() -> None:
     await there.has("ClusterAddon", "cluster-addon-prod", {"spec": {"paused": True}})
     _, notices = await read(there)
     assert notices == [
-        "Cluster team/prod is paused: nothing moves before it is resumed",
-        "ClusterAddon team/prod is paused: nothing moves before it is resumed",
+        "Cluster team/prod is paused: nothing changes before it is resumed",
+        "ClusterAddon team/prod is paused: nothing changes before it is resumed",
     ]
 
 
@@ -128,7 +128,10 @@ async def test_what_is_paused_is_said() -> None:
     [
         (None, "does not exist: 'kubectl get clusters -n team' lists those there are"),
         ({"spec": {}}, "has no spec.topology"),
-        ({"spec": {"topology": {"classRef": {"name": "quick-start"}}}}, "quick-start, which is of no cluster stack"),
+        (
+            {"spec": {"topology": {"classRef": {"name": "quick-start"}}}},
+            "quick-start, which is not from a cluster stack",
+        ),
         ({"spec": {"topology": {"classRef": {"name": CLASS}, "version": "latest"}}}, "'latest'"),
         ({"metadata": {"deletionTimestamp": "2026-11-21T00:00:00Z"}, "spec": {}}, "is being deleted"),
     ],
@@ -156,8 +159,8 @@ async def test_who_may_not_read_what_belongs_to_it_is_told_what_is_assumed() -> 
     cluster, notices = await read(there)
     assert (cluster.oldest.text, cluster.delivered) == ("v1.35.4", {})
     assert len(notices) == 3
-    assert sum("the workers are taken to have the version that is asked for" in one for one in notices) == 2
-    assert "the addons are taken to be those that are asked for" in notices[2]
+    assert sum("the workers are assumed to have the version that is asked for" in one for one in notices) == 2
+    assert "the addons are assumed to be those that are asked for" in notices[2]
 
 
 async def test_kinds_that_are_not_installed_have_no_objects() -> None:

@@ -93,7 +93,7 @@ def test_a_place_that_no_pattern_covers_is_refused(patterns: str, url: str) -> N
     ],
 )
 def test_a_text_that_is_no_pattern_is_refused(text: str) -> None:
-    with pytest.raises(InvalidPattern, match="write it like"):
+    with pytest.raises(InvalidPattern, match="is not a valid host pattern"):
         AllowedHosts.parse(text)
 
 

@@ -58,6 +58,6 @@ def test_exceptions_are_names_addresses_networks_and_ports(exceptions: str, url:
 
 @pytest.mark.parametrize("text", ["ftp://user:secret@proxy.example", "http://", "http://user:secret@pro xy:99999999"])
 def test_what_is_no_proxy_is_refused_without_repeating_its_password(text: str) -> None:
-    with pytest.raises(SpecError, match="HTTPS_PROXY names no proxy") as refused:
+    with pytest.raises(SpecError, match="HTTPS_PROXY is not a valid proxy") as refused:
         proxy_for(URL("https://a.example/"), {"HTTPS_PROXY": text})
     assert "secret" not in refused.value.message

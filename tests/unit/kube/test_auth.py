@@ -14,11 +14,11 @@ import pytest
 from aiohttp import web
 
 from clusterstacks.kube import auth as credentials_module
-from clusterstacks.kube.auth import LOOK_EVERY, READ_EVERY, Clocks, ConnectionCredentials, ReloadingFile
+from clusterstacks.kube.auth import CHECK_INTERVAL, REREAD_INTERVAL, Clocks, ConnectionCredentials, ReloadingFile
 from clusterstacks.kube.client import Client
 from clusterstacks.kube.connection import Connection, ExecPlugin, Material, User
 from clusterstacks.kube.errors import CredentialsFailed, Unauthorized
-from clusterstacks.kube.exec_plugin import PluginCredentials, issue
+from clusterstacks.kube.exec_plugin import PluginCredentials, run_plugin
 from clusterstacks.kube.pki import Authority
 from clusterstacks.kube.resources import Resource
 
@@ -57,7 +57,7 @@ def test_file_is_read_again_when_it_changes_and_looked_at_once_a_second(tmp_path
 
     path.write_text("number two")
     assert file.read() == b"one"
-    time.seconds += LOOK_EVERY.total_seconds()
+    time.seconds += CHECK_INTERVAL.total_seconds()
     assert file.read() == b"number two"
 
 
@@ -71,9 +71,9 @@ def test_file_is_read_once_a_minute_even_when_it_looks_the_same(tmp_path: Path, 
         same.write("two")
     os.utime(path, ns=(state.st_atime_ns, state.st_mtime_ns))
 
-    time.seconds += LOOK_EVERY.total_seconds()
+    time.seconds += CHECK_INTERVAL.total_seconds()
     assert file.read() == b"one"
-    time.seconds += READ_EVERY.total_seconds()
+    time.seconds += REREAD_INTERVAL.total_seconds()
     assert file.read() == b"two"
 
 
@@ -97,9 +97,9 @@ async def test_identity_stays_the_same_object_while_nothing_changes(time: Time) 
         Connection("https://one", Material(authority.certificate), user=user), time.clocks()
     )
 
-    first = await credentials.present()
+    first = await credentials.current()
 
-    assert await credentials.present() is first
+    assert await credentials.current() is first
     assert first.headers == (("Authorization", "Bearer t"),)
     assert isinstance(first.context, ssl.SSLContext)
     assert first.context.verify_mode is ssl.CERT_REQUIRED
@@ -112,11 +112,11 @@ async def test_new_token_keeps_the_tls_context_and_with_it_the_connections(tmp_p
     path.write_text("one\n")
     user = User(token=Material(file=path))
     credentials = ConnectionCredentials(Connection("https://one", verify=False, user=user), time.clocks())
-    first = await credentials.present()
+    first = await credentials.current()
 
     path.write_text("number two\n")
     time.seconds += 5
-    second = await credentials.present()
+    second = await credentials.current()
 
     assert second.headers == (("Authorization", "Bearer number two"),)
     assert second.context is first.context
@@ -124,7 +124,7 @@ async def test_new_token_keeps_the_tls_context_and_with_it_the_connections(tmp_p
 
 async def test_basic_and_impersonation_headers(time: Time) -> None:
     user = User(username="jane", password="secret", impersonation=(("Impersonate-User", "joe"),))
-    identity = await ConnectionCredentials(Connection("http://one", user=user), time.clocks()).present()
+    identity = await ConnectionCredentials(Connection("http://one", user=user), time.clocks()).current()
 
     assert identity.headers == (("Authorization", "Basic amFuZTpzZWNyZXQ="), ("Impersonate-User", "joe"))
 
@@ -135,7 +135,7 @@ async def test_broken_certificate_is_named_without_its_content(tmp_path: Path, t
     user = User(certificate=material, key=material)
 
     with pytest.raises(CredentialsFailed, match="the certificates for https://one cannot be used") as caught:
-        await ConnectionCredentials(Connection("https://one", verify=False, user=user), time.clocks()).present()
+        await ConnectionCredentials(Connection("https://one", verify=False, user=user), time.clocks()).current()
     assert "hunter2" not in str(caught.value)
 
 
@@ -147,7 +147,7 @@ class Plugin:
         self.lifetime = lifetime
         self.runs = 0
 
-    async def issue(self, _plugin: ExecPlugin) -> PluginCredentials:
+    async def run_plugin(self, _plugin: ExecPlugin) -> PluginCredentials:
         await asyncio.sleep(0)
         self.runs += 1
         now = self.time.clocks().utc()
@@ -159,28 +159,28 @@ class Plugin:
 @pytest.fixture
 def plugin(time: Time, monkeypatch: pytest.MonkeyPatch) -> Plugin:
     plugin = Plugin(time)
-    monkeypatch.setattr(credentials_module, "issue", plugin.issue)
+    monkeypatch.setattr(credentials_module, "run_plugin", plugin.run_plugin)
     return plugin
 
 
 async def test_plugin_runs_once_for_all_and_again_when_its_token_expires(time: Time, plugin: Plugin) -> None:
     credentials = ConnectionCredentials(Connection("http://one", user=plugin.user), time.clocks())
 
-    await asyncio.gather(*(credentials.present() for _ in range(10)))
+    await asyncio.gather(*(credentials.current() for _ in range(10)))
     assert plugin.runs == 1
     time.seconds += 3600
 
-    assert (await credentials.present()).headers == (("Authorization", "Bearer token-2"),)
+    assert (await credentials.current()).headers == (("Authorization", "Bearer token-2"),)
 
 
 async def test_refused_token_is_renewed_once_and_not_for_every_request(time: Time, plugin: Plugin) -> None:
     credentials = ConnectionCredentials(Connection("http://one", user=plugin.user), time.clocks())
-    refused = await credentials.present()
+    refused = await credentials.current()
     time.seconds += 60
 
     assert await asyncio.gather(*(credentials.renew(refused) for _ in range(5))) == [True] * 5
     assert plugin.runs == 2
-    assert not await credentials.renew(await credentials.present())
+    assert not await credentials.renew(await credentials.current())
     assert plugin.runs == 2
 
 
@@ -230,21 +230,24 @@ async def test_plugin_that_really_runs_gets_its_question_and_gives_its_answer() 
     asks = "assert os.environ['A'] == 'b' and '\"interactive\":false' in os.environ['KUBERNETES_EXEC_INFO']"
     command = prints(credential(token="t", expirationTimestamp="2026-11-21T10:00:00Z"), then=asks)
 
-    issued = await issue(ExecPlugin(V1, command.command, command.arguments, {"A": "b"}))
+    issued = await run_plugin(ExecPlugin(V1, command.command, command.arguments, {"A": "b"}))
 
     assert (issued.token, issued.expires) == ("t", datetime(2026, 11, 21, 10, tzinfo=UTC))
     assert "'t'" not in repr(issued)
 
 
 REFUSED: dict[str, tuple[ExecPlugin, str]] = {
-    "exit code": (prints({}, then="sys.exit(3)"), "ended with exit code 3"),
-    "no JSON": (prints("hunter2"), "printed no JSON"),
-    "no status": (prints({"kind": "ExecCredential"}), "printed no ExecCredential with a status"),
-    "other version": (prints({**credential(token="t"), "apiVersion": "v9"}), "answered in another version"),
+    "exit code": (prints({}, then="sys.exit(3)"), "failed with exit code 3"),
+    "no JSON": (prints("hunter2"), "did not print valid JSON"),
+    "no status": (prints({"kind": "ExecCredential"}), "did not print an ExecCredential with a status"),
+    "other version": (
+        prints({**credential(token="t"), "apiVersion": "v9"}),
+        "printed an ExecCredential of another version",
+    ),
     "nothing": (prints(credential()), "printed neither a token nor a certificate"),
-    "half a pair": (prints(credential(clientKeyData="hunter2")), "a key without certificate"),
-    "bad time": (prints(credential(token="hunter2", expirationTimestamp="soon")), "no RFC 3339 time"),
-    "bad type": (prints(credential(token=["hunter2"])), "status.token that is no text"),
+    "half a pair": (prints(credential(clientKeyData="hunter2")), "a key without a certificate"),
+    "bad time": (prints(credential(token="hunter2", expirationTimestamp="soon")), "not an RFC 3339 time"),
+    "bad type": (prints(credential(token=["hunter2"])), "status.token that is not a string"),
     "too much": (prints("x" * 10, then="print('hunter2' * 200_000)"), "printed more than"),
     "no command": (ExecPlugin(V1, "/nowhere/login", install_hint="get it"), "No such file or directory; get it"),
 }
@@ -253,10 +256,10 @@ REFUSED: dict[str, tuple[ExecPlugin, str]] = {
 @pytest.mark.parametrize(("plugin", "message"), REFUSED.values(), ids=REFUSED)
 async def test_plugin_that_fails_is_named_without_what_it_printed(plugin: ExecPlugin, message: str) -> None:
     with pytest.raises(CredentialsFailed, match=f"the credential plugin {plugin.command} .*{message}") as caught:
-        await issue(plugin)
+        await run_plugin(plugin)
     assert "hunter2" not in str(caught.value)
 
 
 async def test_plugin_that_hangs_is_killed() -> None:
-    with pytest.raises(CredentialsFailed, match=r"gave no answer within 0\.1 s"):
-        await issue(prints({}, then="time.sleep(60)"), deadline=timedelta(seconds=0.1))
+    with pytest.raises(CredentialsFailed, match=r"did not finish within 0\.1 s"):
+        await run_plugin(prints({}, then="time.sleep(60)"), deadline=timedelta(seconds=0.1))

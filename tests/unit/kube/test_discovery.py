@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from clusterstacks.kube.discovery import ASK_AGAIN_FOR_KIND, ASK_AGAIN_FOR_VERSION, Discovery
+from clusterstacks.kube.discovery import UNKNOWN_KIND_INTERVAL, UNKNOWN_VERSION_INTERVAL, Discovery
 from clusterstacks.kube.errors import KindNotServed, Unreachable
 from clusterstacks.kube.resources import Resource
 
@@ -62,7 +62,7 @@ async def test_preferred_version_answers_for_none_and_for_one_that_is_gone() -> 
     served = Resource("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets", namespaced=True)
 
     assert await discovery.resource("policy", "PodDisruptionBudget", "") == served
-    server.now += ASK_AGAIN_FOR_VERSION.total_seconds()
+    server.now += UNKNOWN_VERSION_INTERVAL.total_seconds()
     assert await discovery.resource("policy", "PodDisruptionBudget", "v1beta1") == served
     assert server.rounds == 2
 
@@ -92,7 +92,7 @@ async def test_unknown_kind_asks_again_at_most_every_few_seconds() -> None:
     assert server.rounds == 1
 
     server.groups.append(group("apps", v1=DEPLOYMENT))
-    server.now += ASK_AGAIN_FOR_KIND.total_seconds()
+    server.now += UNKNOWN_KIND_INTERVAL.total_seconds()
 
     assert (await discovery.resource("apps", "Deployment", "v1")).plural == "deployments"
     assert server.rounds == 2
@@ -169,5 +169,5 @@ async def test_sec_3_d_malformed_discovery_is_no_bug() -> None:
     async def fetch(_: str) -> Any:
         return {"kind": "APIGroupDiscoveryList", "items": [7]}
 
-    with pytest.raises(Unreachable, match="something else than discovery documents"):
+    with pytest.raises(Unreachable, match="is not a discovery document"):
         await Discovery(fetch).resource("apps", "Deployment", "")

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from clusterstacks.domain.errors import DependencyError
 from clusterstacks.kube import errors
 from clusterstacks.kube.errors import Conflict, FieldCause, FieldConflict, Invalid
-from clusterstacks.kube.failure_status import MAX_WORDS, failure, reason_of, status_of
+from clusterstacks.kube.failure_status import MAX_MESSAGE, parse_status, reason_without_value, status_error
 
 ABOUT = "apply Deployment.apps kube-system/x"
 
@@ -39,7 +39,7 @@ def status(reason: str = "", message: str = "because", **details: Any) -> dict[s
     ],
 )
 def test_every_answer_has_its_type(code: int, body: dict[str, Any], kind: type[Exception]) -> None:
-    error = failure(ABOUT, code, body)
+    error = status_error(ABOUT, code, body)
 
     assert type(error) is kind
     assert str(error).startswith(f"{ABOUT}: {code} ")
@@ -52,7 +52,7 @@ def test_fields_of_other_managers_are_named() -> None:
         {"reason": "Other", "message": "no conflict", "field": ".spec.c"},
     ]
 
-    error = failure(ABOUT, 409, status("Conflict", causes=causes))
+    error = status_error(ABOUT, 409, status("Conflict", causes=causes))
 
     assert isinstance(error, Conflict)
     assert error.conflicts == (FieldConflict("kubectl", ".spec.a"), FieldConflict('a "b"', ".spec.b"))
@@ -62,7 +62,7 @@ def test_fields_of_other_managers_are_named() -> None:
 def test_broken_fields_are_named() -> None:
     causes = [{"reason": "FieldValueRequired", "message": "Required value", "field": "spec.foo"}]
 
-    error = failure(ABOUT, 422, status("Invalid", 'Deployment.apps "x" is invalid', causes=causes))
+    error = status_error(ABOUT, 422, status("Invalid", 'Deployment.apps "x" is invalid', causes=causes))
 
     assert isinstance(error, Invalid)
     assert error.causes == (FieldCause("spec.foo", "FieldValueRequired", "Required value"),)
@@ -84,13 +84,13 @@ POD = 'core.PodTemplateSpec{ObjectMeta:v1.ObjectMeta{Name:"a: b"}, Spec:core.Pod
     ],
 )
 def test_live_m2_a_reason_is_given_without_the_value(words: str, reason: str) -> None:
-    assert reason_of(words) == reason
+    assert reason_without_value(words) == reason
 
 
 def test_live_m2_a_long_value_is_left_out_of_the_message() -> None:
     causes = [{"reason": "FieldValueInvalid", "message": f"Invalid value: {POD}: is wrong", "field": "spec.template"}]
 
-    error = failure(ABOUT, 422, status("Invalid", causes=causes))
+    error = status_error(ABOUT, 422, status("Invalid", causes=causes))
 
     assert str(error) == f"{ABOUT}: 422 Invalid: spec.template: Invalid value: is wrong"
 
@@ -101,7 +101,7 @@ def test_schema_mismatches_are_invalid_although_the_server_calls_them_its_own_er
         '  .spec.ports: duplicate entries for key [port=1]\n  .spec.bar: expected string, got &value{"1"}'
     )
 
-    error = failure(ABOUT, 500, status(message=words))
+    error = status_error(ABOUT, 500, status(message=words))
 
     assert isinstance(error, Invalid)
     assert [cause.field for cause in error.causes] == ["spec.ports", "spec.bar"]
@@ -110,10 +110,10 @@ def test_schema_mismatches_are_invalid_although_the_server_calls_them_its_own_er
 def test_secrets_are_never_quoted() -> None:
     causes = [{"reason": "FieldValueInvalid", "message": 'Invalid value: "hunter2"', "field": "data[key]"}]
     invalid = 'Secret "b" is invalid: data[key]: Invalid value: "hunter2"'
-    refused = failure("apply Secret a/b", 422, status("Invalid", invalid, causes=causes), confidential=True)
+    refused = status_error("apply Secret a/b", 422, status("Invalid", invalid, causes=causes), confidential=True)
     typed = "failed to create typed patch object (a/b; /v1, Kind=Secret): .data.key: expected string, got hunter2"
-    misfit = failure("apply Secret a/b", 500, status(message=typed), confidential=True)
-    bad = failure("apply Secret a/b", 400, status("BadRequest", "json: hunter2"), confidential=True)
+    misfit = status_error("apply Secret a/b", 500, status(message=typed), confidential=True)
+    bad = status_error("apply Secret a/b", 400, status("BadRequest", "json: hunter2"), confidential=True)
 
     for error in (refused, misfit, bad):
         assert "hunter2" not in repr((str(error), vars(error)))
@@ -123,7 +123,7 @@ def test_secrets_are_never_quoted() -> None:
 
 POLICY = "secrets \"b\" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'q' denied request"
 RIGHTS = 'secrets "b" is forbidden: User "op" cannot patch resource "secrets" in API group "" in the namespace "a"'
-OPAQUE = "(the server's words are withheld, they may quote the Secret)"
+OPAQUE = "(the server's message is withheld because it may quote the Secret)"
 
 
 @pytest.mark.parametrize("code", [400, 401, 403, 404, 409, 410, 413, 418, 422, 429, 500, 503, 504])
@@ -151,7 +151,7 @@ def test_live_h4_of_words_about_a_secret_only_the_server_s_own_are_shown(code: i
     conflict = {"reason": "FieldManagerConflict", "message": 'conflict with "hunter2"', "field": "hunter2"}
     body = status("hunter2", words, causes=[*causes, conflict], name="b")
 
-    error = failure("apply Secret a/b", code, body, confidential=True)
+    error = status_error("apply Secret a/b", code, body, confidential=True)
 
     assert shown in str(error)
     assert "hunter2" not in repr((str(error), vars(error)))
@@ -161,14 +161,14 @@ def test_field_managers_of_a_secret_are_named() -> None:
     causes = [{"reason": "FieldManagerConflict", "message": 'conflict with "kubectl"', "field": ".data.key"}]
     body = status("Conflict", 'Apply failed with 1 conflict: conflict with "kubectl": .data.key', causes=causes)
 
-    error = failure("apply Secret a/b", 409, body, confidential=True)
+    error = status_error("apply Secret a/b", 409, body, confidential=True)
 
     assert str(error) == "apply Secret a/b: 409 Conflict: .data.key is managed by kubectl"
 
 
 @pytest.mark.parametrize("reason", ["two words", "x" * 65, "9", "a\n", ""])
 def test_a_reason_that_no_condition_may_have_is_replaced(reason: str) -> None:
-    error = failure(ABOUT, 418, status(reason))
+    error = status_error(ABOUT, 418, status(reason))
 
     assert isinstance(error, errors.ApiError)
     assert error.code == error.reason == "UnexpectedAnswer"
@@ -183,7 +183,7 @@ DENIED = 'admission webhook "strict.example.com" denied the request: hunter2'
 @pytest.mark.parametrize("code", [500, 503])
 @pytest.mark.parametrize("confidential", [False, True])
 def test_live_h4_a_webhook_that_fails_is_named_also_for_secrets(code: int, confidential: bool) -> None:  # noqa: FBT001
-    error = failure("apply Secret a/b", code, status("InternalError", FAILED), confidential=confidential)
+    error = status_error("apply Secret a/b", code, status("InternalError", FAILED), confidential=confidential)
 
     assert isinstance(error, errors.WebhookFailed)
     assert (error.code, error.webhook) == ("WebhookFailed", "strict.example.com")
@@ -192,14 +192,14 @@ def test_live_h4_a_webhook_that_fails_is_named_also_for_secrets(code: int, confi
 
 
 def test_live_h4_a_webhook_that_refuses_a_secret_is_named_without_its_words() -> None:
-    error = failure("apply Secret a/b", 400, status("BadRequest", DENIED), confidential=True)
+    error = status_error("apply Secret a/b", 400, status("BadRequest", DENIED), confidential=True)
 
     assert 'admission webhook "strict.example.com" denied the request (' in str(error)
     assert "hunter2" not in str(error)
 
 
 def test_long_words_are_cut() -> None:
-    assert len(str(failure(ABOUT, 403, status("Forbidden", "x" * 100_000)))) < MAX_WORDS + 100
+    assert len(str(status_error(ABOUT, 403, status("Forbidden", "x" * 100_000)))) < MAX_MESSAGE + 100
 
 
 def test_of_a_health_report_only_the_failing_checks_are_told() -> None:
@@ -209,7 +209,7 @@ def test_of_a_health_report_only_the_failing_checks_are_told() -> None:
 [-]poststarthook/rbac/bootstrap-roles failed: reason withheld
 readyz check failed
 """
-    error = failure("get /readyz", 500, status_of(report))
+    error = status_error("get /readyz", 500, parse_status(report))
 
     assert str(error) == "get /readyz: 500 InternalError: failing checks: etcd, poststarthook/rbac/bootstrap-roles"
 
@@ -222,9 +222,9 @@ JSON = st.recursive(
 
 @given(st.integers(300, 599), st.dictionaries(st.sampled_from(["reason", "message", "details"]), JSON), st.booleans())
 def test_any_answer_of_any_server_becomes_an_error(code: int, body: dict[str, Any], confidential: bool) -> None:  # noqa: FBT001  # drawn
-    assert isinstance(failure(ABOUT, code, body, confidential=confidential), DependencyError)
+    assert isinstance(status_error(ABOUT, code, body, confidential=confidential), DependencyError)
 
 
 @given(st.binary())
 def test_any_bytes_are_read_as_a_status(answer: bytes) -> None:
-    assert isinstance(status_of(answer), dict)
+    assert isinstance(parse_status(answer), dict)

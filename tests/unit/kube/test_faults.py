@@ -131,7 +131,7 @@ async def test_slow_answer_ends_by_the_deadline(server: ScriptedServer, pool: Po
     errors = await asyncio.gather(*(client.get(CONFIG_MAPS, "x", "a") for _ in range(3)), return_exceptions=True)
     never.set()
 
-    assert {str(error) for error in errors} == {f"get ConfigMap a/x: {server.url[7:]} gave no answer within 1 s"}
+    assert {str(error) for error in errors} == {f"get ConfigMap a/x: {server.url[7:]} did not answer within 1 s"}
 
 
 async def test_budget_bounds_the_requests_at_a_time(server: ScriptedServer, pool: Pool) -> None:
@@ -161,8 +161,8 @@ async def test_answer_over_the_bound_is_not_read(server: ScriptedServer, pool: P
         return response
 
     server.plays(floods)
-    client = Client(Connection(server.url), pool, bounds=Bounds(answer_bytes=5000))
-    with pytest.raises(Unreachable, match="answered with more than 5000 bytes"):
+    client = Client(Connection(server.url), pool, bounds=Bounds(response_bytes=5000))
+    with pytest.raises(Unreachable, match="is larger than 5000 bytes"):
         await client.list(CONFIG_MAPS)
     assert [request.query["limit"] for request in server.requests] == ["200", "20", "2", "1"]
 
@@ -173,7 +173,7 @@ async def test_answer_that_is_no_json_object_is_no_answer(server: ScriptedServer
         return web.Response(body=body)
 
     server.plays(nonsense)
-    with pytest.raises(Unreachable, match="something else than a JSON object"):
+    with pytest.raises(Unreachable, match="is not a JSON object"):
         await client.get(CONFIG_MAPS, "x", "a")
 
 
@@ -215,7 +215,7 @@ async def test_expired_continue_token_begins_the_list_again_once(server: Scripte
 
 
 async def test_what_json_cannot_say_is_a_mistake_of_the_object(client: Client) -> None:
-    with pytest.raises(SpecError, match="apply ConfigMap a/x: cannot be written as JSON"):
+    with pytest.raises(SpecError, match="apply ConfigMap a/x: cannot be encoded as JSON"):
         await client.apply(CONFIG_MAPS, {**OBJECT, "data": {"a": object()}}, manager="m")
 
 

@@ -115,7 +115,7 @@ def content(material: Material) -> bytes | None:
 
 def ours(paths: list[Path]) -> dict[str, Any]:
     connection: Connection = load_kubeconfig(paths)
-    headers = dict(asyncio.run(ConnectionCredentials(connection).present()).headers)
+    headers = dict(asyncio.run(ConnectionCredentials(connection).current()).headers)
     return {
         "host": connection.server,
         "verify": connection.verify,

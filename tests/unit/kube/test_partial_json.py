@@ -55,7 +55,7 @@ def test_rubbish_ends_as_undecodable_or_as_json(document: bytes) -> None:
 
 @pytest.mark.parametrize("document", [b"[]", b'{"items":{}}', b'{"items":[1]}', b'{"items":[[]],"a":[{}]}', b"{}"])
 def test_what_is_no_list_of_objects_is_no_page(document: bytes) -> None:
-    with pytest.raises(Undecodable, match="is no list of objects"):
+    with pytest.raises(Undecodable, match="is not a list of objects"):
         asyncio.run(read_page(document))
 
 

@@ -87,7 +87,7 @@ async def test_event_of_several_megabytes_in_small_pieces_is_one_event(server: S
 async def test_sec_1_an_event_over_the_bound_costs_only_itself(server: ScriptedServer, pool: Pool) -> None:
     large = event("ADDED", data="x" * 2000)
     server.plays(streams(event("ADDED", a=1) + large[:1500], large[1500:] + event("ADDED", a=2)))
-    client = Client(Connection(server.url), pool, bounds=Bounds(answer_bytes=1000))
+    client = Client(Connection(server.url), pool, bounds=Bounds(response_bytes=1000))
 
     assert await collect(client) == [
         WatchEvent("ADDED", {"a": 1}),
@@ -151,7 +151,7 @@ async def test_silent_stream_is_broken(server: ScriptedServer, pool: Pool) -> No
     server.plays(silent)
     client = Client(Connection(server.url), pool, timeouts=RequestTimeouts(idle_timeout=timedelta(milliseconds=20)))
 
-    with pytest.raises(Unreachable, match=r"silent for 0\.02 s"):
+    with pytest.raises(Unreachable, match=r"no data for 0\.02 s"):
         await collect(client)
     done.set()
 
@@ -174,7 +174,7 @@ async def test_error_in_the_stream_has_its_type(
 async def test_line_that_is_no_event_breaks_the_watch(server: ScriptedServer, client: Client, line: bytes) -> None:
     server.plays(streams(line))
 
-    with pytest.raises(Unreachable, match="a line that is no event"):
+    with pytest.raises(Unreachable, match="a line that is not a watch event"):
         await collect(client)
 
 

@@ -23,7 +23,7 @@ async def double(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[RegistryDoubl
 
 @pytest.fixture
 async def web() -> AsyncIterator[HTTPClient]:
-    async with HTTPClient(patience=RetryPolicy(pause=timedelta(milliseconds=1)), environ={}) as web:
+    async with HTTPClient(retries=RetryPolicy(pause=timedelta(milliseconds=1)), environ={}) as web:
         yield web
 
 

@@ -78,9 +78,9 @@ def test_it_is_read(arguments: list[str], environ: dict[str, str], address: Sour
         (["--source-ca=/nowhere"], "--source-ca"),
         (["--verification-keys=/nowhere"], "--verification-keys"),
         (["--verification-policy=Warn"], "--verification-keys"),
-        (["--allowed-sources=https://x"], "is no host"),
-        (["--chart-repositories=a b"], "is no host"),
-        (["--plain-http-credentials=http://a"], "is no host"),
+        (["--allowed-sources=https://x"], "is not a valid host pattern"),
+        (["--chart-repositories=a b"], "is not a valid host pattern"),
+        (["--plain-http-credentials=http://a"], "is not a valid host pattern"),
     ],
 )
 def test_what_makes_no_sense_is_refused_by_name(

@@ -37,7 +37,7 @@ async def repository() -> AsyncIterator[ChartRepository]:
 
 @pytest.fixture
 async def charts() -> AsyncIterator[ChartDependencies]:
-    async with HTTPClient(patience=RetryPolicy(attempts=1, pause=timedelta(0)), environ={}) as web:
+    async with HTTPClient(retries=RetryPolicy(attempts=1, pause=timedelta(0)), environ={}) as web:
         yield ChartDependencies(web, None, allowed=AllowedHosts.parse("127.0.0.1:*"))
 
 
@@ -331,7 +331,7 @@ async def test_a_repository_that_does_not_answer_in_time_is_tried_again_later(ro
         source = FakeSource({STAGED: staged(repository.url)})
         store = ReleaseStore(root, deadline=timedelta(milliseconds=300))
 
-        with pytest.raises(SourceUnavailable, match="not all charts"):
+        with pytest.raises(SourceUnavailable, match="not all dependencies"):
             await store.ensure(STAGED, source, dependencies=ChartDependencies(web, None))
         gate.set()
         repository.add("cache", "1.2.0")

@@ -106,7 +106,7 @@ def test_what_a_release_states_about_versions_is_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "told"),
     [
-        (STATED.format(">=1.36"), r"compatibility\.yaml .*does not hold v1\.35\.4.*widen the range"),
+        (STATED.format(">=1.36"), r"compatibility\.yaml .*does not contain v1\.35\.4.*widen the range"),
         (STATED.format("new"), r"compatibility\.yaml: kubernetes: 'new' is not a valid version range"),
         (STATED.format(">=1.35") + "mine: 1\n", r"compatibility\.yaml has the unknown field mine"),
         ("[", r"compatibility\.yaml, line"),
@@ -208,15 +208,19 @@ def addon_archive(**charts: dict[str, bytes]) -> bytes:
 CNI_CSI = {"cni": chart("cni"), "csi": chart("csi")}
 
 BROKEN: dict[str, tuple[str, bytes | None, str]] = {
-    "no metadata": ("metadata.yaml", None, "is missing (there is"),
+    "no metadata": ("metadata.yaml", None, "is missing (the release contains"),
     "empty metadata": ("metadata.yaml", b"", "the document is missing"),
     "metadata that is a list": ("metadata.yaml", b"- a", "the document is a list"),
     "metadata that is no YAML": ("metadata.yaml", b"versions: [", "did not find expected"),
     "metadata of a wrong type": ("metadata.yaml", metadata(**{"v1.35.4": "1.35"}), "versions.kubernetes is"),
-    "metadata of another version": ("metadata.yaml", metadata(**{"Stack: v2": "Stack: v3"}), "is of version v3, the"),
+    "metadata of another version": (
+        "metadata.yaml",
+        metadata(**{"Stack: v2": "Stack: v3"}),
+        "is for version v3, but the name",
+    ),
     "metadata of another minor": ("metadata.yaml", metadata(**{"v1.35.4": "v1.36.0"}), "is for Kubernetes v1.36.0"),
-    "hashes that are no JSON": ("hashes.json", b"{", "is no JSON"),
-    "hashes nested without end": ("hashes.json", b"[" * 100_000, "is no JSON"),
+    "hashes that are no JSON": ("hashes.json", b"{", "is not JSON"),
+    "hashes nested without end": ("hashes.json", b"[" * 100_000, "is not JSON"),
     "hashes that are a list": ("hashes.json", b"[]", "the document is a list"),
     "no class chart": (CLASS, None, "is missing"),
     "a cut off class chart": (CLASS, staged_release()[CLASS][:100], "is truncated"),
@@ -246,7 +250,11 @@ BROKEN: dict[str, tuple[str, bytes | None, str]] = {
         addon_archive(cni=chart("cni") | {"overwrite.yaml": urandom(1_100_000)}, csi=chart("csi")),
         "is larger than",
     ),
-    "no stages and no values": ("clusteraddon.yaml", None, "cluster-addon-values.yaml is missing, and beside it"),
+    "no stages and no values": (
+        "clusteraddon.yaml",
+        None,
+        "cluster-addon-values.yaml is missing, and clusteraddon.yaml is missing",
+    ),
     "stages that are a text": ("clusteraddon.yaml", b"text", "the document is"),
     "a stage with a wrong action": ("clusteraddon.yaml", CONFIG.replace("apply", "aply").encode(), "apply or delete"),
 }
@@ -279,7 +287,7 @@ def test_a_release_with_one_chart_needs_every_file(tmp_path: Path, file: str) ->
 def test_something_that_is_no_file_is_refused(tmp_path: Path) -> None:
     directory = write_release(tmp_path / "r", staged_release())
     (directory / "inner").mkdir()
-    with pytest.raises(ReleaseBroken, match="inner is no file of at most"):
+    with pytest.raises(ReleaseBroken, match="inner is not a regular file of at most"):
         read_contents(STAGED, directory)
 
 
@@ -287,7 +295,7 @@ def test_a_link_in_a_release_is_refused_as_one(tmp_path: Path) -> None:
     directory = write_release(tmp_path / "r", staged_release())
     (directory / "more").symlink_to("/etc/passwd")
 
-    with pytest.raises(ReleaseBroken, match="more is a link: put the file itself there"):
+    with pytest.raises(ReleaseBroken, match="more is a link; replace it with the file"):
         read_contents(STAGED, directory)
 
 
@@ -297,7 +305,7 @@ def test_names_that_could_forge_a_digest_are_refused(tmp_path: Path) -> None:
 
 
 def test_too_many_files_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(ReleaseBroken, match="one more than the 100 files"):
+    with pytest.raises(ReleaseBroken, match="exceeds the limit of 100 files"):
         read_contents(STAGED, write_release(tmp_path / "r", {f"f{number:03}": b"" for number in range(101)}))
 
 

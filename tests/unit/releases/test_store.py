@@ -78,7 +78,7 @@ async def test_a_release_that_moved_under_its_name_is_refused(root: Path, source
 
 @pytest.mark.parametrize("digest", ["sha256:abc", "../../etc", f"sha256:{'G' * 64}", f"{OTHER}\n"])
 async def test_a_digest_that_is_none_reaches_no_file(root: Path, source: FakeSource, digest: str) -> None:
-    with pytest.raises(SpecError, match="is no digest"):
+    with pytest.raises(SpecError, match="is not a digest"):
         await ReleaseStore(root).ensure(STAGED, source, digest=digest)
 
 
@@ -86,7 +86,7 @@ async def test_the_digest_of_another_release_is_refused(root: Path, source: Fake
     store = ReleaseStore(root)
     other = await store.ensure(SINGLE, source)
 
-    with pytest.raises(ReleaseBroken, match=r"release local-tiny-1-35-v2: metadata\.yaml is of version v3"):
+    with pytest.raises(ReleaseBroken, match=r"release local-tiny-1-35-v2: metadata\.yaml is for version v3"):
         await store.open(STAGED, other.digest)
 
 
@@ -106,7 +106,7 @@ async def test_an_unknown_release_is_not_found(root: Path) -> None:
 async def test_a_source_that_never_ends_is_given_up(root: Path, source: FakeSource) -> None:
     source.gate.clear()
 
-    with pytest.raises(SourceUnavailable, match="no whole release after 0 s"):
+    with pytest.raises(SourceUnavailable, match="no complete release after 0 s"):
         await ReleaseStore(root, deadline=timedelta(milliseconds=10)).ensure(STAGED, source)
     assert stored(root) == []
 
@@ -114,7 +114,7 @@ async def test_a_source_that_never_ends_is_given_up(root: Path, source: FakeSour
 async def test_a_disk_that_refuses_is_a_matter_of_time(tmp_path: Path, source: FakeSource) -> None:
     (tmp_path / "file").touch()
 
-    with pytest.raises(StoreUnavailable, match="store: Not a directory; look at that disk"):
+    with pytest.raises(StoreUnavailable, match="store: Not a directory; check that disk"):
         await ReleaseStore(tmp_path / "file" / "store").ensure(STAGED, source)
 
 

@@ -1,4 +1,4 @@
-"""What is said of a CEL expression that cannot be decided."""
+"""Messages about CEL expressions that cannot be evaluated."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long an input that hung, or killed its worker, is not tried again."""
+"""The back-off of inputs that timed out or killed their worker."""
 
 from __future__ import annotations
 

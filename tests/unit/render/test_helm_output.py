@@ -19,7 +19,7 @@ def names(rendered: dict[str, str]) -> list[str]:
 
 
 class TestOrder:
-    """Crds, then objects by Helm's order of kinds, then hooks; of one kind by file and place in it."""
+    """CRDs, then objects in the install order of Helm, then hooks; within a kind by file and position."""
 
     def test_kinds_follow_the_install_order_of_helm(self) -> None:
         kinds = [*INSTALL_ORDER, "Aardvark", "Zebra"]

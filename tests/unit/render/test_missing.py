@@ -12,12 +12,12 @@ from clusterstacks.render.template_syntax import UnreadableActionError, actions
 
 
 def examined(text: str) -> list[str]:
-    """Return the expressions that are looked at."""
+    """Return the checked expressions."""
     return [check.value for check in with_checks(text)[1]]
 
 
 class TestWhatIsLookedAt:
-    """A value is looked at where it is printed, or where a function does something with it."""
+    """A value is checked where it is printed, or where a function uses it."""
 
     @pytest.mark.parametrize(
         ("text", "values"),

@@ -1,4 +1,4 @@
-"""Who gets a render worker next."""
+"""The order in which requests get a render worker."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def owner(word: str) -> ObjectKey:
 
 
 def served(workers: int, *requests: str) -> list[str]:
-    """The order in which requests (``a/1``, slow with a ``!``) run when each is over before the next one starts."""
+    """Return the order in which requests (``a/1``, slow with a ``!``) run if each ends before the next starts."""
     queue: FairQueue[tuple[int, str]] = FairQueue(workers)
     for number, request in enumerate(requests):
         queue.join((number, request), owner(request.strip("!")), slow=request.endswith("!"))
@@ -109,7 +109,7 @@ async def test_cancelled_request_releases_its_turn() -> None:
         await asyncio.sleep(1)
         assert queue.waiting() == 3
         tasks[0].cancel()
-    tasks[1].cancel()  # its turn has come, but it has not run since
+    tasks[1].cancel()  # it has its turn, but has not run yet
 
     results = await asyncio.gather(*tasks, return_exceptions=True)
     assert Counter(map(type, results)) == {asyncio.CancelledError: 2, type(None): 1}

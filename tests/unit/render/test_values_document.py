@@ -1,4 +1,4 @@
-"""Values laid over others."""
+"""Extracts and merges values documents."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_overlaid_values_win_key_by_key(text: str) -> None:
 
 
 def test_overlaid_values_have_a_stable_text_form() -> None:
-    """The text is part of the digest that tells whether an addon is delivered anew."""
+    """The text is part of the digest that triggers a new delivery of an addon."""
     text = "# comment\nz: 1\na: {list: [1, 2.50, yes, null], text: 'two lines'}\nb: 'no'\nmode: 0644\n"
     over = {"a": {"more": {"x": True, "y": None, "words": "a: b # c"}}, "b": None, "c": ["é", "22:22", "1e3", ""]}
 

@@ -1,4 +1,4 @@
-"""Render workers fit into the container."""
+"""The number and memory of render workers for a container limit."""
 
 from __future__ import annotations
 

@@ -75,21 +75,24 @@ def test_fields_of_other_programs_are_left_alone() -> None:
 @pytest.mark.parametrize(
     ("fields", "complaint"),
     [
-        ({"payloadType": "application/json"}, r"is over 'application/json', not application/vnd\.in-toto\+json"),
-        ({"payloadType": None}, "is over nothing"),
-        ({"payloadType": "\ud800"}, "is over"),
+        (
+            {"payloadType": "application/json"},
+            r"the payload type of the envelope is 'application/json', not application/vnd\.in-toto\+json",
+        ),
+        ({"payloadType": None}, "the payload type of the envelope is nothing"),
+        ({"payloadType": "\ud800"}, "the payload type of the envelope"),
         ({"payload": None}, "payload is missing"),
         ({"payload": ""}, "payload is ''"),
         ({"payload": 1}, "payload is 1"),
-        ({"payload": "AAA"}, "write it in base64"),
-        ({"payload": "AB=="}, "write it in base64"),  # the bits that are not used must be 0
-        ({"payload": "AA=="[:3]}, "write it in base64"),
-        ({"payload": "AA==\n"}, "write it in base64"),
-        ({"payload": "-_+/"}, "write it in base64"),
-        ({"payload": "é"}, "write it in base64"),
-        ({"payload": "\ud800"}, "write it in base64"),
-        ({"signatures": None}, "holds no signature"),
-        ({"signatures": []}, "holds no signature"),
+        ({"payload": "AAA"}, "expected base64"),
+        ({"payload": "AB=="}, "expected base64"),  # the bits that are not used must be 0
+        ({"payload": "AA=="[:3]}, "expected base64"),
+        ({"payload": "AA==\n"}, "expected base64"),
+        ({"payload": "-_+/"}, "expected base64"),
+        ({"payload": "é"}, "expected base64"),
+        ({"payload": "\ud800"}, "expected base64"),
+        ({"signatures": None}, "contains no signature"),
+        ({"signatures": []}, "contains no signature"),
         ({"signatures": {}}, "write a list"),
         ({"signatures": ["a"]}, "write a mapping"),
         ({"signatures": [{"keyid": "a"}]}, r"signatures\[0\]\.sig is missing"),
@@ -105,16 +108,16 @@ def test_an_envelope_that_says_anything_else_is_refused(fields: dict[str, Any], 
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        (b"", "is no JSON document"),
+        (b"", "is not a JSON document"),
         (b"[]", "write a mapping"),
-        (b"\xff", "is no JSON document: invalid start byte"),
-        ("\ufeff{}".encode(), "is no JSON document"),
-        (b'{"a": NaN}', "NaN is no number"),
-        (b'{"a": 1, "a": 1}', "a key stands in it twice"),
-        (b'{"a": {"b": 1, "b": 2}}', "a key stands in it twice"),
-        (b"[" * 100_000, "is no JSON document"),
-        (b"1" * 10_000, "is no JSON document"),
-        (b" " * (MAX_SIGNATURE_BYTES + 1), f"more than {MAX_SIGNATURE_BYTES} bytes"),
+        (b"\xff", "is not a JSON document: invalid start byte"),
+        ("\ufeff{}".encode(), "is not a JSON document"),
+        (b'{"a": NaN}', "NaN is not a JSON number"),
+        (b'{"a": 1, "a": 1}', "it contains a key twice"),
+        (b'{"a": {"b": 1, "b": 2}}', "it contains a key twice"),
+        (b"[" * 100_000, "is not a JSON document"),
+        (b"1" * 10_000, "is not a JSON document"),
+        (b" " * (MAX_SIGNATURE_BYTES + 1), f"larger than {MAX_SIGNATURE_BYTES} bytes"),
     ],
 )
 def test_a_text_that_could_be_read_in_two_ways_or_in_none_is_refused(text: bytes, complaint: str) -> None:
@@ -144,5 +147,5 @@ def test_a_forged_keyid_does_not_keep_its_owner_from_signing() -> None:
 def test_an_envelope_that_is_full_takes_no_more() -> None:
     full = Envelope(PAYLOAD, (Signature("", b"1"),) * MAX_SIGNATURES)
 
-    with pytest.raises(SignatureRefused, match="1000 signatures already"):
+    with pytest.raises(SignatureRefused, match="already has 1000 signatures"):
         full.signed(ecdsa_key())

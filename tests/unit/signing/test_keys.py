@@ -87,18 +87,18 @@ def test_several_keys_in_one_file_are_told_apart_by_number() -> None:
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        (b"", "holds no PEM block"),
-        (b"ssh-ed25519 AAAA", "holds no PEM block"),
-        (b"\0\xff" * 100, "holds no PEM block"),
-        (b"-----BEGIN PUBLIC KEY-----\nAAAA", "holds no PEM block"),
+        (b"", "contains no PEM block"),
+        (b"ssh-ed25519 AAAA", "contains no PEM block"),
+        (b"\0\xff" * 100, "contains no PEM block"),
+        (b"-----BEGIN PUBLIC KEY-----\nAAAA", "contains no PEM block"),
         (block("PUBLIC KEY"), "cannot be read"),
         (block("PUBLIC KEY", "\xe9"), "cannot be read"),
         (block("CERTIFICATE"), "openssl x509 -pubkey"),
         (block("RSA PUBLIC KEY"), "is a PEM block RSA PUBLIC KEY"),
-        (public_pem(ecdsa_key()) + b"-----BEGIN PUBLIC KEY-----\ncut", "a PEM block that is not whole"),
-        (block("PUBLIC KEY").replace(b"END PUBLIC", b"END PRIVATE"), "holds no PEM block"),
-        (b" " * (MAX_KEY_BYTES + 1), "more than 16384 bytes"),
-        (b"-----BEGIN A-----" * 900, "holds no PEM block"),
+        (public_pem(ecdsa_key()) + b"-----BEGIN PUBLIC KEY-----\ncut", "an incomplete PEM block"),
+        (block("PUBLIC KEY").replace(b"END PUBLIC", b"END PRIVATE"), "contains no PEM block"),
+        (b" " * (MAX_KEY_BYTES + 1), "larger than 16384 bytes"),
+        (b"-----BEGIN A-----" * 900, "contains no PEM block"),
     ],
 )
 def test_a_text_that_is_no_public_key_is_refused(text: bytes, complaint: str) -> None:
@@ -116,7 +116,7 @@ def test_keys_of_other_kinds_are_refused(key: ec.EllipticCurvePrivateKey) -> Non
 
 @pytest.mark.parametrize("pem", [new_key_pair()[0], new_key_pair(b"p")[0], ed25519_pem()])
 def test_a_private_key_in_the_place_of_a_public_one_is_named_and_not_shown(pem: bytes) -> None:
-    with pytest.raises(KeyUnusable, match="is a private key: give the public key") as refused:
+    with pytest.raises(KeyUnusable, match="is a private key; use the public key") as refused:
         parse_public_keys(pem, name="x")
 
     assert pem.splitlines()[1].decode() not in str(refused.value)
@@ -143,8 +143,8 @@ def test_a_password_does_no_harm_to_a_plain_key() -> None:
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        (b"", "holds no PEM block"),
-        (public_pem(ecdsa_key()), "is a public key: a private key signs"),
+        (b"", "contains no PEM block"),
+        (public_pem(ecdsa_key()), "is a public key; use the private key to sign"),
         (new_key_pair()[0] * 2, "more than one PEM block"),
         (block("PRIVATE KEY"), "cannot be read: it is damaged"),
         (block("EC PRIVATE KEY"), "openssl pkcs8 -topk8"),
@@ -153,7 +153,7 @@ def test_a_password_does_no_harm_to_a_plain_key() -> None:
         (block("ENCRYPTED COSIGN PRIVATE KEY"), "cosign import-key-pair"),
         (
             block("OPENSSH PRIVATE KEY"),
-            "is a PEM block OPENSSH PRIVATE KEY: keys in the format of OpenSSH are not read",
+            "is a PEM block OPENSSH PRIVATE KEY; keys in the format of OpenSSH are not read",
         ),
     ],
 )

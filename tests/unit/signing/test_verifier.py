@@ -76,16 +76,16 @@ def test_what_others_put_beside_a_good_signature_does_not_take_it_away() -> None
 
 
 def test_nothing_is_signed_without_keys_or_without_signatures() -> None:
-    assert look(signed(OURS), trusted=()) == Verification((), ("no key was given to verify it with",))
-    assert look() == Verification((), ("there is no signature beside it",))
+    assert look(signed(OURS), trusted=()) == Verification((), ("no key was given to verify it",))
+    assert look() == Verification((), ("it has no signature",))
 
 
 def test_an_unknown_signer_is_told_with_the_keys_found_and_expected() -> None:
     (problem,) = look(signed(FOREIGN)).problems
 
     assert problem == (
-        f"envelope 1: it is by '{FOREIGN.public.short}', none of the trusted keys "
-        f"ours ({OURS.public.short}), rotated ({ROTATED.public.short})"
+        f"envelope 1: it is by '{FOREIGN.public.short}', not by a trusted key ("
+        f"ours ({OURS.public.short}), rotated ({ROTATED.public.short}))"
     )
 
 
@@ -126,15 +126,15 @@ def test_a_signature_of_another_release_is_none_of_this_one() -> None:
 @pytest.mark.parametrize(
     ("fields", "complaint"),
     [
-        ({"_type": "https://in-toto.io/Statement/v0.1"}, f"only {STATEMENT_TYPE} is"),
-        ({"predicateType": "https://slsa.dev/provenance/v1"}, f"only {PREDICATE_TYPE} is"),
+        ({"_type": "https://in-toto.io/Statement/v0.1"}, f"expected {STATEMENT_TYPE}"),
+        ({"predicateType": "https://slsa.dev/provenance/v1"}, f"expected {PREDICATE_TYPE}"),
         ({"predicate": {}}, "predicate.release is missing"),
         ({"predicate": None}, "predicate is missing"),
-        ({"subject": []}, "names no file"),
-        ({"subject": None}, "names no file"),
-        ({"subject": [{"name": "a", "digest": {"sha256": "0" * 64}}] * 2}, "names the file 'a' twice"),
+        ({"subject": []}, "lists no file"),
+        ({"subject": None}, "lists no file"),
+        ({"subject": [{"name": "a", "digest": {"sha256": "0" * 64}}] * 2}, "lists the file 'a' twice"),
         ({"subject": [{"name": "a", "digest": {"sha512": "0" * 128}}]}, "sha256 is missing"),
-        ({"subject": [{"name": "a", "digest": {"sha256": "0" * 63}}]}, "write 64 hex digits"),
+        ({"subject": [{"name": "a", "digest": {"sha256": "0" * 63}}]}, "expected 64 hex digits"),
         ({"subject": [{"digest": {"sha256": "0" * 64}}]}, "name is missing"),
     ],
 )
@@ -168,7 +168,7 @@ def test_more_signatures_than_an_envelope_may_have_are_one_problem() -> None:
     found = look(crowded(signed(OURS), *rubbish(MAX_SIGNATURES)), signed(ROTATED))
 
     assert found.signed_by == ("rotated",)
-    assert found.problems == (f"envelope 1: the envelope holds more than {MAX_SIGNATURES} signatures",)
+    assert found.problems == (f"envelope 1: the envelope contains more than {MAX_SIGNATURES} signatures",)
 
 
 def test_however_much_rubbish_there_is_every_envelope_gets_its_share_of_attempts(
@@ -219,7 +219,7 @@ def cosign_problem(**changes: Any) -> str:
 def test_a_cosign_signature_that_proves_nothing_here_is_refused() -> None:
     held, other = manifest(), manifest({**FILES, "metadata.yaml": "0" * 64})
 
-    assert "by none of the trusted keys" in cosign_problem(cosign=(cosign_signed(held, FOREIGN),))
+    assert "not by a trusted key" in cosign_problem(cosign=(cosign_signed(held, FOREIGN),))
     assert "it is for the manifest 'sha256:" in cosign_problem(manifest=other)
     assert "it is for the manifest 'sha256:" in cosign_problem(manifest=b"")
     assert "'metadata.yaml' changed" in cosign_problem(manifest=other, cosign=(cosign_signed(other, OURS),))
@@ -243,7 +243,7 @@ def test_a_signed_manifest_must_be_one_of_this_release() -> None:
     assert "it is for another release: local-tiny-1-35-cluster-class-v2.tgz is not" in cosign_problem_of(
         manifest(renamed)
     )
-    assert "is no JSON document" in cosign_problem_of(b"junk")
+    assert "is not a JSON document" in cosign_problem_of(b"junk")
     assert "is for another release" in cosign_problem_of(b'{"manifests": []}')
 
 
@@ -344,7 +344,7 @@ def test_the_policy_decides_between_refusal_and_warning() -> None:
     assert refused.value.code == "SignatureRequired"
     assert str(refused.value) == enforce(NAME, unsigned, SignaturePolicy.WARN)
     assert str(refused.value) == (
-        "release local-tiny-1-35-v2 is not signed by a trusted key (envelope 1: it is odd): ask its publisher "
+        "release local-tiny-1-35-v2 is not signed by a trusted key (envelope 1: it is odd); ask its publisher "
         "to sign it with a trusted key ('csctl sign'), and do not use it until then"
     )
     assert enforce(NAME, Verification(("ours",), ("further",)), SignaturePolicy.REQUIRE) == ""

@@ -53,6 +53,6 @@ def test_another_content_under_the_name_is_refused(release: Path, remote: Path) 
     publish_to_directory(release, remote)
     (release / "hashes.json").write_bytes(b"{}")
 
-    with pytest.raises(ReleaseTaken, match="published already with another content"):
+    with pytest.raises(ReleaseTaken, match="already published with other content"):
         publish_to_directory(release, remote)
     assert read_release(remote / STAGED.release) == FILES

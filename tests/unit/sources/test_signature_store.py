@@ -89,7 +89,7 @@ async def test_a_signature_of_other_files_is_never_replaced(contents: Contents) 
 async def test_a_file_that_is_no_signature_is_never_replaced(contents: Contents) -> None:
     signature_file(contents).write_text("notes")
 
-    with pytest.raises(SignatureConflict, match="is no JSON document"):
+    with pytest.raises(SignatureConflict, match="is not a JSON document"):
         await sign_beside(contents, ecdsa_key())
 
     assert signature_file(contents).read_text() == "notes"
@@ -105,7 +105,7 @@ def test_nothing_is_added_to_a_statement_that_says_more_than_we_do(contents: Con
 
 
 def test_nothing_cannot_be_signed() -> None:
-    with pytest.raises(ReleaseBroken, match="holds no file"):
+    with pytest.raises(ReleaseBroken, match="contains no file"):
         release_envelope(STAGED, {})
 
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from clusterstacks.kube.pki import Authority, single_certificates, validity
-from clusterstacks.webhooks.certificates import made, read_secret
+from clusterstacks.webhooks.certificates import create_serving, read_secret
 
 NAMES = ("webhooks.stacks.svc",)
 DAY = timedelta(days=1)
@@ -15,7 +15,7 @@ DAY = timedelta(days=1)
 
 def test_a_certificate_is_renewed_when_a_third_of_its_life_is_left() -> None:
     now = datetime.now(UTC)
-    serving = made(NAMES, 90 * DAY, now)
+    serving = create_serving(NAMES, 90 * DAY, now)
 
     assert not serving.is_due(NAMES, 90 * DAY, now)
     assert not serving.is_due(NAMES, 90 * DAY, now + 59 * DAY)
@@ -26,15 +26,15 @@ def test_a_certificate_is_renewed_when_a_third_of_its_life_is_left() -> None:
 def test_another_name_needs_another_certificate() -> None:
     now = datetime.now(UTC)
 
-    assert made(NAMES, DAY, now).is_due(("127.0.0.1",), DAY, now)
-    assert not made(("127.0.0.1", "localhost", "::1"), DAY, now).is_due(("::1", "127.0.0.1"), DAY, now)
+    assert create_serving(NAMES, DAY, now).is_due(("127.0.0.1",), DAY, now)
+    assert not create_serving(("127.0.0.1", "localhost", "::1"), DAY, now).is_due(("::1", "127.0.0.1"), DAY, now)
 
 
 def test_authorities_are_kept_until_their_certificates_end() -> None:
     now = datetime.now(UTC)
-    first = made(NAMES, 2 * DAY, now)
-    second = made(NAMES, 9 * DAY, now, first)
-    third = made(NAMES, 9 * DAY, now + 3 * DAY, second)
+    first = create_serving(NAMES, 2 * DAY, now)
+    second = create_serving(NAMES, 9 * DAY, now, first)
+    third = create_serving(NAMES, 9 * DAY, now + 3 * DAY, second)
 
     assert len(single_certificates(second.authorities)) == 2
     assert second.authorities.endswith(first.authorities)
@@ -43,7 +43,7 @@ def test_authorities_are_kept_until_their_certificates_end() -> None:
 
 
 def test_a_secret_is_read_back_as_it_was_written() -> None:
-    serving = made(NAMES, DAY, datetime.now(UTC))
+    serving = create_serving(NAMES, DAY, datetime.now(UTC))
 
     assert read_secret({"data": serving.secret_data()}) == serving
     assert "PRIVATE KEY" not in repr(serving)
@@ -53,7 +53,7 @@ def test_a_secret_is_read_back_as_it_was_written() -> None:
 @pytest.mark.parametrize("key", ["ca.crt", "tls.crt", "tls.key"])
 @pytest.mark.parametrize("value", ["", "?", "bm9uc2Vuc2U=", None])
 def test_a_secret_somebody_edited_is_made_anew(key: str, value: str | None) -> None:
-    data = made(NAMES, DAY, datetime.now(UTC)).secret_data()
+    data = create_serving(NAMES, DAY, datetime.now(UTC)).secret_data()
 
     assert read_secret({"data": {**data, key: value}}) is None
     assert read_secret({}) is None
@@ -61,7 +61,7 @@ def test_a_secret_somebody_edited_is_made_anew(key: str, value: str | None) -> N
 
 def test_a_key_of_another_certificate_is_no_pair() -> None:
     now = datetime.now(UTC)
-    one, other = (made(NAMES, DAY, now).secret_data() for _ in range(2))
+    one, other = (create_serving(NAMES, DAY, now).secret_data() for _ in range(2))
 
     assert read_secret({"data": {**one, "tls.key": other["tls.key"]}}) is None
 

@@ -14,7 +14,7 @@ from aiohttp import web
 
 from clusterstacks.kube.tls import serve_with, server_context
 from clusterstacks.webhooks import listener as module
-from clusterstacks.webhooks.certificates import made
+from clusterstacks.webhooks.certificates import create_serving
 from clusterstacks.webhooks.listener import Listener
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ async def _fine(_: web.BaseRequest) -> web.Response:
 @asynccontextmanager
 async def listening(host: str = "127.0.0.1") -> AsyncIterator[int]:
     """Run a listener that answers everything; yields its port."""
-    pair = made(["127.0.0.1"], timedelta(hours=1), datetime.now(UTC))
+    pair = create_serving(["127.0.0.1"], timedelta(hours=1), datetime.now(UTC))
     context = server_context()
     serve_with(context, pair.certificate, pair.key)
     port: asyncio.Future[int] = asyncio.get_running_loop().create_future()

@@ -21,7 +21,7 @@ from clusterstacks.kube.errors import Unreachable
 from clusterstacks.kube.tls import serve_with, server_context
 from clusterstacks.webhooks import server as module
 from clusterstacks.webhooks.answers import AdmissionResponse
-from clusterstacks.webhooks.certificates import Serving, made
+from clusterstacks.webhooks.certificates import Serving, create_serving
 from clusterstacks.webhooks.reviews import MAX_VALUES
 from clusterstacks.webhooks.server import MAX_BYTES, PATH, SMALL_BYTES, SharedBudget, TooManyRequests, WebhookServer
 
@@ -55,7 +55,7 @@ class Says:
 
 
 def serving() -> Serving:
-    return made(NAMES, timedelta(hours=1), datetime.now(UTC))
+    return create_serving(NAMES, timedelta(hours=1), datetime.now(UTC))
 
 
 @asynccontextmanager

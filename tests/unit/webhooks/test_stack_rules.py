@@ -14,7 +14,7 @@ from clusterstacks.webhooks.stack_rules import (
     changed_stack,
     created_addon,
     created_stack,
-    deleted,
+    deletion,
     release_users,
     stack_users,
     uses_of,
@@ -84,7 +84,7 @@ def test_a_stack_goes_when_no_cluster_uses_one_of_its_releases(
 ) -> None:
     users = stack_users(identity, "stacks", owners, "this", [use(release)])
 
-    assert deleted("ClusterStack stacks/this", users).allowed is not refused
+    assert deletion("ClusterStack stacks/this", users).allowed is not refused
 
 
 def test_uses_in_another_namespace_of_classes_do_not_count() -> None:
@@ -98,7 +98,7 @@ def test_a_release_in_use_names_the_clusters_in_its_way() -> None:
     uses = [use("openstack-scs-1-35-v1", cluster=ObjectKey("users", name)) for name in "edcba"]
 
     found = release_users("stacks", "openstack-scs-1-35-v1", uses)
-    assert deleted("ClusterStackRelease stacks/openstack-scs-1-35-v1", found).refusal == (
+    assert deletion("ClusterStackRelease stacks/openstack-scs-1-35-v1", found).refusal == (
         "ClusterStackRelease stacks/openstack-scs-1-35-v1 is in use by Cluster users/a, users/b, users/c and 2 more "
         "(release openstack-scs-1-35-v1): move these Clusters to another class, or delete them, first\n"
         "The releases that Cluster users/a could use:\n"

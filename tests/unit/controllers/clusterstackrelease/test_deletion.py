@@ -132,7 +132,11 @@ async def test_sec_7_an_entry_of_status_alone_deletes_nothing() -> None:
 
     assert space.left(CLASSES) == {"by-hand", "elsewhere"}
     assert space.left(CONFIGS) == {"config"}
-    for words in ("by-hand: its metadata does not show", "ConfigMap stacks/config: it is of a kind", "namespace"):
+    for words in (
+        "by-hand: its metadata does not show",
+        "ConfigMap stacks/config: its kind is not allowed",
+        "namespace",
+    ):
         assert words in space.told()
 
 

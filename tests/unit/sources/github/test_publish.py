@@ -37,7 +37,7 @@ async def github(request: pytest.FixtureRequest) -> AsyncIterator[GitHubDouble]:
 
 @pytest.fixture
 async def web() -> AsyncIterator[HTTPClient]:
-    async with HTTPClient(patience=RetryPolicy(pause=timedelta(milliseconds=1)), environ={}) as client:
+    async with HTTPClient(retries=RetryPolicy(pause=timedelta(milliseconds=1)), environ={}) as client:
         yield client
 
 

@@ -1,4 +1,4 @@
-"""Responses of aiohttp whose connection is aborted when they are given up."""
+"""HTTP response that aborts its connection when it is abandoned."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import aiohttp
 
 
 class AbortingResponse(aiohttp.ClientResponse):
-    """A response that aborts its connection when it is closed before its end, e.g. by a cancelled request.
+    """Response that aborts its connection when it is closed before its end, e.g. by a cancelled request.
 
-    aiohttp begins the orderly end of TLS instead and forgets the connection: a server that does not answer keeps it
-    open, even after the session is closed.
+    aiohttp starts an orderly TLS shutdown instead and forgets the connection. If the server does not answer, the
+    connection stays open even after the session is closed.
     """
 
     def close(self) -> None:
