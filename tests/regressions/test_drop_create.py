@@ -99,7 +99,7 @@ def test_drop_h1_minors_of_versions_yaml_are_built_on_demand(run: Run, tmp_path:
     assert run(several, *HASH, "--all-minors")[0] == 0
     assert built(tmp_path) == ["local-several-1-34", "local-several-1-35"]
 
-    assert "exclude each other" in run(several, *HASH, "--all-minors", "--kubernetes", "1-34")[2]
+    assert "cannot be combined with --all-minors" in run(several, *HASH, "--all-minors", "--kubernetes", "1-34")[2]
 
 
 def test_drop_h1_all_minors_hold_the_one_of_csctl_yaml(run: Run, tmp_path: Path, several: Path) -> None:

@@ -95,7 +95,7 @@ async def test_live_h1_plans_and_reasons_follow_from_the_status_of_releases_alon
     assert plan["steps"][0]["name"] == "cilium"
     assert plan["warnings"] == []
     assert (refused, notices) == (0, "")
-    assert f"1. move addon cilium from 1.17.2 to 1.18.0 of {second}" in told
+    assert f"1. update addon cilium from 1.17.2 to 1.18.0 (from release {second})" in told
 
 
 async def test_live_h1_what_a_cluster_works_with_follows_from_the_status_of_releases_alone(world: World) -> None:

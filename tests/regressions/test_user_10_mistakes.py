@@ -74,8 +74,8 @@ def test_user_10_a_signature_by_another_key_is_answered_line_by_line(run: Run, r
     assert code == output.NEGATIVE
     first, second = err.splitlines()
     assert first == (
-        f"Error: {STAGED} is not signed by any of the keys given: ask its publisher to sign it with a key you trust, "
-        "and do not use it until then"
+        f"Error: {STAGED} is not signed by any of the given keys: ask its publisher to sign it with a key that "
+        "you trust, and do not use it until then"
     )
     assert second.startswith("  envelope 1: it is by ")
 
@@ -111,7 +111,7 @@ def test_user_10_a_directory_that_is_no_release_is_named_so(
 
     assert release.is_dir()
     assert code == output.MUST_CHANGE
-    assert "a is not a release directory: it has no metadata.yaml: name one that 'csctl create' built" in err
+    assert "a is not a release directory: it has no metadata.yaml; use one from 'csctl create'" in err
 
 
 def test_user_10_a_leftover_in_a_release_is_not_published(run: Run, release: Path) -> None:
@@ -120,5 +120,5 @@ def test_user_10_a_leftover_in_a_release_is_not_published(run: Run, release: Pat
     code, _, err = run("push", release, "127.0.0.1:1/x")
 
     assert code == output.MUST_CHANGE
-    assert f"{release}/.DS_Store is a leftover of an editor or of the operating system" in err
+    assert f"{release}/.DS_Store is a leftover of an editor or operating system" in err
     assert err.endswith("would be published: delete it\n")

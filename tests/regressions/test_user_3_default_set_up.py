@@ -30,4 +30,4 @@ async def test_user_3_csctl_explains_the_refusal_of_the_webhook(world: World) ->
     assert (code, notices) == (0, "")
     assert fact in told
     assert planned == 0
-    assert plan.startswith(f"1. move addon cilium from 1.17.2 to 1.18.0 of {second}\n")
+    assert plan.startswith(f"1. update addon cilium from 1.17.2 to 1.18.0 (from release {second})\n")

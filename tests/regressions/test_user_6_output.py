@@ -56,9 +56,9 @@ def test_user_6_the_name_of_a_format_is_a_format_and_all_else_a_directory(
 @pytest.mark.parametrize(
     ("wanted", "given", "message"),
     [
-        ("yaml", None, "-o takes text or json here, not yaml; a directory of this name is ./yaml"),
-        ("out", Path("other"), "-o out and -d other both name a directory: leave one out"),
-        (__file__, None, "this is a file, not a directory"),
+        ("yaml", None, "-o is yaml (expected text or json; for a directory of this name use ./yaml)"),
+        ("out", Path("other"), "-o out and -d other both name a directory: remove one"),
+        (__file__, None, "is a file (expected a directory)"),
     ],
 )
 def test_user_6_what_is_ambiguous_is_refused(wanted: str, given: Path | None, message: str) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from clusterstacks.cli.main import VERBS, csctl
 from clusterstacks.cli.shared import output
-from clusterstacks.cli.shared.help_texts import EXAMPLES, MEANT
+from clusterstacks.cli.shared.help_texts import EXAMPLES, SUGGESTIONS
 from clusterstacks.cli.version import commit_of
 from clusterstacks.http.client import HTTPClient
 from tests.support.static_server import StaticServer
@@ -111,7 +111,7 @@ def test_user_7_a_verb_of_another_tool_is_answered_by_its_meaning(typed: str, me
 
 
 def test_user_7_no_suggestion_hides_a_verb() -> None:
-    assert not {*MEANT} & {*VERBS}
+    assert not {*SUGGESTIONS} & {*VERBS}
 
 
 @pytest.mark.parametrize(

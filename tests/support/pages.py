@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 CHECKOUT = Path(__file__).parents[2]
 DOCS = CHECKOUT / "docs"
 CUT = "..."
-NO = ("denied the request", "There is no way")
+NO = ("denied the request", "There is no plan")
 """What a page shows of commands that do not succeed."""
 
 _BLOCK = re.compile(r"^( *)```(\w+)\n(.*?)^\1```", re.DOTALL | re.MULTILINE)

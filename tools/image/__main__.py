@@ -9,8 +9,8 @@ from pathlib import Path
 
 import click
 
+from clusterstacks.cli.shared.options import FILE
 from clusterstacks.cli.shared.registry_options import ServerTrust, open_registry, trust_options
-from clusterstacks.cli.shared.release_ref import KEY_FILE
 from clusterstacks.cli.sign import PASSWORD_VARIABLE
 from clusterstacks.domain.errors import ClusterStacksError
 from clusterstacks.oci.reference import Reference
@@ -47,7 +47,7 @@ def build_command(folder: Path, architectures: tuple[str, ...], mirrors: tuple[s
 @main.command("push", short_help="Push the image and its SBOM into a registry.")
 @click.argument("reference", metavar="REGISTRY/REPOSITORY[:TAG]")
 @click.option("--layout", type=click.Path(path_type=Path), default=LAYOUT, help="Default: dist/image.")
-@click.option("--key", type=KEY_FILE, help="Sign the image with this private key, as cosign does.")
+@click.option("--key", type=FILE, help="Sign the image with this private key, as cosign does.")
 @trust_options
 def push_command(reference: str, layout: Path, key: Path | None, ca: Path | None, *, plain_http: bool) -> None:
     """Push the image that 'make image' built, with its SBOM. Without TAG the tag is the version of the project.

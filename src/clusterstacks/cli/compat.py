@@ -1,4 +1,4 @@
-"""``csctl compat``: what works with what, and who says so."""
+"""``csctl compat``: show which versions work together, and the sources of these facts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ from clusterstacks.cli.shared.cluster_options import (
     upstream_facts,
 )
 from clusterstacks.cli.shared.options import DIRECTORY, FILE, form_option
-from clusterstacks.cli.shared.plan_output import print_warnings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class SubjectParam(ClusterName):
-    """``DIR``, or ``NAMESPACE/CLUSTER`` where there is no such directory."""
+    """Parameter type of ``DIR``, or of ``NAMESPACE/CLUSTER`` if there is no such directory."""
 
     name = "DIR|NAMESPACE/CLUSTER"
 
@@ -43,12 +42,12 @@ class SubjectParam(ClusterName):
         try:
             return super().convert(value, param, ctx)
         except click.BadParameter:
-            self.fail(f"{value!r} is neither a directory nor a Cluster, like team-a/prod", param, ctx)
+            self.fail(f"{value!r} is neither a directory nor a Cluster (expected for example team-a/prod)", param, ctx)
 
 
 @dataclass(frozen=True, slots=True)
 class CompatSubjects:
-    """What is asked about: directories, or one Cluster of a management cluster."""
+    """The arguments of ``check`` and ``matrix``: directories, or one Cluster of a management cluster."""
 
     directories: tuple[Path, ...]
     outlook: Outlook | None = None
@@ -57,7 +56,7 @@ class CompatSubjects:
     def read(
         cls, named: Sequence[Path | ObjectKey], management: ManagementCluster, releases: Path | None
     ) -> CompatSubjects:
-        """Read what the command line names; warnings about a Cluster are printed.
+        """Read the arguments, and print the warnings of the outlook of a Cluster.
 
         Raises:
             ClusterStacksError: As :func:`~clusterstacks.cli.shared.cluster_options.read_cluster_outlook`.
@@ -66,22 +65,22 @@ class CompatSubjects:
         clusters = [one for one in named if not isinstance(one, Path)]
         if not clusters:
             if releases is not None or management != ManagementCluster():
-                raise click.UsageError("--kubeconfig, --context and --releases go with NAMESPACE/CLUSTER")
+                raise click.UsageError("--kubeconfig, --context and --releases require NAMESPACE/CLUSTER")
             return cls(directories)
         if directories or len(clusters) > 1:
-            raise click.UsageError("name either directories or one NAMESPACE/CLUSTER")
+            raise click.UsageError("expected either directories or one NAMESPACE/CLUSTER")
         outlook = asyncio.run(_read_live(management, clusters[0], releases))
-        print_warnings(list(outlook.notices))
+        output.warn_all(outlook.notices)
         return cls((), outlook)
 
     def judges(self) -> Judges:
-        """Return what decides besides the releases."""
+        """Return the facts and rules that apply in addition to the releases."""
         from clusterstacks.compat.constraints import Judges
 
         return self.outlook.judges() if self.outlook is not None else Judges(upstream=upstream_facts())
 
     def releases(self) -> list[tuple[str, Candidate]]:
-        """Return the releases, with what to call each: those in the directories, or those of the Cluster's stack."""
+        """Return the label and the statements of each release: in the directories, or of the Cluster's stack."""
         if self.outlook is None:
             from clusterstacks.authoring.read_compat import read_statements
 
@@ -89,7 +88,7 @@ class CompatSubjects:
         return [(str(one.name), one) for one in sorted(self.outlook.world.candidates, key=lambda one: one.name)]
 
     def combinations(self) -> list[tuple[str, Candidate, KubernetesVersion]]:
-        """Return what is judged, with what to call it and its Kubernetes version."""
+        """Return the label, the versions and the Kubernetes version of each combination to check."""
         if self.outlook is None:
             return [(label, one, one.kubernetes) for label, one in self.releases()]
         cluster = self.outlook.cluster
@@ -107,22 +106,22 @@ subjects_argument = click.argument(
 )
 
 
-@click.group(short_help="Say which versions work together.")
+@click.group(short_help="Show which versions work together.")
 def compat() -> None:
-    """Say which versions work together, by the facts of releases and of upstream projects.
+    """Show which versions work together, by the facts of releases and of upstream projects.
 
-    Built-in facts are what upstream projects published up to the day that 'csctl compat show' names, and where they
-    publish nothing what secondary sources say; each fact names its source. 'csctl compat update' installs newer facts
-    that override the built-in ones. A release says more in its compatibility.yaml; 'csctl compat infer' writes a first
-    one.
+    The built-in facts are statements of upstream projects up to the date that 'csctl compat show' prints, or of
+    secondary sources if a project publishes none. Each fact names its source. 'csctl compat update' installs newer
+    facts that override the built-in ones. Releases add facts in their compatibility.yaml; 'csctl compat infer' writes
+    the first one of a stack.
     """
 
 
-@compat.command(short_help="Show the facts on components.")
+@compat.command(short_help="Show the facts about components.")
 @click.argument("component", required=False)
 @form_option()
 def show(component: str | None, form: str) -> None:
-    """List the components facts are known about, or show what is known about one."""
+    """List the components with known facts, or show the facts about one component."""
     from clusterstacks.cli.shared.compat_output import print_list, print_sheet
 
     known = upstream_facts().components
@@ -131,13 +130,16 @@ def show(component: str | None, form: str) -> None:
     elif component in known:
         print_sheet(known[component], form)
     else:
-        raise click.UsageError(f"nothing is known about {component}: 'csctl compat show' lists the components")
+        raise click.UsageError(f"no facts about {component} are known: 'csctl compat show' lists the components")
 
 
-@compat.command(short_help="Judge every component of a release or of a Cluster.")
+@compat.command(short_help="Check every component of a release or of a Cluster.")
 @subjects_argument
 @click.option(
-    "--kubernetes", metavar="v1.36.1", default="", help="Judge with it.  [default: the release's own, or the Cluster's]"
+    "--kubernetes",
+    metavar="v1.36.1",
+    default="",
+    help="Check with this version.  [default: the version of the release or Cluster]",
 )
 @management_options
 @form_option()
@@ -148,43 +150,43 @@ def check(
     releases: Path | None,
     form: str,
 ) -> int:
-    """Judge every component with a Kubernetes version, and name the facts that decide.
+    """Check every component with a Kubernetes version, and print the facts that decide.
 
-    DIR are releases or stacks: of a release only metadata.yaml and compatibility.yaml are read, of a stack also its
-    settings. Contradictory statements about the same version of a component are reported.
+    DIR are releases or stacks. Only metadata.yaml and compatibility.yaml of a release are read, and the settings of a
+    stack. Contradictory statements about the same version of a component are reported.
 
-    NAMESPACE/CLUSTER is a Cluster of the management cluster: its class and the addons that it asks for are judged, with
-    the rules of the provider. Releases are found as by 'csctl plan'. A directory of that name comes first.
+    NAMESPACE/CLUSTER is a Cluster of the management cluster. Its class and its addons are checked, also against the
+    CompatibilityRules. Releases are found as with 'csctl plan'. If a directory has this name, it takes precedence.
 
-    Exits with 3 when something is incompatible, otherwise with 0: what is untested or unknown is not an error.
+    Exits with 3 if a component is incompatible, otherwise with 0: untested or unknown combinations are not an error.
     """
     from clusterstacks.cli.shared.compat_output import CheckedRelease, print_checked
     from clusterstacks.compat.matrices import contradictions, parts
     from clusterstacks.domain.versions import KubernetesVersion
 
-    asked = KubernetesVersion.parse(kubernetes) if kubernetes else None
+    given = KubernetesVersion.parse(kubernetes) if kubernetes else None
     found = CompatSubjects.read(subjects, management, releases)
     judges, combinations = found.judges(), found.combinations()
     checked = []
     for label, candidate, own in combinations:
-        version = asked or own
+        version = given or own
         checked.append(CheckedRelease(label, version, parts(candidate, version, judges)))
     print_checked(checked, contradictions([(label, candidate) for label, candidate, _ in combinations]), form)
     return output.NEGATIVE if any(one.broken for one in checked) else 0
 
 
-@compat.command(short_help="Print which combinations work.")
+@compat.command(short_help="Print a table of compatible versions.")
 @subjects_argument
 @management_options
 @form_option()
 def matrix(
     subjects: tuple[Path | ObjectKey, ...], management: ManagementCluster, releases: Path | None, form: str
 ) -> None:
-    """Print which releases, and which versions of their components, work with which Kubernetes minor.
+    """Print which releases and component versions work with which Kubernetes minor.
 
-    DIR are directories of releases or stacks. For a Cluster, the releases of its stack in the management cluster are
-    shown. The first rows are releases with their own addons. The rows below are the versions of every component, as
-    addons can be taken from another release.
+    DIR are directories of releases or stacks. For a Cluster, csctl prints the releases of its stack in the management
+    cluster. The first rows are releases with their own addons. The rows below are component versions, because a
+    Cluster can use an addon of another release.
     """
     from clusterstacks.cli.shared.compat_output import print_matrix
     from clusterstacks.compat.kubernetes import known_minors
@@ -194,13 +196,13 @@ def matrix(
     print_matrix(tabulate(found.releases(), known_minors(), found.judges()), form)
 
 
-@compat.command(short_help="Install newer facts on a component.")
+@compat.command(short_help="Install newer facts about a component.")
 @click.argument("file", type=FILE)
 def update(file: Path) -> None:
-    """Check a facts file and install it for you; it replaces the built-in facts on its component.
+    """Check a facts file and install it for your user; it replaces the built-in facts about its component.
 
-    The file has the schema of the built-in ones. Removing the installed file, whose path is printed, brings the
-    built-in facts back.
+    The file has the schema of the built-in files. To return to the built-in facts, delete the installed file; its path
+    is printed.
     """
     from datetime import UTC, datetime
 
@@ -209,14 +211,14 @@ def update(file: Path) -> None:
     found, built_in = install(file, installed_facts_directory(), datetime.now(UTC).date()), facts().components
     output.say(f"{found.name}: facts of {found.read}, {found.origin}")
     if found.name in built_in and found.read < built_in[found.name].read:
-        output.note(f"the built-in facts are newer, of {built_in[found.name].read}")
+        output.note(f"the built-in facts are newer (of {built_in[found.name].read})")
 
 
-@compat.command(short_help="Begin the compatibility.yaml of a stack.")
+@compat.command(short_help="Write the first compatibility.yaml of a stack.")
 @click.argument("directory", metavar="DIR", type=DIRECTORY)
-@click.option("--force", is_flag=True, help="Write over a compatibility.yaml that is there.")
+@click.option("--force", is_flag=True, help="Overwrite an existing compatibility.yaml.")
 def infer(directory: Path, *, force: bool) -> None:
-    """Write the compatibility.yaml of a stack from its charts and the facts; comments tell evidence from guesses."""
+    """Write the compatibility.yaml of a stack from its charts and the facts; comments mark evidence and guesses."""
     from clusterstacks.authoring.infer_compat import infer_file
     from clusterstacks.compat.kubernetes import known_minors
 

@@ -1,4 +1,4 @@
-"""``csctl completion``: the script that completes csctl's command line in a shell."""
+"""``csctl completion``: print the completion script of a shell."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from clusterstacks.cli.shared import output
 
 SHELLS = ("bash", "zsh", "fish")
 VARIABLE = "_CSCTL_COMPLETE"
-"""The variable through which the script asks csctl, as click names it."""
+"""The environment variable that click uses for completion."""
 
 
-@click.command(short_help="Print a script that completes csctl in a shell.")
+@click.command(short_help="Print the completion script of a shell.")
 @click.argument("shell", type=click.Choice(SHELLS))
 @click.pass_context
 def completion(context: click.Context, shell: str) -> None:
-    """Print the script that completes verbs, options and files.
+    """Print the script that completes verbs, options and files in a shell.
 
     bash: add  eval "$(csctl completion bash)"  to ~/.bashrc
 

@@ -1,4 +1,4 @@
-"""``csctl copy``: mirror a release."""
+"""``csctl copy``: copy a release to another registry."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import click
 
 from clusterstacks.cli.shared import output
-from clusterstacks.cli.shared.options import JSON, form_option
-from clusterstacks.cli.shared.registry_options import CA_FILE, ServerTrust, open_registry, trust_options
+from clusterstacks.cli.shared.options import FILE, JSON, form_option
+from clusterstacks.cli.shared.registry_options import ServerTrust, open_registry, trust_options
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,16 +23,18 @@ LIST_FILE = click.Path(dir_okay=False, writable=True, allow_dash=True, path_type
 STANDARD_OUTPUT = Path("-")
 
 
-@click.command(short_help="Copy a release into another repository.")
+@click.command(short_help="Copy a release to another repository.")
 @click.argument("origin", metavar="REF")
 @click.argument("target", metavar="REF")
 @trust_options
-@click.option("--from-ca", type=CA_FILE, help="As --ca, for the first REF only.")
-@click.option("--to-ca", type=CA_FILE, help="As --ca, for the second REF only.")
-@click.option("--from-plain-http", is_flag=True, help="As --plain-http, for the first REF only.")
-@click.option("--to-plain-http", is_flag=True, help="As --plain-http, for the second REF only.")
+@click.option("--from-ca", type=FILE, help="Like --ca, for the first REF only.")
+@click.option("--to-ca", type=FILE, help="Like --ca, for the second REF only.")
+@click.option("--from-plain-http", is_flag=True, help="Like --plain-http, for the first REF only.")
+@click.option("--to-plain-http", is_flag=True, help="Like --plain-http, for the second REF only.")
 @form_option()
-@click.option("--images", type=LIST_FILE, metavar="FILE", help="Write down the container images it names; - prints.")
+@click.option(
+    "--images", type=LIST_FILE, metavar="FILE", help="Write its container images to FILE; - for standard output."
+)
 def copy(
     origin: str,
     target: str,
@@ -43,11 +45,11 @@ def copy(
     form: str,
     **sides: Path | bool | None,
 ) -> None:
-    """Copy a release from one registry into another, byte for byte, with its signatures.
+    """Copy a release from one registry to another, byte for byte, with its signatures.
 
-    The first REF is registry/repository:release, the second registry/repository with the same tag or without one.
-    What is there already is not sent again; another content under the tag is refused. --images lists the images of pod
-    templates only: it cannot find images that an operator in the cluster takes from a custom resource.
+    The first REF is registry/repository:release. The second REF is registry/repository, with the same tag or without a
+    tag. Existing content is not sent again; a tag with other content is never overwritten. --images lists the images of
+    pod templates only: it cannot find images that an operator in the cluster takes from a custom resource.
     """
     import asyncio
 
@@ -56,10 +58,10 @@ def copy(
 
     source, sink = Reference.parse(origin), Reference.parse(target)
     if not source.tag or source.digest or sink.digest:
-        raise click.UsageError("name a release to copy, REF:<release name>, and a repository to copy it to")
+        raise click.UsageError("expected a release, REF:<release name>, and a target repository")
     name = parse_release(source.tag)
     if sink.tag not in ("", source.tag):
-        raise click.UsageError(f"the tag of a release is its name: leave out :{sink.tag}")
+        raise click.UsageError(f"the tag of a release is its name: remove :{sink.tag}")
     trusts = [_trust(side, ca, sides, plain_http=plain_http) for side in ("from", "to")]
     copied, found = asyncio.run(_copy(source, sink.at(source.tag), trusts, name if images else None))
     if form == JSON:
@@ -67,11 +69,11 @@ def copy(
         if images not in (None, STANDARD_OUTPUT):
             output.print_text("".join(f"{image}\n" for image in found), images)
         return
-    # With the list on standard output, nothing else is.
-    tell = output.note if images == STANDARD_OUTPUT else output.say
+    # With the list on standard output, everything else goes to standard error.
+    report = output.note if images == STANDARD_OUTPUT else output.say
     what = "copied to" if copied.new else "already exists with the same content:"
-    tell(f"{name} {what} {sink.at(source.tag)}@{copied.digest}")
-    tell(f"signatures and other documents of it: {copied.signatures}")
+    report(f"{name} {what} {sink.at(source.tag)}@{copied.digest}")
+    report(f"signatures and other attached documents: {copied.signatures}")
     output.note_some("not copied", copied.problems)
     if images:
         output.print_text("".join(f"{image}\n" for image in found), None if images == STANDARD_OUTPUT else images)
@@ -105,7 +107,7 @@ async def _copy(
 
 
 async def _images(registry: Registry, name: ReleaseName) -> Sequence[str]:
-    """Render a release as for some cluster, and name the images of its objects."""
+    """Render a release for an example cluster, and return the images of its objects."""
     from tempfile import TemporaryDirectory
 
     from clusterstacks.authoring.render_release import images_of, render_release

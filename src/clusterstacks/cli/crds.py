@@ -1,4 +1,4 @@
-"""``csctl crds``: the CustomResourceDefinitions of the operator's kinds."""
+"""``csctl crds``: print the CustomResourceDefinitions of the operator."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import click
 
 @click.command(short_help="Print the CustomResourceDefinitions.")
 def crds() -> None:
-    """Print the CustomResourceDefinitions of the operator's kinds as YAML.
+    """Print the CustomResourceDefinitions of the operator as YAML.
 
-    Install or update them with 'csctl crds | kubectl apply --server-side --force-conflicts -f -'. Definitions of an
-    older version, or of the Go operator, drop fields that the operator writes.
+    Install or update them with 'csctl crds | kubectl apply --server-side --force-conflicts -f -'. With the definitions
+    of an older version, or of the Go operator, the API server drops fields that the operator writes.
     """
     from clusterstacks.api import yaml
     from clusterstacks.api.crd_manifests import all_crds

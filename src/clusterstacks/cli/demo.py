@@ -1,4 +1,4 @@
-"""``csctl demo``: the main job from nothing to a running, upgraded cluster; or what ranges do for an upgrade."""
+"""``csctl demo``: show a cluster, its addons and an upgrade in a local environment."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ if TYPE_CHECKING:
     Summary = Callable[[], None]
 
 ENVIRONMENT = "demo"
-"""Name of the environment the demo runs in; one of the user's own is not touched."""
+"""Name of the environment of the demo; other environments are not changed."""
 
 
-@click.command(short_help="Show the main job on a local environment.")
-@click.option("--keep", is_flag=True, help="Leave everything running at the end, to look around.")
-@click.option("--ranges", is_flag=True, help="Show instead a refused upgrade, its way out, and a plan step by step.")
+@click.command(short_help="Show releases, clusters and upgrades in a local environment.")
+@click.option("--keep", is_flag=True, help="Keep the environment running at the end.")
+@click.option("--ranges", is_flag=True, help="Show a refused upgrade, its solution, and a plan step by step instead.")
 def demo(*, keep: bool, ranges: bool) -> None:
-    """Start an environment, bring a release to a cluster with its addons, upgrade it, and clean up.
+    """Start an environment, create a cluster with addons from a release, upgrade it, and remove everything.
 
-    Everything is real: etcd, API servers, Cluster API's core manager, the operator. Only nodes are missing, so no pod
-    runs.
+    etcd, the API servers, the core manager of Cluster API and the operator are real. There are no nodes, so no pods
+    run.
     """
     from clusterstacks.cli.shared.live_view import LiveView
     from clusterstacks.devcluster import supervisor, teardown
@@ -54,7 +54,7 @@ def demo(*, keep: bool, ranges: bool) -> None:
     if keep:
         _say_what_next("ranged" if ranges else "first")
     else:
-        output.say("\nEverything is removed again; 'csctl demo --keep' leaves it running to look around.")
+        output.say("\nEverything is removed; 'csctl demo --keep' keeps the environment running.")
 
 
 def _play(state: StateDirectory, picture: LiveView) -> Summary:
@@ -80,18 +80,18 @@ def _play_ranges(state: StateDirectory, picture: LiveView) -> Summary:
 
 
 async def _planned(state: StateDirectory, picture: LiveView, client: Client, goal: ReleaseName) -> Sequence[Manifest]:
-    """Print the plan as ``csctl plan`` does, and give its steps."""
+    """Print the plan as ``csctl plan`` does, and return its steps."""
     from clusterstacks.cli.shared.cluster_options import ManagementCluster, read_cluster_outlook
-    from clusterstacks.cli.shared.plan_output import live_commands, print_steps, print_warnings, search_live_plan
+    from clusterstacks.cli.shared.plan_output import live_commands, print_steps, search_live_plan
     from clusterstacks.devcluster.demo.ranges_scenario import CLUSTER
     from clusterstacks.domain.errors import DependencyError
 
     found = search_live_plan(await read_cluster_outlook(client, CLUSTER, state.releases, goal), goal)
     if found is None or not found[1]["steps"]:
-        raise DependencyError("NoPlan", f"there had to be a plan to {goal}")
+        raise DependencyError("NoPlan", f"there is no plan to {goal}")
     document = found[1]
     with picture.aside():
-        print_warnings(document["warnings"])
+        output.warn_all(document["warnings"])
         print_steps(document["steps"], live_commands(ManagementCluster(), CLUSTER))
     steps: Sequence[Manifest] = document["steps"]
     return steps
@@ -105,7 +105,7 @@ def _summarise(story: DemoResult) -> None:
 
 
 def _summarise_ranges(story: RangesStory) -> None:
-    output.say("\nWhat each write did to the addons' objects, by uid and resourceVersion:")
+    output.say("\nChanges of each write to the objects of the addons, by uid and resourceVersion:")
     for passage in story.passages:
         output.say(passage.title)
         _list_changes(passage.changes)
@@ -131,7 +131,7 @@ def _say_times(seconds: Mapping[str, float]) -> None:
 def _say_what_next(cluster: str) -> None:
     csctl, name = output.program(), f"--name {ENVIRONMENT}"
     output.say(
-        "\nTo look further:\n"
+        "\nNext commands:\n"
         f"  {csctl} dev kubectl {name} get clusterstacks,clusterstackreleases,clusters,clusteraddons\n"
         f"  {csctl} dev kubectl {name} describe clusteraddon cluster-addon-{cluster}\n"
         f"  {csctl} dev kubectl {name} --cluster default/{cluster} get all --all-namespaces\n"

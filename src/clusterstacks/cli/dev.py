@@ -1,4 +1,4 @@
-"""``csctl dev``: a management cluster and workload clusters on this machine, without containers."""
+"""``csctl dev``: run a management cluster and workload clusters on this machine, without containers."""
 
 from __future__ import annotations
 
@@ -24,15 +24,22 @@ if TYPE_CHECKING:
 def dev() -> None:
     """Run Cluster API and the operator on this machine, as plain processes.
 
-    Every Cluster of class templates LocalClusterTemplate and LocalControlPlaneTemplate gets a real kube-apiserver.
+    Every Cluster with the templates LocalClusterTemplate and LocalControlPlaneTemplate gets a real kube-apiserver.
     """
 
 
 def environment_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add --name and --state-dir; the command gets the state directory as its first argument."""
 
-    @click.option("--name", default="default", show_default=True, help="Which environment; several can run at once.")
-    @click.option("--state-dir", type=click.Path(path_type=Path), help="Keep its state there, whatever the name.")
+    @click.option(
+        "--name",
+        default="default",
+        show_default=True,
+        help="Name of the environment; several can run at the same time.",
+    )
+    @click.option(
+        "--state-dir", type=click.Path(path_type=Path), help="Directory of its state, instead of one by name."
+    )
     @functools.wraps(command)
     def with_state(name: str, state_dir: Path | None, **arguments: object) -> object:
         from clusterstacks.devcluster.state_directory import StateDirectory, state_directory
@@ -54,14 +61,16 @@ with_option = click.option(
 
 @dev.command(short_help="Start an environment.")
 @environment_options
-@click.option("--clusters-from", type=FILE, multiple=True, help="Apply this YAML at the end; repeatable.")
-@click.option("--detach", "-d", is_flag=True, help="Return once everything runs; 'csctl dev down' ends it.")
-@click.option("--no-operator", "operator", flag_value=False, default=True, help="Do not start our operator.")
+@click.option("--clusters-from", type=FILE, multiple=True, help="Apply this YAML file at the end; repeatable.")
+@click.option("--detach", "-d", is_flag=True, help="Return when everything runs; 'csctl dev down' ends it.")
 @click.option(
-    "--release-dir", "releases", type=DIRECTORY, help="Releases for the operator; default: 'releases' in the state."
+    "--no-operator", "operator", flag_value=False, default=True, help="Do not start the cluster-stack-operator."
 )
 @click.option(
-    "--default-rate-limits", "rate_limits", is_flag=True, help="Keep Cluster API's rate limits, as in production."
+    "--release-dir", "releases", type=DIRECTORY, help="Releases for the operator.  [default: 'releases' in the state]"
+)
+@click.option(
+    "--default-rate-limits", "rate_limits", is_flag=True, help="Keep the rate limits of Cluster API, as in production."
 )
 @with_option
 @click.option(
@@ -69,13 +78,13 @@ with_option = click.option(
     "definitions_from",
     type=DIRECTORY,
     multiple=True,
-    help="Install the CRDs in YAML files below this directory; repeatable.",
+    help="Install the CRDs of the YAML files below this directory; repeatable.",
 )
 def up(state: StateDirectory, *, detach: bool, **settings_of_options: Any) -> None:  # noqa: ANN401 - options by name
-    """Start an environment and stay until Ctrl-C, which ends it and removes everything.
+    """Start an environment and run it until Ctrl-C, which ends it and removes everything.
 
-    CRDs of other providers (--crds) make their kinds known, so that cluster classes with them can be tried; the
-    providers themselves do not run. Their conversion webhooks are left out, and API versions that need them not served.
+    CRDs of other providers (--crds) make their kinds known, so that you can try cluster classes that use them. The
+    providers do not run. Their conversion webhooks are removed, and API versions that need them are not served.
     """
     from clusterstacks.devcluster import supervisor
     from clusterstacks.devcluster.environment import EnvironmentSettings
@@ -88,14 +97,14 @@ def up(state: StateDirectory, *, detach: bool, **settings_of_options: Any) -> No
         supervisor.run(settings, output.progress(), lambda: _say_what_next(state, "Ctrl-C"))
 
 
-@dev.command(short_help="End an environment and remove every file of it.")
+@dev.command(short_help="End an environment and remove its files.")
 @environment_options
 def down(state: StateDirectory) -> None:
-    """End the environment: no process and no file of it is left."""
+    """End the environment, and remove all its processes and files."""
     from clusterstacks.devcluster import teardown
 
     if teardown.down(state, output.progress()):
-        output.say(f"the environment in {state.root} is gone")
+        output.say(f"the environment in {state.root} is removed")
     else:
         output.say(f"there is no environment in {state.root}")
 
@@ -104,7 +113,7 @@ def down(state: StateDirectory) -> None:
 @environment_options
 @form_option("table", "json")
 def status(state: StateDirectory, form: str) -> int:
-    """Show processes, versions, ports and memory; exits with 1 unless everything runs."""
+    """Show processes, versions, ports and memory. Exits with 1 unless everything runs."""
     import dataclasses
 
     from clusterstacks.devcluster import inspection
@@ -119,7 +128,7 @@ def status(state: StateDirectory, form: str) -> int:
     output.print_table(header, [_row(component) for component in seen.components])
     memory = output.megabytes(sum(component.memory_bytes for component in seen.components))
     output.say(f"\n{seen.phase}: {seen.message}" if seen.message else f"\n{seen.phase}")
-    output.say(f"{memory} in all, state in {state.root}")
+    output.say(f"{memory} in total, state in {state.root}")
     output.say(inspection.WEBHOOK_NOTE)
     return 0 if seen.healthy else output.FAILED
 
@@ -127,9 +136,9 @@ def status(state: StateDirectory, form: str) -> int:
 @dev.command(short_help="Restart a component.")
 @environment_options
 @click.argument("component", metavar="[COMPONENT]", default="operator")
-@click.option("--fresh-cache", is_flag=True, help="Empty the operator's cache directory, as a new pod finds it.")
+@click.option("--fresh-cache", is_flag=True, help="Empty the cache directory of the operator, as in a new pod.")
 def restart(state: StateDirectory, component: str, *, fresh_cache: bool) -> None:
-    """Restart a component, whether it runs or not, and return once it is ready; the default is the operator."""
+    """Restart a running or stopped component (default: the operator), and return when it is ready."""
     from clusterstacks.devcluster import restart as restarting
 
     if state.read() is None:
@@ -140,18 +149,20 @@ def restart(state: StateDirectory, component: str, *, fresh_cache: bool) -> None
 
 @dev.command(short_help="Print a kubeconfig.")
 @environment_options
-@click.option("--cluster", metavar="NAMESPACE/NAME", help="Of this workload cluster instead of the management cluster.")
+@click.option(
+    "--cluster", metavar="NAMESPACE/NAME", help="Use this workload cluster instead of the management cluster."
+)
 def kubeconfig(state: StateDirectory, cluster: str | None) -> None:
-    """Print a kubeconfig; it holds an administrator's key."""
+    """Print a kubeconfig; it contains the key of an administrator."""
     click.echo(_kubeconfig(state, cluster).read_text(), nl=False)
 
 
 @dev.command(short_help="Print the log of a component.")
 @environment_options
 @click.argument("component", metavar="COMPONENT")
-@click.option("--follow", "-f", is_flag=True, help="Stay and print what is added, until Ctrl-C.")
+@click.option("--follow", "-f", is_flag=True, help="Print new lines until Ctrl-C.")
 def logs(state: StateDirectory, component: str, *, follow: bool) -> None:
-    """Print the log of a component as 'csctl dev status' names it, e.g. operator or default/prod."""
+    """Print the log of a component of 'csctl dev status', for example operator or default/prod."""
     from clusterstacks.devcluster.state_directory import read_log
 
     for text in read_log(state, component, follow=follow):
@@ -167,12 +178,14 @@ def logs(state: StateDirectory, component: str, *, follow: bool) -> None:
     },
 )
 @environment_options
-@click.option("--cluster", metavar="NAMESPACE/NAME", help="In this workload cluster instead of the management cluster.")
+@click.option(
+    "--cluster", metavar="NAMESPACE/NAME", help="Use this workload cluster instead of the management cluster."
+)
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def kubectl(state: StateDirectory, cluster: str | None, arguments: tuple[str, ...]) -> None:
     """Run kubectl in the environment.
 
-    Options of csctl come first, everything else goes to kubectl: csctl dev kubectl --name other get clusters.
+    Options of csctl come first; everything else is passed to kubectl: csctl dev kubectl --name other get clusters.
     """
     from clusterstacks.devcluster import binaries
 
@@ -181,10 +194,10 @@ def kubectl(state: StateDirectory, cluster: str | None, arguments: tuple[str, ..
     os.execve(program, [str(program), *arguments], {**os.environ, "KUBECONFIG": str(path)})  # noqa: S606 - no shell
 
 
-@dev.command(name="binaries", short_help="Find, fetch or build the programs.")
+@dev.command(name="binaries", short_help="Find, download or build the programs.")
 @with_option
 def list_binaries(providers: tuple[str, ...]) -> None:
-    """Find, fetch or build the programs the environment is made of, and show where they are."""
+    """Find, download or build the programs of the environment, and show their paths."""
     from clusterstacks.devcluster import binaries, capi_managers
 
     report = output.progress()
@@ -233,7 +246,7 @@ def _row(component: ComponentState) -> tuple[str, ...]:
 def _say_what_next(state: StateDirectory, end: str) -> None:
     csctl = output.program()
     output.say(
-        "\nThe environment runs. To look at it:\n"
+        "\nThe environment runs. Next commands:\n"
         f"  {csctl} dev status{state.options}\n"
         f"  {csctl} dev kubectl{state.options} get clusters --all-namespaces\n"
         f"  export KUBECONFIG={state.kubeconfig}\n"

@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from clusterstacks.cli.shared import output
-from clusterstacks.cli.shared.options import DIRECTORY, FILE, chart_dependencies, dependency_options, form_option
+from clusterstacks.cli.shared.options import (
+    DIRECTORY,
+    chart_dependencies,
+    dependency_options,
+    example_objects_option,
+    form_option,
+    kubernetes_option,
+)
 from clusterstacks.cli.shared.registry_options import ServerTrust
 from clusterstacks.domain.errors import told_of
 
@@ -24,16 +31,9 @@ COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 @click.argument("before", metavar="A", type=DIRECTORY)
 @click.argument("after", metavar="B", type=DIRECTORY)
 @form_option()
-@click.option(
-    "--cluster", type=FILE, help="YAML file with Cluster, control plane and infrastructure object for values templates."
-)
+@example_objects_option
 @click.option("--exit-code", is_flag=True, help="Exit with 1 if there is a difference, like diff(1) and git diff.")
-@click.option(
-    "--kubernetes",
-    metavar="1-35",
-    default="",
-    help="Use this minor of versions.yaml or stack.yaml.  [default: the version of csctl.yaml]",
-)
+@kubernetes_option
 @dependency_options
 def diff(form: str, *, exit_code: bool, **arguments: Any) -> int:  # noqa: ANN401 - click passes the options above
     """Show the changes from A to B: versions, files, values of addons, rendered objects.

@@ -1,4 +1,4 @@
-"""``csctl help``: the help of csctl or of a verb."""
+"""``csctl help``: print the help of csctl or of a verb."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def help(context: click.Context, verbs: tuple[str, ...]) -> None:  # noqa: A001 
     here = context.find_root()
     for verb in verbs:
         if not isinstance(here.command, click.Group):
-            raise click.UsageError(f"'{here.command_path}' has no verbs below it: leave out {verb!r}")
+            raise click.UsageError(f"'{here.command_path}' has no subcommands: remove {verb!r}")
         name, command, _ = here.command.resolve_command(here, [verb])
         if command is not None:
             here = click.Context(command, info_name=name, parent=here)

@@ -1,22 +1,25 @@
-"""``csctl index``: the list of releases for a plain web server."""
+"""``csctl index``: write the index of releases for a plain web server."""
 
 from __future__ import annotations
 
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from clusterstacks.cli.shared import output
-from clusterstacks.cli.shared.options import JSON, form_option
+from clusterstacks.cli.shared.options import DIRECTORY, JSON, form_option
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 @click.command(short_help="Write the index of a directory of releases.")
-@click.argument("directory", metavar="DIR", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.argument("directory", metavar="DIR", type=DIRECTORY)
 @form_option()
 def index(directory: Path, form: str) -> None:
     """Write DIR/index.json, which lists the releases in DIR with the digests of their files and signatures.
 
-    With it any web server that serves DIR is a source of releases. Write it again after each new release.
+    With this file, any web server that serves DIR is a source of releases. Write it again after each new release.
     """
     from clusterstacks.sources.http_index import INDEX, write_index
 

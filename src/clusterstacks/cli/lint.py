@@ -14,6 +14,7 @@ from clusterstacks.cli.shared.options import (
     FILE,
     chart_dependencies,
     dependency_options,
+    example_objects_option,
     form_option,
     minor_options,
 )
@@ -47,9 +48,7 @@ class LintOptions:
 @click.argument("directories", metavar="DIR...", nargs=-1, type=DIRECTORY)
 @minor_options
 @form_option("text", "json", "sarif")
-@click.option(
-    "--cluster", type=FILE, help="YAML file with Cluster, control plane and infrastructure object for values templates."
-)
+@example_objects_option
 @click.option(
     "--against", type=FILE, metavar="KUBECONFIG", help="Dry-run the objects of the class on this management cluster."
 )

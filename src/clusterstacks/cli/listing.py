@@ -1,4 +1,4 @@
-"""``csctl list``: which releases there are."""
+"""``csctl list``: list the releases in a repository."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from clusterstacks.sources.spec import SourceAddress
 
 
-@click.command(short_help="List the releases there are.")
+@click.command(short_help="List the releases in a repository.")
 @click.argument("repository", metavar="[REPO]", required=False)
 @trust_options
 @form_option("table", "json")
@@ -26,7 +26,7 @@ def list(repository: str | None, ca: Path | None, form: str, *, plain_http: bool
     """List the releases in a repository, sorted by stack, Kubernetes minor and version.
 
     REPO is registry/repository, github://owner/repository, https://host/path of a web server with an index, or a
-    directory; without it, it is what OCI_REGISTRY and OCI_REPOSITORY say.
+    directory. The default is the repository of OCI_REGISTRY and OCI_REPOSITORY.
     """
     import asyncio
     import os
@@ -45,11 +45,11 @@ def list(repository: str | None, ca: Path | None, form: str, *, plain_http: bool
     except NotThere:
         if not address.kind.made_by_publishing:
             raise
-        # A registry makes a repository when the first release is pushed.
+        # A registry creates a repository with the first push.
         names = ()
         registry, _, path = address.place.partition("/")
         output.note(f"{registry} has no repository {path} yet")
-    releases, foreign = _sorted_out(names)
+    releases, foreign = _sorted_releases(names)
     if foreign:
         what = "entries are not releases and were" if foreign > 1 else "entry is not a release and was"
         output.note(f"{foreign} other {what} skipped")
@@ -72,8 +72,8 @@ async def _list(address: SourceAddress, trust: ServerTrust) -> tuple[str, ...]:
         return await source.list()
 
 
-def _sorted_out(names: Iterable[str]) -> tuple[Sequence[ReleaseName], int]:
-    """Tell releases from other names."""
+def _sorted_releases(names: Iterable[str]) -> tuple[Sequence[ReleaseName], int]:
+    """Return the sorted releases, and the number of other names."""
     from clusterstacks.domain.names import release_named
 
     found = [release_named(name) for name in names]
@@ -81,7 +81,7 @@ def _sorted_out(names: Iterable[str]) -> tuple[Sequence[ReleaseName], int]:
 
 
 def _order(release: ReleaseName) -> tuple[object, ...]:
-    """As people count: v1, v2-beta.1, v2-beta.2, v2."""
+    """Return the sort key with the order v1, v2-beta.1, v2-beta.2, v2."""
     version = release.version
     series = (release.provider, release.stack, release.kubernetes)
     return (*series, version.major, not version.build, version)

@@ -1,4 +1,4 @@
-"""The entry point of ``csctl`` and its list of verbs."""
+"""Entry point of ``csctl``, and the list of its verbs."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from clusterstacks.cli.shared.help_texts import EXAMPLES
 from clusterstacks.cli.shared.options import accept_global_options, global_options
 
 VERBS = {
-    "compat": ("clusterstacks.cli.compat", "Say which versions work together."),
-    "completion": ("clusterstacks.cli.completion", "Print a script that completes csctl in a shell."),
-    "copy": ("clusterstacks.cli.copy", "Copy a release into another repository."),
+    "compat": ("clusterstacks.cli.compat", "Show which versions work together."),
+    "completion": ("clusterstacks.cli.completion", "Print the completion script of a shell."),
+    "copy": ("clusterstacks.cli.copy", "Copy a release to another repository."),
     "crds": ("clusterstacks.cli.crds", "Print the CustomResourceDefinitions."),
     "create": ("clusterstacks.cli.create", "Build releases of stacks, and publish them."),
-    "demo": ("clusterstacks.cli.demo", "Run the main job on this machine."),
+    "demo": ("clusterstacks.cli.demo", "Show releases, clusters and upgrades in a local environment."),
     "dev": ("clusterstacks.cli.dev", "Run Cluster API and the operator on this machine."),
     "diff": ("clusterstacks.cli.diff", "Show the differences of two stacks or releases."),
     "hash": ("clusterstacks.cli.hash", "Print the hashes of a stack directory."),
@@ -25,24 +25,24 @@ VERBS = {
     "index": ("clusterstacks.cli.index", "Write the index of a directory of releases."),
     "init": ("clusterstacks.cli.init", "Write a new stack."),
     "lint": ("clusterstacks.cli.lint", "Report problems of a stack."),
-    "list": ("clusterstacks.cli.listing", "List the releases there are."),
+    "list": ("clusterstacks.cli.listing", "List the releases in a repository."),
     "plan": ("clusterstacks.cli.plan", "Plan an upgrade step by step."),
-    "pull": ("clusterstacks.cli.pull", "Fetch a release."),
-    "push": ("clusterstacks.cli.push", "Publish a release in a registry."),
+    "pull": ("clusterstacks.cli.pull", "Download a release."),
+    "push": ("clusterstacks.cli.push", "Push a release to a registry."),
     "sign": ("clusterstacks.cli.sign", "Sign a release."),
     "template": ("clusterstacks.cli.template", "Print the rendered objects of a stack or release."),
-    "verify": ("clusterstacks.cli.verify", "Verify who signed a release."),
+    "verify": ("clusterstacks.cli.verify", "Verify the signatures of a release."),
     "version": ("clusterstacks.cli.version", "Print the version of csctl."),
-    "why": ("clusterstacks.cli.why", "Say why an upgrade is refused, and what to do first."),
+    "why": ("clusterstacks.cli.why", "Explain why an upgrade is refused, and what to do first."),
 }
-"""Module of each verb, in which the command has the verb's name, and its line in the list of verbs."""
+"""Module and short help of each verb; the command has the name of the verb."""
 
 
 class Verbs(click.Group):
-    """A group that imports a verb's module when the verb is called: the list of verbs must not wait for them."""
+    """A group that imports the module of a verb only when it is called, so that the list of verbs is fast."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
-        """Name the verbs."""
+        """Return the verbs."""
         return sorted(VERBS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - click's signature
@@ -60,7 +60,7 @@ class Verbs(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the verb; for one that does not exist, say which was meant."""
+        """Return the verb; for an unknown verb, raise an error with a suggestion."""
         if args and args[0] not in VERBS and not args[0].startswith("-"):
             from clusterstacks.cli.shared.help_texts import suggestion
 
@@ -76,7 +76,7 @@ class Verbs(click.Group):
 @click.group(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"]}, params=global_options())
 @click.version_option(package_name="cluster-stacks", prog_name="csctl")
 def csctl() -> None:
-    """Build, try and deliver cluster stacks for Cluster API."""
+    """Build, test and deliver cluster stacks for Cluster API."""
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""``csctl plan``: the order of single changes that takes a cluster where its owner wants it."""
+"""``csctl plan``: plan an upgrade as a sequence of single changes."""
 
 from __future__ import annotations
 
@@ -15,15 +15,14 @@ from clusterstacks.cli.shared.cluster_options import (
     management_options,
     read_cluster_outlook,
 )
-from clusterstacks.cli.shared.options import FILE, form_option
+from clusterstacks.cli.shared.options import FILE, TEXT, form_option
 from clusterstacks.cli.shared.plan_output import (
-    NO_WAY,
+    NO_PLAN,
     UNDECIDED,
     live_commands,
-    print_document,
     print_refusal,
     print_steps,
-    print_warnings,
+    print_summary,
     search_live_plan,
     search_plan,
     step_commands,
@@ -37,13 +36,18 @@ if TYPE_CHECKING:
     from clusterstacks.clusters.context import Outlook
     from clusterstacks.compat.world import ClusterState
     from clusterstacks.domain.objects import ObjectKey
-    from clusterstacks.planner.compiling import Target
+    from clusterstacks.planner.model_builder import Target
 
 
 @click.command(short_help="Plan an upgrade step by step.")
 @click.argument("cluster", metavar="[NAMESPACE/CLUSTER]", required=False, type=ClusterName())
-@click.option("--from", "state", type=FILE, help="A file instead of a live Cluster: kubernetes, class, addons, ...")
-@click.option("--to", "target", metavar="RELEASE|VERSION", required=True, help="Where to go.")
+@click.option(
+    "--from",
+    "state",
+    type=FILE,
+    help="File with the versions of a cluster (kubernetes, class, addons, ...) instead of a live Cluster.",
+)
+@click.option("--to", "target", metavar="RELEASE|VERSION", required=True, help="Target release or Kubernetes version.")
 @management_options
 @form_option("text", "json", "yaml")
 @timeout_option
@@ -57,21 +61,21 @@ def plan(  # noqa: PLR0913 - one for each option
     form: str,
     timeout: float,
 ) -> int:
-    """Plan an upgrade: single changes, each allowed by what the releases state about versions.
+    """Plan an upgrade as single changes that the compatibility statements of the releases allow.
 
-    NAMESPACE/CLUSTER is a Cluster of the management cluster, which is asked as kubectl asks it. What releases state is
-    read from the status of their ClusterStackReleases. Only where these show no plan, the sources of the ClusterStacks
-    are asked for further releases; their Secrets are read by your own rights. With --from nothing is asked, and
-    --releases says which releases there are. Of those only metadata.yaml and compatibility.yaml are read.
+    NAMESPACE/CLUSTER is a Cluster of the management cluster. The statements are read from the status of its
+    ClusterStackReleases. Only if these lead to no plan, further releases are read from the sources of the
+    ClusterStacks, with your rights on their Secrets. With --from, no cluster is read, and --releases contains all
+    releases; only their metadata.yaml and compatibility.yaml are used.
 
-    Each step is printed with its patch and with what to wait for before the next one, as commands of kubectl.
+    Each step is printed with the kubectl commands that patch the Cluster and wait until the next step is possible.
 
-    A release as target means its class and exactly its addons; a version means that Kubernetes version, with class and
-    addons moved only where needed.
+    A release as target means its class and exactly its addons. A version as target means this Kubernetes version; the
+    class and the addons change only if necessary.
 
-    Exits with 0 when there is a plan, 3 when there is none, and 4 when the search stopped undecided.
+    Exits with 0 if there is a plan, 3 if there is none, and 4 if the search stopped without a result.
     """
-    from clusterstacks.planner.statefile import parse_target
+    from clusterstacks.planner.state_file import parse_target
 
     goal = parse_target(target)
     if cluster is not None and state is None:
@@ -79,9 +83,9 @@ def plan(  # noqa: PLR0913 - one for each option
         found = search_live_plan(outlook, goal, timeout)
         return UNDECIDED if found is None else _print(found[1], form, live_commands(management, cluster))
     if cluster is not None or state is None:
-        raise click.UsageError("name either NAMESPACE/CLUSTER or a file with --from")
+        raise click.UsageError("expected either NAMESPACE/CLUSTER or --from FILE")
     if releases is None or management != ManagementCluster():
-        raise click.UsageError("--from goes with --releases, and asks no cluster")
+        raise click.UsageError("--from requires --releases and cannot be combined with --kubeconfig and --context")
     document = _offline(state, releases, goal, timeout)
     return UNDECIDED if document is None else _print(document, form, _offline_commands)
 
@@ -94,7 +98,7 @@ async def _read_live(management: ManagementCluster, cluster: ObjectKey, releases
 def _offline(file: Path, releases: Path, goal: Target, timeout: float) -> dict[str, Any] | None:
     from clusterstacks.cli.shared.cluster_options import upstream_facts
     from clusterstacks.compat.world import World
-    from clusterstacks.planner.document import plan_document
+    from clusterstacks.planner.plan_document import plan_document
     from clusterstacks.releases.compat_statements import read_candidates
 
     state = _read_state(file)
@@ -109,23 +113,23 @@ def _offline_commands(step: dict[str, Any]) -> list[str]:
 
 def _read_state(path: Path) -> ClusterState:
     from clusterstacks.api import yaml
-    from clusterstacks.planner.statefile import parse_state
+    from clusterstacks.planner.state_file import parse_state
 
     return parse_state(yaml.load(path.read_bytes(), name=path.name), file=path.name)
 
 
 def _print(document: dict[str, Any], form: str, commands: Callable[[dict[str, Any]], list[str]]) -> int:
     refused = document["refused"]
-    if form != "text":
-        print_document(document, form)
-        return NO_WAY if refused is not None else 0
-    print_warnings(document["warnings"])
+    if form != TEXT:
+        output.print_document(document, form)
+        return NO_PLAN if refused is not None else 0
+    output.warn_all(document["warnings"])
     if refused is not None:
         print_refusal(refused)
-        return NO_WAY
+        return NO_PLAN
     if not document["steps"]:
-        output.say("Nothing is to be done: the cluster is there.")
+        output.say("Nothing to do: the cluster already has the target versions.")
         return 0
     print_steps(document["steps"], commands)
-    output.say(f"Cost {document['cost']}: 10 for each step that rolls nodes, 1 for each addon.")
+    print_summary(document["steps"])
     return 0

@@ -1,4 +1,4 @@
-"""``csctl pull``: fetch a release."""
+"""``csctl pull``: download a release."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
     from clusterstacks.sources.spec import Location
 
 
-@click.command(short_help="Fetch a release.")
+@click.command(short_help="Download a release.")
 @click.argument("reference", metavar="REF")
-@form_or_directory_options(Path(), "the release's directory")
+@form_or_directory_options(Path(), "the release directory")
 @trust_options
 def pull(reference: str, wanted: str, directory_given: Path | None, ca: Path | None, *, plain_http: bool) -> None:
-    """Fetch a release into DIR/<release name>/, verified, whole or not at all; its signatures go beside it.
+    """Download a release into DIR/<release name>/, complete or not at all, and its signatures next to it.
 
     REF is registry/repository:release, github://owner/repository:release, https://host/path:release of a web server
-    with an index, or directory:release. Signatures are not checked; use 'csctl verify'.
+    with an index, or directory:release. Digests are verified. Signatures are not: use 'csctl verify'.
     """
     import asyncio
     import os
@@ -36,7 +36,7 @@ def pull(reference: str, wanted: str, directory_given: Path | None, ca: Path | N
     form, directory = form_and_directory(wanted, directory_given, Path())
     location = parse_location(reference, os.environ)
     if location.release is None:
-        raise click.UsageError("name a release: REF:<release name>; 'csctl list' shows what there is")
+        raise click.UsageError("the release is missing (expected REF:<release name>): 'csctl list' shows the releases")
     pulled = asyncio.run(_pull(location, location.release, directory, ServerTrust(ca, plain_http=plain_http)))
     output.note_some("signature not read", pulled.problems)
     if form == JSON:
@@ -46,7 +46,7 @@ def pull(reference: str, wanted: str, directory_given: Path | None, ca: Path | N
     output.say(f"{pulled.release.name} {what} {pulled.path}")
     output.say_digests(content=pulled.release.digest, manifest=pulled.manifest)
     if pulled.signed:
-        output.say(f"verify who signed it: csctl verify {shlex.quote(str(pulled.path))} --key <public key>")
+        output.say(f"verify its signatures: csctl verify {shlex.quote(str(pulled.path))} --key <public key>")
 
 
 def _document(pulled: Pulled) -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""``csctl push``: publish a release in a registry."""
+"""``csctl push``: push a release to a registry."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from clusterstacks.sources.oci_publish import Publication
 
 
-@click.command(short_help="Publish a release in a registry.")
+@click.command(short_help="Push a release to a registry.")
 @click.argument(
     "directory", metavar="RELEASE_DIR", type=click.Path(exists=True, file_okay=False, path_type=Path, resolve_path=True)
 )
@@ -30,13 +30,14 @@ if TYPE_CHECKING:
 @trust_options
 @form_option()
 def push(directory: Path, reference: str | None, ca: Path | None, form: str, *, plain_http: bool) -> None:
-    """Publish a release directory in a repository, as tag <release name>; its signatures come along.
+    """Push a release directory to a repository, with the release name as tag, and its signatures.
 
-    REF is registry/repository, with the release's name as tag or without one; without REF it is what OCI_REGISTRY and
-    OCI_REPOSITORY say. A published release never changes: the same content again is a no-op, another one is refused.
+    REF is registry/repository, with the release name as tag or without a tag. The default is the repository of
+    OCI_REGISTRY and OCI_REPOSITORY. A published release never changes: to push the same content again has no effect,
+    and other content is refused.
 
-    Credentials: OCI_USERNAME and OCI_PASSWORD, or OCI_ACCESS_TOKEN, for the registry OCI_REGISTRY; else those of
-    docker or podman login.
+    Credentials: OCI_USERNAME and OCI_PASSWORD, or OCI_ACCESS_TOKEN, for the registry OCI_REGISTRY; otherwise those of
+    'docker login' or 'podman login'.
     """
     import asyncio
 
@@ -61,20 +62,16 @@ def push(directory: Path, reference: str | None, ca: Path | None, form: str, *, 
     output.say(f"{published.release} {what} {published.reference}")
     output.say_digests(content=published.content, manifest=published.reference.digest)
     if signatures:
-        output.say(f"{published.release} has its signatures beside it")
+        output.say(f"signatures of {published.release} pushed: {signatures}")
 
 
 def _refuse_leftovers(directory: Path) -> None:
-    """Refuse to publish files of an editor or operating system.
-
-    Raises:
-        SpecError: There is one in the release.
-    """
+    """Refuse a release with a leftover file of an editor or operating system."""
     from clusterstacks.authoring.rules.source_files import is_leftover
     from clusterstacks.domain.errors import SpecError
 
     if found := sorted(one.name for one in directory.iterdir() if is_leftover(one.name)):
-        problem = f"{directory / found[0]} is a leftover of an editor or of the operating system"
+        problem = f"{directory / found[0]} is a leftover of an editor or operating system"
         raise SpecError("LeftoverInRelease", f"{problem} and would be published: delete it")
 
 

@@ -1,4 +1,4 @@
-"""``csctl sign``: say with a key that a release is yours."""
+"""``csctl sign``: sign a release with a private key."""
 
 from __future__ import annotations
 
@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING
 import click
 
 from clusterstacks.cli.shared import output
-from clusterstacks.cli.shared.options import JSON, form_option
+from clusterstacks.cli.shared.options import FILE, JSON, form_option
 from clusterstacks.cli.shared.registry_options import ServerTrust, open_registry, trust_options
 from clusterstacks.cli.shared.release_ref import (
-    KEY_FILE,
     fetch_release_files,
     parse_release_ref,
     read_release_directory,
@@ -31,8 +30,8 @@ PASSWORD_VARIABLE = "CSCTL_KEY_PASSWORD"  # noqa: S105 - the name of a variable
 
 @click.command(short_help="Sign a release.")
 @click.argument("release", metavar="RELEASE_DIR|REF", required=False)
-@click.option("--key", type=KEY_FILE, help="Private key: ECDSA P-256 or Ed25519, PEM (PKCS#8).")
-@click.option("--new-key", type=click.Path(path_type=Path), help="Make a key pair PATH and PATH.pub instead.")
+@click.option("--key", type=FILE, help="Private key: ECDSA P-256 or Ed25519, PEM (PKCS#8).")
+@click.option("--new-key", type=click.Path(path_type=Path), help="Create a key pair PATH and PATH.pub instead.")
 @trust_options
 @form_option()
 def sign(
@@ -40,19 +39,19 @@ def sign(
 ) -> None:
     """Sign the files of a release.
 
-    The signature of RELEASE_DIR goes beside it, into RELEASE_DIR.dsse.json, and 'csctl push' takes it along. That of
-    REF, a release in a registry, goes into the registry beside the release. Signing again with another key adds a
-    signature; with the same key it changes nothing.
+    The signature of RELEASE_DIR is written to RELEASE_DIR.dsse.json next to it; 'csctl push' also pushes it. The
+    signature of REF, a release in a registry, is attached to the release there. A second key adds a signature; the same
+    key changes nothing.
 
-    The password of a protected key comes from CSCTL_KEY_PASSWORD, or is asked for. With --new-key the variable
-    protects the new key.
+    The password of an encrypted key is read from CSCTL_KEY_PASSWORD or from the terminal. With --new-key, the variable
+    is the password of the new key.
     """
     if new_key and not (release or key):
         _make_key(new_key, form)
     elif release and key and not new_key:
         _sign(release, _read_key(key), ServerTrust(ca, plain_http=plain_http), form)
     else:
-        raise click.UsageError("give RELEASE_DIR or REF and --key, or --new-key alone")
+        raise click.UsageError("expected RELEASE_DIR or REF with --key, or only --new-key")
 
 
 def _make_key(path: Path, form: str) -> None:
@@ -62,8 +61,10 @@ def _make_key(path: Path, form: str) -> None:
     if form == JSON:
         output.print_json({"privateKey": str(path), "publicKey": str(public)})
         return
-    output.say(f"{path}: keep it secret; sign with 'csctl sign RELEASE_DIR --key {shlex.quote(str(path))}'")
-    output.say(f"{public}: for everybody; verify with 'csctl verify RELEASE_DIR --key {shlex.quote(str(public))}'")
+    output.say(
+        f"{path}: private key, keep it secret; sign with 'csctl sign RELEASE_DIR --key {shlex.quote(str(path))}'"
+    )
+    output.say(f"{public}: public key; verify with 'csctl verify RELEASE_DIR --key {shlex.quote(str(public))}'")
 
 
 def _read_key(path: Path) -> PrivateKey:
@@ -74,7 +75,7 @@ def _read_key(path: Path) -> PrivateKey:
     text, password = read_key_file(path), _password()
     if needs_password(text) and not password:
         if not sys.stdin.isatty():
-            raise KeyUnusable(path, f"is protected by a password: put it into {PASSWORD_VARIABLE}")
+            raise KeyUnusable(path, f"is encrypted: set its password in {PASSWORD_VARIABLE}")
         password = os.fsencode(click.prompt(f"password of {path}", hide_input=True, err=True))
     key = parse_private_key(text, name=str(path), password=password)
     if path.stat().st_mode & 0o077 and not needs_password(text):
@@ -98,7 +99,7 @@ def _sign(release: str, key: PrivateKey, trust: ServerTrust, form: str) -> None:
     elif address.kind.is_registry:
         signing = _sign_in_registry(address, name, key, trust)
     else:
-        raise click.UsageError(f"{release} is in no registry: sign the release's directory, then publish both")
+        raise click.UsageError(f"{release} is not in a registry: sign the release directory, then publish both")
     place, added = asyncio.run(signing)
     if form == JSON:
         signer = {"name": key.public.name, "id": key.public.short}
@@ -132,7 +133,7 @@ async def _sign_in_registry(
         files, evidence = held.contents.files, held.evidence
         _require_usable(held.contents)
         digest = digest_of(evidence.manifest)
-        # Cosign's signature stays in the registry; an envelope also goes along with 'csctl pull'.
+        # A signature of cosign stays in the registry; 'csctl pull' also downloads an envelope.
         added = not verify(name, files, Evidence(evidence.envelopes), [key.public]).signed_by
         if added:
             await attach(registry, digest, release_envelope(name, files).signed(key).text())
@@ -140,7 +141,7 @@ async def _sign_in_registry(
 
 
 def _require_usable(contents: Contents) -> None:
-    """Refuse what nobody can use: a signature under it would be a mistake."""
+    """Refuse to sign a broken release."""
     from clusterstacks.charts.chart import ChartCache
     from clusterstacks.releases.open import open_release
 

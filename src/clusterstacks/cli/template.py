@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from clusterstacks.cli.shared import output
-from clusterstacks.cli.shared.options import DIRECTORY, FILE, JSON, chart_dependencies, dependency_options, form_option
+from clusterstacks.cli.shared.options import (
+    DIRECTORY,
+    JSON,
+    chart_dependencies,
+    dependency_options,
+    example_objects_option,
+    form_option,
+    kubernetes_option,
+)
 from clusterstacks.cli.shared.registry_options import ServerTrust
 
 if TYPE_CHECKING:
@@ -100,20 +108,13 @@ class Images:
 
 @click.command(short_help="Print the rendered objects of a stack or release.")
 @click.argument("directory", metavar="DIR|RELEASE", type=DIRECTORY)
-@click.option(
-    "--cluster", type=FILE, help="YAML file with Cluster, control plane and infrastructure object for values templates."
-)
+@example_objects_option
 @click.option("--addon", "addons", metavar="NAME", multiple=True, help="Print only this addon; repeatable.")
 @click.option("--class", "class_only", is_flag=True, help="Print only the class.")
 @click.option("--values", is_flag=True, help="Print the values of the addons instead of objects.")
 @click.option("--images", is_flag=True, help="Print the container images of the objects, one per line.")
 @click.option("--sample", is_flag=True, help="Print the example objects as a file for --cluster.")
-@click.option(
-    "--kubernetes",
-    metavar="1-35",
-    default="",
-    help="Use this minor of versions.yaml or stack.yaml.  [default: the version of csctl.yaml]",
-)
+@kubernetes_option
 @dependency_options
 @form_option("yaml", JSON)
 def template(**arguments: Any) -> None:  # noqa: ANN401 - click passes the options above

@@ -1,4 +1,4 @@
-"""``csctl verify``: who signed a release."""
+"""``csctl verify``: verify the signatures of a release."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import click
 
 from clusterstacks.cli.shared import output
-from clusterstacks.cli.shared.options import JSON, TEXT, form_option
+from clusterstacks.cli.shared.options import FILE, JSON, TEXT, form_option
 from clusterstacks.cli.shared.registry_options import ServerTrust, trust_options
-from clusterstacks.cli.shared.release_ref import KEY_FILE, open_release_files, parse_release_ref
+from clusterstacks.cli.shared.release_ref import open_release_files, parse_release_ref
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
     from clusterstacks.signing.verifier import Verification
 
 
-@click.command(short_help="Verify who signed a release.")
+@click.command(short_help="Verify the signatures of a release.")
 @click.argument("release", metavar="RELEASE_DIR|REF")
-@click.option("--key", "keys", type=KEY_FILE, multiple=True, required=True, help="Public keys, PEM; repeatable.")
+@click.option("--key", "keys", type=FILE, multiple=True, required=True, help="Trusted public keys (PEM); repeatable.")
 @form_option()
 @trust_options
 def verify(release: str, keys: tuple[Path, ...], form: str, ca: Path | None, *, plain_http: bool) -> int:
-    """Verify that one of the keys signed exactly the files of a release; exits with 3 if none did.
+    """Verify that one of the keys signed exactly the files of a release. Exits with 3 if none did.
 
-    RELEASE_DIR is a release's directory, with its signatures beside it in RELEASE_DIR.dsse.json; REF is what 'csctl
-    pull' takes. In a registry the signatures of 'cosign sign --key' count as well.
+    RELEASE_DIR is a release directory with its signatures in RELEASE_DIR.dsse.json next to it. REF is a reference as
+    for 'csctl pull'. In a registry, signatures of 'cosign sign --key' are accepted too.
     """
     import asyncio
 
@@ -43,14 +43,14 @@ def verify(release: str, keys: tuple[Path, ...], form: str, ca: Path | None, *, 
     try:
         enforce(contents.release, verification)
     except SignatureRequired as error:
-        remedy = "ask its publisher to sign it with a key you trust, and do not use it until then"
-        problem = f"{contents.release} is not signed by any of the keys given: {remedy}"
+        remedy = "ask its publisher to sign it with a key that you trust, and do not use it until then"
+        problem = f"{contents.release} is not signed by any of the given keys: {remedy}"
         output.show_error(SpecError(error.code, "\n".join((problem, *verification.problems))))
         return output.NEGATIVE
     if form == TEXT:
         output.say(f"{contents.release} is signed by {', '.join(verification.signed_by)}")
         output.say_digests(content=contents.digest, manifest=manifest)
-        output.note_some("not counted", verification.problems)
+        output.note_some("signature ignored", verification.problems)
     return 0
 
 

@@ -1,4 +1,4 @@
-"""``csctl version``: the version of this program."""
+"""``csctl version``: print the version of csctl."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from clusterstacks.cli.shared.options import JSON, form_option
 
 DISTRIBUTION = "cluster-stacks"
 UNKNOWN = "unknown"
-"""The commit of an installation that does not say it, as csctl in Go prints it."""
+"""Commit of an installation without this information, as csctl written in Go prints it."""
 
 
 @click.command(short_help="Print the version of csctl.")
 @form_option()
 def version(form: str) -> None:
-    """Print the version of csctl, and the commit where it was installed from a git repository."""
+    """Print the version of csctl, and the commit if it was installed from a git repository."""
     from importlib.metadata import distribution
 
     installed = distribution(DISTRIBUTION)
@@ -28,7 +28,7 @@ def version(form: str) -> None:
 
 
 def commit_of(direct_url: str | None) -> str:
-    """Return the commit that an installer noted (PEP 610), ``unknown`` where it did not."""
+    """Return the commit that the installer recorded (PEP 610), otherwise ``unknown``."""
     import json
 
     noted = json.loads(direct_url or "{}")

@@ -1,4 +1,4 @@
-"""``csctl why``: whether a Cluster may be upgraded now, and if not, which facts forbid it and what to do first."""
+"""``csctl why``: explain why an upgrade of a Cluster is refused, and print the first steps of a plan."""
 
 from __future__ import annotations
 
@@ -15,16 +15,15 @@ from clusterstacks.cli.shared.cluster_options import (
     management_options,
     read_cluster_outlook,
 )
-from clusterstacks.cli.shared.options import form_option
+from clusterstacks.cli.shared.options import TEXT, form_option
 from clusterstacks.cli.shared.plan_output import (
-    NO_WAY,
+    NO_PLAN,
     UNDECIDED,
     live_commands,
     patch_command,
-    print_document,
+    print_fact,
     print_refusal,
     print_steps,
-    print_warnings,
     search_live_plan,
     timeout_option,
 )
@@ -37,14 +36,14 @@ if TYPE_CHECKING:
     from clusterstacks.clusters.context import Outlook
     from clusterstacks.domain.names import ReleaseName
     from clusterstacks.domain.objects import Manifest, ObjectKey
-    from clusterstacks.planner.compiling import Target
+    from clusterstacks.planner.model_builder import Target
     from clusterstacks.webhooks.cluster_rules import ClassOffer, Decision
 
 SHOWN_STEPS = 3
-"""Steps told of a plan; ``csctl plan`` tells all."""
+"""Number of steps to print; ``csctl plan`` prints all."""
 
 
-@click.command(short_help="Say why an upgrade is refused, and what to do first.")
+@click.command(short_help="Explain why an upgrade is refused, and what to do first.")
 @click.argument("cluster", metavar="NAMESPACE/CLUSTER", type=ClusterName())
 @click.argument("target", metavar="RELEASE|VERSION")
 @management_options
@@ -53,38 +52,39 @@ SHOWN_STEPS = 3
 def why(
     cluster: ObjectKey, target: str, management: ManagementCluster, releases: Path | None, form: str, timeout: float
 ) -> int:
-    """Say whether a Cluster may be moved to a release or a Kubernetes version by one write now.
+    """Check if one write may change a Cluster to a release or a Kubernetes version now.
 
-    If not: which facts forbid it and where they are from, and the first steps of the plan that gets there. The decision
-    is that of the operator's webhooks; nothing is written. Releases are found as by 'csctl plan'.
+    If not, csctl prints the facts that block it, their sources, and the first steps of a plan. The decision is the one
+    of the operator's webhooks. Nothing is written. Releases are found as with 'csctl plan'.
 
-    Exits with 0 when it is allowed, or there is a way; 3 when there is none; 4 when the search stopped undecided.
+    Exits with 0 if the change is allowed or there is a plan, 3 if there is no plan, and 4 if the search stopped without
+    a result.
     """
-    from clusterstacks.planner.statefile import parse_target
+    from clusterstacks.planner.state_file import parse_target
 
     goal = parse_target(target)
-    outlook, patch, decision = asyncio.run(_asked(management, cluster, releases, goal))
-    way: dict[str, Any] = {"steps": [], "refused": None, "warnings": outlook.hints(goal)}
+    outlook, patch, decision = asyncio.run(_validate(management, cluster, releases, goal))
+    plan: dict[str, Any] = {"steps": [], "refused": None, "warnings": outlook.hints(goal)}
     if not decision.answer.allowed:
         found = search_live_plan(outlook, goal, timeout)
         if found is None:
             return UNDECIDED
-        way = found[1]
-    document = _document(decision, patch, way)
-    if form != "text":
-        print_document(document, form)
+        plan = found[1]
+    document = _document(decision, patch, plan)
+    if form != TEXT:
+        output.print_document(document, form)
     else:
         _print_text(document, management, cluster, goal)
-    return NO_WAY if document["noWay"] is not None else 0
+    return NO_PLAN if document["noWay"] is not None else 0
 
 
 @dataclass(frozen=True, slots=True)
 class _LiveReleases:
-    """The releases that admission would know, from the outlook."""
+    """Releases and deliveries for the webhook's validation, from the outlook."""
 
     outlook: Outlook
 
-    async def offer(self, namespace: str, release: ReleaseName, wanted: Collection[ReleaseName]) -> ClassOffer | None:  # noqa: ARG002 - all of the stack is known
+    async def offer(self, namespace: str, release: ReleaseName, wanted: Collection[ReleaseName]) -> ClassOffer | None:  # noqa: ARG002 - all releases of the stack are known
         from clusterstacks.webhooks.cluster_rules import ClassOffer
 
         known = {one.name: one for one in self.outlook.world.candidates}
@@ -93,7 +93,7 @@ class _LiveReleases:
         return ClassOffer(known[release].kubernetes.text, self.outlook.offered.policy(release), known)
 
     async def refused(self, cluster: ClusterView, releases: Collection[ReleaseName]) -> str:  # noqa: ARG002 - see below
-        """Leave namespaces to admission: users of csctl may lack the right to read the labels that decide."""
+        """Skip the check of namespaces: users of csctl may not be allowed to read the labels of namespaces."""
         return ""
 
     def delivered(self, cluster: ObjectKey) -> Mapping[str, ReleaseName]:  # noqa: ARG002 - there is one cluster
@@ -101,10 +101,10 @@ class _LiveReleases:
         return {addon: one.release for addon, one in delivered.items() if one.release is not None}
 
 
-async def _asked(
+async def _validate(
     management: ManagementCluster, cluster: ObjectKey, releases: Path | None, goal: Target
 ) -> tuple[Outlook, Manifest, Decision]:
-    """Ask what the webhooks would say to the one write that goes all the way; returns its patch, too."""
+    """Validate the one write that reaches the goal as the webhooks do; also return its patch."""
     from clusterstacks.api.names import CLUSTER_API_GROUP, CLUSTER_KIND
     from clusterstacks.clusters.context import moved_to
     from clusterstacks.domain.objects import merge_diff
@@ -118,44 +118,44 @@ async def _asked(
     request = AdmissionRequest("", Operation.UPDATE, CLUSTER_API_GROUP, CLUSTER_KIND, new, old, dry_run=True)
     validator = ClusterValidator(
         releases=_LiveReleases(outlook),
-        rules=lambda release, labels: rules,  # noqa: ARG005 - the outlook has those that count for this cluster
+        rules=lambda release, labels: rules,  # noqa: ARG005 - the outlook contains only rules that apply to this cluster
         upstream=outlook.world.upstream,
     )
     return outlook, merge_diff(old, new), await validator.decide(request)
 
 
-def _document(decision: Decision, patch: Manifest, way: dict[str, Any]) -> dict[str, Any]:
+def _document(decision: Decision, patch: Manifest, plan: dict[str, Any]) -> dict[str, Any]:
     answer = decision.answer
     return {
         "allowed": answer.allowed,
         "patch": patch,
         "refusal": answer.refusal or None,
         "facts": [{"id": one.fact, "text": one.text, "addon": one.addon or None} for one in decision.against],
-        "steps": way["steps"],
-        "noWay": way["refused"],
-        "warnings": list(dict.fromkeys([*way["warnings"], *answer.warnings])),
+        "steps": plan["steps"],
+        "noWay": plan["refused"],
+        "warnings": list(dict.fromkeys([*plan["warnings"], *answer.warnings])),
     }
 
 
 def _print_text(document: dict[str, Any], management: ManagementCluster, cluster: ObjectKey, goal: Target) -> None:
-    print_warnings(document["warnings"])
+    output.warn_all(document["warnings"])
     if document["allowed"]:
         if not document["patch"]:
-            output.say(f"Cluster {cluster} asks for {goal} already.")
+            output.say(f"Nothing to do: Cluster {cluster} already has {goal}.")
             return
-        output.say(f"Allowed: Cluster {cluster} may move to {goal} now:")
+        output.say(f"Allowed: Cluster {cluster} can change to {goal} now:")
         output.say(f"  {patch_command(management, cluster, document['patch'])}")
         return
-    output.say(f"Refused: Cluster {cluster} may not move to {goal} now:")
+    output.say(f"Refused: Cluster {cluster} cannot change to {goal} now:")
     for fact in document["facts"]:
-        output.say(f"  {fact['id']}: {fact['text']}")
+        print_fact(fact)
     if not document["facts"]:
         output.say(f"  {document['refusal']}")
     if document["noWay"] is not None:
         print_refusal(document["noWay"])
         return
     steps = document["steps"]
-    output.say("What to do instead:")
+    output.say("Do this first:")
     print_steps(steps[:SHOWN_STEPS], live_commands(management, cluster))
     if len(steps) > SHOWN_STEPS:
         output.say(f"'{output.program()} plan {cluster} --to {goal}' shows all {len(steps)} steps.")

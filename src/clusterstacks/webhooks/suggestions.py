@@ -13,14 +13,14 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
-from clusterstacks.compat.rules.ranges import VersionChange, judge_change
+from clusterstacks.compat.rules.ranges import ClusterChange, judge_change
 from clusterstacks.compat.world import ClusterState, ClusterVersions, World
 from clusterstacks.domain.errors import SpecError
-from clusterstacks.planner.document import plan_document
-from clusterstacks.planner.effort import Effort
+from clusterstacks.planner.budget import Budget
 from clusterstacks.planner.patches import annotated, patches, taken_from
+from clusterstacks.planner.plan_document import plan_document
 from clusterstacks.planner.planner import Plan, Undecided, find_plan
-from clusterstacks.planner.steps import Kind
+from clusterstacks.planner.steps import StepKind
 from clusterstacks.planner.waits import (
     ADDONS_READY,
     CLUSTER,
@@ -38,13 +38,13 @@ if TYPE_CHECKING:
     from clusterstacks.domain.names import ReleaseName
     from clusterstacks.domain.objects import Manifest, ObjectKey
     from clusterstacks.domain.versions import KubernetesVersion
-    from clusterstacks.planner.compiling import Target
+    from clusterstacks.planner.model_builder import Target
     from clusterstacks.planner.steps import Step
     from clusterstacks.planner.waits import Wait
     from clusterstacks.webhooks.cluster_rules import Decision
 
 TIMEOUT: Final = timedelta(seconds=1.5)
-"""How long a refusal waits for its suggestion, including the wait for other suggestions. Arbitrary: a person waits, and
+"""Timeout of a suggestion, including the wait for other suggestions. Arbitrary: a person waits, and
 the API server allows 5 s for everything."""
 
 MOST_LOOKS: Final = 400_000
@@ -62,7 +62,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class PlanRequest:
-    """What the planner is asked after a refusal.
+    """The request to the planner after a refusal.
 
     Args:
         cluster: The Cluster.
@@ -124,8 +124,8 @@ class Suggester:
         """Return the plan as a suggestion, or the command that searches for it where the planner takes too long."""
         loop = asyncio.get_running_loop()
         end = loop.time() + TIMEOUT.total_seconds()
-        effort = Effort(MOST_LOOKS, lambda: loop.time() > end)
-        search = loop.run_in_executor(self._planner, plan_suggestion, request, effort)
+        budget = Budget(MOST_LOOKS, lambda: loop.time() > end)
+        search = loop.run_in_executor(self._planner, plan_suggestion, request, budget)
         found = ""
         try:
             found = await asyncio.wait_for(search, TIMEOUT.total_seconds())
@@ -160,17 +160,17 @@ def _wait(cluster: ObjectKey, decision: Decision, wanted: ClusterVersions) -> st
     return wait_and_retry(f"{', '.join(awaited)} is delivered to Cluster {cluster}", *commands)
 
 
-def plan_suggestion(request: PlanRequest, effort: Effort) -> str:
+def plan_suggestion(request: PlanRequest, budget: Budget) -> str:
     """Write a plan, or why there is none; empty when the planner does not find out in time.
 
     Args:
         request: What to plan.
-        effort: The budget of the search.
+        budget: The budget of the search.
 
     Raises:
         PlanImpossible: Too little is known about the releases of the cluster.
     """
-    answer = find_plan(request.world, request.state, request.target, effort)
+    answer = find_plan(request.world, request.state, request.target, budget)
     if isinstance(answer, Undecided):
         return ""
     command = f"csctl plan {request.cluster} --to {request.target}"
@@ -179,7 +179,7 @@ def plan_suggestion(request: PlanRequest, effort: Effort) -> str:
         return f"There is no way: {document['refused']['message']}\nThe facts that forbid it:\n  {command}"
     if not answer.steps:
         return ""
-    if answer.steps[0].kind is Kind.WORKERS:
+    if answer.steps[0].kind is StepKind.WORKERS:
         wait = wait_command(request.cluster, TOPOLOGY_RECONCILED)
         return wait_and_retry("the workers have the version of the control plane", wait)
     first = next(patches(answer.start, answer.steps, annotated(request.world, request.state)))
@@ -227,7 +227,7 @@ def releases_of(namespace: str) -> str:
     return f"The releases and their Kubernetes versions:\n  kubectl get clusterstackreleases -n {namespace}"
 
 
-def releases_with(addon: str, change: VersionChange, candidates: Iterable[Candidate]) -> str:
+def releases_with(addon: str, change: ClusterChange, candidates: Iterable[Candidate]) -> str:
     """Name the releases with a version of an addon that would be allowed, newest first."""
     allowed: dict[str, ReleaseName] = {}
     wanted = change.wanted
@@ -244,7 +244,7 @@ def releases_with(addon: str, change: VersionChange, candidates: Iterable[Candid
     return f"Choose another version of cluster addon {addon}: {' or '.join(named)}"
 
 
-def class_or_version_for(change: VersionChange, candidates: Iterable[Candidate]) -> str:
+def class_or_version_for(change: ClusterChange, candidates: Iterable[Candidate]) -> str:
     """Name another class for the version of a new Cluster, else another version for its class."""
     wanted, own = change.wanted, change.wanted.release
     for candidate in sorted(candidates, key=lambda one: one.name, reverse=True):
@@ -258,7 +258,7 @@ def _works(candidate: Candidate, kubernetes: KubernetesVersion, judges: Judges) 
     if stated is None:
         return candidate.kubernetes == kubernetes
     versions = ClusterVersions(candidate, kubernetes, {addon: stated.of_addon(addon) for addon in stated.addons()})
-    return not judge_change(VersionChange(wanted=versions, judges=judges)).incompatible
+    return not judge_change(ClusterChange(wanted=versions, judges=judges)).incompatible
 
 
 def patch_command(cluster: ObjectKey, patch: Manifest) -> str:
@@ -281,9 +281,9 @@ def _steps(steps: Sequence[Step], ready: frozenset[ReleaseName] | None) -> list[
 
 
 def _step(step: Step, ready: frozenset[ReleaseName] | None) -> str:
-    if step.kind is Kind.KUBERNETES:
+    if step.kind is StepKind.KUBERNETES:
         return f"move to Kubernetes {step.after.kubernetes}"
-    if step.kind is not Kind.ADDON:
+    if step.kind is not StepKind.ADDON:
         moved = step.before.kubernetes != step.after.kubernetes
         both = f" with Kubernetes {step.after.kubernetes}" if moved else ""
         name = step.after.candidate.name

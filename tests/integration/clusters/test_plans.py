@@ -110,7 +110,7 @@ async def test_the_printed_commands_of_a_plan_lead_to_its_target_one_by_one(
         assert refused["steps"][0]["name"] == "cilium"
         code, told, _ = await csctl(world, "why", key, NEW)
         assert code == 0
-        assert f"1. move addon cilium from 1.17.2 to 1.18.0 of {second}" in told
+        assert f"1. update addon cilium from 1.17.2 to 1.18.0 (from release {second})" in told
 
         plan = await document(world, "plan", "--to", second.release)
         code, text, err = await csctl(world, "plan", key, "--to", second.release)
@@ -252,7 +252,7 @@ async def test_a_private_source_is_read_by_the_rights_of_who_asks(
 
         plan = await document(world, "plan", "--to", NEW)
         assert [step["kind"] for step in plan["steps"]] == ["addon", "kubernetes"]
-        assert any("create one for Kubernetes 1.36" in one for one in plan["warnings"])
+        assert any("create one there for Kubernetes 1.36" in one for one in plan["warnings"])
 
         kubeconfig = await tenant(world)
         code, out, err = await csctl(world, "plan", key, "--to", NEW, kubeconfig=kubeconfig)
@@ -265,7 +265,7 @@ async def test_a_private_source_is_read_by_the_rights_of_who_asks(
         given = f"--releases={remote.root}"
         code, out, err = await csctl(world, "plan", key, "--to", NEW, given, kubeconfig=kubeconfig)
         assert code == 0
-        assert "move addon cilium from 1.17.2 to 1.18.0" in out
+        assert "update addon cilium from 1.17.2 to 1.18.0" in out
         assert "rules of the provider are not looked at" in err
 
 
@@ -283,7 +283,7 @@ async def test_the_operators_own_directory_needs_the_releases_to_be_given(world:
     assert "give its releases with --releases DIR" in err
     code, out, _ = await csctl(world, "why", key, second.release, given)
     assert code == 0
-    assert out.startswith(f"Refused: Cluster {key} may not move to {second} now:")
+    assert out.startswith(f"Refused: Cluster {key} cannot change to {second} now:")
 
 
 async def test_clusters_about_which_nothing_can_be_said(world: World) -> None:

@@ -64,7 +64,7 @@ def test_an_excerpt_of_something_else_is_none(excerpt: str) -> None:
     [
         Block("echo one", "two\n"),
         Block("echo one\nfalse"),
-        Block("false\necho one: There is no way\n", "one: There is no way\n"),
+        Block("false\necho one: There is no plan\n", "one: There is no plan\n"),
     ],
     ids=["output", "failure", "success"],
 )

@@ -301,7 +301,7 @@ def test_csctl_says_what_is_wrong(registry: RegistryServer, directory: Path) -> 
         (("pull", f"{place}:{SINGLE}", "-o", directory.parent / "out"), 1, "publish it there"),
         (("pull", place), 2, "name a release"),
         (("copy", f"{place}:{SINGLE}", f"{place}-2"), 1, "does not exist"),
-        (("copy", place, f"{place}-2"), 2, "name a release to copy"),
+        (("copy", place, f"{place}-2"), 2, "expected a release, REF:<release name>"),
         (("copy", f"{place}:{STAGED}", f"{place}-2:{SINGLE}"), 2, "the tag of a release is its name"),
         (("list", "registry.invalid/a"), 1, "its host name cannot be resolved"),
     ]:

@@ -113,7 +113,7 @@ def test_a_protected_key_of_openssl_needs_its_password(release: Path, key: Path)
     )
 
     assert (without.returncode, wrong.returncode, right.returncode) == (2, 2, 0)
-    assert "put it into CSCTL_KEY_PASSWORD" in without.stderr
+    assert "set its password in CSCTL_KEY_PASSWORD" in without.stderr
     assert "the password is wrong" in wrong.stderr
     assert "gu3ss" not in wrong.stderr
 
@@ -209,4 +209,4 @@ def test_half_a_command_line_is_refused(arguments: list[str]) -> None:
     refused = csctl("sign", *arguments)
 
     assert refused.returncode == 2
-    assert "and --key, or --new-key alone" in refused.stderr
+    assert "with --key, or only --new-key" in refused.stderr

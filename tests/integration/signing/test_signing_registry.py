@@ -141,7 +141,7 @@ def test_a_release_outside_of_registries_is_signed_as_a_directory(keys: list[Pat
     for place in (f"https://127.0.0.1:1/releases:{STAGED}", f"github://owner/repository:{STAGED}"):
         refused = csctl("sign", place, "--key", keys[0].with_suffix(""))
         assert refused.returncode == 2
-        assert "sign the release's directory" in refused.stderr
+        assert "sign the release directory" in refused.stderr
 
 
 @pytest.mark.parametrize("place", ["nowhere", "registry.example.com/kaas/cluster-stacks"])
@@ -149,7 +149,7 @@ def test_what_names_no_release_is_refused(keys: list[Path], place: str) -> None:
     refused = csctl("verify", place, "--key", keys[0])
 
     assert refused.returncode == 2
-    assert f"{place} is no directory and names no release" in refused.stderr
+    assert f"{place} is neither a directory nor a release" in refused.stderr
 
 
 def write_public(key: PrivateKey, directory: Path) -> Path:

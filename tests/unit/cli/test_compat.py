@@ -90,7 +90,7 @@ def test_one_component_is_shown_with_its_ranges_and_what_they_mean(capsys: pytes
 
 def test_a_component_nobody_knows_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("show", "cillium") == output.MUST_CHANGE
-    assert "nothing is known about cillium: 'csctl compat show' lists" in capsys.readouterr().err
+    assert "no facts about cillium are known: 'csctl compat show' lists" in capsys.readouterr().err
 
 
 def test_a_release_is_judged_part_by_part(release: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -172,7 +172,7 @@ def test_facts_that_are_older_than_the_built_in_ones_are_installed_with_a_word(
     file.write_text(FACTS.replace("DAY", "2026-01-31"))
 
     assert run("update", file) == 0
-    assert "the built-in facts are newer, of 2026-11-20" in capsys.readouterr().err
+    assert "the built-in facts are newer (of 2026-11-20)" in capsys.readouterr().err
 
 
 def test_facts_that_cannot_be_used_are_not_installed(
@@ -220,10 +220,10 @@ def test_a_command_line_that_makes_no_sense_is_refused(
 @pytest.mark.parametrize(
     ("subjects", "words"),
     [
-        (["a/b", "c/d"], "name either directories or one NAMESPACE/CLUSTER"),
-        ([".", "a/b"], "name either directories or one NAMESPACE/CLUSTER"),
-        (["nowhere"], "'nowhere' is neither a directory nor a Cluster, like team-a/prod"),
-        ([".", "--context", "prod"], "--kubeconfig, --context and --releases go with NAMESPACE/CLUSTER"),
+        (["a/b", "c/d"], "expected either directories or one NAMESPACE/CLUSTER"),
+        ([".", "a/b"], "expected either directories or one NAMESPACE/CLUSTER"),
+        (["nowhere"], "'nowhere' is neither a directory nor a Cluster (expected for example team-a/prod)"),
+        ([".", "--context", "prod"], "--kubeconfig, --context and --releases require NAMESPACE/CLUSTER"),
     ],
 )
 @pytest.mark.parametrize("verb", ["check", "matrix"])

@@ -47,7 +47,7 @@ def run(world: Path, *arguments: str) -> int:
 def test_the_text_is_a_list_of_steps_with_their_commands(world: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(world, "--to", "v1.36.1") == 0
     assert capsys.readouterr().out.splitlines() == [
-        "1. move addon cni from 1.17.0 to 1.18.0 of p-s-1-36-v1",
+        "1. update addon cni from 1.17.0 to 1.18.0 (from release p-s-1-36-v1)",
         "     needed for Kubernetes v1.36.1: cilium 1.17.0 works with Kubernetes >=1.30 <1.36",
         (
             "     kubectl patch cluster NAME --type merge --patch "
@@ -57,7 +57,7 @@ def test_the_text_is_a_list_of_steps_with_their_commands(world: Path, capsys: py
             "     kubectl wait clusteraddon cluster-addon-NAME "
             "'--for=jsonpath={.status.addons[?(@.name==\"cni\")].release}=p-s-1-36-v1' --timeout=15m"
         ),
-        "2. move kubernetes from v1.35.1 to v1.36.1",
+        "2. update Kubernetes from v1.35.1 to v1.36.1",
         "     the version asked for",
         '     kubectl patch cluster NAME --type merge --patch \'{"spec":{"topology":{"version":"v1.36.1"}}}\'',
         "     kubectl wait cluster NAME --for=condition=TopologyReconciled --timeout=2h",
@@ -66,7 +66,7 @@ def test_the_text_is_a_list_of_steps_with_their_commands(world: Path, capsys: py
             "'--for=jsonpath={.status.observedKubernetesVersion}=v1.36.1' --timeout=2h"
         ),
         "     kubectl wait cluster NAME --for=condition=ClusterStackAddonsReady --timeout=15m",
-        "Cost 11: 10 for each step that rolls nodes, 1 for each addon.",
+        "2 steps; 1 of them replaces nodes.",
     ]
 
 
@@ -82,18 +82,23 @@ def test_no_way_is_exit_code_3_with_a_document(world: Path, capsys: pytest.Captu
     assert run(world, "--to", "v1.34.0", "-o", "json") == 3
     assert json.loads(capsys.readouterr().out)["steps"] == []
     assert run(world, "--to", "v1.34.0") == 3
-    assert capsys.readouterr().out.startswith("There is no way: Kubernetes v1.34.0 is out of reach")
+    assert capsys.readouterr().out.startswith("There is no plan: Kubernetes v1.34.0 is out of reach")
 
 
 @pytest.mark.parametrize(
     ("target", "file", "content", "complaint"),
     [
-        ("latest", "", "", "'latest' is no target"),
+        ("latest", "", "", "'latest' is not a valid target"),
         ("p-s-1-37-v1", "", "", "p-s-1-37-v1 is not among the releases"),
         ("v1.36.1", "state.yaml", "{kubernetes: new}", "state.yaml: kubernetes is 'new'"),
         ("v1.36.1", "state.yaml", "{", "state.yaml"),
         ("v1.36.1", "releases/p-s-1-36-v1/compatibility.yaml", "a: b", "compatibility.yaml has the unknown field a"),
-        ("v1.36.1", "releases/p-s-1-36-v1/metadata.yaml", "versions: {kubernetes: v1.35.1}", "the name says 1.36"),
+        (
+            "v1.36.1",
+            "releases/p-s-1-36-v1/metadata.yaml",
+            "versions: {kubernetes: v1.35.1}",
+            "the name of the release says 1.36",
+        ),
         ("v1.36.1", "releases/p-s-1-36-v1/metadata.yaml", "versions: {}", "versions.kubernetes is missing"),
     ],
 )
@@ -112,8 +117,8 @@ def test_a_search_that_stops_is_exit_code_4_and_no_verdict(world: Path, capsys: 
     assert run(world, "--to", "v1.36.1", "-o", "json", "--timeout", "0.000000001") == 4
     captured = capsys.readouterr()
     assert captured.out == ""
-    assert "the search for a plan stopped undecided after" in captured.err
-    assert "give it more --timeout or name a nearer target" in captured.err
+    assert "the search for a plan stopped without a result after" in captured.err
+    assert "increase --timeout, or choose a nearer target" in captured.err
 
 
 def test_a_hostile_world_ends_in_time_and_says_how_far_the_search_got(
@@ -130,7 +135,7 @@ def test_a_hostile_world_ends_in_time_and_says_how_far_the_search_got(
     first, last = world.candidates[0], world.candidates[-1]
     (tmp_path / "state.yaml").write_text(f"{{kubernetes: {first.kubernetes}, class: {first.name}}}")
     assert run(tmp_path, "--to", str(last.kubernetes), "--timeout", "1.5") == 4
-    assert "the search for a plan stopped undecided after" in capsys.readouterr().err
+    assert "the search for a plan stopped without a result after" in capsys.readouterr().err
 
 
 def test_what_upstream_states_counts_where_a_release_is_silent(world: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -147,13 +152,19 @@ def test_what_upstream_states_counts_where_a_release_is_silent(world: Path, caps
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["plan", "--to", "v1.36.1"], "name either NAMESPACE/CLUSTER or a file with --from"),
-        (["plan", "team/one", "--from", "STATE", "--to", "v1.36.1"], "name either NAMESPACE/CLUSTER or a file"),
-        (["plan", "--from", "STATE", "--to", "v1.36.1"], "--from goes with --releases, and asks no cluster"),
-        (["plan", "--from", "STATE", "--context", "a", "--to", "v1.36.1"], "--from goes with --releases"),
-        (["plan", "one", "--to", "v1.36.1"], "'one' is no Cluster: write its namespace and its name, like team-a/prod"),
-        (["why", "a/b/c", "v1.36.1"], "'a/b/c' is no Cluster"),
-        (["why", "team/one", "newest"], "'newest' is no target"),
+        (["plan", "--to", "v1.36.1"], "expected either NAMESPACE/CLUSTER or --from FILE"),
+        (
+            ["plan", "team/one", "--from", "STATE", "--to", "v1.36.1"],
+            "expected either NAMESPACE/CLUSTER or --from FILE",
+        ),
+        (["plan", "--from", "STATE", "--to", "v1.36.1"], "--from requires --releases and cannot be combined"),
+        (
+            ["plan", "--from", "STATE", "--context", "a", "--to", "v1.36.1"],
+            "--from requires --releases and cannot be combined",
+        ),
+        (["plan", "one", "--to", "v1.36.1"], "'one' is not a Cluster (expected NAMESPACE/NAME"),
+        (["why", "a/b/c", "v1.36.1"], "'a/b/c' is not a Cluster"),
+        (["why", "team/one", "newest"], "'newest' is not a valid target"),
         (["why", "team/one", "v1.36.1", "--kubeconfig", "STATE", "--context", "none"], "kubeconfig"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Verdicts as ``csctl compat`` prints them."""
+"""Output of ``csctl compat``: verdicts, matrices and facts."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ PARTLY: Final = "*"
 
 @dataclass(frozen=True, slots=True)
 class CheckedRelease:
-    """A release with one Kubernetes version.
+    """A release, or the versions of a Cluster, checked with one Kubernetes version.
 
     Args:
-        label: What to call it.
-        kubernetes: The version.
-        parts: What holds of each part.
+        label: Name in the output.
+        kubernetes: The Kubernetes version.
+        parts: The verdict on each component.
     """
 
     label: str
@@ -45,17 +45,17 @@ class CheckedRelease:
 
     @property
     def verdict(self) -> Verdict:
-        """The worst of its parts."""
+        """The worst verdict of its parts."""
         return worst(part.judgement for part in self.parts)
 
     @property
     def broken(self) -> bool:
-        """Whether a part is incompatible."""
+        """True if a part is incompatible."""
         return self.verdict is Verdict.INCOMPATIBLE
 
 
 def print_checked(checked: Sequence[CheckedRelease], contradictions: Sequence[str], form: str) -> None:
-    """Print the verdicts on releases, and what they say differently."""
+    """Print the verdicts on releases, and their contradictory statements."""
     if form == "json":
         releases = [_checked_document(one) for one in checked]
         output.print_json({"releases": releases, "contradictions": list(contradictions)})
@@ -67,7 +67,7 @@ def print_checked(checked: Sequence[CheckedRelease], contradictions: Sequence[st
             text = output.printable(f"{part.judgement.text}{_of_addon(part.addon)}{source}")
             click.echo(f"  {_coloured(part.judgement.verdict, WIDTH)}  {text}")
     for text in contradictions:
-        output.note(f"{text}: the release a component is taken from decides")
+        output.note(f"{text}: the statement of the release that provides the component applies")
 
 
 def print_matrix(matrix: Matrix, form: str) -> None:
@@ -85,7 +85,7 @@ def print_matrix(matrix: Matrix, form: str) -> None:
     lines += [[f"{row.name} {row.version}{_of_addon(row.addon)}", *_cells(row)] for row in matrix.components]
     output.print_table(("KUBERNETES", *map(str, matrix.minors)), lines)
     if any(cell.partly for row in (*matrix.releases, *matrix.components) for cell in row.cells):
-        output.say(f"{PARTLY} not for every patch: ask with csctl compat check --kubernetes")
+        output.say(f"{PARTLY} not with every patch: check one with csctl compat check --kubernetes")
 
 
 def _checked_document(checked: CheckedRelease) -> Manifest:
@@ -134,7 +134,7 @@ BUILT_IN = "built in"
 
 
 def print_list(known: Sequence[ComponentFacts], form: str) -> None:
-    """Print which components are known, how old the facts are, and where they are from."""
+    """Print the known components, with the date and the origin of their facts."""
     if form == "json":
         output.print_json([_head(one) for one in known])
     else:
@@ -143,7 +143,7 @@ def print_list(known: Sequence[ComponentFacts], form: str) -> None:
 
 
 def print_sheet(component: ComponentFacts, form: str) -> None:
-    """Print everything known about a component."""
+    """Print all facts about a component."""
     if form == "json":
         output.print_json(_document(component))
         return

@@ -1,4 +1,4 @@
-"""Examples that the help of verbs ends with."""
+"""Help texts: examples for each verb, and suggestions for verbs that csctl does not have."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ _EVENTS: Final = "use 'kubectl events --for clusteraddon/NAME' or 'kubectl descr
 _INSTALL: Final = "install the operator with kubectl or Helm; 'csctl crds' prints its CustomResourceDefinitions"
 _PAUSE: Final = "set spec.paused of the Cluster with kubectl"
 
-MEANT: Final = {
+SUGGESTIONS: Final = {
     **dict.fromkeys(("login", "logout", "auth"), _LOGIN),
     **dict.fromkeys(("get", "status", "tree", "describe", "watch", "ps", "top"), _OBJECTS),
     **dict.fromkeys(("logs", "log"), _LOGS),
@@ -60,12 +60,14 @@ MEANT: Final = {
     **dict.fromkeys(("validate", "check", "doctor", "test", "vet"), "'csctl lint' reports problems of a stack"),
     **dict.fromkeys(("build", "package", "pack", "make"), "'csctl create' builds releases"),
     **dict.fromkeys(("publish", "upload", "deploy"), "'csctl push' publishes a release in a registry"),
-    **dict.fromkeys(("download", "fetch", "get-release"), "'csctl pull' fetches a release"),
+    **dict.fromkeys(("download", "fetch", "get-release"), "'csctl pull' downloads a release"),
     **dict.fromkeys(
         ("export", "save", "backup"), "'csctl pull' writes a release to a directory, 'csctl copy' mirrors it"
     ),
     **dict.fromkeys(("mirror", "promote", "sync"), "'csctl copy' copies a release to another repository"),
-    **dict.fromkeys(("render", "show", "inspect"), "'csctl template' prints what a stack or release renders to"),
+    **dict.fromkeys(
+        ("render", "show", "inspect"), "'csctl template' prints the rendered objects of a stack or release"
+    ),
     **dict.fromkeys(("new", "scaffold", "generate", "start"), "'csctl init' writes a new stack"),
     **dict.fromkeys(("upgrade", "rollback"), "'csctl plan' prints the steps of an upgrade"),
     **dict.fromkeys(("explain", "reason"), "'csctl why' explains a refusal"),
@@ -77,12 +79,12 @@ MEANT: Final = {
     **dict.fromkeys(("up", "down", "env", "cluster", "kind"), "'csctl dev' runs Cluster API and the operator locally"),
     **dict.fromkeys(("digest", "checksum"), "'csctl hash' prints the hashes of a stack"),
 }
-"""What to do instead, by what helm, flux, kubectl, clusterctl, docker and oras call it."""
+"""Suggestions for verbs of helm, flux, kubectl, clusterctl, docker and oras."""
 
 
 def suggestion(typed: str, verbs: Collection[str]) -> str:
-    """Say what to type instead of a verb that does not exist."""
-    if meant := MEANT.get(typed.lower()):
+    """Return a suggestion for a verb that does not exist."""
+    if meant := SUGGESTIONS.get(typed.lower()):
         return meant
     close = get_close_matches(typed, verbs)
     return f"did you mean {' or '.join(close)}?" if close else "'csctl help' lists the verbs"

@@ -1,4 +1,4 @@
-"""A picture that changes: redrawn in place on a terminal, line by line in a file or a pipe."""
+"""Live view of a tree of nodes: redrawn in place on a terminal, printed line by line in a file or a pipe."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ if TYPE_CHECKING:
     from rich.tree import Tree
 
 DETAIL_LENGTH = 160
-"""Characters of what a node is doing; the object itself tells all."""
+"""Maximum length of a node's detail; the object has the full text."""
 
 _SIGNS = {NodeState.DONE: "✓", NodeState.WORKING: "…", NodeState.FAILED: "✗"}
 _STYLES = {NodeState.DONE: "green", NodeState.WORKING: "yellow", NodeState.FAILED: "red"}
 
 
 class LiveView:
-    """Shows a tree of nodes as it changes; used as a context manager.
+    """Shows the changes of a tree of nodes; use it as a context manager.
 
-    On a terminal the tree is redrawn in place. Elsewhere a node is printed when it appears, gets ready or fails, and
-    when something else is ready in its place.
+    On a terminal the tree is redrawn in place. Elsewhere a node is printed when it appears or changes its state, and
+    when the detail of a ready node changes.
     """
 
     def __init__(self) -> None:
@@ -51,13 +51,13 @@ class LiveView:
 
     @contextmanager
     def aside(self) -> Iterator[None]:
-        """Let others print: the picture stays above what they print, and goes on below."""
+        """Pause the view, so that other output can be printed below it."""
         self._leave()
         yield
         self._draw()
 
     def say(self, text: str) -> None:
-        """Print a sentence that stays."""
+        """Print a line that stays on the screen."""
         if self._live is not None:
             from rich.text import Text
 
@@ -66,7 +66,7 @@ class LiveView:
             click.echo(f"\n{text}")
 
     def show(self, nodes: Sequence[ViewNode]) -> None:
-        """Show the picture as it is now."""
+        """Show the current nodes."""
         if self._live is not None:
             self._live.update(_tree(nodes), refresh=True)
         else:

@@ -1,4 +1,4 @@
-"""Prints for ``csctl``: results to standard output, progress and errors to standard error; and ends it."""
+"""Output and exit codes of ``csctl``: results on standard output, progress, notes and errors on standard error."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ import click
 from clusterstacks.domain.errors import ClusterStacksError, DependencyError, SpecError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
 PROGRAM = "csctl"
 FAILED = 1
@@ -31,40 +31,40 @@ BUG = 70  # EX_SOFTWARE of sysexits.h
 INTERRUPTED = 130  # 128 + SIGINT, as shells have it
 
 EXIT_CODES = {
-    0: "done; of verbs that answer a question: the answer is yes",
+    0: "success; for verbs that check something: the result is positive",
     FAILED: (
-        "something outside failed, and the same command may work later; also: diff --exit-code found a difference, "
-        "dev status found something that does not run"
+        "an external failure, so that the same command may succeed later; also: diff --exit-code found a difference, "
+        "or dev status a component that does not run"
     ),
     MUST_CHANGE: "the command line, a file or a setting must be changed; also: lint found errors",
     NEGATIVE: (
-        "the answer is no: create found nothing changed, verify no signature by one of the keys, compat check an "
-        "incompatible combination, plan and why no way"
+        "a negative result: create found no changes, verify no signature by one of the keys, compat check an "
+        "incompatible combination, or plan and why no plan"
     ),
-    UNDECIDED: "plan and why gave up the search undecided",
-    BUG: "a bug of csctl",
+    UNDECIDED: "the search of plan or why stopped without a result",
+    BUG: "a bug in csctl",
     INTERRUPTED: "interrupted by Ctrl-C",
 }
 """Every exit code and its meaning."""
 
 NOTED = 10
-"""How many texts of one kind are printed (arbitrary: a screen has room for the result, too)."""
+"""Maximum number of notes of one kind (arbitrary: the result must stay on the screen)."""
 TRACE_VARIABLE = "CSCTL_TRACEBACK"
 
-_FULL = "make room on that disk"
-_WAYS_OUT = {
+_FULL = "free space on this disk"
+_REMEDIES = {
     errno.ENOSPC: _FULL,
     errno.EDQUOT: _FULL,
-    errno.EROFS: "choose another place",
-    errno.EACCES: "ask for access to it, or choose another place",
-    errno.EPERM: "ask for access to it, or choose another place",
-    errno.EEXIST: "move it away, or choose another place",
+    errno.EROFS: "choose another path",
+    errno.EACCES: "correct the permissions, or choose another path",
+    errno.EPERM: "correct the permissions, or choose another path",
+    errno.EEXIST: "move it away, or choose another path",
     errno.ENOENT: "correct the path",
     errno.ENOTDIR: "correct the path",
     errno.EISDIR: "correct the path",
-    errno.EIO: "look at that disk",
+    errno.EIO: "check this disk",
 }
-"""What to do when the operating system refuses a file."""
+"""Remedies by the error of the operating system."""
 
 _EVIDENCE = {
     "CredentialsRefused": (
@@ -72,19 +72,19 @@ _EVIDENCE = {
         "OCI_PASSWORD, or with OCI_ACCESS_TOKEN; for GitHub: set GIT_ACCESS_TOKEN",
     )
 }
-"""Where csctl takes from what an error asks for, by the error's code: errors are also those of the operator."""
+"""Details that only csctl prints, by error code; the same errors also occur in the operator."""
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
-"""What a terminal obeys instead of printing it, or cannot print; names and messages may come from anywhere."""
+"""Control and bidirectional characters, which names and messages from outside must not send to a terminal."""
 
 
 @dataclass(slots=True)
 class OutputSettings:
-    """How this run of csctl prints, as its options say.
+    """The global output options of this run.
 
     Args:
         colour: ``auto``, ``always`` or ``never``.
-        quiet: Leave out progress and notes.
+        quiet: Suppress progress and notes.
         verbose: Also print HTTP requests, and the traceback of an error.
     """
 
@@ -94,7 +94,7 @@ class OutputSettings:
 
     @property
     def colours(self) -> bool | None:
-        """Whether to print colours; None leaves it to whether the output is a terminal.
+        """True or false to print colours or not; None to print them only on a terminal.
 
         NO_COLOR: https://no-color.org.
         """
@@ -104,11 +104,11 @@ class OutputSettings:
 
 
 SETTINGS = OutputSettings()
-"""That of this process; :func:`run` begins with the defaults."""
+"""The options of this process; :func:`run` resets them."""
 
 
 def run(command: Callable[[], object]) -> int:
-    """Run a command and translate how it ends into an exit code; no traceback reaches the user unless asked for."""
+    """Run a command and return its exit code; tracebacks are printed only with --verbose."""
     SETTINGS.colour, SETTINGS.quiet, SETTINGS.verbose = "auto", False, bool(os.environ.get(TRACE_VARIABLE))
     try:
         result = command()
@@ -118,7 +118,7 @@ def run(command: Callable[[], object]) -> int:
 
 
 def _exit_code(error: BaseException) -> int:
-    """Tell the user what happened, and give the exit code for it."""
+    """Print an error and return its exit code."""
     code = BUG
     if SETTINGS.verbose and isinstance(error, (ClusterStacksError, OSError)):
         traceback.print_exception(error)
@@ -138,10 +138,10 @@ def _exit_code(error: BaseException) -> int:
             click.echo("interrupted", err=True)
             code = INTERRUPTED
         case BrokenPipeError():
-            # The reader (head, less) has enough. What is still buffered must not fail again at exit.
+            # The reader (head, less) has closed the pipe. Buffered output must not fail again at exit.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             code = 0
-        case OSError() if error.filename is not None or error.errno in _WAYS_OUT:
+        case OSError() if error.filename is not None or error.errno in _REMEDIES:
             show_error(_file_error(error))
             code = FAILED
         case _:
@@ -150,20 +150,20 @@ def _exit_code(error: BaseException) -> int:
 
 
 def _file_error(error: OSError) -> SpecError:
-    """Say what the disk refused; a write that failed does not tell the name of its file."""
-    file = error.filename2 or error.filename  # of two, the second is the one that is written
+    """Return the error of a file operation; a failed write has no file name."""
+    file = error.filename2 or error.filename  # the second of two names is the target
     place = f"{file}: " if file is not None else ""
-    remedy = _WAYS_OUT.get(error.errno or 0, "")
+    remedy = _REMEDIES.get(error.errno or 0, "")
     return SpecError("FileFailed", f"{place}{error.strerror}{f': {remedy}' if remedy else ''}")
 
 
 def printable(text: str) -> str:
-    r"""Return text with its control characters written out, as ``\x1b``: a terminal must not obey a message."""
+    r"""Return a text with escaped control characters such as ``\x1b``."""
     return _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
 def show_error(error: ClusterStacksError) -> None:
-    """Print an error: its first line says object, cause and way out, further lines are evidence."""
+    """Print an error: the first line names object, cause and remedy, further lines are details."""
     first, *rest = error.message.splitlines() or [error.code]
     _echo(f"{click.style('Error:', fg='red', bold=True)} {printable(first)}", err=True)
     for line in (*rest, *_EVIDENCE.get(error.code, ())):
@@ -181,12 +181,22 @@ def print_table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> None
 
 
 def print_json(document: Any) -> None:  # noqa: ANN401 - any JSON value
-    """Print a document for programs."""
+    """Print a document as JSON."""
     click.echo(json.dumps(document, indent=2))
 
 
+def print_document(document: Any, form: str) -> None:  # noqa: ANN401 - any JSON value
+    """Print a document as ``json`` or ``yaml``."""
+    if form == "json":
+        print_json(document)
+    else:
+        from clusterstacks.api import yaml
+
+        click.echo(yaml.dump(document), nl=False)
+
+
 def print_text(text: str, file: Path | None = None) -> None:
-    """Print a document as it is, or write it to a file; a terminal gets no control characters.
+    """Print a text unchanged, or write it to a file; control characters are escaped on a terminal.
 
     Raises:
         OSError: The file cannot be written.
@@ -198,37 +208,43 @@ def print_text(text: str, file: Path | None = None) -> None:
 
 
 def say(text: str, *, colour: str | None = None, bold: bool = False) -> None:
-    """Print a line about what the command found or did."""
+    """Print a line of the result."""
     plain = printable(text)
     _echo(click.style(plain, fg=colour, bold=bold or None) if colour or bold else plain)
 
 
 def say_digests(*, content: str, manifest: str = "") -> None:
-    """Print the digests of a release: of its files, and of the manifest that holds them in a registry, if any."""
+    """Print the digests of a release: of its content, and of its manifest if it is in a registry."""
     if manifest:
         say(f"  manifest digest: {manifest}")
     say(f"  content digest:  {content}")
 
 
 def note(text: str) -> None:
-    """Print a line beside the result, unless csctl is quiet."""
+    """Print a line that is not part of the result, unless --quiet is set."""
     if not SETTINGS.quiet:
         _echo(printable(text), err=True)
 
 
 def warn(text: str) -> None:
-    """Print a warning beside the result."""
+    """Print a warning."""
     _echo(f"{click.style('Warning:', fg='yellow', bold=True)} {printable(text)}", err=True)
 
 
+def warn_all(texts: Iterable[str]) -> None:
+    """Print warnings."""
+    for text in texts:
+        warn(text)
+
+
 def trace(text: str) -> None:
-    """Print a line that only a search for an error needs."""
+    """Print a line with --verbose."""
     if SETTINGS.verbose:
         _echo(click.style(printable(text), dim=True), err=True)
 
 
 def note_some(label: str, texts: Sequence[str]) -> None:
-    """Print the first of some texts beside the result, each on a line, and how many more there are."""
+    """Print the first texts of a list as notes, and the number of the others."""
     for text in texts[:NOTED]:
         note(f"{label}: {text}")
     if len(texts) > NOTED:
@@ -236,7 +252,7 @@ def note_some(label: str, texts: Sequence[str]) -> None:
 
 
 def program() -> str:
-    """Return how to call this program again: ``csctl`` where the shell finds it, else as it was called now."""
+    """Return the command of this program: ``csctl`` if the shell finds it, otherwise the path of this process."""
     called, found = Path(sys.argv[0]), shutil.which(PROGRAM)
     if called.name != PROGRAM or (found and called.resolve() == Path(found).resolve()):
         return PROGRAM
@@ -244,7 +260,7 @@ def program() -> str:
 
 
 def progress() -> Callable[[str], None]:
-    """Return a function that prints a line of progress with the time since now."""
+    """Return a function that prints a line of progress with the time since this call."""
     began = time.monotonic()
 
     def report(text: str) -> None:
@@ -255,7 +271,7 @@ def progress() -> Callable[[str], None]:
 
 
 def megabytes(count: int) -> str:
-    """Write a number of bytes as ``456 MB``."""
+    """Format a number of bytes as ``456 MB``."""
     return f"{count / 1e6:.0f} MB"
 
 

@@ -1,4 +1,4 @@
-"""How plans and refusals are told, by ``csctl plan`` and ``csctl why``."""
+"""Plans and refusals of ``csctl plan`` and ``csctl why``: the search, and the printed result."""
 
 from __future__ import annotations
 
@@ -18,17 +18,16 @@ if TYPE_CHECKING:
     from clusterstacks.clusters.context import Outlook
     from clusterstacks.compat.world import ClusterState, World
     from clusterstacks.domain.objects import Manifest, ObjectKey
-    from clusterstacks.planner.compiling import Target
-    from clusterstacks.planner.effort import Effort
-    from clusterstacks.planner.planner import NoWay, Plan, Undecided
+    from clusterstacks.planner.budget import Budget
+    from clusterstacks.planner.model_builder import Target
+    from clusterstacks.planner.planner import NoPlan, Plan, Undecided
 
-NO_WAY = output.NEGATIVE
+NO_PLAN = output.NEGATIVE
 UNDECIDED = output.UNDECIDED
-"""Exit codes of answers that are not errors."""
-
+"""Exit codes of results that are not errors."""
 
 SEARCH_SECONDS = 10
-"""How long the planner searches unless asked otherwise. Arbitrary: a person waits."""
+"""Default time limit of a search (arbitrary: a person waits for it)."""
 
 timeout_option = click.option(
     "--timeout",
@@ -36,65 +35,66 @@ timeout_option = click.option(
     default=SEARCH_SECONDS,
     show_default=True,
     metavar="SECONDS",
-    help="How long to search for a plan.",
+    help="Time limit of the search for a plan.",
 )
-"""How long the planner may search; reading releases is not counted."""
+"""The option --timeout, which does not include the time for reading releases."""
 
 
-def search_effort(seconds: float) -> Effort:
-    """Return what a search may spend from now on."""
-    from clusterstacks.planner.effort import Effort
+def search_effort(seconds: float) -> Budget:
+    """Return the limit of a search that starts now."""
+    from clusterstacks.planner.budget import Budget
 
     end = time.monotonic() + seconds
-    return Effort(is_over=lambda: time.monotonic() > end)
+    return Budget(is_over=lambda: time.monotonic() > end)
 
 
-def search_plan(world: World, start: ClusterState, goal: Target, timeout: float) -> Plan | NoWay | None:
-    """Ask the planner; print why and return None when it stopped undecided.
+def search_plan(world: World, start: ClusterState, goal: Target, timeout: float) -> Plan | NoPlan | None:
+    """Search for a plan; if the search stops undecided, print an error and return None.
 
     Args:
-        world: What there is.
-        start: Where the cluster is.
-        goal: Where to go.
-        timeout: Seconds it may take.
+        world: The known releases, rules and facts.
+        start: The current versions of the cluster.
+        goal: The target release or Kubernetes version.
+        timeout: Time limit in seconds.
 
     Raises:
-        PlanImpossible: The releases are not known well enough.
+        PlanImpossible: Statements of the releases are missing.
     """
     from clusterstacks.planner.planner import Undecided, find_plan
 
     answer = find_plan(world, start, goal, search_effort(timeout))
     if isinstance(answer, Undecided):
-        output.show_error(SpecError("Undecided", f"{_how_far(answer)}: give it more --timeout or name a nearer target"))
+        output.show_error(SpecError("Undecided", f"{_how_far(answer)}: increase --timeout, or choose a nearer target"))
         return None
     return answer
 
 
 def _how_far(answer: Undecided) -> str:
-    message = f"the search for a plan stopped undecided after {answer.looks} combinations"
+    message = f"the search for a plan stopped without a result after {answer.looks} combinations"
     if answer.nearest is None:
         return f"{message}, before the first step"
-    return f"{message}; it got as far as Kubernetes {answer.nearest}, and no plan costs less than {answer.bound}"
+    return f"{message}; it reached Kubernetes {answer.nearest}, and every plan costs at least {answer.bound}"
 
 
 def search_live_plan(
     outlook: Outlook, goal: Target, timeout: float = SEARCH_SECONDS
-) -> tuple[Plan | NoWay, dict[str, Any]] | None:
-    """Ask the planner about a live cluster; print why and return None when it stopped undecided.
+) -> tuple[Plan | NoPlan, dict[str, Any]] | None:
+    """Search for a plan of a live cluster; if the search stops undecided, print an error and return None.
 
     Args:
-        outlook: The cluster and what it could become.
-        goal: Where to go.
-        timeout: Seconds the planner may take.
+        outlook: The cluster and its possible versions.
+        goal: The target release or Kubernetes version.
+        timeout: Time limit in seconds.
 
     Returns:
-        The answer, and its document with what could not be read and what has to be offered first.
+        The plan or the refusal, and its document. Its warnings name what could not be read, and releases that must be
+        offered before the plan.
 
     Raises:
-        SpecError: The release that is the goal is not known, or of another stack.
+        SpecError: The target release is unknown, or belongs to another stack.
     """
     from clusterstacks.domain.names import ReleaseName
-    from clusterstacks.planner.document import plan_document
+    from clusterstacks.planner.plan_document import plan_document
     from clusterstacks.planner.planner import Plan
 
     if isinstance(goal, ReleaseName):
@@ -109,7 +109,7 @@ def search_live_plan(
 
 
 def patch_command(management: ManagementCluster, cluster: ObjectKey, patch: Manifest) -> str:
-    """Write the command of a step."""
+    """Return the kubectl command that patches a Cluster."""
     written = json.dumps(patch, separators=(",", ":"))
     place = ("cluster", "-n", cluster.namespace, cluster.name)
     return management.kubectl("patch", *place, "--type", "merge", "--patch", written)
@@ -118,13 +118,13 @@ def patch_command(management: ManagementCluster, cluster: ObjectKey, patch: Mani
 def step_commands(
     step: dict[str, Any], cluster: str, kubectl: Callable[..., str], namespace: Sequence[str] = ()
 ) -> list[str]:
-    """Write the commands of a step: its patch, and what to wait for before the next one.
+    """Return the kubectl commands of a step: its patch, and the waits before the next step.
 
     Args:
-        step: Of the document of a plan.
+        step: A step of the document of a plan.
         cluster: Name of the Cluster.
-        kubectl: Makes a command of arguments.
-        namespace: The option that names its namespace.
+        kubectl: Makes a command from arguments.
+        namespace: The option with its namespace.
     """
     from clusterstacks.api.clusteraddon import addon_name
 
@@ -140,53 +140,51 @@ def step_commands(
 
 
 def live_commands(management: ManagementCluster, cluster: ObjectKey) -> Callable[[dict[str, Any]], list[str]]:
-    """Return what writes the commands of a step for a live Cluster."""
+    """Return a function that returns the commands of a step for a live Cluster."""
     return lambda step: step_commands(step, cluster.name, management.kubectl, ("-n", cluster.namespace))
-
-
-def print_document(document: dict[str, Any], form: str) -> None:
-    """Print a document as JSON or YAML."""
-    if form == "json":
-        output.print_json(document)
-    else:
-        from clusterstacks.api import yaml
-
-        click.echo(yaml.dump(document), nl=False)
-
-
-def print_warnings(warnings: list[str]) -> None:
-    """Print what somebody should know beside an answer."""
-    for warning in warnings:
-        output.warn(warning)
 
 
 def print_steps(steps: list[dict[str, Any]], commands: Callable[[dict[str, Any]], list[str]]) -> None:
     """Print steps, each with its reason and commands."""
     for number, step in enumerate(steps, start=1):
-        output.say(f"{number}. {_told(step)}")
+        output.say(f"{number}. {_step_title(step)}")
         output.say(f"     {step['reason']}")
         for command in commands(step):
             output.say(f"     {command}")
 
 
 def print_refusal(refused: dict[str, Any]) -> None:
-    """Print why there is no way."""
-    output.say(f"There is no way: {refused['message']}")
+    """Print why there is no plan."""
+    output.say(f"There is no plan: {refused['message']}")
     for fact in refused["facts"]:
-        source = f" ({fact['source']})" if fact["source"] else ""
-        output.say(f"  {fact['id']}: {fact['text']}{source}")
+        print_fact(fact)
     if not refused["minimal"]:
-        output.say("The search for fewer facts reached its --timeout: some of these may not be needed.")
+        output.say("The search for the smallest set of facts reached --timeout: some of these facts may not matter.")
 
 
-def _told(step: dict[str, Any]) -> str:
+def print_fact(fact: dict[str, Any]) -> None:
+    """Print a fact that blocks an upgrade: its text, its source, and the id that a CompatibilityRule can allow."""
+    source = f" ({fact['source']})" if fact.get("source") else ""
+    output.say(f"  {fact['text']}{source} [{fact['id']}]")
+
+
+def print_summary(steps: Sequence[dict[str, Any]]) -> None:
+    """Print how many steps a plan has, and how many of them replace nodes."""
+    rolls = sum(step["kind"] != "addon" for step in steps)
+    count = f"{len(steps)} step{'' if len(steps) == 1 else 's'}"
+    output.say(f"{count}; {rolls or 'none'} of them replace{'' if rolls > 1 else 's'} nodes.")
+
+
+def _step_title(step: dict[str, Any]) -> str:
     if step["kind"] == "workers":
-        return f"wait until the workers have moved from {step['from']} to {step['to']}"
+        return f"wait until the workers are updated from {step['from']} to {step['to']}"
+    if step["kind"] == "kubernetes":
+        return f"update Kubernetes from {step['from']} to {step['to']}"
     if step["kind"] != "addon":
-        beside = f", with Kubernetes {step['kubernetes']}" if step["kind"] != "kubernetes" else ""
-        return f"move {step['kind']} from {step['from']} to {step['to']}{beside}"
+        return f"change the {step['kind']} from {step['from']} to {step['to']}, with Kubernetes {step['kubernetes']}"
     if step["to"] is None:
         return f"remove addon {step['name']} {step['from']}"
+    release = f"(from release {step['release']})"
     if step["from"] is None:
-        return f"install addon {step['name']} {step['to']} of {step['release']}"
-    return f"move addon {step['name']} from {step['from']} to {step['to']} of {step['release']}"
+        return f"install addon {step['name']} {step['to']} {release}"
+    return f"update addon {step['name']} from {step['from']} to {step['to']} {release}"

@@ -1,48 +1,47 @@
-"""What the verbs share that talk to registries: options, credentials, lines about long transfers."""
+"""Registry options: trust, credentials and progress of transfers."""
 
 from __future__ import annotations
 
 import time
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from clusterstacks.cli.shared import output
+from clusterstacks.cli.shared.options import FILE
 from clusterstacks.domain.errors import SpecError, told_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
+    from pathlib import Path
 
     from clusterstacks.http.client import HTTPClient
     from clusterstacks.oci.reference import Reference
     from clusterstacks.oci.registry import Registry
 
-CA_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
-
 MAX_CA_BYTES = 4 * 1024 * 1024
-"""Largest file of CAs (arbitrary: those of systems have 0.3 MB)."""
+"""Size limit of a CA file (arbitrary: system bundles have 0.3 MB)."""
 
-EVERY_SECONDS = 3.0
-"""How often a line about a long transfer is printed (arbitrary)."""
+PROGRESS_INTERVAL_SECONDS = 3.0
+"""Interval of progress lines (arbitrary)."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServerTrust:
-    """How a server is reached.
+    """Trust in a server.
 
     Args:
-        ca: A file of CAs that are trusted instead of the system's; None for the system's.
-        plain_http: Whether it speaks plain HTTP.
+        ca: A file with CA certificates; None for the certificates of the system.
+        plain_http: Use plain HTTP.
     """
 
     ca: Path | None = None
     plain_http: bool = False
 
     def web(self) -> HTTPClient:
-        """Return connections; close them."""
+        """Return an HTTP client, which the caller closes."""
         from clusterstacks.http.client import HTTPClient
 
         if self.ca is None:
@@ -56,22 +55,26 @@ def _read_ca(path: Path) -> str:
     with path.open("rb") as file:
         text = file.read(MAX_CA_BYTES + 1)
     if not text.strip():
-        # Without one the system's would be trusted.
-        raise SpecError("CaEmpty", "the file of the CA is empty: put the CA's certificate into it")
+        # With an empty file, the CAs of the system would be trusted.
+        raise SpecError("CaEmpty", "the CA file is empty: write the certificate of the CA into it")
     if len(text) > MAX_CA_BYTES:
-        raise SpecError("CaTooLarge", f"the file of the CA has more than {MAX_CA_BYTES} bytes: is it the right one?")
+        raise SpecError(
+            "CaTooLarge", f"the CA file is larger than {MAX_CA_BYTES} bytes: check that it is the right file"
+        )
     return text.decode(errors="replace")
 
 
 def trust_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add --ca and --plain-http."""
-    plain = click.option("--plain-http", is_flag=True, help="The server speaks plain HTTP; this machine's are asked.")
-    return click.option("--ca", type=CA_FILE, help="Trust these CAs (PEM) instead of the system's.")(plain(command))
+    plain = click.option("--plain-http", is_flag=True, help="Use plain HTTP. Not needed for servers on this machine.")
+    return click.option("--ca", type=FILE, help="Trust these CA certificates (PEM) instead of those of the system.")(
+        plain(command)
+    )
 
 
 @asynccontextmanager
 async def open_registry(reference: Reference, trust: ServerTrust) -> AsyncIterator[Registry]:
-    """Give a repository, with the credentials of who runs this program."""
+    """Yield a repository in a registry, with the credentials of the user."""
     import os
 
     from clusterstacks.oci.credentials import find_credentials
@@ -83,7 +86,7 @@ async def open_registry(reference: Reference, trust: ServerTrust) -> AsyncIterat
 
 
 class ProgressPrinter:
-    """Prints how far transfers are, unless they take no time."""
+    """Prints the progress of long transfers."""
 
     def __init__(
         self, clock: Callable[[], float] = time.monotonic, report: Callable[[str], None] | None = None
@@ -94,10 +97,10 @@ class ProgressPrinter:
         self._printed = 0.0
 
     def __call__(self, what: str, done: int, total: int) -> None:
-        """Take note of how far it is."""
+        """Receive the progress of a transfer in bytes; print it at most every ``PROGRESS_INTERVAL_SECONDS``."""
         now = self._clock()
         began, first = self._began.setdefault(what, (now, done))
-        if now - max(began, self._printed) < EVERY_SECONDS:
+        if now - max(began, self._printed) < PROGRESS_INTERVAL_SECONDS:
             return
         self._printed = now
         rate = (done - first) / (now - began) / 1e6
@@ -105,12 +108,12 @@ class ProgressPrinter:
 
 
 def repository_or_environment(text: str | None) -> Reference:
-    """Read a reference, or what OCI_REGISTRY and OCI_REPOSITORY say without one."""
+    """Parse a reference; without one, use OCI_REGISTRY and OCI_REPOSITORY."""
     import os
 
     from clusterstacks.oci.reference import Reference
 
     found = Reference.parse(text) if text else Reference.from_environ(os.environ)
     if found is None:
-        raise click.UsageError("name a repository, or set OCI_REGISTRY and OCI_REPOSITORY")
+        raise click.UsageError("the repository is missing: name one, or set OCI_REGISTRY and OCI_REPOSITORY")
     return found

@@ -1,4 +1,4 @@
-"""What ``csctl sign`` and ``csctl verify`` work on: a release on this machine or in a source, with its signatures."""
+"""Release references of ``csctl sign``, ``verify`` and ``push``: a release directory or a release in a source."""
 
 from __future__ import annotations
 
@@ -22,16 +22,14 @@ if TYPE_CHECKING:
     from clusterstacks.releases.release_source import Evidence, ReleaseSource
     from clusterstacks.sources.spec import Location
 
-KEY_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
-
 
 @dataclass(frozen=True, slots=True)
 class SignableRelease:
-    """A release whose files were all read.
+    """The files and signatures of a release.
 
     Args:
         contents: The files.
-        evidence: What signatures lie beside them.
+        evidence: The signatures.
     """
 
     contents: Contents
@@ -39,10 +37,10 @@ class SignableRelease:
 
 
 def parse_release_ref(text: str) -> tuple[Location, ReleaseName]:
-    """Read which release is meant: by its directory, or by its place and name as ``csctl pull`` reads them.
+    """Parse a reference to a release: its directory, or its source and name as for ``csctl pull``.
 
     Raises:
-        SpecError: The text names no release.
+        SpecError: The text is not a valid reference.
     """
     from clusterstacks.sources.kinds import DIRECTORY, parse_location
     from clusterstacks.sources.spec import Location, SourceAddress
@@ -52,15 +50,15 @@ def parse_release_ref(text: str) -> tuple[Location, ReleaseName]:
         return Location(SourceAddress(DIRECTORY, str(Path(text).resolve().parent)), name), name
     location = parse_location(text, os.environ)
     if location.release is None:
-        raise click.UsageError(f"{text} is no directory and names no release: write REF:<release name>")
+        raise click.UsageError(f"{text} is neither a directory nor a release (expected REF:<release name>)")
     return location, location.release
 
 
 def release_name_of(directory: Path) -> ReleaseName:
-    """Return the release whose directory this is.
+    """Return the name of the release in a directory.
 
     Raises:
-        SpecError: It is not the directory of a release, or does not have the name of one.
+        SpecError: It is not a release directory, or its name is not a release name.
     """
     from clusterstacks.domain.errors import SpecError
     from clusterstacks.domain.names import parse_release, release_named
@@ -69,7 +67,7 @@ def release_name_of(directory: Path) -> ReleaseName:
     name = directory.resolve().name
     if release_named(name) is None and not (directory / METADATA).is_file():
         problem = f"{directory} is not a release directory: it has no {METADATA}"
-        raise SpecError("NotARelease", f"{problem}: name one that 'csctl create' built or 'csctl pull' fetched")
+        raise SpecError("NotARelease", f"{problem}; use one from 'csctl create' or 'csctl pull'")
     return parse_release(name)
 
 
@@ -77,11 +75,11 @@ def release_name_of(directory: Path) -> ReleaseName:
 async def open_release_files(
     location: Location, name: ReleaseName, trust: ServerTrust
 ) -> AsyncIterator[SignableRelease]:
-    """Give a release, wherever it is.
+    """Yield the files and signatures of a release in a directory or a source.
 
     Raises:
-        SpecError: It holds what no release may hold.
-        DependencyError: The place fails.
+        SpecError: The release contains files that are not allowed.
+        DependencyError: The source fails.
         OSError: The directory cannot be read.
     """
     from clusterstacks.sources.kinds import open_location
@@ -98,11 +96,11 @@ async def open_release_files(
 
 
 async def read_release_directory(directory: Path, name: ReleaseName) -> SignableRelease:
-    """Read a release directory where it is.
+    """Read a release directory.
 
     Raises:
-        SpecError: It holds what no release may hold.
-        OSError: It cannot be read.
+        SpecError: The release contains files that are not allowed.
+        OSError: The directory cannot be read.
     """
     from clusterstacks.releases.contents import read_contents
     from clusterstacks.sources.directory import DirectorySource
@@ -113,10 +111,10 @@ async def read_release_directory(directory: Path, name: ReleaseName) -> Signable
 
 @asynccontextmanager
 async def fetch_release_files(source: ReleaseSource, name: ReleaseName) -> AsyncIterator[SignableRelease]:
-    """Give a release out of a source, for as long as it is looked at.
+    """Download a release from a source into a temporary directory for the time of the block.
 
     Raises:
-        SpecError: It holds what no release may hold.
+        SpecError: The release contains files that are not allowed.
         DependencyError: The source fails.
     """
     from clusterstacks.releases.contents import read_contents

@@ -23,14 +23,14 @@ if TYPE_CHECKING:
         (
             PermissionError(13, "Permission denied", "/srv/x"),
             1,
-            "Error: /srv/x: Permission denied: ask for access to it, or choose another place\n",
+            "Error: /srv/x: Permission denied: correct the permissions, or choose another path\n",
         ),
         (
             OSError(17, "File exists", "a", None, "b"),
             1,
-            "Error: b: File exists: move it away, or choose another place\n",
+            "Error: b: File exists: move it away, or choose another path\n",
         ),
-        (OSError(28, "No space left on device"), 1, "Error: No space left on device: make room on that disk\n"),
+        (OSError(28, "No space left on device"), 1, "Error: No space left on device: free space on this disk\n"),
         (SpecError("X", "a\x1b]0;title\x07b\u202ec\udcff"), 2, "Error: a\\x1b]0;title\\x07b\\u202ec\\udcff\n"),
         (
             ConnectionResetError("reset"),
