@@ -47,7 +47,7 @@ def frozen(server: ApiServer) -> Iterator[None]:
         server.process.wait_ready()
 
 
-async def test_frozen_server_is_unreachable_by_the_deadline_and_delays_nobody(
+async def test_frozen_server_is_unreachable_at_the_deadline_and_delays_no_other_server(
     workload_server: ApiServer, client: Client, pool: Pool
 ) -> None:
     victim = Client(
@@ -143,7 +143,7 @@ async def test_half_renewed_pair_does_not_interrupt(
     assert (between, await who_am_i(client)) == ("first", "second")
 
 
-async def test_plugin_hands_out_a_client_certificate(api_server: ApiServer, pool: Pool, tmp_path: Path) -> None:
+async def test_client_certificate_of_a_plugin_is_used(api_server: ApiServer, pool: Pool, tmp_path: Path) -> None:
     pair = Authority(api_server.keys.authority.read()).issue("plugged", organizations=("system:masters",))
     write_private(tmp_path / "pair.crt", pair.certificate)
     write_private(tmp_path / "pair.key", pair.key)

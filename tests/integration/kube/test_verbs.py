@@ -63,7 +63,7 @@ async def deployments(client: Client) -> Resource:
     return await client.resource("apps", "Deployment")
 
 
-async def test_server_is_ready_and_tells_its_version(client: Client) -> None:
+async def test_server_is_ready_and_reports_its_version(client: Client) -> None:
     await client.ready()
 
     version = await client.version()
@@ -196,7 +196,7 @@ async def test_missing_namespace_is_an_object_that_is_not_there(client: Client, 
         await client.apply(config_maps, lost, manager=MANAGER)
 
 
-async def test_path_that_is_not_served_is_no_missing_object(client: Client) -> None:
+async def test_path_that_is_not_served_is_not_a_missing_object(client: Client) -> None:
     gone = Resource("apps", "v1beta1", "Deployment", "deployments", namespaced=True)
     unknown = Resource("example.com", "v1", "Thing", "things", namespaced=True)
 
@@ -207,7 +207,7 @@ async def test_path_that_is_not_served_is_no_missing_object(client: Client) -> N
             await client.list(resource)
 
 
-async def test_name_can_not_lead_out_of_its_path(client: Client, config_maps: Resource) -> None:
+async def test_name_cannot_change_the_request_path(client: Client, config_maps: Resource) -> None:
     for name in ("../secrets/s", "..", "a/b", "a%2Fb", ""):
         with pytest.raises(SpecError):
             await client.delete(config_maps, name, "default")
@@ -261,7 +261,7 @@ async def test_metadata_lists_carry_the_real_kind_and_nothing_else(client: Clien
     assert listing.resource_version.isdecimal()
 
 
-async def test_users_without_rights_are_told_so(api_kubeconfig: Manifest, pool: Pool) -> None:
+async def test_missing_permission_is_forbidden(api_kubeconfig: Manifest, pool: Pool) -> None:
     user = api_kubeconfig["users"][0]["user"]
     impersonating = {**api_kubeconfig, "users": [{"name": "n", "user": {**user, "as": "nobody"}}]}
     context = {"cluster": impersonating["clusters"][0]["name"], "user": "n"}

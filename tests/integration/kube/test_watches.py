@@ -51,7 +51,7 @@ async def start(client: Client) -> str:
     return (await client.list(CONFIG_MAPS, "default")).resource_version
 
 
-async def test_tells_every_change_in_order_also_of_large_objects(client: Client) -> None:
+async def test_watch_yields_every_change_in_order_even_of_large_objects(client: Client) -> None:
     version = await start(client)
     large = "x" * 900_000
     await client.create(CONFIG_MAPS, config_map("seen", large))
@@ -76,7 +76,7 @@ async def test_metadata_alone_comes_under_the_real_kind(client: Client) -> None:
     assert (event.object["apiVersion"], event.object["kind"]) == ("v1", "ConfigMap")
 
 
-async def test_bookmarks_tell_of_changes_elsewhere_and_the_end_of_the_stream_is_no_error(
+async def test_bookmarks_advance_the_resource_version_and_the_end_of_the_stream_is_not_an_error(
     api_kubeconfig: Manifest, pool: Pool
 ) -> None:
     # The server sends a bookmark two seconds before it ends the stream, here after six.

@@ -65,7 +65,7 @@ async def eventually(condition: Callable[[], bool], seconds: float = 40) -> None
 
 
 @pytest.mark.parametrize("metadata_only", [False, True])
-async def test_the_store_follows_the_server(api_server: ApiServer, *, metadata_only: bool) -> None:
+async def test_the_cache_follows_the_server(api_server: ApiServer, *, metadata_only: bool) -> None:
     async with client_of(api_server) as client:
         resource = await client.resource("", "ConfigMap")
         await client.create(resource, config_map("before"))

@@ -49,7 +49,7 @@ def time() -> Time:
     return Time()
 
 
-def test_file_is_read_again_when_it_changes_and_looked_at_once_a_second(tmp_path: Path, time: Time) -> None:
+def test_changed_file_is_reread_and_checked_once_a_second(tmp_path: Path, time: Time) -> None:
     path = tmp_path / "token"
     path.write_text("one")
     file = ReloadingFile(Material(file=path), lambda: time.seconds)
@@ -61,7 +61,7 @@ def test_file_is_read_again_when_it_changes_and_looked_at_once_a_second(tmp_path
     assert file.read() == b"number two"
 
 
-def test_file_is_read_once_a_minute_even_when_it_looks_the_same(tmp_path: Path, time: Time) -> None:
+def test_file_is_reread_once_a_minute_even_if_its_metadata_is_unchanged(tmp_path: Path, time: Time) -> None:
     path = tmp_path / "token"
     path.write_text("one")
     state = path.stat()
@@ -77,7 +77,7 @@ def test_file_is_read_once_a_minute_even_when_it_looks_the_same(tmp_path: Path, 
     assert file.read() == b"two"
 
 
-def test_file_that_vanishes_keeps_its_last_content_and_one_that_never_was_is_named(tmp_path: Path, time: Time) -> None:
+def test_deleted_file_keeps_its_last_content_and_missing_file_is_an_error(tmp_path: Path, time: Time) -> None:
     path = tmp_path / "token"
     file = ReloadingFile(Material(file=path), lambda: time.seconds)
     with pytest.raises(CredentialsFailed, match="token cannot be read: No such file"):
@@ -90,7 +90,7 @@ def test_file_that_vanishes_keeps_its_last_content_and_one_that_never_was_is_nam
     assert file.read() == b"one"
 
 
-async def test_identity_stays_the_same_object_while_nothing_changes(time: Time) -> None:
+async def test_credentials_are_the_same_object_while_nothing_changes(time: Time) -> None:
     authority = Authority.create("test")
     user = User(token=Material(b"t"))
     credentials = ConnectionCredentials(
@@ -107,7 +107,7 @@ async def test_identity_stays_the_same_object_while_nothing_changes(time: Time) 
     assert "Bearer" not in repr(first)
 
 
-async def test_new_token_keeps_the_tls_context_and_with_it_the_connections(tmp_path: Path, time: Time) -> None:
+async def test_new_token_keeps_tls_context_and_connections(tmp_path: Path, time: Time) -> None:
     path = tmp_path / "token"
     path.write_text("one\n")
     user = User(token=Material(file=path))
@@ -129,7 +129,7 @@ async def test_basic_and_impersonation_headers(time: Time) -> None:
     assert identity.headers == (("Authorization", "Basic amFuZTpzZWNyZXQ="), ("Impersonate-User", "joe"))
 
 
-async def test_broken_certificate_is_named_without_its_content(tmp_path: Path, time: Time) -> None:
+async def test_error_about_invalid_certificate_does_not_quote_it(tmp_path: Path, time: Time) -> None:
     (tmp_path / "pem").write_text("hunter2")
     material = Material(file=tmp_path / "pem")
     user = User(certificate=material, key=material)
@@ -163,7 +163,9 @@ def plugin(time: Time, monkeypatch: pytest.MonkeyPatch) -> Plugin:
     return plugin
 
 
-async def test_plugin_runs_once_for_all_and_again_when_its_token_expires(time: Time, plugin: Plugin) -> None:
+async def test_plugin_runs_once_for_concurrent_requests_and_again_when_its_token_expires(
+    time: Time, plugin: Plugin
+) -> None:
     credentials = ConnectionCredentials(Connection("http://one", user=plugin.user), time.clocks())
 
     await asyncio.gather(*(credentials.current() for _ in range(10)))
@@ -226,7 +228,7 @@ def credential(**status: Any) -> dict[str, Any]:
     return {"apiVersion": V1, "kind": "ExecCredential", "status": status}
 
 
-async def test_plugin_that_really_runs_gets_its_question_and_gives_its_answer() -> None:
+async def test_plugin_receives_exec_info_and_its_credentials_are_used() -> None:
     asks = "assert os.environ['A'] == 'b' and '\"interactive\":false' in os.environ['KUBERNETES_EXEC_INFO']"
     command = prints(credential(token="t", expirationTimestamp="2026-11-21T10:00:00Z"), then=asks)
 
@@ -254,7 +256,7 @@ REFUSED: dict[str, tuple[ExecPlugin, str]] = {
 
 
 @pytest.mark.parametrize(("plugin", "message"), REFUSED.values(), ids=REFUSED)
-async def test_plugin_that_fails_is_named_without_what_it_printed(plugin: ExecPlugin, message: str) -> None:
+async def test_error_about_failed_plugin_does_not_quote_its_output(plugin: ExecPlugin, message: str) -> None:
     with pytest.raises(CredentialsFailed, match=f"the credential plugin {plugin.command} .*{message}") as caught:
         await run_plugin(plugin)
     assert "hunter2" not in str(caught.value)

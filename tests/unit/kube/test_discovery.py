@@ -56,7 +56,7 @@ DEPLOYMENT = [("Deployment", "deployments")]
 BUDGET = [("PodDisruptionBudget", "poddisruptionbudgets")]
 
 
-async def test_preferred_version_answers_for_none_and_for_one_that_is_gone() -> None:
+async def test_preferred_version_is_used_without_a_version_and_for_a_removed_version() -> None:
     server = Server(group("policy", v1=BUDGET, v1beta1=[]))
     discovery = server.discovery()
     served = Resource("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets", namespaced=True)
@@ -67,14 +67,14 @@ async def test_preferred_version_answers_for_none_and_for_one_that_is_gone() -> 
     assert server.rounds == 2
 
 
-async def test_version_asked_for_goes_before_the_preferred_one() -> None:
+async def test_requested_version_has_precedence_over_the_preferred_one() -> None:
     discovery = Server(group("apps", v1=DEPLOYMENT, v1beta1=DEPLOYMENT)).discovery()
 
     assert (await discovery.resource("apps", "Deployment", "v1beta1")).version == "v1beta1"
     assert (await discovery.resource("apps", "Deployment", "")).version == "v1"
 
 
-async def test_many_questions_at_once_are_one_round() -> None:
+async def test_concurrent_callers_share_one_discovery() -> None:
     server = Server(group("apps", v1=DEPLOYMENT))
     discovery = server.discovery()
 
@@ -83,7 +83,7 @@ async def test_many_questions_at_once_are_one_round() -> None:
     assert server.rounds == 1
 
 
-async def test_unknown_kind_asks_again_at_most_every_few_seconds() -> None:
+async def test_unknown_kind_repeats_discovery_at_most_every_few_seconds() -> None:
     server = Server()
     discovery = server.discovery()
     for _ in range(5):
@@ -98,7 +98,7 @@ async def test_unknown_kind_asks_again_at_most_every_few_seconds() -> None:
     assert server.rounds == 2
 
 
-async def test_forgotten_kinds_are_asked_for_again() -> None:
+async def test_forget_repeats_discovery() -> None:
     server = Server(group("apps", v1=DEPLOYMENT))
     discovery = server.discovery()
     await discovery.resource("apps", "Deployment", "")
@@ -109,7 +109,7 @@ async def test_forgotten_kinds_are_asked_for_again() -> None:
     assert server.rounds == 2
 
 
-async def test_failed_round_is_not_remembered() -> None:
+async def test_failed_discovery_is_not_cached() -> None:
     server = Server(group("apps", v1=DEPLOYMENT))
 
     async def fetch(path: str) -> Mapping[str, Any]:
@@ -149,7 +149,7 @@ LEGACY: dict[str, Any] = {
 }
 
 
-async def test_old_servers_are_asked_group_by_group_and_a_broken_group_hides_no_other() -> None:
+async def test_legacy_discovery_reads_each_group_version_and_skips_failing_ones() -> None:
     async def fetch(path: str) -> Mapping[str, Any]:
         if path not in LEGACY:
             raise Unreachable(f"get {path}: 503")
@@ -165,7 +165,7 @@ async def test_old_servers_are_asked_group_by_group_and_a_broken_group_hides_no_
         await discovery.resource("", "Eviction", "")
 
 
-async def test_sec_3_d_malformed_discovery_is_no_bug() -> None:
+async def test_sec_3_d_malformed_discovery_is_unreachable() -> None:
     async def fetch(_: str) -> Any:
         return {"kind": "APIGroupDiscoveryList", "items": [7]}
 

@@ -38,7 +38,7 @@ def status(reason: str = "", message: str = "because", **details: Any) -> dict[s
         (503, {}, errors.Unreachable),
     ],
 )
-def test_every_answer_has_its_type(code: int, body: dict[str, Any], kind: type[Exception]) -> None:
+def test_every_failure_status_has_its_error_type(code: int, body: dict[str, Any], kind: type[Exception]) -> None:
     error = status_error(ABOUT, code, body)
 
     assert type(error) is kind
@@ -146,7 +146,7 @@ OPAQUE = "(the server's message is withheld because it may quote the Secret)"
         ("", OPAQUE),
     ],
 )
-def test_live_h4_of_words_about_a_secret_only_the_server_s_own_are_shown(code: int, words: str, shown: str) -> None:
+def test_live_h4_only_the_api_servers_own_messages_about_a_secret_are_shown(code: int, words: str, shown: str) -> None:
     causes = [{"reason": "hunter2", "message": "hunter2", "field": "hunter2"}]
     conflict = {"reason": "FieldManagerConflict", "message": 'conflict with "hunter2"', "field": "hunter2"}
     body = status("hunter2", words, causes=[*causes, conflict], name="b")
@@ -191,18 +191,18 @@ def test_live_h4_a_webhook_that_fails_is_named_also_for_secrets(code: int, confi
     assert ("https://x" in str(error)) == (not confidential)
 
 
-def test_live_h4_a_webhook_that_refuses_a_secret_is_named_without_its_words() -> None:
+def test_live_h4_a_webhook_that_refuses_a_secret_is_named_without_its_message() -> None:
     error = status_error("apply Secret a/b", 400, status("BadRequest", DENIED), confidential=True)
 
     assert 'admission webhook "strict.example.com" denied the request (' in str(error)
     assert "hunter2" not in str(error)
 
 
-def test_long_words_are_cut() -> None:
+def test_long_messages_are_truncated() -> None:
     assert len(str(status_error(ABOUT, 403, status("Forbidden", "x" * 100_000)))) < MAX_MESSAGE + 100
 
 
-def test_of_a_health_report_only_the_failing_checks_are_told() -> None:
+def test_health_report_is_reduced_to_its_failing_checks() -> None:
     report = b"""[+]ping ok
 [-]etcd failed: reason withheld
 [+]poststarthook/start-apiextensions-informers ok

@@ -46,7 +46,7 @@ ONCE: dict[str, Verb] = {
 
 
 @pytest.mark.parametrize("verb", REPEATABLE.values(), ids=REPEATABLE)
-async def test_what_may_be_repeated_is_tried_again_after_a_fault(
+async def test_repeatable_call_is_retried_after_a_fault(
     server: ScriptedServer, client: Client, slept: list[float], verb: Verb
 ) -> None:
     server.plays(hangs_up, hangs_up, refuses(503, "ServiceUnavailable"), says({"items": []}))
@@ -60,7 +60,7 @@ async def test_what_may_be_repeated_is_tried_again_after_a_fault(
 
 @pytest.mark.parametrize("verb", ONCE.values(), ids=ONCE)
 @pytest.mark.parametrize("fault", [hangs_up, refuses(500, "InternalError")], ids=["reset", "500"])
-async def test_what_may_not_be_repeated_is_not(
+async def test_call_that_is_not_repeatable_is_not_retried(
     server: ScriptedServer, client: Client, slept: list[float], verb: Verb, fault: Callable[..., Awaitable[object]]
 ) -> None:
     server.plays(says({"items": []}), fault, says({}))  # type: ignore[arg-type]  # both faults are answers
@@ -72,7 +72,7 @@ async def test_what_may_not_be_repeated_is_not(
 
 
 @pytest.mark.parametrize("verb", [*REPEATABLE.values(), *ONCE.values()], ids=[*REPEATABLE, *ONCE])
-async def test_too_many_requests_is_tried_again_as_the_server_says(
+async def test_too_many_requests_is_retried_after_retry_after(
     server: ScriptedServer, client: Client, slept: list[float], verb: Verb
 ) -> None:
     initializing = refuses(429, "TooManyRequests", "storage is (re)initializing", retryAfterSeconds=1)
@@ -107,7 +107,7 @@ async def test_wait_that_would_pass_the_deadline_is_not_begun(
     assert slept == []
 
 
-async def test_lasting_failure_ends_in_the_servers_words(server: ScriptedServer, client: Client) -> None:
+async def test_error_after_all_retries_has_the_servers_message(server: ScriptedServer, client: Client) -> None:
     server.plays(refuses(500, "InternalError", "failed calling webhook"))
 
     with pytest.raises(Unreachable, match="apply ConfigMap a/x: 500 InternalError: failed calling webhook") as caught:
@@ -115,7 +115,7 @@ async def test_lasting_failure_ends_in_the_servers_words(server: ScriptedServer,
     assert (len(server.requests), caught.value.status) == (5, 500)
 
 
-async def test_slow_answer_ends_by_the_deadline(server: ScriptedServer, pool: Pool) -> None:
+async def test_slow_response_fails_at_the_deadline(server: ScriptedServer, pool: Pool) -> None:
     never = asyncio.Event()
 
     async def drips(request: web.Request) -> web.StreamResponse:
@@ -152,7 +152,7 @@ async def test_budget_bounds_the_requests_at_a_time(server: ScriptedServer, pool
     assert most == 3
 
 
-async def test_answer_over_the_bound_is_not_read(server: ScriptedServer, pool: Pool) -> None:
+async def test_response_over_the_limit_is_not_read(server: ScriptedServer, pool: Pool) -> None:
     async def floods(request: web.Request) -> web.StreamResponse:
         response = web.StreamResponse()
         await response.prepare(request)
@@ -168,7 +168,9 @@ async def test_answer_over_the_bound_is_not_read(server: ScriptedServer, pool: P
 
 
 @pytest.mark.parametrize("body", [b"<html>", b"[]", b'{"half":', b""])
-async def test_answer_that_is_no_json_object_is_no_answer(server: ScriptedServer, client: Client, body: bytes) -> None:
+async def test_response_that_is_not_a_json_object_is_unreachable(
+    server: ScriptedServer, client: Client, body: bytes
+) -> None:
     async def nonsense(_request: web.Request) -> web.StreamResponse:
         return web.Response(body=body)
 
@@ -214,7 +216,7 @@ async def test_expired_continue_token_begins_the_list_again_once(server: Scripte
     assert [request.query.get("continue") for request in server.requests] == [None, "next", None]
 
 
-async def test_what_json_cannot_say_is_a_mistake_of_the_object(client: Client) -> None:
+async def test_value_that_json_cannot_encode_is_a_spec_error(client: Client) -> None:
     with pytest.raises(SpecError, match="apply ConfigMap a/x: cannot be encoded as JSON"):
         await client.apply(CONFIG_MAPS, {**OBJECT, "data": {"a": object()}}, manager="m")
 

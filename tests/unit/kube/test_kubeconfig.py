@@ -78,7 +78,7 @@ def test_of_several_files_the_first_to_name_an_entry_wins(tmp_path: Path) -> Non
     assert load_kubeconfig(files, "three").server == "https://three.example:6443"
 
 
-def test_content_goes_before_files_and_a_token_file_before_a_token() -> None:
+def test_inline_content_has_precedence_over_files_and_token_file_over_token() -> None:
     cluster = {"certificate-authority": "/nowhere", "certificate-authority-data": encoded(AUTHORITY.certificate)}
     user = {"token": "fixed", "tokenFile": "/token"}
 
@@ -88,7 +88,7 @@ def test_content_goes_before_files_and_a_token_file_before_a_token() -> None:
     assert connection.user.token == Material(file=Path("/token"))
 
 
-def test_plugin_is_read_with_what_it_is_told() -> None:
+def test_plugin_is_read_with_its_cluster_info() -> None:
     plugin = {
         "apiVersion": "client.authentication.k8s.io/v1beta1",
         "command": "./bin/login",
@@ -149,7 +149,7 @@ BROKEN: dict[str, tuple[Manifest, Manifest, str]] = {
 
 
 @pytest.mark.parametrize(("cluster", "user", "message"), BROKEN.values(), ids=BROKEN)
-def test_broken_field_is_named(cluster: Manifest, user: Manifest, message: str) -> None:
+def test_error_names_the_invalid_field(cluster: Manifest, user: Manifest, message: str) -> None:
     with pytest.raises(SpecError) as caught:
         parse_kubeconfig(kubeconfig(cluster, user), base=None)
 
@@ -165,7 +165,7 @@ def test_certificate_and_key_that_do_not_fit_are_refused_before_use() -> None:
         parse_kubeconfig(kubeconfig(user=user), base=None)
 
 
-def test_dangling_names_are_refused() -> None:
+def test_references_to_missing_entries_are_refused() -> None:
     for kind in ("contexts", "clusters", "users"):
         document = {**kubeconfig(), kind: []}
         with pytest.raises(SpecError, match=r"names .* that does not exist"):
@@ -195,7 +195,7 @@ def secret(cluster: Manifest | None = None, user: Manifest | None = None) -> byt
     return yaml.safe_dump(kubeconfig({**SECRET_CLUSTER, **(cluster or {})}, {**SECRET_USER, **(user or {})})).encode()
 
 
-def test_kubeconfig_of_cluster_api_is_accepted_out_of_a_secret() -> None:
+def test_kubeconfig_of_cluster_api_is_accepted_from_a_secret() -> None:
     connection = parse_secret_kubeconfig(secret(), origin=ORIGIN)
 
     assert connection.user.certificate == Material(PAIR.certificate)
@@ -242,7 +242,9 @@ UNSAFE: dict[str, tuple[Manifest, Manifest, str]] = {
 
 
 @pytest.mark.parametrize(("cluster", "user", "message"), UNSAFE.values(), ids=UNSAFE)
-def test_secret_may_not_reach_out_of_its_connection(cluster: Manifest, user: Manifest, message: str) -> None:
+def test_kubeconfig_from_a_secret_must_not_use_files_commands_or_proxies(
+    cluster: Manifest, user: Manifest, message: str
+) -> None:
     with pytest.raises(SpecError) as caught:
         parse_secret_kubeconfig(secret(cluster, user), origin=ORIGIN)
 
@@ -278,14 +280,14 @@ FIELDS = st.dictionaries(
 
 
 @given(FIELDS, FIELDS)
-def test_no_field_of_any_type_is_a_crash(cluster: Manifest, user: Manifest) -> None:
+def test_fields_of_any_type_raise_only_spec_errors(cluster: Manifest, user: Manifest) -> None:
     try:
         parse_secret_kubeconfig(yaml.safe_dump(kubeconfig(cluster, user)).encode(), origin=ORIGIN)
     except SpecError as error:
         assert str(error).startswith(ORIGIN)  # noqa: PT017  # both ends are fine
 
 
-def test_nothing_secret_stands_in_a_repr() -> None:
+def test_repr_contains_no_secret() -> None:
     user: dict[str, Any] = {
         **SECRET_USER,
         "token": "hunter2",
@@ -319,7 +321,7 @@ def test_pod_uses_its_service_account(tmp_path: Path) -> None:
         in_cluster(tmp_path, {})
 
 
-def test_flag_goes_before_the_environment_and_that_before_the_home(tmp_path: Path) -> None:
+def test_flag_has_precedence_over_environment_and_home(tmp_path: Path) -> None:
     for name in ("flag", "listed", "home"):
         directory = tmp_path / ".kube" if name == "home" else tmp_path
         directory.mkdir(exist_ok=True)

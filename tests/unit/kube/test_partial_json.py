@@ -32,12 +32,12 @@ def shortened(value: Any, levels: int) -> Any:
 
 
 @given(OBJECTS)
-def test_what_is_nested_deeper_than_five_levels_is_null_and_all_else_is_kept(document: dict[str, Any]) -> None:
+def test_values_nested_deeper_than_five_levels_become_null(document: dict[str, Any]) -> None:
     assert asyncio.run(decode_partial(orjson.dumps(document))) == shortened(document, 5)
 
 
 @given(st.lists(OBJECTS, max_size=4), TEXTS)
-def test_a_page_is_taken_apart_into_the_items_it_has(items: list[dict[str, Any]], token: str) -> None:
+def test_a_page_is_split_into_its_items(items: list[dict[str, Any]], token: str) -> None:
     document = {"apiVersion": "v1", "items": items, "metadata": {"continue": token}}
     page = asyncio.run(read_page(orjson.dumps(document)))
 
@@ -54,7 +54,7 @@ def test_rubbish_ends_as_undecodable_or_as_json(document: bytes) -> None:
 
 
 @pytest.mark.parametrize("document", [b"[]", b'{"items":{}}', b'{"items":[1]}', b'{"items":[[]],"a":[{}]}', b"{}"])
-def test_what_is_no_list_of_objects_is_no_page(document: bytes) -> None:
+def test_document_that_is_not_a_list_of_objects_is_undecodable(document: bytes) -> None:
     with pytest.raises(Undecodable, match="is not a list of objects"):
         asyncio.run(read_page(document))
 
@@ -71,7 +71,7 @@ def test_depth_and_width_are_bounded() -> None:
         decode(b"[1,")
 
 
-def test_commas_and_brackets_in_strings_are_no_values() -> None:
+def test_commas_and_brackets_in_strings_are_not_counted() -> None:
     """A ConfigMap of 900 KB with a table, and one with JSON in it."""
     table = {"data": {"table": 'a,b,"c",[d]\n' * 80_000}}
     assert decode(orjson.dumps(table)) == table
@@ -92,7 +92,7 @@ def test_strings_alone_may_be_too_many() -> None:
     ],
     ids=["nested", "many containers", "many strings", "deep and wide"],
 )
-def test_of_the_worst_objects_the_name_is_read(document: bytes) -> None:
+def test_name_of_the_worst_objects_is_read(document: bytes) -> None:
     with pytest.raises(Undecodable):
         decode(document)
     assert asyncio.run(decode_partial(document))["metadata"] == {"name": "x"}

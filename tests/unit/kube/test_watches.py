@@ -84,7 +84,7 @@ async def test_event_of_several_megabytes_in_small_pieces_is_one_event(server: S
     assert len(seen.object["data"]) == 5_000_000
 
 
-async def test_sec_1_an_event_over_the_bound_costs_only_itself(server: ScriptedServer, pool: Pool) -> None:
+async def test_sec_1_an_event_over_the_limit_does_not_end_the_watch(server: ScriptedServer, pool: Pool) -> None:
     large = event("ADDED", data="x" * 2000)
     server.plays(streams(event("ADDED", a=1) + large[:1500], large[1500:] + event("ADDED", a=2)))
     client = Client(Connection(server.url), pool, bounds=Bounds(response_bytes=1000))
@@ -109,7 +109,7 @@ UNREADABLE = {
 
 
 @pytest.mark.parametrize(("spec", "managed", "why"), UNREADABLE.values(), ids=UNREADABLE)
-async def test_sec_1_an_event_that_cannot_be_decoded_costs_only_itself_and_is_named(
+async def test_sec_1_an_event_that_cannot_be_decoded_is_reported_and_does_not_end_the_watch(
     server: ScriptedServer, client: Client, spec: str, managed: str, why: str
 ) -> None:
     metadata = METADATA.replace("{", f'{{"managedFields":{managed},', 1) if managed else METADATA
@@ -132,14 +132,14 @@ async def test_cut_off_last_line_is_a_broken_stream(server: ScriptedServer, clie
     assert [one.object for one in seen] == [{"a": 1}]
 
 
-async def test_connection_that_breaks_is_no_orderly_end(server: ScriptedServer, client: Client) -> None:
+async def test_broken_connection_is_not_a_normal_end_of_the_watch(server: ScriptedServer, client: Client) -> None:
     server.plays(streams(event("ADDED", a=1), abort=True))
 
     with pytest.raises(Unreachable, match="the connection broke"):
         await collect(client)
 
 
-async def test_silent_stream_is_broken(server: ScriptedServer, pool: Pool) -> None:
+async def test_idle_stream_is_broken(server: ScriptedServer, pool: Pool) -> None:
     done = asyncio.Event()
 
     async def silent(request: web.Request) -> web.StreamResponse:
@@ -171,7 +171,7 @@ async def test_error_in_the_stream_has_its_type(
 
 
 @pytest.mark.parametrize("line", [b"no json\n", b"[]\n", b'{"type": "ADDED"}\n', b"\n"])
-async def test_line_that_is_no_event_breaks_the_watch(server: ScriptedServer, client: Client, line: bytes) -> None:
+async def test_line_that_is_not_an_event_breaks_the_watch(server: ScriptedServer, client: Client, line: bytes) -> None:
     server.plays(streams(line))
 
     with pytest.raises(Unreachable, match="a line that is not a watch event"):
@@ -209,7 +209,7 @@ class Pieces:
 
 
 @given(st.lists(st.binary(min_size=1, max_size=20)))
-def test_lines_are_what_the_newlines_say_however_the_pieces_fall(pieces: list[bytes]) -> None:
+def test_lines_do_not_depend_on_the_pieces_of_the_stream(pieces: list[bytes]) -> None:
     found: list[bytes] = []
 
     async def cut() -> bool:

@@ -136,7 +136,7 @@ class Wire(asyncio.Transport):
 
 
 @pytest.mark.parametrize("content", [b"", b"{}", b"x" * 3 * PIECE_BYTES], ids=["empty", "small", "large"])
-async def test_the_gate_is_looked_at_in_the_same_step_as_the_write(content: bytes) -> None:
+async def test_the_gate_is_checked_in_the_same_step_as_the_write(content: bytes) -> None:
     """Before each write there is a look with no suspension in between: what aiohttp promises nowhere."""
     notes: list[str] = []
 
@@ -168,9 +168,7 @@ async def test_the_gate_is_looked_at_in_the_same_step_as_the_write(content: byte
     assert all(notes[number + 1] == "written" for number, note in enumerate(notes) if note == "looked")
 
 
-async def test_a_write_that_waits_for_its_answer_is_broken_off_when_the_gate_closes(
-    server: ScriptedServer, pool: Pool
-) -> None:
+async def test_a_pending_write_is_aborted_when_the_gate_closes(server: ScriptedServer, pool: Pool) -> None:
     arrived, gone = asyncio.Event(), asyncio.Event()
 
     async def thinks(_request: web.Request) -> web.StreamResponse:

@@ -44,7 +44,7 @@ async def test_quick_work_is_done_within_one_reconcile() -> None:
     assert woken == []
 
 
-async def test_slow_work_is_begun_once_and_wakes_its_object_at_the_end() -> None:
+async def test_slow_task_starts_once_and_enqueues_its_object_at_its_end() -> None:
     woken: list[ObjectKey] = []
     waiting, work = errands(woken), Work()
     for _ in range(3):
@@ -57,7 +57,7 @@ async def test_slow_work_is_begun_once_and_wakes_its_object_at_the_end() -> None
     assert work.begun == 1
 
 
-async def test_only_who_begins_it_waits() -> None:
+async def test_only_the_caller_that_starts_a_task_waits() -> None:
     waiting, work = errands([], 0.2), Work()
     await waiting.result(ONE, "download", work)
     loop = asyncio.get_running_loop()
@@ -68,7 +68,7 @@ async def test_only_who_begins_it_waits() -> None:
     await waiting.close()
 
 
-async def test_a_failure_is_given_out_once_and_then_it_is_tried_again() -> None:
+async def test_a_failure_is_raised_once_and_then_the_task_is_retried() -> None:
     waiting, work = errands([], 5), Work(DependencyError("Gone", "gone"))
     work.may_end.set()
     for _ in range(2):
@@ -78,7 +78,7 @@ async def test_a_failure_is_given_out_once_and_then_it_is_tried_again() -> None:
     assert work.begun == 2
 
 
-async def test_what_the_result_depends_on_tells_errands_apart() -> None:
+async def test_tasks_with_different_inputs_are_separate() -> None:
     waiting, old, new = errands([]), Work(), Work()
     assert await waiting.result(ONE, ("download", "old place"), old) is None
     new.may_end.set()
@@ -87,7 +87,7 @@ async def test_what_the_result_depends_on_tells_errands_apart() -> None:
     await waiting.close()
 
 
-async def test_an_object_that_is_gone_wakes_nobody_and_leaves_nothing() -> None:
+async def test_tasks_of_a_deleted_object_are_cancelled() -> None:
     woken: list[ObjectKey] = []
     waiting, work = errands(woken), Work()
     await waiting.result(ONE, "download", work)
@@ -101,7 +101,7 @@ async def test_an_object_that_is_gone_wakes_nobody_and_leaves_nothing() -> None:
 
 
 @in_virtual_time
-async def test_sec_6_so_many_errands_begin_and_then_one_at_each_interval() -> None:
+async def test_sec_6_a_burst_of_tasks_starts_and_then_one_per_interval() -> None:
     work = Work()
     work.may_end.set()
     limited = BackgroundTasks(lambda _: None, limiter=RateLimiter(3, timedelta(seconds=10), VirtualClock()))

@@ -37,7 +37,7 @@ def test_every_reader_gets_the_same_object() -> None:
     assert list(store) == [ObjectKey("ns", "one")]
 
 
-def test_put_and_remove_tell_what_was_there() -> None:
+def test_put_and_remove_return_the_previous_object() -> None:
     store = ObjectCache()
     first, second = cluster("one"), cluster("one", "class")
 
@@ -61,7 +61,7 @@ def test_an_index_follows_the_objects() -> None:
     assert [key_of(found).name for found in store.by_index("uses", "b")] == ["two"]
 
 
-def test_a_value_that_nothing_has_any_more_takes_no_room() -> None:
+def test_unused_index_values_are_removed() -> None:
     store = ObjectCache({"uses": uses})
     put(store, cluster("one", "a"))
     store.remove(ObjectKey("ns", "one"))
@@ -69,7 +69,7 @@ def test_a_value_that_nothing_has_any_more_takes_no_room() -> None:
     assert store._keys == {"uses": {}}
 
 
-def test_an_unknown_index_is_a_mistake_of_the_caller() -> None:
+def test_an_unknown_index_raises_key_error() -> None:
     with pytest.raises(KeyError):
         ObjectCache().by_index("uses", "a")
 

@@ -54,7 +54,7 @@ class Reconciler:
 
 
 @in_virtual_time
-async def test_it_looks_again_when_the_reconcile_says_so() -> None:
+async def test_object_is_reconciled_again_after_the_returned_time() -> None:
     reconcile = Reconciler(timedelta(seconds=30), timedelta(minutes=10))
     host = host_of(reconcile)
     host.enqueue(ONE)
@@ -309,7 +309,7 @@ def value(metrics: Metrics, name: str, **labels: str) -> float | None:
 
 
 @in_virtual_time
-async def test_what_a_person_must_mend_is_no_bug_and_is_looked_at_again(caplog: pytest.LogCaptureFixture) -> None:
+async def test_spec_error_is_not_a_bug_and_is_reconciled_again(caplog: pytest.LogCaptureFixture) -> None:
     metrics = Metrics()
     reconcile = Reconciler(SpecError("Bad", "edit it"))
     host = host_of(reconcile, metrics=metrics)

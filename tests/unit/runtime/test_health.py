@@ -54,7 +54,7 @@ async def test_a_success_in_between_starts_the_count_again() -> None:
 
 
 @in_virtual_time
-async def test_sec_14_the_same_complaint_is_due_again_after_a_while_and_another_at_once() -> None:
+async def test_sec_14_the_same_failure_is_logged_again_later_and_another_immediately() -> None:
     health = Health(clock=VirtualClock())
     due = []
     for _ in range(61):

@@ -86,7 +86,7 @@ async def passing(seconds: float) -> None:
 
 
 @in_virtual_time
-async def test_what_is_there_at_first_comes_as_new() -> None:
+async def test_first_list_yields_added_objects() -> None:
     async with following("a", "b") as world:
         assert not world.informer.is_synced
         await world.informer.synced()
@@ -103,7 +103,7 @@ async def test_before_it_is_synced_there_is_no_resource() -> None:
 
 
 @in_virtual_time
-async def test_changes_arrive_with_what_was_and_what_is() -> None:
+async def test_changes_have_the_old_and_the_new_object() -> None:
     changes: list[CacheChange] = []
     async with following("a") as world:
         await world.informer.synced()
@@ -283,7 +283,7 @@ async def test_it_waits_for_a_kind_that_is_not_served_yet() -> None:
 
 
 @in_virtual_time
-async def test_it_keeps_what_it_knows_while_the_kind_is_gone_and_follows_it_to_another_version() -> None:
+async def test_cache_is_kept_while_the_kind_is_not_served_and_follows_it_to_another_version() -> None:
     async with following("a") as world:
         await passing(2)
         world.api.unserve(WIDGETS)
@@ -300,7 +300,7 @@ async def test_it_keeps_what_it_knows_while_the_kind_is_gone_and_follows_it_to_a
 
 
 @in_virtual_time
-async def test_the_same_complaint_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+async def test_the_same_failure_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     forbidden = Forbidden("list widgets: no", status=403, reason="Forbidden")
     api = FakeApi(WIDGETS)
@@ -355,7 +355,7 @@ async def test_a_subscriber_that_fails_stops_neither_the_informer_nor_the_others
 
 
 @in_virtual_time
-async def test_an_object_that_cannot_be_trimmed_is_kept_whole(caplog: pytest.LogCaptureFixture) -> None:
+async def test_an_object_that_cannot_be_trimmed_is_cached_completely(caplog: pytest.LogCaptureFixture) -> None:
     def trim(manifest: Manifest) -> Manifest:
         if manifest["metadata"]["name"] == "odd":
             raise KeyError("spec")
@@ -381,7 +381,7 @@ async def test_namespace_labels_and_metadata_only_reach_the_server() -> None:
 
 
 @in_virtual_time
-async def test_indexes_are_kept_for_the_store() -> None:
+async def test_cache_has_the_indexes() -> None:
     async with following("a", "b", indexes={"color": lambda it: [it["spec"]["color"]]}) as world:
         await world.informer.synced()
         await world.paint("b", "blue")
@@ -397,7 +397,7 @@ LESS_DEEP = {"spec": {"unreadable": "is nested too deep", "color": None, "size":
 
 
 @in_virtual_time
-async def test_sec_1_an_unreadable_object_keeps_its_last_readable_version_and_costs_no_other() -> None:
+async def test_sec_1_an_unreadable_object_keeps_its_last_readable_version_and_affects_no_other() -> None:
     found = asyncio.Event()
     async with following("a", "b") as world:
         world.informer.on_unreadable = found.set
@@ -435,7 +435,7 @@ async def test_sec_1_a_list_with_an_unreadable_object_is_a_list() -> None:
 
 
 @in_virtual_time
-async def test_sec_1_what_is_left_of_an_object_is_kept_where_that_is_asked_for() -> None:
+async def test_sec_1_the_readable_part_of_an_object_is_cached_with_keep_unreadable() -> None:
     api = FakeApi(WIDGETS)
     await api.create(WIDGETS, widget("odd") | LESS_DEEP)
     await api.create(WIDGETS, widget("hopeless") | DEEP)

@@ -211,7 +211,7 @@ async def test_a_waiting_process_that_is_stopped_leaves_the_lease_alone() -> Non
 
 
 @in_virtual_time
-async def test_a_release_that_fails_is_no_failure(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_failed_release_is_only_logged(caplog: pytest.LogCaptureFixture) -> None:
     api = FakeApi(LEASES)
     one = Replica(api, DURATIONS)
     await asyncio.sleep(1)
@@ -232,7 +232,7 @@ async def test_a_renewal_under_way_does_not_keep_the_lease_from_being_released()
 
 
 @in_virtual_time
-async def test_a_waiting_process_says_for_whom_once(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_waiting_process_logs_the_holder_once_in_ten_minutes(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     api = FakeApi(LEASES)
     await held_by_another(api, "go-1")
@@ -250,7 +250,7 @@ async def test_a_waiting_process_says_for_whom_once(caplog: pytest.LogCaptureFix
 
 
 @in_virtual_time
-async def test_what_keeps_it_from_the_lease_is_said_and_makes_it_unready(caplog: pytest.LogCaptureFixture) -> None:
+async def test_lease_that_cannot_be_read_is_logged_and_not_ready(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     api = FakeApi(LEASES)
     refused = Forbidden("get Lease.coordination.k8s.io home/x: 403", status=403, reason="Forbidden")

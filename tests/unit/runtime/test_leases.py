@@ -81,7 +81,7 @@ def test_a_released_lease_is_free_and_keeps_its_count() -> None:
 
 
 @pytest.mark.parametrize("lease", [{}, {"spec": None}, {"spec": {}}, {"spec": {"holderIdentity": None}}])
-def test_a_lease_that_says_nothing_is_free(lease: dict[str, object]) -> None:
+def test_an_empty_lease_is_free(lease: dict[str, object]) -> None:
     assert read_record(lease) == LeaseRecord()
 
 

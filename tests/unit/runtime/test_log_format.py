@@ -95,7 +95,7 @@ def test_a_long_message_is_cut_and_says_so() -> None:
     assert message.endswith(f"({100_000 - MESSAGE_LIMIT} characters cut)")
 
 
-def test_of_a_long_trace_the_end_is_kept() -> None:
+def test_the_end_of_a_long_trace_is_kept() -> None:
     error = ValueError("x" * 100_000 + " the cause")
     trace = json.loads(formatted("m", exc_info=(ValueError, error, None)))["trace"]
 
@@ -103,5 +103,5 @@ def test_of_a_long_trace_the_end_is_kept() -> None:
     assert len(trace) < 10_000
 
 
-def test_text_that_is_no_unicode_is_logged_all_the_same() -> None:
+def test_text_that_is_not_unicode_is_logged() -> None:
     assert json.loads(formatted("file \udce4.tgz\nforged"))["message"] == "file ?.tgz\nforged"

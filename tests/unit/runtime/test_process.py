@@ -80,7 +80,7 @@ async def test_a_service_that_just_returns_is_a_failure_too() -> None:
 
 
 @in_virtual_time
-async def test_a_service_that_does_not_stop_in_time_is_left_behind(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_service_that_does_not_stop_in_time_is_abandoned(caplog: pytest.LogCaptureFixture) -> None:
     signal_after(1)
     await run_until_signal({"slow": Recorder(stop_seconds=500)}, stop_deadline=timedelta(seconds=20))
 

@@ -41,7 +41,7 @@ async def test_keys_come_first_in_first_out_and_each_once() -> None:
 
 
 @in_virtual_time
-async def test_a_key_added_while_held_gets_one_more_turn_and_only_after_done() -> None:
+async def test_a_key_added_while_processed_is_queued_once_more_after_done() -> None:
     queue: WorkQueue[str] = WorkQueue()
     queue.add("a")
     key = await queue.get()
@@ -67,7 +67,7 @@ async def test_a_delayed_key_comes_when_it_is_due() -> None:
 
 
 @in_virtual_time
-async def test_the_earliest_wish_wins() -> None:
+async def test_the_earliest_delay_wins() -> None:
     queue: WorkQueue[str] = WorkQueue()
     for delay in (60, 20, 40):
         queue.add_after("a", seconds(delay))
@@ -78,7 +78,7 @@ async def test_the_earliest_wish_wins() -> None:
 
 
 @in_virtual_time
-async def test_a_turn_now_stands_for_one_asked_for_later() -> None:
+async def test_add_replaces_a_pending_delay() -> None:
     queue: WorkQueue[str] = WorkQueue()
     queue.add_after("a", seconds(10))
     queue.add("a")
@@ -90,7 +90,7 @@ async def test_a_turn_now_stands_for_one_asked_for_later() -> None:
 
 
 @in_virtual_time
-async def test_a_wish_made_during_a_turn_is_kept() -> None:
+async def test_a_delay_added_during_processing_is_kept() -> None:
     queue: WorkQueue[str] = WorkQueue()
     queue.add("a")
     await queue.get()
@@ -123,7 +123,7 @@ async def test_failures_wait_ever_longer_up_to_two_minutes_until_a_success() -> 
 
 
 @in_virtual_time
-async def test_closing_ends_every_waiting_worker_and_drops_what_nobody_has() -> None:
+async def test_close_ends_waiting_workers_and_drops_waiting_keys() -> None:
     queue: WorkQueue[str] = WorkQueue()
     queue.add("held")
     await queue.get()
@@ -189,7 +189,7 @@ def test_the_timer_of_the_operators_event_loop_does_not_spin() -> None:
         assert runner.run(take_all()) <= 20
 
 
-def test_on_the_operators_event_loop_a_delay_that_is_over_at_once_is_no_trouble() -> None:
+def test_delay_that_is_already_over_works_on_the_operators_event_loop() -> None:
     async def take_both() -> list[str]:
         queue: WorkQueue[str] = WorkQueue()
         queue.add_after("now", timedelta(0, microseconds=-1))

@@ -28,7 +28,9 @@ def unreadable(name: str) -> UnreadableObject:
 
 
 @in_virtual_time
-async def test_sec_1_each_object_is_named_once_an_interval_and_a_flood_slowly(caplog: pytest.LogCaptureFixture) -> None:
+async def test_sec_1_each_object_is_reported_once_per_interval_and_many_in_batches(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     api, metrics, clock = FakeApi(EVENTS), Metrics(), VirtualClock()
     informer = Informer(api, "example.com", "Widget")
     naming = UnreadableObjectReporter(EventRecorder(api, "test", clock=clock), metrics, clock=clock)

@@ -32,7 +32,7 @@ async def _anything(caplog: pytest.LogCaptureFixture) -> bool:
     return bool(caplog.records)
 
 
-async def test_the_task_that_held_the_loop_is_named(
+async def test_the_task_that_blocked_the_loop_is_logged(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     metrics = Metrics()
