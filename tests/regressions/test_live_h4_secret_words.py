@@ -81,7 +81,7 @@ async def test_live_h4_no_status_lets_a_policy_quote_a_secret(world: World, name
         found = await refusal(world, name)
 
         assert found.startswith(f"{status} {reason} apply Secret kube-system/{name}: ")
-        assert f"ValidatingAdmissionPolicy '{name}' with binding '{name}' denied request (the server's words" in found
+        assert f"ValidatingAdmissionPolicy '{name}' with binding '{name}' denied request (the server's message" in found
         assert CONTENT not in found
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from clusterstacks.devcluster.apiserver import ApiServer
     from clusterstacks.domain.objects import Manifest
 
-SHORT_SILENCE = replace(RequestTimeouts(), idle_timeout=timedelta(seconds=2))
+SHORT_IDLE_TIMEOUT = replace(RequestTimeouts(), idle_timeout=timedelta(seconds=2))
 
 
 @asynccontextmanager
@@ -110,7 +110,7 @@ async def test_changes_around_a_crash_of_the_server_are_seen(workload_server: Ap
 async def test_a_frozen_server_is_noticed_and_followed_again_when_it_thaws(
     workload_server: ApiServer, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with client_of(workload_server, SHORT_SILENCE) as client:
+    async with client_of(workload_server, SHORT_IDLE_TIMEOUT) as client:
         resource = await client.resource("", "ConfigMap")
         informer = config_maps(client)
         async with running(informer):
@@ -119,7 +119,7 @@ async def test_a_frozen_server_is_noticed_and_followed_again_when_it_thaws(
             await asyncio.sleep(0.5)  # by now the watch is open
             workload_server.process.send(signal.SIGSTOP)
             try:
-                await eventually(lambda: "silent" in caplog.text)
+                await eventually(lambda: "no data for" in caplog.text)
             finally:
                 workload_server.process.send(signal.SIGCONT)
             await asyncio.to_thread(workload_server.process.wait_ready)
