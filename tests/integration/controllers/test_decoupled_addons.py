@@ -157,7 +157,7 @@ async def test_annotations_that_cannot_be_followed_are_said_on_the_clusteraddon(
         await sources(world, {"cni": first.release})
         for annotation, value, words in (
             ("cni", "latest", ["addon.cni: 'latest' is no release"]),
-            ("cni", "other-stack-1-35-v1", ["is of another cluster stack"]),
+            ("cni", "other-stack-1-35-v1", ["belongs to another cluster stack"]),
             ("cni", world.stack.release("v9").release, ["v9", "does not exist: is the release listed"]),
             ("dns", second.release, ["has no addon dns, it has cni; correct the annotation"]),
         ):
