@@ -193,7 +193,7 @@ async def test_sec_12_the_time_in_line_is_bounded_and_ends_as_a_condition() -> N
     outcome = outcome_of(busy[0])
     assert isinstance(outcome, Waiting)
     assert outcome.reason == "RenderWorkersBusy"
-    assert "waited 60 s for a render worker: all 2 are busy with other renders that take long" in outcome.message
+    assert "waited 60 s for a render worker: all 2 are busy with other long renders" in outcome.message
     assert renderer.waiting() == 0
 
 

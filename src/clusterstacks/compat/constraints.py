@@ -44,7 +44,7 @@ class Judges:
     enforced: Collection[str] | None = None
 
     def enforces(self, fact: str) -> bool:
-        """Whether a fact counts."""
+        """Return whether a fact counts."""
         return self.enforced is None or fact in self.enforced
 
 
@@ -131,7 +131,7 @@ def cautions(
 
 
 def depends_on_labels_or_variables(candidate: Candidate, before: Judges, after: Judges) -> bool:
-    """Whether a change of labels or variables may change the result of :func:`violations`.
+    """Return whether a change of labels or variables may change the result of :func:`violations`.
 
     Args:
         candidate: The release of the class.

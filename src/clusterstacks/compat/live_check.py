@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from clusterstacks.compat.rules.ranges import VersionChange, judge_change, one_line_refusal
+from clusterstacks.compat.rules.ranges import ClusterChange, judge_change, one_line_refusal
 from clusterstacks.compat.rules.skew import judge_skew
 from clusterstacks.compat.verdicts import Verdict
 from clusterstacks.domain.conditions import Severity
@@ -107,7 +107,7 @@ def _of_ranges(cluster: CheckedCluster, judges: Judges) -> Iterator[Concern]:
     """Judge the versions as if they were asked for now; untested and unknown combinations are not reported."""
     if cluster.versions.release.is_bundle:
         return
-    judged = judge_change(VersionChange(wanted=cluster.versions, judges=judges))
+    judged = judge_change(ClusterChange(wanted=cluster.versions, judges=judges))
     against = [one for one in judged.findings if one.verdict is Verdict.INCOMPATIBLE]
     if against:
         # Rules state themselves what to do.

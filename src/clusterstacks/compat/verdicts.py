@@ -76,5 +76,5 @@ def judge_kubernetes(component: Component, kubernetes: KubernetesVersion, upstre
 
 
 def contains(stated: Range, kubernetes: KubernetesVersion) -> bool:
-    """Whether a range contains a Kubernetes version; build metadata (``+k3s1``) is ignored."""
+    """Return whether a range contains a Kubernetes version; build metadata (``+k3s1``) is ignored."""
     return stated.holds((kubernetes.major, kubernetes.minor, kubernetes.patch), kubernetes.pre)

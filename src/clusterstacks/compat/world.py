@@ -33,7 +33,7 @@ class Candidate:
 
     @property
     def is_bundle(self) -> bool:
-        """Whether it states no ranges."""
+        """Return whether it states no ranges."""
         return self.compatibility is None
 
     @property

@@ -173,7 +173,7 @@ class Registration:
 
 
 def is_news(change: CacheChange) -> bool:
-    """Whether more than the status changed, which for our kinds only we write."""
+    """Return whether more than the status changed, which for our kinds only we write."""
     if change.old is None or change.new is None:
         return True
     old, new = change.old["metadata"], change.new["metadata"]
@@ -181,7 +181,7 @@ def is_news(change: CacheChange) -> bool:
 
 
 def of_watched(change: CacheChange, watch_filter: str) -> bool:
-    """Whether the changed object is for the operator with this ``--watch-filter``."""
+    """Return whether the changed object is for the operator with this ``--watch-filter``."""
     return is_watched(change.new or change.old or {}, watch_filter)
 
 

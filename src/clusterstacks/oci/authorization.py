@@ -1,4 +1,4 @@
-"""What is sent to a registry to say who asks: Basic, or a token for a repository and what is done with it.
+"""Authorization at a registry: Basic, or a bearer token for a repository and its actions.
 
 Source: distribution/distribution ``docs/spec/auth/token.md`` and ``oauth.md``.
 """
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
     from clusterstacks.oci.credentials import RegistryCredentials
 
 MAX_ANSWER_BYTES = 256 * 1024
-"""Largest answer of a token server read (arbitrary; a token has a few KB)."""
+"""Largest response of a token server (arbitrary; a token has a few KB)."""
 
 DEFAULT_LIFE_SECONDS = 60.0
-"""How long a token is good whose server does not say (docs/spec/auth/token.md)."""
+"""Default lifetime of a token (docs/spec/auth/token.md)."""
 
 MARGIN_SECONDS = 10.0
-"""A token that ends so soon is not used any more (arbitrary: it must last for one request's way)."""
+"""Remaining lifetime below which a token is not used (arbitrary: it must last for one request)."""
 
 CLIENT = "cluster-stacks"
 
@@ -44,13 +44,13 @@ class _Token:
 
 
 class Authorization:
-    """Who asks one registry, remembered per scope (``repository:<name>:pull,push``).
+    """Authorization at one registry, cached per scope (``repository:<name>:pull,push``).
 
     Args:
-        web: For the token server.
-        registry: The registry's URL: decides whether a token server may be asked in the clear.
-        credentials: Who asks.
-        now: A clock in seconds that never goes back.
+        web: HTTP client for the token server.
+        registry: URL of the registry; only a plain HTTP registry may name a plain HTTP token server.
+        credentials: The credentials.
+        now: A monotonic clock in seconds.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class Authorization:
         self._tokens: dict[str, _Token] = {}
 
     def headers(self, scope: str) -> dict[str, str]:
-        """Return what goes with a request; nothing before the registry asked for something."""
+        """Return the headers of a request; none before the first challenge of the registry."""
         if self._basic:
             return {"Authorization": f"Basic {self._credentials.basic}"}
         token = self._tokens.get(scope)
@@ -78,21 +78,21 @@ class Authorization:
         return {"Authorization": f"Bearer {token.text}"}
 
     async def answer(self, challenges: Iterable[str], scope: str, sent: Mapping[str, str]) -> bool:
-        """Get ready to ask again after a 401; False when nothing better can be said than what was refused.
+        """Answer the challenges of a 401; False when there is nothing else to send than what was refused.
 
         Args:
             challenges: The values of ``WWW-Authenticate``.
-            scope: What is wanted.
-            sent: What :meth:`headers` gave for the request that was refused.
+            scope: The required scope.
+            sent: The result of :meth:`headers` for the refused request.
 
         Raises:
-            CredentialsRefused: The token server does not accept who asks.
-            AnswerRefused: It answers what makes no sense, or may not be asked.
+            CredentialsRefused: The token server rejects the credentials.
+            AnswerRefused: Its response is not valid, or its URL is not safe.
             ServerUnavailable: It cannot be reached.
         """
         async with self._answering:
             if self.headers(scope) not in ({}, sent):
-                return True  # another request got it meanwhile
+                return True  # another request got one meanwhile
             for challenge in parse_challenges(challenges):
                 if challenge.scheme == "bearer":
                     return await self._get_token(challenge, scope)
@@ -102,7 +102,7 @@ class Authorization:
             return False
 
     async def _get_token(self, challenge: Challenge, scope: str) -> bool:
-        # One that was just refused is refused again.
+        # A token that was just refused would be refused again.
         refused = self._tokens.pop(scope, None)
         if self._credentials.token:
             self._tokens[scope] = _Token(self._credentials.token, float("inf"))
@@ -117,7 +117,7 @@ class Authorization:
         return refused is None or refused.text != text
 
     def _realm(self, challenge: Challenge) -> URL:
-        """Return the token server, which gets the credentials: never one that is less safe than the registry."""
+        """Return the URL of the token server, which gets the credentials: it must be as safe as the registry."""
         realm = follow(self._registry, challenge.parameters.get("realm", ""))
         if realm is None or realm == self._registry:
             raise AnswerRefused(self._registry, "names a token server that is no safe URL")
@@ -162,7 +162,7 @@ class Authorization:
 
 
 MAX_CHARACTERS = 8192
-"""How much of a header is read (arbitrary; servers refuse longer ones, too)."""
+"""Most characters of a header that are parsed (arbitrary; servers refuse longer ones)."""
 
 # Blanks are matched once (``*+``): trying fewer of them would take time that grows with their square.
 _SCHEME = re.compile(r"\s*+,?\s*+([A-Za-z0-9!#$%&'*+.^_`|~-]+)(?:\s+(?![\s=])|\s*$)")
@@ -171,7 +171,7 @@ _PARAMETER = re.compile(r"\s*+,?\s*+([A-Za-z0-9_-]+)\s*=\s*(?:\"((?:[^\"\\]|\\.)
 
 @dataclass(frozen=True, slots=True)
 class Challenge:
-    """One way to say who is there.
+    """One challenge of ``WWW-Authenticate`` (RFC 9110 section 11.6.1, and docker's token scheme).
 
     Args:
         scheme: In lower case: ``basic``, ``bearer``.
@@ -183,7 +183,7 @@ class Challenge:
 
 
 def parse_challenges(headers: Iterable[str]) -> tuple[Challenge, ...]:
-    """Read the values of all such headers; what makes no sense ends the reading of its header."""
+    """Parse the values of ``WWW-Authenticate``; an invalid part ends the parsing of its header."""
     return tuple(challenge for header in headers for challenge in _parse(header[:MAX_CHARACTERS]))
 
 

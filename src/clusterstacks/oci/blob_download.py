@@ -1,4 +1,4 @@
-"""A blob out of a registry onto disk: resumed when the connection breaks, verified before it is anything."""
+"""Downloads a blob to disk: resumed after a lost connection, and verified."""
 
 from __future__ import annotations
 

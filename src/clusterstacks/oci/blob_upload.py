@@ -1,7 +1,7 @@
-"""A blob into a registry (distribution-spec 1.1, "Pushing blobs"): whole when it is small, else in parts.
+"""Uploads a blob (distribution-spec 1.1, "Pushing blobs"): in one request when it is small, else in parts.
 
-After a broken connection the registry is asked how much it has, and the upload goes on from there. One that has
-forgotten the upload (as docker's own does when it got a part of a part) gets the blob anew.
+After a lost connection the upload continues at the offset that the registry reports. If the registry does not know the
+upload any more (docker's registry after part of a part), the blob is sent again.
 """
 
 from __future__ import annotations

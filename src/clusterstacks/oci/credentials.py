@@ -1,4 +1,4 @@
-"""Credentials as docker, podman and Kubernetes keep them: ``config.json``, ``auth.json``, ``.dockerconfigjson``."""
+"""Credentials of a registry: variables, configuration files of docker and podman, credential helpers, and Secrets."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _TOKEN_USER = "<token>"  # noqa: S105 - no secret: a helper's user name that say
 
 @dataclass(frozen=True, slots=True)
 class RegistryCredentials:
-    """Who asks a registry; all empty for nobody.
+    """Credentials for a registry; all fields are empty for anonymous access.
 
     Args:
         username: For Basic, and to get a token with.

@@ -1,4 +1,4 @@
-"""What a manifest says of a blob or of another manifest (image-spec ``descriptor.md``)."""
+"""Descriptors of blobs and manifests (image-spec ``descriptor.md``)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can be wrong with a registry and what is in it.
+"""Errors of registries and their content.
 
 ::
 

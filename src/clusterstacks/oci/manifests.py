@@ -1,4 +1,4 @@
-"""Manifests: the exact bytes a registry keeps, and what they say."""
+"""Manifests: parsed, written, pulled and pushed, always with their exact bytes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where something is in a registry: ``[oci://]host[:port]/repository[:tag][@digest]``."""
+"""References: ``[oci://]host[:port]/repository[:tag][@digest]``."""
 
 from __future__ import annotations
 

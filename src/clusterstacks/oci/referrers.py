@@ -1,4 +1,4 @@
-"""What belongs to a manifest: the registry's own list, or the index this program keeps where it has none.
+"""Referrers of a manifest: the registry's list, or an index under a tag where the registry has no such list.
 
 Source: distribution-spec 1.1, "Listing Referrers" and "Referrers Tag Schema". Anyone who may push to the repository may
 add to such a list, so one member that cannot be read is left out with its problem, and the others count.

@@ -31,10 +31,10 @@ if TYPE_CHECKING:
     from clusterstacks.oci.reference import Reference
 
 PAGE = 1000
-"""How many tags are asked for at once; a registry may give fewer."""
+"""Tags requested per page; a registry may return fewer."""
 
 MAX_TAGS = 100_000
-"""Most tags of a repository read (arbitrary: some 10 MB)."""
+"""Most tags of a repository (arbitrary: some 10 MB)."""
 
 MAX_TAG_PAGE_BYTES = 8 * 1024 * 1024
 """Largest page of tags (arbitrary; some registries give all tags in one)."""
@@ -44,11 +44,11 @@ class Registry:
     """One repository: every method may raise ``CredentialsRefused``, ``AnswerRefused`` and ``ServerUnavailable``.
 
     Args:
-        web: What carries the requests.
-        reference: Which repository; tag and digest do not matter.
-        credentials: Who asks.
-        plain_http: Whether the registry speaks plain HTTP; ``web`` must allow it. One on this machine is asked.
-        progress: Told how far the transfer of a large blob is.
+        web: The HTTP client.
+        reference: The repository; tag and digest are ignored.
+        credentials: The credentials.
+        plain_http: Whether the registry speaks plain HTTP; ``web`` must allow it. On this machine it is detected.
+        progress: Called as the transfer of a large blob proceeds.
     """
 
     def __init__(
@@ -81,9 +81,9 @@ class Registry:
         return tuple(sorted(found))
 
     async def head(self, target: str) -> str | None:
-        """Return the digest of the manifest under a tag or digest; None when the registry says there is none.
+        """Return the digest of the manifest with a tag or digest; None when it does not exist.
 
-        Only a 404 means that: anything else is an error (INCUMBENT D42).
+        Only a 404 means that; any other status is an error.
         """
         return await find_digest(self._session, target)
 
@@ -134,7 +134,7 @@ class Registry:
         return content
 
     async def push_blob(self, content: bytes | Path, *, title: str = "") -> str:
-        """Bring a blob into the repository, unless it is there; return its digest.
+        """Upload a blob unless it exists; return its digest.
 
         Args:
             content: The bytes, or the file that holds them.
@@ -149,7 +149,7 @@ class Registry:
         return blob.digest
 
     async def mount(self, digest: str, origin: str) -> bool:
-        """Take a blob over from another repository of the same registry; False when it does not do that.
+        """Mount a blob from another repository of the same registry; False when the registry does not mount it.
 
         Args:
             digest: Of the blob.
@@ -167,7 +167,7 @@ class Registry:
         except CredentialsRefused:
             return False  # who may push here may not read there
         if left is not None:
-            # The registry opened an upload instead, which nobody is going to use.
+            # The registry started an upload instead, which is not used.
             async with self._session.open("DELETE", left, access=PUSH):
                 pass
         return mounted

@@ -1,4 +1,4 @@
-"""Requests to one repository: the registry's address, who asks, and what its refusals mean."""
+"""Requests to one repository: address, authorization, errors, and lists in pages."""
 
 from __future__ import annotations
 

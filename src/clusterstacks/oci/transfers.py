@@ -1,4 +1,4 @@
-"""Moving many bytes: told to whoever wants to know, and tried again while it gets on."""
+"""Progress and retries of large transfers."""
 
 from __future__ import annotations
 
@@ -18,40 +18,40 @@ if TYPE_CHECKING:
     from clusterstacks.http.errors import ServerUnavailable
 
 ATTEMPTS = 5
-"""How often in a row a transfer may break off without having got on (arbitrary)."""
+"""Most consecutive attempts of a transfer without progress (arbitrary)."""
 
 PAUSE = timedelta(milliseconds=250)
-"""Before the second of them; doubled each time (arbitrary)."""
+"""Pause before the second attempt; doubled each time (arbitrary)."""
 
 BLOBS_AT_ONCE = 4
 """Blobs moved at a time (arbitrary): small ones wait for answers most of the time, and registries count requests."""
 
 
 class TransferProgress(Protocol):
-    """Whoever wants to know how far a transfer is."""
+    """Receives the progress of a transfer."""
 
     def __call__(self, what: str, done: int, total: int) -> None:
-        """Take note that ``done`` of ``total`` bytes of ``what`` have been moved."""
+        """Note that ``done`` of ``total`` bytes of ``what`` are transferred."""
         ...
 
 
 def silent(what: str, done: int, total: int) -> None:
-    """Tell nobody."""
+    """Ignore the progress."""
 
 
 @dataclass(slots=True)
 class RetryState:
-    """Decides whether a transfer that broke off goes on."""
+    """Decides whether an interrupted transfer is retried."""
 
     reached: int = -1
     failures: int = 0
 
     async def wait(self, reached: int, error: ServerUnavailable) -> None:
-        """Wait before the next attempt, or give up with the error when nothing moves any more.
+        """Wait before the next attempt, or raise the error when there is no progress.
 
         Args:
-            reached: How many bytes are over there by now.
-            error: Why it broke off.
+            reached: Number of transferred bytes.
+            error: The error of this attempt.
         """
         if reached > self.reached:
             self.reached, self.failures = reached, 0
@@ -65,7 +65,7 @@ async def read_pieces(path: Path, start: int, length: int) -> AsyncIterator[byte
     """Read a part of a file piece by piece, away from the event loop.
 
     Raises:
-        OSError: The disk refuses.
+        OSError: The file cannot be read.
     """
     with contextlib.closing(await asyncio.to_thread(path.open, "rb")) as file:
         file.seek(start)

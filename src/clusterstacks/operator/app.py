@@ -107,7 +107,7 @@ class Operator:
             clock=self._clock,
             changed=self._source_changed,
         )
-        self._hosts: dict[str, Controller] = {}
+        self._controllers: dict[str, Controller] = {}
         self._source_watches: list[tuple[Controller, Callable[[ObjectKey], Iterable[ObjectKey]]]] = []
         environment = self._environment()
         for registration in REGISTRATIONS:
@@ -136,7 +136,9 @@ class Operator:
             f"{kind.lower()} informer": informer.run for kind, informer in self._caches.items()
         }
         elector = self._elector
-        writers = {f"{name} controller": self._after_webhooks(host.run) for name, host in self._hosts.items()}
+        writers = {
+            f"{name} controller": self._after_webhooks(controller.run) for name, controller in self._controllers.items()
+        }
         for name, write in writers.items():
             services[name] = self._after_sync(write if elector is None else elector.while_held(write))
         services["unreadable objects"] = (
@@ -241,14 +243,14 @@ class Operator:
 
     def _register(self, registration: Registration, reconciler: Reconciler) -> None:
         workers = self._settings.workers.get(registration.concurrency_of or registration.name, registration.concurrency)
-        host = Controller(registration.name, reconciler.reconcile, workers=workers, metrics=self._metrics)
-        self._hosts[registration.name] = host
+        controller = Controller(registration.name, reconciler.reconcile, workers=workers, metrics=self._metrics)
+        self._controllers[registration.name] = controller
         if reconciler.forget is not None:
             self._caches[registration.kind].subscribe(partial(_forget_deleted, reconciler.forget))
         for watch in reconciler.watches:
-            self._caches[watch.kind].subscribe(partial(_enqueue_changed, host, watch.to_keys))
+            self._caches[watch.kind].subscribe(partial(_enqueue_changed, controller, watch.to_keys))
         if reconciler.source_keys is not None:
-            self._source_watches.append((host, reconciler.source_keys))
+            self._source_watches.append((controller, reconciler.source_keys))
         if registration.reports_ready:
             store = self._caches[registration.kind].cache
             self._metrics.watch_not_ready(registration.kind, lambda: count_unready(store.all()))
@@ -257,15 +259,15 @@ class Operator:
         """Return what enqueues an object of a controller that may be built later."""
 
         def enqueue(key: ObjectKey) -> None:
-            self._hosts[controller].enqueue(key)
+            self._controllers[controller].enqueue(key)
 
         return enqueue
 
     def _source_changed(self, stacks: Collection[ObjectKey]) -> None:
         for stack in stacks:
-            for host, to_keys in self._source_watches:
+            for controller, to_keys in self._source_watches:
                 for key in to_keys(stack):
-                    host.enqueue(key)
+                    controller.enqueue(key)
 
     def _counting(self, release: ReleaseName, labels: Mapping[str, str]) -> tuple[Rule, ...] | None:
         return self._rules.counting(release, labels) if self._caches[Kind.COMPATIBILITY_RULE].is_synced else None
@@ -339,6 +341,6 @@ def _forget_deleted(forget: Callable[[ObjectKey], None], change: CacheChange) ->
         forget(change.key)
 
 
-def _enqueue_changed(host: Controller, to_keys: ToKeys, change: CacheChange) -> None:
+def _enqueue_changed(controller: Controller, to_keys: ToKeys, change: CacheChange) -> None:
     for key in to_keys(change):
-        host.enqueue(key)
+        controller.enqueue(key)

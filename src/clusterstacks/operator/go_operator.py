@@ -59,7 +59,7 @@ class Leftover:
     services: frozenset[ObjectKey]
 
     def belongs_to(self, namespace: str) -> bool:
-        """Whether it calls only this namespace, so that it cannot belong to another operator."""
+        """Return whether it calls only this namespace, so that it cannot belong to another operator."""
         return bool(namespace) and {service.namespace for service in self.services} == {namespace}
 
     def describe(self) -> str:
@@ -182,7 +182,7 @@ async def webhook_service(client: Client, namespace: str, pod: str, port: int) -
 
 
 def leads_to(service: Manifest, pod: Manifest, port: int) -> bool:
-    """Whether a Service forwards port 443 to a port of a pod."""
+    """Return whether a Service forwards port 443 to a port of a pod."""
     selector, labels = mapping(service, "spec", "selector"), mapping(pod, "metadata", "labels")
     named = {
         text(one, "name"): one.get("containerPort")
@@ -224,7 +224,7 @@ def two_dashes(arguments: Iterable[str]) -> list[str]:
 
 
 def started_as_manager(program: str) -> bool:
-    """Whether the program was started with the name of the Go operator's program."""
+    """Return whether the program was started with the name of the Go operator's program."""
     return Path(program).name == PROGRAM
 
 

@@ -78,7 +78,7 @@ class Right:
     only_with: Feature | None = None
 
     def covers(self, group: str, resource: str, verb: str) -> bool:
-        """Whether this right allows a request, regardless of the scope."""
+        """Return whether this right allows a request, regardless of the scope."""
         return group == self.group and verb in self.verbs and (ANY in self.resources or resource in self.resources)
 
     def rule(self) -> dict[str, Any]:

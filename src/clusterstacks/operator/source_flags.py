@@ -1,4 +1,4 @@
-"""The operator's own source of releases: flags, and the environment variables of the Go operator (FORMATS 9 and 10)."""
+"""Flags of the operator's own source of releases, and the environment variables of the Go operator."""
 
 from __future__ import annotations
 

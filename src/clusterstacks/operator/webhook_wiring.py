@@ -42,7 +42,7 @@ FETCHES, FETCH_INTERVAL = 16, timedelta(seconds=10)
 every client that reaches the port can cause it, and a release has some megabytes."""
 
 REGISTRATION_TIMEOUT = timedelta(seconds=10)
-"""How long controllers wait for the webhooks at the start. Arbitrary: it takes less than one second, and after a
+"""Timeout for the webhooks at the start of the controllers. Arbitrary: it takes less than one second, and after a
 failure the controllers still have work to do."""
 
 log = logging.getLogger(__name__)

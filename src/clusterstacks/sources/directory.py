@@ -1,4 +1,4 @@
-"""Releases in a directory, as csctl and the Go operator leave them (FORMATS section 8)."""
+"""Releases in a directory, as csctl and the Go operator write them, and publishing to one."""
 
 from __future__ import annotations
 
@@ -38,28 +38,28 @@ if TYPE_CHECKING:
 _NESTED = "cluster-stacks"
 _CHUNK = 1024 * 1024
 _NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EROFS}
-"""What only a write can fail with: then it is not the source that is at fault."""
+"""Errors of writes only: the source is not the cause."""
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY
 _BELOW = _DIRECTORY | os.O_NOFOLLOW
 
 SETTLED = timedelta(seconds=2)
-"""A release that is being copied is complete when nothing of it changed for so long (arbitrary)."""
+"""Time without a change after which a release that is being copied counts as complete (arbitrary)."""
 
 
 class DirectorySource:
     """A directory that holds ``<release>/``, or ``cluster-stacks/<release>/`` as the Go operator's does.
 
-    Nothing outside of the directory is ever read. The path of the directory itself may lead through links, as mounted
-    volumes do. ``place`` may do so as long as it ends inside, also when it is changed later. Releases, their files
-    and ``cluster-stacks`` must not be links. Put a new release there under another name (a leading dot hides it) and
-    rename it when it is complete: then it is taken at once. One that is copied into its place is taken when it has
+    Nothing outside of the directory is ever read. The path of the directory itself may contain links, as those of
+    mounted volumes do. So may ``place``, as long as it ends inside, also after a later change. Releases, their files
+    and ``cluster-stacks`` must not be links. Write a new release under another name (a leading dot hides it) and rename
+    it when it is complete: then it is used immediately. A release that is copied into its place is used when it has
     settled.
 
     Args:
         root: The directory; ``--release-dir`` of the operator.
-        place: The path below it that is the source; empty for the directory itself.
-        settled: How long nothing may have changed in a release that was not renamed into its place.
+        place: The path of the source below it; empty for the directory itself.
+        settled: Time without a change after which a release that was not renamed into its place is complete.
     """
 
     def __init__(self, root: Path, place: str = "", *, settled: timedelta = SETTLED) -> None:
@@ -68,23 +68,23 @@ class DirectorySource:
         self._settled = settled.total_seconds()
 
     async def list(self) -> tuple[str, ...]:
-        """Name the directories, sorted; hidden ones are left out.
+        """Return the names of the directories, sorted; hidden ones are skipped.
 
         Raises:
-            SourceUnavailable: The directory is missing or may not be read.
+            SourceUnavailable: The directory is missing or not readable.
         """
         return await asyncio.to_thread(self._list)
 
     async def fetch(self, name: ReleaseName, into: Path) -> None:
-        """Copy the regular files of one release; sub-directories (unpacked addons) are left out.
+        """Copy the regular files of one release; sub-directories (unpacked addons) are skipped.
 
         Raises:
-            ReleaseNotFound: No directory has the release's name.
-            ReleaseBroken: The release is too large, or holds a link or device.
-            StoreUnavailable: There is no room for the copy.
+            ReleaseNotFound: There is no directory of that name.
+            ReleaseBroken: The release is too large, or contains a link or device.
+            StoreUnavailable: The target disk is full or read-only.
             SourceUnavailable: A file cannot be read.
         """
-        while left := await asyncio.to_thread(self._unsettled, name):  # noqa: ASYNC110 - a file system tells nobody
+        while left := await asyncio.to_thread(self._unsettled, name):  # noqa: ASYNC110 - a file system sends no events
             await asyncio.sleep(left)
         await asyncio.to_thread(self._fetch, name, into)
 
@@ -92,24 +92,24 @@ class DirectorySource:
         """Return the content of some files.
 
         Raises:
-            ReleaseNotFound: No directory has the release's name.
+            ReleaseNotFound: There is no directory of that name.
             ReleaseBroken: A file is larger than ``limit`` bytes, or is a link or device.
             SourceUnavailable: One cannot be read.
         """
         return await asyncio.to_thread(self._read, name, files, limit)
 
     async def digest(self, name: ReleaseName) -> str:
-        """Digest the files as they are now; empty while they still change.
+        """Return the digest of the current files; empty while they still change.
 
         Raises:
-            ReleaseNotFound: No directory has the release's name.
-            ReleaseBroken: The release is too large, or holds a link or device.
+            ReleaseNotFound: There is no directory of that name.
+            ReleaseBroken: The release is too large, or contains a link or device.
             SourceUnavailable: A file cannot be read.
         """
         return await asyncio.to_thread(self._digest, name)
 
     async def evidence(self, name: ReleaseName) -> Evidence:
-        """Return the envelope that lies beside the release's directory.
+        """Return the envelope beside the release's directory.
 
         Raises:
             ReleaseBroken: It is a link or device, or too large.
@@ -155,9 +155,9 @@ class DirectorySource:
         return found
 
     def _unsettled(self, name: ReleaseName) -> float:
-        """Seconds until the release counts as complete; 0 when it does, or is not there.
+        """Seconds until the release counts as complete; 0 when it does, or does not exist.
 
-        A rename into place changes the directory above and nothing inside, a copy goes on changing the inside.
+        A rename into place changes only the parent directory, while a copy keeps changing the release itself.
         """
         try:
             with self._opened(name) as (parent, directory):
@@ -168,7 +168,7 @@ class DirectorySource:
                 if max(inside) > os.fstat(parent).st_mtime and 0 <= age < self._settled:
                     return self._settled - age
         except (OSError, ClusterStacksError):
-            pass  # the copy itself says what is wrong
+            pass  # the copy reports the error
         return 0
 
     def _digest(self, name: ReleaseName) -> str:
@@ -205,14 +205,14 @@ class DirectorySource:
 
     @contextmanager
     def _parents(self) -> Iterator[tuple[int, ...]]:
-        """Open the directories that hold releases.
+        """Open the directories that contain releases.
 
-        Every part is opened in the directory before it, without following a link: what is read is below the root at
-        that very moment, whatever is renamed meanwhile.
+        Every part is opened relative to the one before it, without following links: so everything that is read is below
+        the root, even during concurrent renames.
 
         Raises:
-            SpecError: The place leads out of the root.
-            SourceUnavailable: The place is not there.
+            SpecError: The place is outside of the root.
+            SourceUnavailable: The place does not exist.
             OSError: The root or the place cannot be opened.
         """
         with ExitStack() as opened:
@@ -227,7 +227,7 @@ class DirectorySource:
                 try:
                     here = enter(part, _BELOW, here)
                 except (FileNotFoundError, NotADirectoryError):
-                    raise SourceUnavailable(self.path, "there is no such directory") from None
+                    raise SourceUnavailable(self.path, "the directory does not exist") from None
             try:
                 nested = enter(_NESTED, _BELOW, here)
             except (FileNotFoundError, NotADirectoryError):
@@ -236,20 +236,20 @@ class DirectorySource:
                 yield here, nested
 
     def _inside(self) -> tuple[str, ...]:
-        """Return the parts of the place behind all links."""
+        """Return the parts of the place after links are resolved."""
         if not self._place:
             return ()
         place = self.path.resolve()
         if not place.is_relative_to(root := self._root.resolve()):
             named = f"directory {self._place} below the release directory"
-            raise SpecError("SourceOutside", f"{named} lies outside of it: name a directory inside")
+            raise SpecError("SourceOutside", f"{named} is outside of it; use a directory inside")
         return place.relative_to(root).parts
 
     def _copy(self, name: ReleaseName, directory: int, into: Path) -> None:
         copied = 0
         for count, file in enumerate(_files(name, directory), start=1):
             if count > MAX_FILES:
-                raise ReleaseBroken(name, file, f"is one more than the {MAX_FILES} files a release may have")
+                raise ReleaseBroken(name, file, f"exceeds the limit of {MAX_FILES} files for a release")
             copied += _copy_file(name, directory, file, into)
             if copied > MAX_RELEASE_BYTES:
                 raise ReleaseBroken(name, file, f"makes the release larger than {MAX_RELEASE_BYTES} bytes")
@@ -295,11 +295,11 @@ def _copy_signature(name: ReleaseName, directory: Path, target: Path) -> None:
 
 
 def _content(name: ReleaseName, file: str, limit: int, directory: int) -> bytes:
-    foreign = ReleaseBroken(name, file, "is a link or device: put the file itself there")
+    foreign = ReleaseBroken(name, file, "is a link or device; replace it with the file")
     try:
         handle = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=directory)
     except OSError as error:
-        if error.errno == errno.ELOOP:  # what O_NOFOLLOW makes of a link
+        if error.errno == errno.ELOOP:  # the error of O_NOFOLLOW for a link
             raise foreign from None
         raise
     with os.fdopen(handle, "rb") as reader:
@@ -324,7 +324,7 @@ def _files(name: ReleaseName, directory: int) -> Iterator[str]:
         if stat.S_ISREG(mode):
             yield file
         elif not stat.S_ISDIR(mode):
-            raise ReleaseBroken(name, file, "is a link or device: put the file itself there")
+            raise ReleaseBroken(name, file, "is a link or device; replace it with the file")
 
 
 def _copy_file(name: ReleaseName, directory: int, file: str, into: Path) -> int:
@@ -344,7 +344,7 @@ def _digest_file(name: ReleaseName, directory: int, file: str) -> str:
 
 def _pieces(name: ReleaseName, directory: int, file: str) -> Iterator[bytes]:
     read = 0
-    # O_NONBLOCK: a pipe that took the file's place must not hang the reader.
+    # O_NONBLOCK: a pipe in place of the file must not block the reader.
     source = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=directory)
     with os.fdopen(source, "rb") as reader:
         while piece := reader.read(_CHUNK):

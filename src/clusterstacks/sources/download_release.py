@@ -1,4 +1,4 @@
-"""A release out of any source into a directory of this machine, whole or not at all."""
+"""Downloads a release from any source into a local directory, atomically."""
 
 from __future__ import annotations
 
@@ -27,25 +27,25 @@ if TYPE_CHECKING:
 
 
 class ReleaseInTheWay(SpecError):
-    """Something else is where a release should go."""
+    """Other content exists where a release is to be written."""
 
     def __init__(self, path: object) -> None:
         super().__init__(
             "ReleaseInTheWay",
-            f"{path} is there already with another content: move it away, or choose another directory",
+            f"{path} already exists with different content; remove it or choose another directory",
         )
 
 
 @dataclass(frozen=True, slots=True)
 class Pulled:
-    """A release that is on this machine now.
+    """A downloaded release.
 
     Args:
         release: The release, opened.
-        new: Whether it was not there before.
-        signed: Whether signatures lie beside it; none of them was verified.
-        problems: Which signatures of the source could not be read.
-        manifest: Digest of the manifest it had in a registry; empty from other sources.
+        new: Whether it did not exist before.
+        signed: Whether signatures are beside it; they are not verified.
+        problems: Signatures in the source that could not be read.
+        manifest: Digest of its manifest in the registry; empty from other sources.
     """
 
     release: Release
@@ -63,13 +63,13 @@ class Pulled:
 async def pull(source: ReleaseSource, name: ReleaseName, directory: Path) -> Pulled:
     """Fetch a release into ``directory/<release name>/`` and its signatures beside it.
 
-    The directory of the release appears when every file was fetched and verified, and the release opened.
+    The directory of the release appears after every file was downloaded and the release was verified.
 
     Raises:
-        ReleaseInTheWay: It is there with another content.
-        SpecError: The release is broken.
+        ReleaseInTheWay: The directory exists with different content.
+        SpecError: The release is not valid.
         DependencyError: The source fails.
-        OSError: The disk refuses.
+        OSError: The disk fails.
     """
     target = directory / name.release
     staging = await asyncio.to_thread(_stage, directory)
@@ -80,7 +80,7 @@ async def pull(source: ReleaseSource, name: ReleaseName, directory: Path) -> Pul
         new = await asyncio.to_thread(_settle, staging, target, release)
     finally:
         await asyncio.to_thread(staging.remove)
-    # Signatures that were made here and are not published yet stay.
+    # Local signatures that are not published yet are kept.
     beside = await DirectorySource(directory).evidence(name)
     files = Statement(name.release, release.contents.files)
     envelope = joined((*beside.envelopes, *evidence.envelopes), files.text())
@@ -91,11 +91,11 @@ async def pull(source: ReleaseSource, name: ReleaseName, directory: Path) -> Pul
 
 
 def joined(envelopes: Iterable[bytes], own: bytes) -> bytes | None:
-    """Return one envelope with the signatures of all that are over the same document; None when none is usable.
+    """Merge the signatures of all envelopes with the same payload; None without a valid envelope.
 
     Args:
-        envelopes: What is there, by anybody: a registry lets whoever may push put an envelope beside a release.
-        own: The document that lists the release's files; envelopes over another one only count where none is over it.
+        envelopes: Envelopes by anyone: every user who may push to a registry can add one.
+        own: The statement of the release's files; envelopes with another payload are used only if none has this one.
     """
     usable = []
     for text in envelopes:

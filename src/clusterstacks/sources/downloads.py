@@ -1,4 +1,4 @@
-"""Files of a release as they come from a server: each bounded, counted and compared with what the source states."""
+"""Downloads of release files: bounded, and compared with the size and digest that the source states."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ if TYPE_CHECKING:
 
 DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 _MAX_NAME_BYTES = 255
-"""Longest file name Linux stores."""
+"""Longest file name on Linux."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExpectedFile:
-    """What a source says of a file before it is fetched.
+    """A file as a source lists it, before the download.
 
     Args:
-        name: How the file is called in the release.
-        digest: ``sha256:`` and 64 lower-case hex digits; empty where the source does not say.
-        size: In bytes; None where the source does not say.
+        name: Name of the file in the release.
+        digest: ``sha256:`` and 64 lower-case hex digits; empty when the source does not state it.
+        size: In bytes; None when the source does not state it.
     """
 
     name: str
@@ -49,20 +49,20 @@ class ExpectedFile:
 
 
 def check_files(release: ReleaseName, files: Sequence[ExpectedFile]) -> None:
-    """Check, before anything is fetched, that a release of these files can be stored.
+    """Check before the download that a release of these files can be stored.
 
     Raises:
-        ReleaseBroken: There are too many, one is stated too large, or has a name that is none or is there twice.
+        ReleaseBroken: There are too many files, or a file is too large, listed twice or has an invalid name.
     """
     if len(files) > MAX_FILES:
         raise ReleaseBroken(
-            release, shown(files[MAX_FILES].name), f"is one more than the {MAX_FILES} files it may have"
+            release, shown(files[MAX_FILES].name), f"exceeds the limit of {MAX_FILES} files for a release"
         )
     seen: set[str] = set()
     total = 0
     for file in files:
         if not is_file_name(file.name) or file.name in seen:
-            raise ReleaseBroken(release, shown(file.name), "is there twice, or is no name of a file")
+            raise ReleaseBroken(release, shown(file.name), "is listed twice, or is not a valid file name")
         seen.add(file.name)
         total += _check_size(release, file)
     if total > MAX_RELEASE_BYTES:
@@ -70,7 +70,7 @@ def check_files(release: ReleaseName, files: Sequence[ExpectedFile]) -> None:
 
 
 def is_file_name(name: str) -> bool:
-    """Tell whether a file of this name stays where it is put, and can be shown."""
+    """Whether a name is a plain file name that stays in its directory and can be printed."""
     plain = name.isprintable() and not {"/", "\\"} & set(name)
     return plain and name not in {"", ".", ".."} and len(name.encode(errors="replace")) <= _MAX_NAME_BYTES
 
@@ -79,16 +79,16 @@ async def save_body(answer: HTTPResponse, file: ExpectedFile, into: Path, *, rel
     """Write the body of an answer into ``into/<name>`` and return its size in bytes.
 
     Args:
-        answer: Whose status was looked at.
-        file: What its body must be.
-        into: A directory that has no such file.
-        release: For messages.
-        room: How many bytes of the release's bound are left.
+        answer: A response with a checked status.
+        file: The expected file.
+        into: A directory without such a file.
+        release: The release, for messages.
+        room: Remaining bytes of the release's limit.
 
     Raises:
         ReleaseBroken: The file is too large.
-        SourceUnavailable: The connection broke, or the content is not what was stated: it may be replaced right now.
-        StoreUnavailable: The disk refuses.
+        SourceUnavailable: The connection was lost, or the content is not the expected one: it may be being replaced.
+        StoreUnavailable: The disk fails.
     """
     digest, size = sha256(), 0
     try:
@@ -107,10 +107,10 @@ async def save_body(answer: HTTPResponse, file: ExpectedFile, into: Path, *, rel
 
 
 def check_content(place: str, file: ExpectedFile, content: bytes) -> None:
-    """Compare a file that was read whole with what was stated of it.
+    """Compare the content of a file with the expected one.
 
     Raises:
-        SourceUnavailable: It is something else.
+        SourceUnavailable: They differ.
     """
     _check_content(place, file, sha256_digest(content), len(content))
 
@@ -130,9 +130,9 @@ def _check_growth(release: ReleaseName, file: ExpectedFile, size: int, room: int
 
 def _check_content(place: str, file: ExpectedFile, digest: str, size: int) -> None:
     if file.size is not None and size != file.size:
-        raise SourceUnavailable(place, f"it has {size} bytes, but {file.size} are stated; publish it again")
+        raise SourceUnavailable(place, f"it has {size} bytes, but the source states {file.size}; publish it again")
     if file.digest and digest != file.digest:
-        raise SourceUnavailable(place, f"it has the digest {digest}, but {file.digest} is stated; publish it again")
+        raise SourceUnavailable(place, f"its digest is {digest}, but the source states {file.digest}; publish it again")
 
 
 def _take(writer: IO[bytes], digest: _Hash, piece: bytes) -> None:

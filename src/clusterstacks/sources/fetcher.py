@@ -1,4 +1,4 @@
-"""Releases from wherever their ClusterStack says, downloaded once and verified before they are used."""
+"""Fetches releases from the sources of their ClusterStacks: downloaded once, verified before use."""
 
 from __future__ import annotations
 
@@ -37,15 +37,15 @@ if TYPE_CHECKING:
     from clusterstacks.sources.stack_source import SourcePolicy
 
 DOWNLOAD_DEADLINE = timedelta(minutes=15)
-"""How long a source may take for everything about one release. Arbitrary: the store gives each part of it 5 min."""
+"""Deadline of everything about one release. Arbitrary: each download in the store has 5 min."""
 
 LOOK_DEADLINE = timedelta(minutes=2)
-"""How long a source may take to say what it has. Arbitrary: one or two small requests, tried again a few times."""
+"""Deadline of a check. Arbitrary: one or two small requests with a few retries."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReleaseOrigin:
-    """Where a release comes from, and whose signatures are wanted; None for nobody's."""
+    """The source of a release, and the keys that must have signed it; None when no signature is required."""
 
     terms: SourceSettings
     trust: SignatureTrust | None
@@ -53,7 +53,7 @@ class ReleaseOrigin:
 
 @dataclass(frozen=True, slots=True)
 class PinnedRelease:
-    """What a ClusterStackRelease says of its release: what is pinned, and which keys are known to have signed that."""
+    """The digests that a ClusterStackRelease pins, and the keys that are known to have signed them."""
 
     pins: PinnedDigests
     signers: tuple[str, ...]
@@ -61,12 +61,12 @@ class PinnedRelease:
 
 @dataclass(frozen=True, slots=True)
 class FetchedRelease:
-    """A release in hand.
+    """A fetched release.
 
     Args:
         release: The release.
-        verdict: What its signatures prove; None when nobody's are wanted.
-        fresh: Whether the source was asked for it just now.
+        verdict: The result of its verification; None when no signature is required.
+        fresh: Whether it was downloaded just now.
     """
 
     release: Release
@@ -76,12 +76,12 @@ class FetchedRelease:
 
 @dataclass(frozen=True, slots=True)
 class PublishedState:
-    """What a source has under a release's name now.
+    """The current state of a release in its source.
 
     Args:
         place: The source.
-        digest: Of the content; empty where only a download tells, None when there is no such release any more.
-        verdict: What the signatures prove; None when that was not looked at.
+        digest: Digest of the content; empty when the source does not state it, None when the release is gone.
+        verdict: The result of the verification; None when it was not verified.
     """
 
     place: str
@@ -91,10 +91,10 @@ class PublishedState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReleaseFetcher:
-    """Brings releases on behalf of one kind of object, whose reconciles never wait for a source for long.
+    """Fetches releases for the objects of one kind in background tasks, so that reconciles do not wait for a source.
 
     Args:
-        charts: Finds charts that releases depend on and do not hold; None where that is not allowed.
+        charts: Resolves missing chart dependencies; None when that is not allowed.
         tasks: Those of the reconciler that asks.
     """
 
@@ -172,7 +172,7 @@ class ReleaseFetcher:
         verdicts: list[SignatureVerdict] = []
 
         async def approve(release: Release) -> None:
-            """Nobody is asked for the charts of a release that may not be used."""
+            """Verify the release before its chart dependencies are downloaded."""
             if origin.trust is not None:
                 signers = known.signers if release.digest == known.pins.digest else ()
                 verdicts.append(await self._judge(origin.trust, live, release, signers))
@@ -261,7 +261,7 @@ async def _evidence(source: ReleaseSource, name: ReleaseName) -> Evidence:
 
 
 class RepositoryCharts(ChartDependencies):
-    """Tells the troubles of chart repositories from those of the release's own source."""
+    """Chart dependencies with their own error class, so that callers can tell chart repositories from sources."""
 
     async def vendor_all(
         self,

@@ -1,4 +1,4 @@
-"""Releases behind any web server that serves files: a directory of releases with an index beside them.
+"""Releases on a web server that serves files: a directory of releases with an index.
 
 ::
 
@@ -7,14 +7,14 @@
     https://stacks.example/openstack-scs-1-34-v1/metadata.yaml
     https://stacks.example/openstack-scs-1-34-v1/...
 
-``index.json`` names every file of every release with the digest of its content, and that of the signature where there
-is one; unknown keys are ignored::
+``index.json`` lists every file of every release with its digest, and the digest of the signature if there is one;
+unknown keys are ignored::
 
     {"releases": {"openstack-scs-1-34-v1": {
         "files": {"metadata.yaml": "sha256:<64 hex digits>", ...},
         "signature": "sha256:<64 hex digits>"}}}
 
-Publishing is copying: the releases first, the index last. :func:`write_index` makes the index of a directory.
+To publish, copy the releases first and the index last. :func:`write_index` writes the index of a directory.
 """
 
 from __future__ import annotations
@@ -53,14 +53,14 @@ MAX_INDEX_BYTES = 16 * 1024 * 1024
 
 
 class HttpSource:
-    """The releases of an index; the server needs to know nothing but files.
+    """The releases of an index on any file server.
 
-    The index is asked for with the conditions of its last answer (ETag, else Last-Modified): as long as it does not
-    change it is not sent again. Every file is verified against it.
+    The index is requested conditionally (ETag, else Last-Modified), so it is sent again only after a change. Every file
+    is verified against it.
 
     Args:
         web: Connections.
-        url: Where ``index.json`` and the directories of the releases are.
+        url: The URL below which ``index.json`` and the directories of the releases are.
         authorization: Value of the ``Authorization`` header; empty for none.
 
     Raises:
@@ -69,7 +69,9 @@ class HttpSource:
 
     def __init__(self, web: HTTPClient, url: str, *, authorization: str = "") -> None:
         if {"?", "#"} & set(url):  # not shown: a query may be a secret
-            raise SpecError("UrlInvalid", f"the URL of releases must end before ?: {INDEX} is added to it")
+            raise SpecError(
+                "UrlInvalid", f"the URL of releases must not contain a query or fragment, because /{INDEX} is appended"
+            )
         self._web = web
         self._url = url.rstrip("/")
         value = authorization.strip()  # Secrets often end with a line break
@@ -77,12 +79,12 @@ class HttpSource:
         self._index = ConditionalCache(self._read, self._releases, most=1)
 
     async def list(self) -> tuple[str, ...]:
-        """Name what the index lists, sorted.
+        """Return the names in the index, sorted.
 
         Raises:
             SourceUnavailable: There is no index, or it cannot be read now.
-            AnswerRefused: What is there is no index.
-            CredentialsRefused: The server wants to know who asks.
+            AnswerRefused: The document is not an index.
+            CredentialsRefused: The server requires credentials.
         """
         return tuple(sorted(await self._entries()))
 
@@ -91,7 +93,7 @@ class HttpSource:
 
         Raises:
             ReleaseNotFound: The index does not list the release.
-            ReleaseBroken: What it says of the release cannot be used.
+            ReleaseBroken: The entry of the release is not valid.
             SourceUnavailable: As :meth:`list`.
         """
         return content_digest((file.name, file.hex) for file in _files(name, await self._entry(name)))
@@ -101,7 +103,7 @@ class HttpSource:
 
         Raises:
             ReleaseNotFound: The index does not list the release.
-            ReleaseBroken: What it says of the signature is no digest.
+            ReleaseBroken: The digest of the signature is not valid.
             SourceUnavailable: As :meth:`list`; or the envelope is being replaced.
         """
         stated = (await self._entry(name)).get("signature")
@@ -115,7 +117,7 @@ class HttpSource:
 
         Raises:
             ReleaseNotFound: The index does not list the release.
-            ReleaseBroken: What it says of the release cannot be used.
+            ReleaseBroken: The entry of the release is not valid.
             AnswerRefused: A file is larger than ``limit`` bytes.
             SourceUnavailable: As :meth:`list`; or a file is missing or being replaced.
         """
@@ -129,8 +131,8 @@ class HttpSource:
 
         Raises:
             ReleaseNotFound: The index does not list the release.
-            ReleaseBroken: What it says of the release cannot be used, or a file is too large.
-            StoreUnavailable: There is no room for them.
+            ReleaseBroken: The entry of the release is not valid, or a file is too large.
+            StoreUnavailable: The disk fails.
             SourceUnavailable: As :meth:`list`; or a file is missing or being replaced.
         """
         room = MAX_RELEASE_BYTES
@@ -154,7 +156,7 @@ class HttpSource:
         try:
             return await self._index.get(f"{self._url}/{INDEX}")
         except NotThere as error:
-            raise SourceUnavailable(shown_url(self._url), f"it has no {INDEX}: write one with csctl index") from error
+            raise SourceUnavailable(shown_url(self._url), f"it has no {INDEX}; write one with csctl index") from error
 
     async def _entry(self, name: ReleaseName) -> Mapping[str, Any]:
         entries = await self._entries()
@@ -172,17 +174,19 @@ class HttpSource:
         except (Undecodable, KeyError, TypeError):
             releases = None
         if not isinstance(releases, Mapping):
-            raise AnswerRefused(shown_url(f"{self._url}/{INDEX}"), 'is no index of releases, {"releases": {...}}')
+            raise AnswerRefused(
+                shown_url(f"{self._url}/{INDEX}"), 'is not a release index (expected {"releases": {...}})'
+            )
         return releases
 
 
 def write_index(directory: Path) -> bytes:
-    """Write ``index.json`` of a directory of releases, at once and the same for the same files, and return it.
+    """Write ``index.json`` of a directory of releases atomically, and return it; the same files give the same bytes.
 
-    What has no name of a release is left out.
+    Entries without the name of a release are skipped.
 
     Raises:
-        ReleaseBroken: A release holds something that is no file of one.
+        ReleaseBroken: A release contains an entry that is not a valid file.
         StoreUnavailable: The directory cannot be read or written.
     """
     try:
@@ -218,15 +222,15 @@ def _files(name: ReleaseName, entry: Mapping[str, Any]) -> tuple[ExpectedFile, .
 
 def _mapping(name: ReleaseName, what: str, value: object) -> Mapping[str, Any]:
     if not isinstance(value, Mapping):
-        raise ReleaseBroken(name, what, f"is {shown(value)} in the index; make the index again")
+        raise ReleaseBroken(name, what, f"is {shown(value)} in the index; write the index again")
     return value
 
 
 def _digest(name: ReleaseName, file: str, value: object) -> str:
     if not isinstance(value, str) or not DIGEST.fullmatch(value):
-        raise ReleaseBroken(name, shown(file), f"has the digest {shown(value)} in the index; make the index again")
+        raise ReleaseBroken(name, shown(file), f"has the digest {shown(value)} in the index; write the index again")
     return value
 
 
 def _missing(url: str) -> SourceUnavailable:
-    return SourceUnavailable(shown_url(url), f"it does not exist, but is stated in {INDEX}; copy it there")
+    return SourceUnavailable(shown_url(url), f"it does not exist, but {INDEX} lists it; copy it there")

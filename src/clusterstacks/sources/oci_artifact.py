@@ -1,8 +1,8 @@
-"""A release as an OCI artifact (FORMATS section 9): the directory's files as layers, and back.
+"""A release as an OCI artifact: one layer for each file.
 
-Written exactly as csctl does, and reproducibly: layers in the order of their files' names, and ``created`` is
-``SOURCE_DATE_EPOCH``, or the beginning of 1970. So the same files have the same manifest wherever it is built. Read
-are csctl's artifacts and those of build.sh (section 16), which differ in everything but the layers' titles.
+Artifacts are written as by csctl in Go, and reproducibly: layers in the order of file names, and ``created`` is
+``SOURCE_DATE_EPOCH``, or the beginning of 1970. So the same files always have the same manifest. Artifacts of build.sh
+can be read as well; they have only the titles of the layers in common.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Artifact:
 
     Args:
         raw: Its manifest.
-        files: Where the content of each layer is, by digest.
+        files: The file of each layer, by digest.
     """
 
     raw: bytes
@@ -67,7 +67,7 @@ def compose(release: Release, created: datetime) -> Artifact:
 
     Args:
         release: The opened release directory.
-        created: What the manifest says of its age; see :func:`created_at`.
+        created: Creation time in the manifest; see :func:`created_at`.
     """
     contents = release.contents
     layers = [
@@ -86,7 +86,7 @@ def compose(release: Release, created: datetime) -> Artifact:
 
 
 def layer_type(file: str) -> str:
-    """Return the media type of a file's layer; readers go by the title."""
+    """Return the media type of a file's layer; readers use only the title."""
     if file in _NAMED:
         return _PREFIX + _NAMED[file]
     if file.endswith(".tgz"):
@@ -97,51 +97,51 @@ def layer_type(file: str) -> str:
 
 
 def created_at(environ: Mapping[str, str]) -> datetime:
-    """Return the moment an artifact says it was created: ``SOURCE_DATE_EPOCH``, or the beginning of 1970.
+    """Return the creation time of artifacts: ``SOURCE_DATE_EPOCH``, or the beginning of 1970.
 
     Raises:
-        SpecError: The variable is no number of seconds.
+        SpecError: The variable is not a number of seconds.
     """
     text = environ.get(EPOCH_VARIABLE, "").strip() or "0"
     try:
         return datetime.fromtimestamp(int(text), UTC)
     except (ValueError, OverflowError, OSError):
         raise SpecError(
-            "EpochInvalid", f"{EPOCH_VARIABLE} is no time: set it to seconds since 1970, or unset it"
+            "EpochInvalid", f"{EPOCH_VARIABLE} is not a valid time; set it to seconds since 1970, or unset it"
         ) from None
 
 
 def files_of(manifest: Manifest, release: object) -> dict[str, Descriptor]:
-    """Return the files a manifest names, within the bounds of a release.
+    """Return the files in a manifest, within the bounds of a release.
 
     Args:
-        manifest: What is under the release's tag.
-        release: How messages call it.
+        manifest: The manifest with the tag of the release.
+        release: Name of the release in messages.
 
     Raises:
-        ManifestUnsupported: It is no image manifest.
-        ManifestInvalid: It breaks the image-spec.
-        ReleaseBroken: A layer has no title, or one that is no plain name of a file; two have the same; the release is
-            too large.
+        ManifestUnsupported: It is not an image manifest.
+        ManifestInvalid: It violates the image-spec.
+        ReleaseBroken: The title of a layer is missing, not a plain file name or a duplicate, or the release is too
+            large.
     """
     manifest.require_image()
     names = MemberNames(f"release {release}")
     files: dict[str, Descriptor] = {}
     for layer in manifest.layers:
         if not _is_plain(names, layer.title):
-            problem = f"of layer {layer.digest} is no name of a file of its own: publish the release again"
+            problem = f"of layer {layer.digest} is not a unique file name; publish the release again"
             raise ReleaseBroken(release, f"the title {shown(layer.title)}", problem)
         if layer.size > MAX_FILE_BYTES:
             raise ReleaseBroken(release, layer.title, f"is larger than {MAX_FILE_BYTES} bytes")
         files[layer.title] = layer
     if len(files) > MAX_FILES or sum(layer.size for layer in files.values()) > MAX_RELEASE_BYTES:
         bounds = f"{MAX_FILES} files or {MAX_RELEASE_BYTES} bytes"
-        raise ReleaseBroken(release, "the manifest", f"names more than {bounds}, which no release may have")
+        raise ReleaseBroken(release, "the manifest", f"lists more than {bounds}, the limits of a release")
     return files
 
 
 def digest_of_files(files: Mapping[str, Descriptor]) -> str:
-    """Return the content digest of the release these files are."""
+    """Return the content digest of a release with these files."""
     return content_digest((name, layer.hex) for name, layer in files.items())
 
 

@@ -1,4 +1,4 @@
-"""A release with its signatures into another repository, byte for byte: for sites without a way out."""
+"""Copies a release with its signatures into another repository, byte for byte, for example for air-gapped sites."""
 
 from __future__ import annotations
 
@@ -24,20 +24,21 @@ if TYPE_CHECKING:
     from clusterstacks.oci.registry import Registry
 
 MAX_BLOB_BYTES = 16 * 1024 * 1024 * 1024
-"""Largest blob copied (arbitrary: what a disk should have room for)."""
+"""Largest blob that is copied (arbitrary: a disk should have room for it)."""
 
 _COSIGN_KINDS = ("sig", "att", "sbom")
 
 
 @dataclass(frozen=True, slots=True)
 class Copied:
-    """What a copy came to.
+    """The result of a copy.
 
     Args:
-        digest: Of the manifest, here and there.
-        new: Whether it was not there before.
-        signatures: How many referrers and cosign tags came with it; not what would take a signature of the target away.
-        problems: What of that could not be read at the source, and was left out.
+        digest: Digest of the manifest.
+        new: Whether the target did not have it before.
+        signatures: Number of copied referrers and cosign tags; a tag that would remove signatures in the target is
+            skipped.
+        problems: Referrers and tags that could not be read in the source, and were skipped.
     """
 
     digest: str
@@ -49,18 +50,18 @@ class Copied:
 async def copy(source: Registry, wanted: str, target: Registry, tag: str) -> Copied:
     """Copy the manifest under a tag or digest, its blobs, its referrers and cosign's tags.
 
-    The tag appears last, so whoever sees it finds the signatures. What is there already is not sent again.
+    The tag is written last, when the signatures exist. Existing content is not sent again.
 
     Args:
-        source: Where from.
-        wanted: Tag or digest there.
-        target: Where to.
-        tag: What it is called there.
+        source: The source repository.
+        wanted: Tag or digest in the source.
+        target: The target repository.
+        tag: Tag in the target.
 
     Raises:
-        ReleaseTaken: The tag has another manifest there.
-        NotThere: There is nothing to copy.
-        ManifestUnsupported: It is no image manifest, e.g. an index.
+        ReleaseTaken: The tag has another manifest in the target.
+        NotThere: The source has no such manifest.
+        ManifestUnsupported: It is not an image manifest, for example an index.
         DependencyError: A registry fails.
     """
     manifest = await source.manifest(wanted)
@@ -83,12 +84,12 @@ class _Carrier:
     problems: list[str]
 
     async def carry_signatures(self, digest: str) -> int:
-        """Copy what belongs to a manifest; return how many it were.
+        """Copy the referrers and cosign tags of a manifest; return their number.
 
-        Anyone who may push may add to it: what cannot be read is left out with its problem.
+        Everyone who may push can add some: those that cannot be read are skipped and reported.
 
         Raises:
-            ManifestInvalid: There is too much of it.
+            ManifestInvalid: There are too many.
         """
         listed = await self.source.referrers(digest)
         if not listed.complete:
@@ -113,7 +114,7 @@ class _Carrier:
 
     async def _carry_referrer(self, referrer: str, digest: str) -> bool:
         manifest = await self.source.manifest(referrer)
-        # A registry may list what belongs to something else, which would vouch for that in the target.
+        # A registry may list referrers of another manifest, which must not be copied.
         belongs = manifest.subject is not None and manifest.subject.digest == digest
         if belongs:
             await self.carry(manifest, referrer)
@@ -129,13 +130,13 @@ class _Carrier:
         return carried
 
     async def _loses_nothing(self, tag: str, manifest: Manifest) -> bool:
-        """Whether all that cosign keeps under a tag of the target is in the new manifest, too.
+        """Whether the new manifest contains all signatures of a cosign tag in the target.
 
-        Cosign keeps all signatures in one manifest, so one made in the target would be gone.
+        Cosign stores all signatures in one manifest, so a signature made in the target would be lost.
         """
         if await self.target.head(tag) is None:
             return True
-        layers = manifest.layers  # whole, as all signatures are over the same bytes and stand in annotations
+        layers = manifest.layers  # with annotations: all signatures are over the same bytes
         return all(layer in layers for layer in (await self.target.manifest(tag)).layers)
 
     async def carry(self, manifest: Manifest, to: str) -> None:
@@ -147,7 +148,7 @@ class _Carrier:
 
     async def _carry_blob(self, blob: Descriptor) -> None:
         if blob.size > MAX_BLOB_BYTES:
-            raise AnswerRefused(self.source.reference.place, f"has a blob of {blob.size} bytes, which is not copied")
+            raise AnswerRefused(self.source.reference.place, f"has a blob of {blob.size} bytes, more than are copied")
         if await self.target.has_blob(blob.digest) or await self._mounted(blob):
             return
         with tempfile.TemporaryDirectory(prefix="csctl-copy-") as scratch:

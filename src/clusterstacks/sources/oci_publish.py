@@ -1,4 +1,4 @@
-"""A release directory into a repository, under a tag that is its name; a published release never changes."""
+"""Publishes a release directory to an OCI repository; the tag is the name of the release."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ _SHOWN_FILES = 3
 
 @dataclass(frozen=True, slots=True)
 class Publication:
-    """A release that is in a repository now.
+    """A published release.
 
     Args:
         release: Its name.
-        reference: Where it is, with tag and the manifest's digest.
+        reference: Its reference, with tag and digest of the manifest.
         content: Digest of its files.
-        new: Whether it was not there before.
+        new: Whether it was not published before.
     """
 
     release: ReleaseName
@@ -50,17 +50,17 @@ class Publication:
 
 
 async def publish(directory: Path, registry: Registry, created: datetime) -> Publication:
-    """Publish a release directory, named as the release; nothing is changed when the same content is there already.
+    """Publish a release directory, which has the name of the release; do nothing if the same content is published.
 
     Args:
         directory: The release; it is verified first.
         registry: The repository.
-        created: What the manifest says of its age.
+        created: Creation time in the manifest.
 
     Raises:
         ReleaseTaken: The release is already published with other content.
-        SpecError: The release is broken.
-        DependencyError: The registry fails, also when it is asked what it has (INCUMBENT D42).
+        SpecError: The release is not valid.
+        DependencyError: The registry fails.
         OSError: The directory cannot be read.
     """
     release = await asyncio.to_thread(open_directory, directory)
@@ -73,11 +73,11 @@ async def publish(directory: Path, registry: Registry, created: datetime) -> Pub
         return Publication(
             release.name, replace(registry.reference, tag=tag, digest=there.digest), release.digest, new=False
         )
-    await registry.push_blob(EMPTY)  # alone: the others find a token ready
+    await registry.push_blob(EMPTY)  # first and alone, so that the others share its token
 
     async def push_file(layer: Descriptor) -> None:
         if await registry.push_blob(artifact.files[layer.digest], title=layer.title) != layer.digest:
-            raise ReleaseBroken(release.name, layer.title, "changed while it was published: publish it again")
+            raise ReleaseBroken(release.name, layer.title, "changed while it was published; publish it again")
 
     await gather(push_file, {layer.digest: layer for layer in files.values()}.values(), at_once=BLOBS_AT_ONCE)
     digest = await registry.push_manifest(artifact.raw, OCI_MANIFEST, tag)
@@ -100,20 +100,20 @@ async def publish_with_signatures(
 
 
 def check_tag(reference: Reference, release: ReleaseName) -> None:
-    """Check that a reference, where it has a tag, has that of the release.
+    """Check that a reference has no tag, or that of the release.
 
     Raises:
-        InvalidReference: It has another one, or a digest.
+        InvalidReference: It has another tag, or a digest.
     """
     if reference.digest or reference.tag not in ("", release.release):
         raise InvalidReference(
-            f"{reference} cannot be the place of release {release}, whose tag is its name: "
-            f"write {reference.place}, or {reference.place}:{release}"
+            f"{reference} is not valid for release {release}, whose tag is its name "
+            f"(expected {reference.place}, or {reference.place}:{release})"
         )
 
 
 def _compare(there: Manifest, ours: Mapping[str, Descriptor], place: Reference) -> None:
-    # By files and not by manifests: csctl writes the time of its run into those.
+    # Files are compared and not manifests, because csctl in Go writes its start time into those.
     theirs = files_of(there, place)
     differing = sorted(
         name
@@ -122,4 +122,4 @@ def _compare(there: Manifest, ours: Mapping[str, Descriptor], place: Reference) 
     )
     if differing:
         more = f" and {len(differing) - _SHOWN_FILES} more" if len(differing) > _SHOWN_FILES else ""
-        raise ReleaseTaken(place, f"other: {', '.join(differing[:_SHOWN_FILES])}{more}")
+        raise ReleaseTaken(place, f"different: {', '.join(differing[:_SHOWN_FILES])}{more}")

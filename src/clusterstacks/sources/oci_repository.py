@@ -1,4 +1,4 @@
-"""A repository as a source of releases: one tag each."""
+"""OCI repository as a source of releases: every release is a tag."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ if TYPE_CHECKING:
     from clusterstacks.releases.release_source import Evidence
 
 DIGEST_TAG = "sha256-"
-"""How tags begin under which referrers (distribution-spec, "Referrers Tag Schema") and cosign's signatures are kept."""
+"""Prefix of the tags of referrers (distribution-spec, "Referrers Tag Schema") and of cosign's signatures."""
 
-MOST_KNOWN = 256
-"""How many manifests are remembered, those asked for last (arbitrary: 2 KB each)."""
+MAX_MANIFESTS = 256
+"""Most manifests in the cache, least recently used first out (arbitrary: 2 KB each)."""
 
 
 class OCISource:
     """Releases in a repository.
 
-    Besides what each method says, they raise ``CredentialsRefused``, ``AnswerRefused`` and ``ServerUnavailable``, and
-    :class:`SpecError` for a tag that holds no release.
+    All methods may also raise ``CredentialsRefused``, ``AnswerRefused`` and ``ServerUnavailable``, and
+    :class:`SpecError` for a tag that is not a release.
     """
 
     def __init__(self, registry: Registry) -> None:
@@ -39,7 +39,7 @@ class OCISource:
         self._known: dict[ReleaseName, Manifest] = {}
 
     async def list(self) -> tuple[str, ...]:
-        """Return all tags, sorted, but for those of signatures, which belong to releases.
+        """Return all tags, sorted, except those of signatures.
 
         Raises:
             NotThere: The registry has no such repository.
@@ -47,9 +47,9 @@ class OCISource:
         return tuple(tag for tag in await self.registry.tags() if not tag.startswith(DIGEST_TAG))
 
     async def digest(self, name: ReleaseName) -> str:
-        """Return the content digest the manifest states; one request, which after the first is a HEAD.
+        """Return the content digest in the manifest; one request, and from the second call on a HEAD.
 
-        Registries that limit how much is fetched do not count those.
+        Registries with a pull limit do not count HEAD requests.
 
         Raises:
             ReleaseNotFound: There is no such tag.
@@ -62,7 +62,7 @@ class OCISource:
         Raises:
             ReleaseNotFound: There is no such tag.
             ReleaseBroken: A layer is larger than ``limit`` bytes.
-            ContentCorrupt: The registry gave other bytes than the manifest says.
+            ContentCorrupt: The content does not match the manifest.
         """
         layers = files_of(await self._manifest(name), name)
         wanted = {file: layers[file] for file in files if file in layers}
@@ -76,14 +76,14 @@ class OCISource:
 
         Raises:
             ReleaseNotFound: There is no such tag.
-            ReleaseBroken: It is too large, or names what is no file.
-            ContentCorrupt: The registry gave other bytes than the manifest says.
+            ReleaseBroken: It is too large, or a layer has no valid file name.
+            ContentCorrupt: The content does not match the manifest.
         """
         files = files_of(await self._manifest(name), name)
         await gather(lambda layer: self.registry.blob(layer, into / layer.title), files.values(), at_once=BLOBS_AT_ONCE)
 
     async def evidence(self, name: ReleaseName) -> Evidence:
-        """Return the manifest and the signatures that refer to it: DSSE envelopes, and cosign's under its own tag.
+        """Return the manifest and its signatures: DSSE envelopes, and cosign's under its own tag.
 
         Raises:
             ReleaseNotFound: There is no such tag.
@@ -98,6 +98,6 @@ class OCISource:
             except NotThere:
                 raise ReleaseNotFound(name, self.registry.reference.place) from None
         self._known[name] = known
-        while len(self._known) > MOST_KNOWN:
+        while len(self._known) > MAX_MANIFESTS:
             del self._known[next(iter(self._known))]
         return known

@@ -1,4 +1,4 @@
-"""Signatures in a registry: our envelopes as referrers of the manifest, cosign's under a tag named after it."""
+"""Signatures in a registry: DSSE envelopes as referrers of the manifest, cosign's signatures under a tag."""
 
 from __future__ import annotations
 

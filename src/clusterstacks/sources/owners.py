@@ -1,4 +1,4 @@
-"""The ClusterStacks a ClusterStackRelease belongs to."""
+"""The ClusterStacks that own a ClusterStackRelease."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What each source holds, read again and again by a task of its own: a slow or dead source delays no other."""
+"""Lists every source periodically, each in its own task: a slow or dead source delays no other."""
 
 from __future__ import annotations
 

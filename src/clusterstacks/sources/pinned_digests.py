@@ -1,4 +1,4 @@
-"""What a release was at its first download, noted on its ClusterStackRelease, where it outlives status and disk."""
+"""Digests of the first download of a release, pinned in annotations of its ClusterStackRelease."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What releases state that nobody has fetched: read in the background where a source lists them, for advice only.
+"""Reads the compatibility statements of listed releases in the background, for advice only.
 
-Two small files of each are read, once, and no signature is looked at: nothing is decided by them.
+Two small files of each release are read once, without verification of signatures: no decision depends on them.
 """
 
 from __future__ import annotations

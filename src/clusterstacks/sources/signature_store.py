@@ -1,4 +1,4 @@
-"""Signatures and keys as files."""
+"""Files of signatures and keys."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The sources in use: one object for each place and access, whoever asks."""
+"""Cache of open sources: one for each address and credentials."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ if TYPE_CHECKING:
     from clusterstacks.sources.spec import SourceAddress, SourceSettings
 
 IDLE = timedelta(minutes=30)
-"""How long a source nobody asks is kept: what it remembers of the server's answers saves asking for them again."""
+"""Time after which an unused source is closed; until then its cached responses save requests."""
 
 TURNS = 3
-"""Downloads and looks at a time of one source. Arbitrary: a directory that hangs must leave threads for others."""
+"""Concurrent operations of one source. Arbitrary: a directory that hangs must leave threads for others."""
 
 
 @dataclass(slots=True, eq=False)
 class CachedSource:
-    """A source, and how it is doing.
+    """An open source with its limits.
 
     Args:
-        address: Where it is.
-        source: The source itself.
-        web: Its connections; None for a directory.
+        address: Its address.
+        source: The source.
+        web: Its HTTP client; None for a directory.
     """
 
     address: SourceAddress
@@ -47,11 +47,11 @@ class CachedSource:
 
     @asynccontextmanager
     async def turn(self, deadline: timedelta) -> AsyncIterator[None]:
-        """Wait for a turn, and give it back when the block ends.
+        """Wait for a slot, and release it when the block ends.
 
         Raises:
-            SourceUnavailable: The block took longer. A directory has all the time: a thread that hangs in it cannot be
-                had back, and another one would hang, too.
+            SourceUnavailable: The block took longer than the deadline. A directory has no deadline: a hanging thread
+                cannot be stopped, and another one would hang as well.
         """
         seconds = None if self.web is None else deadline.total_seconds()
         async with self._turns:
@@ -63,7 +63,7 @@ class CachedSource:
 
 
 class SourceCache:
-    """Opens sources for those who ask them, and closes what nobody asks any more."""
+    """Opens sources on demand, and closes unused ones."""
 
     def __init__(self, opener: SourceOpener, clock: Clock) -> None:
         self._opener = opener
@@ -72,10 +72,10 @@ class SourceCache:
 
     @asynccontextmanager
     async def open(self, terms: SourceSettings) -> AsyncIterator[CachedSource]:
-        """Give the source for as long as the block runs, with the Secrets as they are now.
+        """Open the source for a block, with the current Secrets.
 
         Raises:
-            RateLimited: The server asked to be left alone, and the time is not over.
+            RateLimited: The server asked for a pause that is not over.
             ClusterStacksError: A Secret or the address cannot be used.
         """
         live = await self._find(terms)
@@ -108,7 +108,7 @@ class SourceCache:
             source, web = await self._opener.open(terms.address, access)
             made = CachedSource(terms.address, source, web, used=self._clock.monotonic())
             if self._live.setdefault(key, made) is not made:
-                await _close(made)  # somebody else was quicker
+                await _close(made)  # another task was faster
         return self._live[key]
 
     async def _close_idle(self) -> None:

@@ -1,4 +1,4 @@
-"""From what a ClusterStack and its Secrets say to a source that can be asked."""
+"""Opens the source of a ClusterStack, with the credentials and CAs in its Secrets."""
 
 from __future__ import annotations
 
@@ -32,23 +32,23 @@ CA = "spec.source.ca"
 
 
 class CredentialsInClear(SpecError):
-    """Credentials that would go over plain HTTP."""
+    """Credentials would be sent over plain HTTP."""
 
     def __init__(self, terms: SourceSettings, host: str) -> None:
         super().__init__(
             "CredentialsInClear",
-            f"the credentials of Secret {terms.namespace}/{terms.credentials} are not sent to {terms.address}: it is "
-            "asked over plain HTTP, where anyone on the way can read them; use TLS, leave the credentials out, or ask "
-            f"the provider to start the operator with --plain-http-credentials {host}",
+            f"the credentials of Secret {terms.namespace}/{terms.credentials} are not sent to {terms.address} "
+            "over plain HTTP, where anyone on the network can read them; use TLS, remove the credentials, or ask the "
+            f"provider to start the operator with --plain-http-credentials {host}",
         )
 
 
 @dataclass(frozen=True, slots=True)
 class SourceAccess:
-    """Who asks a source, and whom it is believed; never shown.
+    """Credentials and trusted CAs of a source; never shown.
 
     Args:
-        credentials: Of whatever kind the source takes.
+        credentials: The credentials.
         ca: PEM certificates; empty for the system's.
     """
 
@@ -57,7 +57,7 @@ class SourceAccess:
 
     @property
     def digest(self) -> str:
-        """Tells this access from another without holding it."""
+        """A digest that identifies the credentials and CAs without containing them."""
         one = self.credentials
         parts = (one.username, one.password, one.token, one.identity, self.ca)
         return sha256("\0".join(sha256(part.encode()).hexdigest() for part in parts).encode()).hexdigest()
@@ -65,14 +65,14 @@ class SourceAccess:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceOpener:
-    """Makes sources.
+    """Opens sources.
 
     Args:
-        secrets: Reads those ClusterStacks name.
-        release_dir: The operator's own directory; no source reads the disk outside of it.
-        ca: PEM certificates the operator's own source is believed by; empty for the system's.
-        environ: Where credentials of the operator's own source, and proxies, are found.
-        plain_http_credentials: Places that are sent the Secrets of ClusterStacks without TLS.
+        secrets: Reads the Secrets that ClusterStacks name.
+        release_dir: The operator's release directory; no source reads the disk outside of it.
+        ca: Trusted CAs (PEM) of the operator's own source; empty for the system's.
+        environ: The environment: credentials of the operator's own source, and proxies.
+        plain_http_credentials: Sources that credentials of Secrets may be sent to without TLS.
     """
 
     secrets: SecretReader
@@ -82,11 +82,11 @@ class SourceOpener:
     plain_http_credentials: AllowedHosts = NOTHING_ALLOWED
 
     async def access(self, terms: SourceSettings) -> SourceAccess:
-        """Read credentials and authorities as they are now.
+        """Read the current credentials and CAs.
 
         Raises:
-            CredentialsInClear: Everybody on the way could read the credentials.
-            SecretUnusable: A Secret is missing, is not meant for this, or holds something else.
+            CredentialsInClear: The credentials would be sent over plain HTTP.
+            SecretUnusable: A Secret is missing, not meant for this purpose, or not valid.
             ClusterStacksError: The operator's own credentials cannot be read.
         """
         if terms.own:
@@ -102,10 +102,10 @@ class SourceOpener:
         return SourceAccess(credentials, ca)
 
     async def open(self, address: SourceAddress, access: SourceAccess) -> tuple[ReleaseSource, HTTPClient | None]:
-        """Make a source, and the connections to be closed with it; nothing is asked yet.
+        """Open a source and its HTTP client, which the caller closes; no request is sent yet.
 
         Raises:
-            SpecError: The address or the certificates are none.
+            SpecError: The address or the certificates are not valid.
         """
         if not address.kind.is_remote:
             return DirectorySource(self.release_dir, address.place), None
@@ -123,39 +123,39 @@ def _credentials(values: Mapping[str, bytes], terms: SourceSettings) -> Registry
     secret = f"{terms.namespace}/{terms.credentials}"
     if DOCKER_CONFIG in values:
         if not terms.address.kind.is_registry:
-            raise SecretUnusable(secret, "is for registries; give one with username and password, or with token")
+            raise SecretUnusable(secret, "is for registries; use one with username and password, or with token")
         config = from_docker_config(
             values[DOCKER_CONFIG], Reference.parse(terms.address.place), file=f"Secret {secret}"
         )
         if config == ANONYMOUS:
-            raise SecretUnusable(secret, f"holds nothing for {terms.address.place}; add that registry to it")
+            raise SecretUnusable(secret, f"contains no credentials for {terms.address.place}; add that registry to it")
         return config
     if "token" in values:
         return RegistryCredentials(token=_text(values["token"], secret, "token").strip())
     if "username" in values or "password" in values:
         username, password = (_text(values.get(key, b""), secret, key) for key in ("username", "password"))
         return RegistryCredentials(username, password)
-    raise SecretUnusable(secret, f"holds neither {DOCKER_CONFIG}, nor token, nor username and password; add one")
+    raise SecretUnusable(secret, f"contains neither {DOCKER_CONFIG}, nor token, nor username and password; add one")
 
 
 def _text(value: bytes, secret: str, key: str) -> str:
     try:
         return value.decode()
     except UnicodeDecodeError:
-        raise SecretUnusable(secret, f"has a key {key} that is no text; write it again") from None
+        raise SecretUnusable(secret, f"has a key {key} that is not UTF-8 text; write it again") from None
 
 
 DOCKER_CONFIG = ".dockerconfigjson"
 
 CREDENTIALS_TYPES = ("kubernetes.io/dockerconfigjson", "kubernetes.io/basic-auth")
-"""Types whose purpose is to be sent to a server that asks who one is."""
+"""Secret types that are meant to be sent to a server."""
 
 OPAQUE = "Opaque"
-"""The type of a Secret that names none; what it is for, only its label tells."""
+"""The default type of a Secret; a label states its purpose."""
 
 
 class SecretUnusable(DependencyError):
-    """A Secret is missing or does not hold what it should; a person must mend it, but nothing tells when."""
+    """A Secret is missing or not valid; a user must correct it, and no event reports the correction."""
 
     def __init__(self, secret: str, problem: str) -> None:
         super().__init__("SecretUnusable", f"Secret {secret} {problem}")
@@ -163,7 +163,7 @@ class SecretUnusable(DependencyError):
 
 @dataclass(frozen=True, slots=True)
 class SecretReader:
-    """Reads Secrets of the management cluster live."""
+    """Reads Secrets of the management cluster, without a cache."""
 
     client: Client
 
@@ -171,24 +171,24 @@ class SecretReader:
         """Read every value of a Secret.
 
         Args:
-            namespace: The Secret's.
-            name: The Secret's.
-            purpose: The field that names it, for messages.
+            namespace: Namespace of the Secret.
+            name: Name of the Secret.
+            purpose: The field that names the Secret, for messages.
 
         Raises:
-            SecretUnusable: There is none.
-            DependencyError: The API server does not give it.
+            SecretUnusable: It does not exist.
+            DependencyError: The API server fails.
         """
         return _values(await self._find(namespace, name, purpose=purpose), f"{namespace}/{name}")
 
     async def credentials(self, namespace: str, name: str, *, purpose: str) -> dict[str, bytes]:
-        """Read every value of a Secret that is going to be sent to somebody.
+        """Read every value of a Secret that is sent to a server.
 
-        Whoever may name it need not be allowed to read Secrets, so it must be one that is meant for that.
+        Users may name it without the right to read Secrets, so it must be meant for this purpose.
 
         Raises:
-            SecretUnusable: There is none, or it is meant for something else.
-            DependencyError: The API server does not give it.
+            SecretUnusable: It does not exist, or has another purpose.
+            DependencyError: The API server fails.
         """
         secret = await self._find(namespace, name, purpose=purpose)
         _require_credentials(secret, namespace, name)
@@ -204,8 +204,8 @@ class SecretReader:
         """Read one value.
 
         Raises:
-            SecretUnusable: There is none.
-            DependencyError: The API server does not give it.
+            SecretUnusable: The Secret or the key does not exist.
+            DependencyError: The API server fails.
         """
         values = await self.values(namespace, name, purpose=purpose)
         if key not in values:
@@ -222,7 +222,8 @@ def _require_credentials(secret: Manifest, namespace: str, name: str) -> None:
     if kind == OPAQUE:
         command = f"kubectl -n {namespace} label secret {name} {SOURCE_CREDENTIALS_LABEL}=true"
         raise SecretUnusable(
-            title, f"is not labelled as credentials of a source, so it is not sent to one; if it holds them: {command}"
+            title,
+            f"is not labelled as credentials of a source, so it is not sent to one; if it contains them: {command}",
         )
     types = ", ".join(CREDENTIALS_TYPES)
     raise SecretUnusable(
@@ -236,4 +237,4 @@ def _values(secret: Manifest, title: str) -> dict[str, bytes]:
     try:
         return {key: base64.b64decode(value, validate=True) for key, value in (secret.get("data") or {}).items()}
     except (binascii.Error, TypeError):
-        raise SecretUnusable(title, "holds a value that is no base64; write it again") from None
+        raise SecretUnusable(title, "contains a value that is not base64; write it again") from None

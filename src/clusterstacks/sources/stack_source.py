@@ -1,4 +1,4 @@
-"""Which source a ClusterStack names, whether it may, and whose signatures it wants."""
+"""The source and trusted keys of a ClusterStack, checked against the operator's settings."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SECRET_KEY = "cosign.pub"  # noqa: S105 - no secret: the name cosign gives the p
 
 
 class SourceRefused(SpecError):
-    """A ClusterStack names a source that the operator was not told to use."""
+    """A ClusterStack names a source that the operator does not allow."""
 
     def __init__(self, stack: object, address: SourceAddress) -> None:
         super().__init__(
@@ -64,7 +64,7 @@ class SourcePolicy:
         return named
 
     def trusted(self, stack: ClusterStack | None) -> SignatureTrust | None:
-        """Return who must have signed the releases of a ClusterStack; None when nobody has to."""
+        """Return the keys that must have signed the releases of a ClusterStack; None when no signature is required."""
         if stack is None or stack.spec.source is None or stack.spec.source.verification is None:
             return self.trust
         return trust_of(stack.spec.source.verification, stack.key.namespace)
@@ -97,7 +97,7 @@ def named_terms(stack: ClusterStack, default: SourceAddress | None = None) -> So
 
 
 def trust_of(spec: VerificationSpec, namespace: str) -> SignatureTrust:
-    """Read ``verification``; ``namespace`` is that of its Secrets."""
+    """Read ``verification``; ``namespace`` is the namespace of its Secrets."""
     keys = tuple(
         TrustedKey(secret=one.secret_name, key=one.key or SECRET_KEY) if one.secret_name else TrustedKey(one.public_key)
         for one in spec.keys

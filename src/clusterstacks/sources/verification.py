@@ -1,4 +1,4 @@
-"""Whether the keys a ClusterStack trusts signed a release."""
+"""Verifies that a key of a ClusterStack signed a release."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ KEYS = "spec.source.verification"
 
 
 class Unsigned(SpecError):
-    """A release that may not be used because none of the trusted keys signed it."""
+    """A release is refused because no trusted key signed it."""
 
     def __init__(self, complaint: str) -> None:
         super().__init__(Reason.SIGNATURE_REQUIRED, complaint)

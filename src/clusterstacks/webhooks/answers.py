@@ -34,7 +34,7 @@ class AdmissionResponse:
 
     @property
     def allowed(self) -> bool:
-        """Whether the write is allowed."""
+        """Return whether the write is allowed."""
         return not self.refusal
 
     @property

@@ -70,7 +70,7 @@ class Serving:
     key: bytes = field(repr=False)
 
     def is_due(self, names: Sequence[str], lifetime: timedelta, now: datetime) -> bool:
-        """Whether another certificate is needed, because this one ends soon or has other names.
+        """Return whether another certificate is needed, because this one ends soon or has other names.
 
         Args:
             names: Host names under which the API server calls the webhooks.

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from clusterstacks.api.names import ESCAPE_ANNOTATION, CompatibilityPolicy
 from clusterstacks.compat.rules.ranges import (
+    ClusterChange,
     CompatFinding,
-    VersionChange,
     judge_change,
     listed_refusal,
     one_line_refusal,
@@ -74,7 +74,7 @@ class Decision:
     answer: AdmissionResponse
     against: tuple[CompatFinding, ...] = ()
     more: str = ""
-    change: VersionChange | None = None
+    change: ClusterChange | None = None
     offer: ClassOffer | None = None
 
     def completed(self, suggestion: str = "") -> AdmissionResponse:
@@ -115,7 +115,7 @@ def _addons(candidate: Candidate, own: ReleaseName) -> dict[str, tuple[Component
     return {addon: stated.of_addon(addon) for addon in stated.addons()}
 
 
-def decide(change: VersionChange, policy: CompatibilityPolicy, annotations: Mapping[str, str]) -> Decision:
+def decide(change: ClusterChange, policy: CompatibilityPolicy, annotations: Mapping[str, str]) -> Decision:
     """Decide whether a change is allowed.
 
     Args:
@@ -148,14 +148,14 @@ def _refuses(policy: CompatibilityPolicy, verdict: Verdict) -> bool:
     return policy is CompatibilityPolicy.STRICT and verdict is not Verdict.OK
 
 
-def _upgrade_refusal(change: VersionChange) -> str:
+def _upgrade_refusal(change: ClusterChange) -> str:
     if change.before is None:
         return ""
     moved = other_stack(change.before.release.name, change.wanted.release.name)
     return moved or upgrade_refusal(change.before.kubernetes.text, change.wanted.kubernetes.text)
 
 
-def _other_version_than_made_for(change: VersionChange) -> CompatFinding | None:
+def _other_version_than_made_for(change: ClusterChange) -> CompatFinding | None:
     """Find that ``Strict`` does not allow the Kubernetes version; a change of addons only is not judged again."""
     wanted, before = change.wanted, change.before
     if wanted.kubernetes == wanted.release.kubernetes:

@@ -18,7 +18,7 @@ from clusterstacks.api.clusterapi import cluster_view, topology_variables
 from clusterstacks.api.names import ESCAPE_ANNOTATION, CompatibilityPolicy
 from clusterstacks.compat.constraints import Judges, depends_on_labels_or_variables
 from clusterstacks.compat.rules.bundles import between_bundles_refusal, bundle_refusal, into_bundle_refusal
-from clusterstacks.compat.rules.ranges import VersionChange
+from clusterstacks.compat.rules.ranges import ClusterChange
 from clusterstacks.compat.rules.skew import other_stack
 from clusterstacks.compat.world import Candidate, ClusterVersions
 from clusterstacks.domain.errors import ClusterStacksError, SpecError
@@ -216,7 +216,7 @@ class ClusterValidator:
             return Decision(AdmissionResponse(error.message))
         if old is not None and (refusal := other_stack(old.release, new.release)):
             return Decision(AdmissionResponse(refusal))
-        change = VersionChange(wanted=wanted, judges=self._judges(new))
+        change = ClusterChange(wanted=wanted, judges=self._judges(new))
         if old is not None and old.kubernetes is not None:
             before, delivered = self._before(old, old.kubernetes, offer)
             change = replace(change, before=before, delivered=delivered, judges_before=self._judges(old))
@@ -243,7 +243,7 @@ class ClusterValidator:
             wanted = _wanted(new, kubernetes, offer)
         except (AddonReleaseRefused, AddonUnavailable):
             return Decision(ALLOWED)
-        change = VersionChange(wanted=wanted, before=wanted, delivered=wanted, judges=after, judges_before=before)
+        change = ClusterChange(wanted=wanted, before=wanted, delivered=wanted, judges=after, judges_before=before)
         decision = decide(change, offer.policy, new.view.annotations)
         return replace(decision, more=RULES, change=change, offer=offer)
 

@@ -34,7 +34,7 @@ _ADDON: Final = "clusterstack.x-k8s.io/addon"
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Where the API server finds the webhooks: a Service in the cluster, or an address outside of it.
+    """The address of the webhooks for the API server: a Service in the cluster, or a URL.
 
     Args:
         service: Namespace and name; None for an address.

@@ -43,7 +43,7 @@ TLS_SHUTDOWN_TIMEOUT: Final = 0.2
 for as long; a shorter one loses nothing."""
 
 LINGER_SECONDS: Final = 1.0
-"""How long the rest of a refused body is read and dropped, so that the client sees the answer. Arbitrary."""
+"""Time for which the rest of a refused body is read and dropped, so that the client sees the answer. Arbitrary."""
 
 PAUSE_SECONDS: Final = 1.0
 """Pause after accepting failed, for example for lack of file descriptors; as asyncio's servers."""

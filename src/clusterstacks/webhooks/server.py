@@ -70,11 +70,11 @@ QUICK_BYTES: Final = 8 * 1024
 """A body of this size is decoded at once: 0.6 ms at most, measured."""
 
 DEADLINE: Final = timedelta(seconds=4.5)
-"""How long an answer may take, including the arrival of the request; the API server waits 5 s for an answer about a
+"""Timeout of an answer, including the arrival of the request; the API server waits 5 s for an answer about a
 Cluster."""
 
 STOP_SECONDS: Final = 2
-"""How long requests under way may take when the server stops. Arbitrary: an answer takes milliseconds."""
+"""Timeout of requests under way when the server stops. Arbitrary: an answer takes milliseconds."""
 
 T = TypeVar("T")
 

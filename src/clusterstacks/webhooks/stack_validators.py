@@ -141,7 +141,7 @@ class StackValidators:
         return [use for use in users if not keepers & set(owners.get(use.release.release, ()))]
 
     async def _stays(self, stack: ObjectKey) -> bool:
-        """Whether a ClusterStack exists and is not being deleted; read live, because two may be deleted at once."""
+        """Return whether a ClusterStack exists and is not being deleted; read live: two may be deleted at once."""
         resource = await self.client.resource(GROUP, Kind.CLUSTER_STACK)
         found = await self.client.find_metadata(resource, stack.name, stack.namespace)
         return found is not None and "deletionTimestamp" not in found["metadata"]

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
-from clusterstacks.compat.rules.ranges import VersionChange, judge_change
+from clusterstacks.compat.rules.ranges import ClusterChange, judge_change
 from clusterstacks.compat.world import ClusterState, ClusterVersions, World
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.planner.document import plan_document
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from clusterstacks.webhooks.cluster_rules import Decision
 
 TIMEOUT: Final = timedelta(seconds=1.5)
-"""How long a refusal waits for its suggestion, including the wait for other suggestions. Arbitrary: a person waits, and
+"""Timeout of a suggestion, including the wait for other suggestions. Arbitrary: a person waits, and
 the API server allows 5 s for everything."""
 
 MOST_LOOKS: Final = 400_000
@@ -62,7 +62,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class PlanRequest:
-    """What the planner is asked after a refusal.
+    """The request to the planner after a refusal.
 
     Args:
         cluster: The Cluster.
@@ -227,7 +227,7 @@ def releases_of(namespace: str) -> str:
     return f"The releases and their Kubernetes versions:\n  kubectl get clusterstackreleases -n {namespace}"
 
 
-def releases_with(addon: str, change: VersionChange, candidates: Iterable[Candidate]) -> str:
+def releases_with(addon: str, change: ClusterChange, candidates: Iterable[Candidate]) -> str:
     """Name the releases with a version of an addon that would be allowed, newest first."""
     allowed: dict[str, ReleaseName] = {}
     wanted = change.wanted
@@ -244,7 +244,7 @@ def releases_with(addon: str, change: VersionChange, candidates: Iterable[Candid
     return f"Choose another version of cluster addon {addon}: {' or '.join(named)}"
 
 
-def class_or_version_for(change: VersionChange, candidates: Iterable[Candidate]) -> str:
+def class_or_version_for(change: ClusterChange, candidates: Iterable[Candidate]) -> str:
     """Name another class for the version of a new Cluster, else another version for its class."""
     wanted, own = change.wanted, change.wanted.release
     for candidate in sorted(candidates, key=lambda one: one.name, reverse=True):
@@ -258,7 +258,7 @@ def _works(candidate: Candidate, kubernetes: KubernetesVersion, judges: Judges) 
     if stated is None:
         return candidate.kubernetes == kubernetes
     versions = ClusterVersions(candidate, kubernetes, {addon: stated.of_addon(addon) for addon in stated.addons()})
-    return not judge_change(VersionChange(wanted=versions, judges=judges)).incompatible
+    return not judge_change(ClusterChange(wanted=versions, judges=judges)).incompatible
 
 
 def patch_command(cluster: ObjectKey, patch: Manifest) -> str:

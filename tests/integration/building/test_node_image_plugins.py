@@ -138,7 +138,7 @@ def test_d45_an_executable_in_the_current_directory_is_not_run(author: Author, p
     code, _, err = author.create(path=path)
 
     assert code == 2
-    assert "asks for the plugin csctl-local, and no directory of PATH has it" in err
+    assert "requires the plugin csctl-local, which no directory of PATH contains" in err
     assert [file.name for file in author.working.iterdir()] == ["csctl-local"]
 
 

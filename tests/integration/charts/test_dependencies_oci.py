@@ -98,7 +98,7 @@ async def test_artifact_that_is_not_a_chart_is_rejected(web: HTTPClient, place: 
     manifest = write_manifest(artifact_type="application/x.something", layers=[layer], config=layer)
     await registry.push_manifest(manifest, OCI_MANIFEST, "1.0.0")
 
-    with pytest.raises(ChartBroken, match="holds 0 charts"):
+    with pytest.raises(ChartBroken, match="contains 0 chart layers"):
         await ChartDependencies(web, None).vendor(needing("1.0.0", place), LABEL)
 
 

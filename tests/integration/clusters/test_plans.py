@@ -252,7 +252,7 @@ async def test_a_private_source_is_read_by_the_rights_of_who_asks(
 
         plan = await document(world, "plan", "--to", NEW)
         assert [step["kind"] for step in plan["steps"]] == ["addon", "kubernetes"]
-        assert any("create one for Kubernetes 1.36" in one for one in plan["warnings"])
+        assert any("create one there for Kubernetes 1.36" in one for one in plan["warnings"])
 
         kubeconfig = await tenant(world)
         code, out, err = await csctl(world, "plan", key, "--to", NEW, kubeconfig=kubeconfig)

@@ -104,7 +104,7 @@ async def test_a_restart_of_a_cluster_outside_its_ranges_writes_nothing(world: W
         async with world.operator() as operator:
             await operator._caches[Kind.COMPATIBILITY_RULE].synced()
             await looked_at(operator, times=1)
-            operator._hosts["clusteraddon"].enqueue(ObjectKey(world.namespace, ADDON))
+            operator._controllers["clusteraddon"].enqueue(ObjectKey(world.namespace, ADDON))
             await looked_at(operator, times=2)
             assert await writes(world.client) == before
 

@@ -110,7 +110,7 @@ async def test_a_directory_below_the_operators_own(world: World) -> None:
     outside.mkdir()
     world.releases.joinpath("link").symlink_to(outside)
     async with world.operator():
-        for path, word in (("link", "lies outside"), ("none", "no such directory")):
+        for path, word in (("link", "is outside"), ("none", "the directory does not exist")):
             stack = TinyStack(f"{world.namespace}{path}")
             manifest = stack.manifest(world.namespace, autoSubscribe=True, source={"directory": {"path": path}})
             await world.create(manifest)

@@ -113,6 +113,6 @@ def test_interrupted_build_leaves_nothing_and_a_crashed_one_is_swept(tmp_path: P
 def test_directory_inside_the_release_is_rejected(tmp_path: Path) -> None:
     with staged(FILES, tmp_path) as staging:
         (staging.path / "output").mkdir()
-        with pytest.raises(ReleaseBroken, match="output is no file"):
+        with pytest.raises(ReleaseBroken, match="output is not a regular file"):
             place_release(STAGED, staging, tmp_path)
     assert names(tmp_path) == []

@@ -93,7 +93,12 @@ def test_no_way_is_exit_code_3_with_a_document(world: Path, capsys: pytest.Captu
         ("v1.36.1", "state.yaml", "{kubernetes: new}", "state.yaml: kubernetes is 'new'"),
         ("v1.36.1", "state.yaml", "{", "state.yaml"),
         ("v1.36.1", "releases/p-s-1-36-v1/compatibility.yaml", "a: b", "compatibility.yaml has the unknown field a"),
-        ("v1.36.1", "releases/p-s-1-36-v1/metadata.yaml", "versions: {kubernetes: v1.35.1}", "the name says 1.36"),
+        (
+            "v1.36.1",
+            "releases/p-s-1-36-v1/metadata.yaml",
+            "versions: {kubernetes: v1.35.1}",
+            "the name of the release says 1.36",
+        ),
         ("v1.36.1", "releases/p-s-1-36-v1/metadata.yaml", "versions: {}", "versions.kubernetes is missing"),
     ],
 )

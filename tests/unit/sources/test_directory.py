@@ -86,7 +86,7 @@ async def test_a_pipe_inside_a_release_does_not_hang_the_reader(tmp_path: Path, 
 @pytest.mark.parametrize(
     ("bound", "complaint"),
     [
-        ("MAX_FILES", "is one more than the 2 files"),
+        ("MAX_FILES", "exceeds the limit of 2 files"),
         ("MAX_FILE_BYTES", "b is larger than 2 bytes"),
         ("MAX_RELEASE_BYTES", "larger than 2 bytes"),
     ],

@@ -38,10 +38,10 @@ def test_a_plain_name_is_accepted(name: str) -> None:
 @pytest.mark.parametrize(
     ("files", "problem"),
     [
-        ([ExpectedFile("a"), ExpectedFile("a")], "'a' is there twice"),
+        ([ExpectedFile("a"), ExpectedFile("a")], "'a' is listed twice"),
         ([ExpectedFile("a", size=MAX_FILE_BYTES + 1)], f"a is larger than {MAX_FILE_BYTES} bytes"),
         ([ExpectedFile(name, size=MAX_FILE_BYTES) for name in "abc"], f"together are larger than {MAX_RELEASE_BYTES}"),
-        ([ExpectedFile("é" * 128)], "no name of a file"),
+        ([ExpectedFile("é" * 128)], "not a valid file name"),
     ],
 )
 def test_what_cannot_be_stored_is_refused_before_it_is_fetched(files: list[ExpectedFile], problem: str) -> None:

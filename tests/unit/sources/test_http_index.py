@@ -129,9 +129,9 @@ async def test_a_file_that_is_not_what_the_index_states_is_refused(
     (root / STAGED.release / "metadata.yaml").write_bytes(b"changed")
     (root / f"{STAGED}.dsse.json").write_bytes(b"changed")
     source = HttpSource(web, server.url)
-    with pytest.raises(SourceUnavailable, match=r"metadata\.yaml cannot be read: it has the digest"):
+    with pytest.raises(SourceUnavailable, match=r"metadata\.yaml cannot be read: its digest"):
         await source.fetch(STAGED, into)
-    with pytest.raises(SourceUnavailable, match=r"dsse\.json cannot be read: it has the digest"):
+    with pytest.raises(SourceUnavailable, match=r"dsse\.json cannot be read: its digest"):
         await source.evidence(STAGED)
 
 
@@ -141,9 +141,9 @@ async def test_a_file_that_is_stated_and_missing_is_named(
     (root / STAGED.release / "metadata.yaml").unlink()
     (root / f"{STAGED}.dsse.json").unlink()
     source = HttpSource(web, server.url)
-    with pytest.raises(SourceUnavailable, match=r"metadata\.yaml .* does not exist, but is stated in index\.json"):
+    with pytest.raises(SourceUnavailable, match=r"metadata\.yaml .* does not exist, but index\.json lists it"):
         await source.fetch(STAGED, into)
-    with pytest.raises(SourceUnavailable, match=r"dsse\.json .* does not exist, but is stated in index\.json"):
+    with pytest.raises(SourceUnavailable, match=r"dsse\.json .* does not exist, but index\.json lists it"):
         await source.evidence(STAGED)
 
 
@@ -157,12 +157,12 @@ async def test_a_file_that_is_stated_and_missing_is_named(
         ({"files": {"a": None}}, "'a' has the digest nothing"),
         ({"files": {"a": "md5:00"}}, "'a' has the digest 'md5:00'"),
         ({"files": {"a": ZERO.upper()}}, "'a' has the digest"),
-        ({"files": {"../a": ZERO}}, "no name of a file"),
-        ({"files": {".": ZERO}}, "no name of a file"),
-        ({"files": {"a\n": ZERO}}, "no name of a file"),
+        ({"files": {"../a": ZERO}}, "not a valid file name"),
+        ({"files": {".": ZERO}}, "not a valid file name"),
+        ({"files": {"a\n": ZERO}}, "not a valid file name"),
         (
             {"files": {f"{number}": ZERO for number in range(release_source.MAX_FILES + 1)}},
-            "one more than the 100 files",
+            "exceeds the limit of 100 files",
         ),
     ],
 )
@@ -224,7 +224,7 @@ async def test_what_is_no_index_is_said_to_be_none(
     web: HTTPClient, server: StaticServer, root: Path, body: bytes
 ) -> None:
     (root / "index.json").write_bytes(body)
-    with pytest.raises(AnswerRefused, match=rf"{server.url}/index\.json is no index of releases"):
+    with pytest.raises(AnswerRefused, match=rf"{server.url}/index\.json is not a release index"):
         await HttpSource(web, server.url).list()
 
 
@@ -267,7 +267,7 @@ async def test_a_server_that_is_down_is_unavailable(web: HTTPClient, root: Path)
 async def test_a_url_that_is_none_is_refused(web: HTTPClient) -> None:
     with pytest.raises(SpecError, match="the URL is not valid"):
         await HttpSource(web, "ftp://stacks.example").list()
-    with pytest.raises(SpecError, match="must end before") as caught:
+    with pytest.raises(SpecError, match="must not contain a query") as caught:
         HttpSource(web, "https://stacks.example/?token=secret")
     assert "secret" not in str(caught.value)
 

@@ -85,7 +85,7 @@ async def test_a_published_release_never_changes(double: RegistryDouble, registr
     (directory / "hashes.json").write_text("{}")
     (directory / "more").write_text("x")
 
-    with pytest.raises(ReleaseTaken, match=r"other: hashes\.json, more.*higher version"):
+    with pytest.raises(ReleaseTaken, match=r"different: hashes\.json, more.*higher version"):
         await publish(directory, registry, EPOCH)
 
     assert double.manifests == before
@@ -112,7 +112,7 @@ def test_the_tag_is_the_releases_name() -> None:
     check_tag(Reference.parse("r.example/a"), STAGED)
     check_tag(Reference.parse(f"r.example/a:{STAGED}"), STAGED)
     for text in (f"r.example/a:{SINGLE}", f"r.example/a@{digest(b'')}"):
-        with pytest.raises(InvalidReference, match=r"write r\.example/a"):
+        with pytest.raises(InvalidReference, match=r"expected r\.example/a"):
             check_tag(Reference.parse(text), STAGED)
 
 

@@ -99,12 +99,12 @@ async def test_a_release_that_is_not_there_and_a_file_that_is_too_large(tmp_path
 async def test_another_content_than_stated_is_not_believed(tmp_path: Path) -> None:
     async with server(tmp_path) as (source, _):
         (tmp_path / STAGED.release / "metadata.yaml").write_bytes(b"other")
-        with pytest.raises(SourceUnavailable, match="is stated"):
+        with pytest.raises(SourceUnavailable, match="the source states"):
             await source.read(STAGED, ("metadata.yaml",), 10_000)
     async with GitHubDouble.started() as double, web() as client:
         double.add(STAGED.release, FILES).assets[0].served = b"other"
         source, name = GitHubSource(client, OWNER, REPOSITORY, api=double.url), next(iter(FILES))
-        with pytest.raises(SourceUnavailable, match="are stated"):
+        with pytest.raises(SourceUnavailable, match="the source states"):
             await source.read(STAGED, (name,), 10_000)
     async with RegistryDouble.started() as registry_double, web() as client:
         there = Registry(client, registry_double.reference)
@@ -136,7 +136,7 @@ async def test_a_release_says_what_it_states_without_being_fetched() -> None:
 @pytest.mark.parametrize(
     ("files", "words"),
     [
-        ({}, "metadata.yaml is missing: publish the release again"),
+        ({}, "metadata.yaml is missing; publish the release again"),
         ({"metadata.yaml": b"versions: {kubernetes: v1.36.1}"}, "publish the release under its own name"),
         ({"metadata.yaml": b"versions: {kubernetes: latest}"}, "expected a full Kubernetes version"),
         ({**FILES, "compatibility.yaml": orjson.dumps({"kubernetes": "newest"})}, "compatibility.yaml"),

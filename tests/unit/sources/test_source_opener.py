@@ -84,8 +84,12 @@ async def test_a_secret_has_one_of_three_forms(values: dict[str, str], found: Re
     [
         (None, OCI, "team/login does not exist, but spec.source.credentials names it"),
         ({}, OCI, "neither .dockerconfigjson, nor token, nor username and password"),
-        ({"token": b"\xff"}, OCI, "key token that is no text"),
-        ({".dockerconfigjson": docker_config("other.example.org")}, OCI, "nothing for registry.example.org/kaas"),
+        ({"token": b"\xff"}, OCI, "key token that is not UTF-8 text"),
+        (
+            {".dockerconfigjson": docker_config("other.example.org")},
+            OCI,
+            "no credentials for registry.example.org/kaas",
+        ),
         ({".dockerconfigjson": docker_config("github.com")}, GITHUB, "is for registries"),
     ],
 )

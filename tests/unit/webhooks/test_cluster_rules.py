@@ -10,7 +10,7 @@ import pytest
 from clusterstacks.api.addon_annotations import AddonReleaseRefused, read_wishes
 from clusterstacks.api.names import ESCAPE_ANNOTATION, CompatibilityPolicy
 from clusterstacks.compat.constraints import Judges
-from clusterstacks.compat.rules.ranges import VersionChange
+from clusterstacks.compat.rules.ranges import ClusterChange
 from clusterstacks.compat.world import Candidate, ClusterState, ClusterVersions, World
 from clusterstacks.domain.compatibility import Rule, parse_rule
 from clusterstacks.domain.names import parse_release
@@ -74,10 +74,10 @@ def settled(asked: ClusterVersions) -> Before:
     return Before(asked, asked)
 
 
-def change(after: ClusterVersions, before: Before | None = None, rules: tuple[Rule, ...] = ()) -> VersionChange:
+def change(after: ClusterVersions, before: Before | None = None, rules: tuple[Rule, ...] = ()) -> ClusterChange:
     if before is None:
-        return VersionChange(wanted=after, judges=Judges(rules))
-    return VersionChange(wanted=after, before=before.asked, delivered=before.delivered, judges=Judges(rules))
+        return ClusterChange(wanted=after, judges=Judges(rules))
+    return ClusterChange(wanted=after, before=before.asked, delivered=before.delivered, judges=Judges(rules))
 
 
 def judged(

@@ -26,7 +26,7 @@ SHOWN_FACTS = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class VersionChange:
+class ClusterChange:
     """A change of the versions of a cluster.
 
     Args:
@@ -81,11 +81,11 @@ class CompatFindings:
 
     @property
     def incompatible(self) -> bool:
-        """Whether a fact forbids the change."""
+        """Return whether a fact forbids the change."""
         return any(one.verdict is Verdict.INCOMPATIBLE for one in self.findings)
 
 
-def judge_change(change: VersionChange) -> CompatFindings:
+def judge_change(change: ClusterChange) -> CompatFindings:
     """Find the facts that speak against a change."""
     wanted = change.wanted
     found = {one.fact: one for one in _doubts(change)}
@@ -96,7 +96,7 @@ def judge_change(change: VersionChange) -> CompatFindings:
     return CompatFindings(tuple(worst_first), tuple(warnings))
 
 
-def _obstacles(change: VersionChange) -> Iterator[CompatFinding]:
+def _obstacles(change: ClusterChange) -> Iterator[CompatFinding]:
     wanted, judges = change.wanted, change.judges
     if change.before is None or change.delivered is None:
         yield from map(_incompatible, _violations(wanted, judges))
@@ -154,7 +154,7 @@ def _forbidden_upgrade(new: Component, old: Component) -> str:
     )
 
 
-def _doubts(change: VersionChange) -> Iterator[CompatFinding]:
+def _doubts(change: ClusterChange) -> Iterator[CompatFinding]:
     """Find untested and unknown combinations; known ones are not repeated while class and Kubernetes stay."""
     wanted, before, delivered = change.wanted, change.before, change.delivered
     stays = before is not None and delivered is not None and not _moves(before, wanted)

@@ -97,7 +97,7 @@ class ClusterWatches:
 
 
 def concerns_addons(change: CacheChange) -> bool:
-    """Whether a part of a Cluster changed that decides anything here.
+    """Return whether a part of a Cluster changed that decides anything here.
 
     Its conditions are left out, except those that are read. Our own is among them: a failure whose message is never the
     same twice would enqueue the object that has just failed, at once and for ever.

@@ -1,4 +1,4 @@
-"""Releases of a GitHub repository, of github.com or of a GitHub Enterprise Server (FORMATS section 10).
+"""Releases of a GitHub repository, on github.com or on a GitHub Enterprise Server.
 
-The law: the token goes to the API alone, and a server that asks for rest is left alone.
+The token is sent only to the API, and rate limits are respected.
 """

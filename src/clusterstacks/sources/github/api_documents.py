@@ -1,4 +1,4 @@
-"""What GitHub's REST API says of releases.
+"""Documents of GitHub's REST API about releases.
 
 Source: https://docs.github.com/en/rest/releases/releases
 """
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from clusterstacks.http.messages import HTTPDocument
 
 MAX_PAGE_VALUES: Final = 300_000
-"""Values of a page: 100 releases of 80 files each; a file has some 35 with its uploader."""
+"""Most JSON values of a page: 100 releases of 80 files each; a file with its uploader has some 35."""
 
 _NEXT = re.compile(r"<[^>]*>[^,<]*;\s*rel=\"?next\b")
 
@@ -31,8 +31,8 @@ class Asset:
 
     Args:
         number: Its id in the API.
-        file: Name, size and, where this GitHub states it, digest.
-        complete: Whether its upload was finished.
+        file: Name, size and, if GitHub states it, digest.
+        complete: Whether the upload is finished.
     """
 
     number: int
@@ -42,13 +42,13 @@ class Asset:
 
 @dataclass(frozen=True, slots=True)
 class GitHubRelease:
-    """A release as GitHub has it.
+    """A GitHub release.
 
     Args:
         number: Its id in the API.
-        tag: The git tag it belongs to.
+        tag: Its git tag.
         draft: Whether it is not published yet.
-        upload_url: Where assets are added.
+        upload_url: URL for new assets.
         assets: Its files.
     """
 
@@ -64,8 +64,8 @@ class ReleasePage:
     """One page of the list of releases.
 
     Args:
-        tags: Those of the published releases.
-        drafts: The ids of the others, by tag; seen only with a token that may publish.
+        tags: Tags of the published releases.
+        drafts: Ids of the drafts, by tag; visible only with a token that may publish.
         has_next: Whether another page follows.
     """
 
@@ -75,25 +75,25 @@ class ReleasePage:
 
 
 def read_page(place: str, document: HTTPDocument) -> ReleasePage:
-    """Read a page.
+    """Parse a page.
 
     Raises:
-        AnswerRefused: It is none.
+        AnswerRefused: The document is not a list of releases.
     """
     releases = _load(place, document)
     try:
         tags = tuple(_text(release["tag_name"]) for release in releases if not release["draft"])
         drafts = {_text(release["tag_name"]): _number(release["id"]) for release in releases if release["draft"]}
     except (KeyError, TypeError, ValueError):
-        raise AnswerRefused(place, "sends something that is no list of releases") from None
+        raise AnswerRefused(place, "sends an invalid list of releases") from None
     return ReleasePage(tags, drafts, bool(_NEXT.search(document.headers.get("Link", ""))))
 
 
 def read_release(place: str, document: HTTPDocument) -> GitHubRelease:
-    """Read a release.
+    """Parse a release.
 
     Raises:
-        AnswerRefused: It is none.
+        AnswerRefused: The document is not a release.
     """
     release = _load(place, document)
     try:
@@ -105,19 +105,19 @@ def read_release(place: str, document: HTTPDocument) -> GitHubRelease:
             tuple(_asset(asset) for asset in release["assets"]),
         )
     except (KeyError, TypeError, ValueError):
-        raise AnswerRefused(place, "sends something that is no release") from None
+        raise AnswerRefused(place, "sends an invalid release") from None
 
 
 def read_asset(place: str, document: HTTPDocument) -> Asset:
-    """Read the answer to an upload.
+    """Parse the response to an upload.
 
     Raises:
-        AnswerRefused: It is none.
+        AnswerRefused: The document is not an asset.
     """
     try:
         return _asset(_load(place, document))
     except (KeyError, TypeError, ValueError):
-        raise AnswerRefused(place, "sends something that is no asset") from None
+        raise AnswerRefused(place, "sends an invalid asset") from None
 
 
 def _asset(asset: Mapping[str, Any]) -> Asset:
@@ -127,7 +127,7 @@ def _asset(asset: Mapping[str, Any]) -> Asset:
     return Asset(_number(asset["id"]), file, asset["state"] == "uploaded")
 
 
-def _load(place: str, document: HTTPDocument) -> Any:  # noqa: ANN401 - what JSON holds is seen by who reads it
+def _load(place: str, document: HTTPDocument) -> Any:  # noqa: ANN401 - JSON; the caller checks the types
     try:
         return decode(document.body, max_values=MAX_PAGE_VALUES)
     except Undecodable as error:

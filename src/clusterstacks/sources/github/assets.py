@@ -1,4 +1,4 @@
-"""Releases out of the assets of GitHub releases."""
+"""GitHub repository as a source of releases: the assets of its GitHub releases."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ MAX_PAGES = 100
 
 _GONE = 404
 _MOST_RELEASES = 256
-"""How many releases are asked about without counting against the limit (arbitrary)."""
+"""Most releases in the cache of conditional requests (arbitrary)."""
 
 
 class GitHubSource:
-    """The published releases of a repository; each is known by its git tag, whatever its title says.
+    """The published releases of a repository, by git tag; titles are ignored.
 
-    Drafts do not exist here, even where the token shows them. A pre-release is a release like any other: what it is
-    good for stands in the version of its name. Every asset is a file of the release, but for its signature,
-    ``<release name>.dsse.json``. What did not change is not sent again and, with a token, does not count against the
-    rate limit. Requests go one after the other, as GitHub asks of its clients.
+    Drafts are skipped, even if the token may see them. Pre-releases are listed like others: the version in the name
+    shows the channel. Every asset is a file of the release, except its signature, ``<release name>.dsse.json``.
+    Unchanged documents are not sent again and, with a token, do not count against the rate limit. Requests are sent one
+    after the other, as GitHub asks of its clients.
 
     Args:
         web: Connections.
@@ -57,17 +57,17 @@ class GitHubSource:
         self._releases = ConditionalCache(self.repository.read, self._read_release, most=_MOST_RELEASES)
 
     async def list(self) -> tuple[str, ...]:
-        """Name the tags of all published releases, sorted, foreign ones as well.
+        """Return the tags of all published releases, sorted, including foreign ones.
 
         Raises:
-            SourceUnavailable: There is no such repository for this token, or GitHub cannot be asked now.
+            SourceUnavailable: The token sees no such repository, or GitHub is not available now.
             RateLimited: GitHub asks to wait.
-            CredentialsRefused: GitHub refuses the token.
+            CredentialsRefused: GitHub rejects the token.
         """
         return tuple(sorted([tag async for page in self.pages() for tag in page.tags]))
 
     async def digest(self, name: ReleaseName) -> str:
-        """Return the digest of the files; empty unless GitHub states one for each, as older Enterprise Servers do not.
+        """Return the digest of the files; empty unless GitHub states that of each (old Enterprise Servers do not).
 
         Raises:
             ReleaseNotFound: No published release has this tag.
@@ -94,7 +94,7 @@ class GitHubSource:
 
         Raises:
             ReleaseNotFound: No published release has this tag.
-            ReleaseBroken: An asset is larger than ``limit`` bytes, or the release has files that are none.
+            ReleaseBroken: An asset is larger than ``limit`` bytes, or a file of the release is not valid.
             SourceUnavailable: As :meth:`list`; or an asset is being replaced.
         """
         wanted = [asset for asset in self._files(name, await self.release(name)) if asset.file.name in files]
@@ -105,8 +105,8 @@ class GitHubSource:
 
         Raises:
             ReleaseNotFound: No published release has this tag.
-            ReleaseBroken: The release has too many or too large files, or names that are none.
-            StoreUnavailable: There is no room for them.
+            ReleaseBroken: The release has too many or too large files, or invalid names.
+            StoreUnavailable: The disk fails.
             SourceUnavailable: As :meth:`list`; or an asset is being replaced.
         """
         room = MAX_RELEASE_BYTES
@@ -119,20 +119,20 @@ class GitHubSource:
         """Read the list of releases, page by page; raises as :meth:`list`."""
         try:
             for number in range(1, MAX_PAGES + 1):
-                # The address of the next page is not taken from the answer: the token goes where it always goes.
+                # The URL of the next page is not taken from the response, so the token is sent to the API only.
                 page = await self._pages.get(self.repository.url(f"releases?per_page=100&page={number}"))
                 yield page
                 if not page.has_next:
                     return
         except NotThere:
-            problem = "it does not exist, or is private and the token may not see it; correct its name or the token"
+            problem = "it does not exist, or is private and the token has no access; correct its name or the token"
             raise SourceUnavailable(self.repository.place, problem) from None
 
     async def release(self, name: ReleaseName) -> GitHubRelease:
-        """Return what GitHub says of a published release.
+        """Return a published release.
 
         Raises:
-            ReleaseNotFound: There is none.
+            ReleaseNotFound: There is no such release.
             SourceUnavailable: As :meth:`list`.
         """
         try:
@@ -151,9 +151,10 @@ class GitHubSource:
             raise SourceUnavailable(self.repository.place, f"release {name} has no assets yet")
         for asset in files:
             if not asset.complete:
-                way_out = "wait, or delete and upload it again"
+                remedy = "wait, or delete and upload it again"
                 raise SourceUnavailable(
-                    self.repository.place, f"asset {asset.file.name} of release {name} is not uploaded whole: {way_out}"
+                    self.repository.place,
+                    f"asset {asset.file.name} of release {name} is not completely uploaded; {remedy}",
                 )
         return files
 
@@ -178,13 +179,13 @@ class GitHubSource:
 
 
 def signature_of(name: ReleaseName, release: GitHubRelease) -> Asset | None:
-    """Find the asset that is the release's signature."""
+    """Return the asset with the signature of the release."""
     file = f"{name}{SIGNATURE_SUFFIX}"
     return next((asset for asset in release.assets if asset.complete and asset.file.name == file), None)
 
 
 def _check_there(answer: HTTPResponse) -> None:
     if answer.status == _GONE:
-        raise SourceUnavailable(answer.place, "the asset was deleted a moment ago")
+        raise SourceUnavailable(answer.place, "the asset was just deleted")
     if answer.status != 200:
         raise status_error(answer)

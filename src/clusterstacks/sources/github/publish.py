@@ -58,26 +58,26 @@ class _Local:
 
 
 async def publish(directory: Path, source: GitHubSource, report: Callable[[str], None]) -> bool:
-    """Publish the files of a directory, and the signature beside it, and tell whether anything changed by that.
+    """Publish the files of a directory and the signature beside it; return whether anything changed.
 
-    The release stays a draft, which nobody sees, until all its assets are there and verified; a draft that was left
-    behind is completed. The tag is made by GitHub, on the default branch, unless it exists. A release in another
-    channel than stable is marked as a pre-release, so that GitHub never shows it as the latest one.
+    The release is a draft, invisible to others, until all its assets are uploaded and verified; an existing draft is
+    completed. GitHub creates the tag on the default branch unless it exists. A release of another channel than stable
+    is marked as a pre-release, so that GitHub never shows it as the latest one.
 
     Args:
-        directory: Named like the release; it is verified first.
+        directory: The release; it is verified first.
         source: The repository, with a token that may write its contents.
         report: Called with a line for each upload.
 
     Raises:
-        SpecError: The directory has no name of a release, or there is no token.
-        ReleaseBroken, UnsafeArchive: Nobody could use the release.
-        ReleaseTaken: A release of this name is published with another content.
+        SpecError: The directory does not have the name of a release, or there is no token.
+        ReleaseBroken, UnsafeArchive: The release is not valid.
+        ReleaseTaken: The release is already published with other content.
         CredentialsRefused: The token may not publish.
-        SourceUnavailable: GitHub cannot be reached, fails, or asks to wait; doing it again goes on where it ended.
+        SourceUnavailable: GitHub cannot be reached, fails, or asks to wait; the next call continues.
     """
     if not source.repository.may_write:
-        raise SpecError("TokenMissing", f"publishing to {source.repository.place} needs a token: set GIT_ACCESS_TOKEN")
+        raise SpecError("TokenMissing", f"publishing to {source.repository.place} needs a token; set GIT_ACCESS_TOKEN")
     local = await asyncio.to_thread(_gather, directory)
     published = await _published(source, local.name)
     if published is not None:
@@ -115,7 +115,7 @@ async def _published(source: GitHubSource, name: ReleaseName) -> GitHubRelease |
 async def _complete(
     local: _Local, published: GitHubRelease, source: GitHubSource, report: Callable[[str], None]
 ) -> bool:
-    """Compare with what is published; a signature that is missing there or was made anew is added."""
+    """Compare with the published release; add a missing or newer signature."""
     digest = await source.digest(local.name) or await _downloaded(source, local.name)
     if digest != local.digest:
         raise ReleaseTaken(f"release {local.name} in {source.repository.place}")
@@ -130,7 +130,7 @@ async def _complete(
 
 
 async def _downloaded(source: GitHubSource, name: ReleaseName) -> str:
-    """Digest a release of a GitHub that states none."""
+    """Download a release to compute its digest, when GitHub does not state it."""
     with tempfile.TemporaryDirectory(prefix="cluster-stacks-") as directory:
         await source.fetch(name, Path(directory))
         return (await asyncio.to_thread(read_contents, name, Path(directory))).digest
@@ -147,18 +147,18 @@ async def _draft(source: GitHubSource, local: _Local, report: Callable[[str], No
 
 
 UPLOADS = 3
-"""How often an asset is uploaded when GitHub fails (arbitrary)."""
+"""Most uploads of an asset when GitHub fails (arbitrary)."""
 
 _OK, _CREATED, _DELETED, _GONE, _EXISTS = 200, 201, 204, 404, 422
 
 
 @dataclass(frozen=True, slots=True)
 class LocalFile:
-    """A file that becomes an asset.
+    """A file that is uploaded as an asset.
 
     Args:
-        path: Where it is.
-        stated: What it must be when it is there.
+        path: Its path.
+        stated: The expected asset.
     """
 
     path: Path
@@ -174,12 +174,12 @@ class LocalFile:
             reader.close()
 
     def is_equal(self, asset: Asset) -> bool:
-        """Tell whether an asset is this file for certain; without a stated digest it is not."""
+        """Whether an asset certainly is this file; false without a stated digest."""
         return asset.complete and asset.file == self.stated
 
 
 def local_file(path: Path, digest: str = "") -> LocalFile:
-    """Describe a file; its sha256 in hex is computed where it is not given.
+    """Describe a file; its sha256 in hex is computed when it is not given.
 
     Raises:
         OSError: It cannot be read.
@@ -189,12 +189,12 @@ def local_file(path: Path, digest: str = "") -> LocalFile:
 
 
 class DraftRelease:
-    """A release of GitHub that gets assets.
+    """A GitHub release to which assets are uploaded.
 
     Args:
-        repository: Where.
-        release: What GitHub has of it.
-        files: What it shall hold, by name.
+        repository: The repository.
+        release: The release as it is on GitHub.
+        files: The wanted files, by name.
         report: Called with a line for each upload.
     """
 
@@ -219,7 +219,7 @@ class DraftRelease:
         files: Mapping[str, LocalFile],
         report: Callable[[str], None],
     ) -> Self:
-        """Make an empty one."""
+        """Create an empty draft."""
         wish = {
             "tag_name": name.release,
             "name": name.release,
@@ -239,29 +239,29 @@ class DraftRelease:
         files: Mapping[str, LocalFile],
         report: Callable[[str], None],
     ) -> Self:
-        """Take up one that was left behind."""
+        """Continue an existing draft."""
         document = await repository.read(repository.url(f"releases/{number}"), {})
         return cls(repository, read_release(repository.place, document), files, report)
 
     async def fill(self) -> None:
-        """Upload what is missing, and remove what does not belong there."""
+        """Upload missing files, and remove other assets."""
         kept = await self._clear(self._release.assets)
         for name, file in self._files.items():
             if name not in kept:
                 await self._upload(file)
 
     async def add(self, file: LocalFile) -> None:
-        """Upload one file in the place of what has its name; everything else stays."""
+        """Upload one file and replace the asset of that name; other assets stay."""
         for asset in self._release.assets:
             if asset.file.name == file.stated.name:
                 await self._delete(asset)
         await self._upload(file)
 
     async def publish(self) -> bool:
-        """Show it to everybody; False when another release of this tag was faster.
+        """Publish the draft; False when another release of this tag was published first.
 
         Raises:
-            AnswerRefused: GitHub has other files now than were uploaded.
+            AnswerRefused: GitHub has other files than were uploaded.
         """
         document = await self._repository.write(
             "PATCH", self._url, body=orjson.dumps({"draft": False}), expect=(_OK, _EXISTS)
@@ -276,11 +276,11 @@ class DraftRelease:
         return True
 
     async def discard(self) -> None:
-        """Remove it."""
+        """Delete the draft."""
         await self._repository.write("DELETE", self._url, expect=(_DELETED, _GONE))
 
     async def _clear(self, assets: tuple[Asset, ...]) -> set[str]:
-        """Delete the assets that are not as they shall be, and name the others."""
+        """Delete the wrong assets, and return the names of the others."""
         kept = set()
         for asset in assets:
             wanted = self._files.get(asset.file.name)
@@ -295,7 +295,7 @@ class DraftRelease:
         await self._repository.write("DELETE", url, expect=(_DELETED, _GONE))
 
     async def _upload(self, file: LocalFile) -> None:
-        """Upload a file; an upload that failed half-way leaves an asset that holds its name and must go first."""
+        """Upload a file; a failed upload leaves an asset with its name, which is deleted first."""
         for attempt in range(1, UPLOADS + 1):
             self._report(f"uploading {file.stated.name} ({file.stated.size} bytes)")
             try:
@@ -308,7 +308,9 @@ class DraftRelease:
                     raise
             if file.stated.name in await self._remaining(file):
                 return
-        raise AnswerRefused(self._repository.place, f"does not take {file.stated.name}: somebody else uploads it, too")
+        raise AnswerRefused(
+            self._repository.place, f"does not accept {file.stated.name}; another client uploads it at the same time"
+        )
 
     async def _send(self, file: LocalFile) -> bool:
         url = f"{self._upload_url()}?name={quote(file.stated.name)}"
@@ -326,14 +328,14 @@ class DraftRelease:
         return await self._clear(tuple(asset for asset in assets if asset.file.name == file.stated.name))
 
     def _check(self, asset: Asset) -> None:
-        """Compare an asset with what was sent; a GitHub that states no digest is believed by the size."""
+        """Compare an asset with the uploaded file; by size alone when GitHub states no digest."""
         wanted = self._files.get(asset.file.name)
         stated = asset.file if asset.file.digest or wanted is None else replace(asset.file, digest=wanted.stated.digest)
         if wanted is None or not asset.complete or stated != wanted.stated:
             raise AnswerRefused(self._repository.place, f"has {asset.file.name} with another name or content than sent")
 
     def _upload_url(self) -> str:
-        """Return where assets go: to the API's host, or ``uploads.`` beside ``api.``; nobody else gets the token."""
+        """Return the upload URL: the API's host, or ``uploads.`` instead of ``api.``; no other host gets the token."""
         url, api = URL(self._release.upload_url.partition("{")[0]), URL(self._repository.place)
         host = api.host or ""
         if url.scheme != api.scheme or url.host not in {host, f"uploads.{host.removeprefix('api.')}"}:

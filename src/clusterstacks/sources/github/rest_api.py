@@ -1,4 +1,4 @@
-"""Requests to GitHub about one repository."""
+"""Client of GitHub's REST API for one repository, with its rate limits."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 API = "https://api.github.com"
 
 MAX_DOCUMENT_BYTES = 32 * 1024 * 1024
-"""Largest answer that is no asset (arbitrary): a hundred releases with notes of 125,000 characters have 12 MB."""
+"""Largest document (arbitrary): a hundred releases with notes of 125,000 characters have 12 MB."""
 
 _MAX_REFUSAL_BYTES = 64 * 1024
 _OWNER = re.compile(r"[A-Za-z0-9_-]{1,39}")
@@ -71,30 +71,28 @@ def completed_api(api: str, stack: object) -> str:
 
 
 class GitHubRepository:
-    """One repository, asked with one token.
+    """One repository, accessed with one token.
 
     Args:
         web: Connections.
         owner: The organisation or user.
         repository: Its name.
-        token: Personal access token or that of an app; empty for what everybody may see.
+        token: Personal or app access token; empty for public access.
         api: ``https://api.github.com``, or ``https://<host>/api/v3`` of an Enterprise Server.
 
     Raises:
-        SpecError: Owner or repository have no name GitHub allows, or ``api`` is no URL.
+        SpecError: Owner or repository is not a valid name, or ``api`` is not a valid URL.
     """
 
     def __init__(self, web: HTTPClient, owner: str, repository: str, *, token: str = "", api: str = API) -> None:
         if not (_OWNER.fullmatch(owner) and _REPOSITORY.fullmatch(repository)):
-            raise SpecError(
-                "RepositoryInvalid", "owner or name of the GitHub repository is none: write github://owner/name"
-            )
+            raise SpecError("RepositoryInvalid", "the GitHub repository is not valid (expected github://owner/name)")
         self._web = web
         self._token = token.strip()  # Secrets often end with a line break
         self._rest = RateLimit()
         self._root = f"{_base(api)}/repos/{owner}/{repository}"
         self.place = self._root
-        """What messages call it."""
+        """Name of the repository in messages."""
 
     @property
     def _who(self) -> str:
@@ -102,7 +100,7 @@ class GitHubRepository:
 
     @property
     def may_write(self) -> bool:
-        """Whether there is a token at all."""
+        """Whether there is a token."""
         return bool(self._token)
 
     def url(self, path: str) -> str:
@@ -110,14 +108,14 @@ class GitHubRepository:
         return f"{self._root}/{path}"
 
     async def read(self, url: str, condition: Mapping[str, str]) -> HTTPDocument:
-        """Read a document; status 304 when a condition is not met.
+        """Read a document; its status is 304 when it did not change.
 
         Raises:
-            NotThere: GitHub says 404, as it does of private repositories to those who may not see them.
-            CredentialsRefused: It refuses the token.
-            RateLimited: It asks to wait, or did so before.
-            ServerUnavailable: It cannot be reached, or fails.
-            AnswerRefused: It answers anything else.
+            NotThere: The status is 404, also for a private repository without access.
+            CredentialsRefused: GitHub rejects the token.
+            RateLimited: GitHub asks to wait, or did so before.
+            ServerUnavailable: GitHub cannot be reached, or fails.
+            AnswerRefused: The status is another one.
         """
         async with self.open("GET", url, headers=condition) as answer:
             if answer.status != 200 and not (condition and answer.status == UNCHANGED):
@@ -127,21 +125,21 @@ class GitHubRepository:
     async def write(
         self, method: str, url: str, *, body: Body | None = None, length: int | None = None, expect: Collection[int]
     ) -> HTTPDocument:
-        """Send something; raises as :meth:`read`.
+        """Send a change; raises as :meth:`read`.
 
         Args:
             method: POST, PATCH or DELETE.
-            url: Where to.
+            url: The target.
             body: JSON, or the content of an asset when ``length`` is given.
-            length: How long that is, in bytes.
-            expect: Statuses that are an answer.
+            length: Size of the asset in bytes.
+            expect: Accepted statuses.
         """
         kind = "application/json" if length is None else "application/octet-stream"
         headers = {"Content-Type": kind}
         async with self.open(method, url, headers=headers, body=body, length=length) as answer:
             if answer.status >= _FAILING:
-                raise ServerUnavailable(answer.place, f"it answers with status {answer.status}")
-            if answer.status == _HIDDEN and _HIDDEN not in expect:  # what GitHub says to a token that may not write
+                raise ServerUnavailable(answer.place, f"it responds with status {answer.status}")
+            if answer.status == _HIDDEN and _HIDDEN not in expect:  # the response to a token without write access
                 raise CredentialsRefused(self.place, answer.status, self._who)
             if answer.status not in expect:
                 raise status_error(answer)
@@ -157,11 +155,11 @@ class GitHubRepository:
         body: Body | None = None,
         length: int | None = None,
     ) -> AsyncIterator[HTTPResponse]:
-        """Send one request, unless GitHub asked for rest; statuses are the caller's to judge.
+        """Send one request, unless a rate limit is active; the caller checks the status.
 
         Raises:
-            RateLimited: It asks to wait, or did so before.
-            ServerUnavailable: It cannot be reached, or fails.
+            RateLimited: GitHub asks to wait, or did so before.
+            ServerUnavailable: GitHub cannot be reached, or fails.
         """
         self._rest.check(self.place)
         try:
@@ -177,7 +175,7 @@ class GitHubRepository:
         self._rest.end()
 
     async def _check_limit(self, answer: HTTPResponse) -> None:
-        """Notice a limit behind status 403; 429 is noticed by whoever reads the answer of any server."""
+        """Detect a rate limit with status 403; the HTTP client detects 429."""
         if answer.status == _FORBIDDEN:
             asked = rest_asked(answer.headers, await answer.read(_MAX_REFUSAL_BYTES))
             if asked is not None:
@@ -196,20 +194,23 @@ def _base(api: str) -> str:
             return str(url).rstrip("/")
     except ValueError:
         pass
-    raise SpecError("ApiInvalid", f"the API of GitHub is {API}, or https://<host>/api/v3 of an Enterprise Server")
+    raise SpecError("ApiInvalid", f"the URL of the GitHub API is not valid (expected {API}, or https://<host>/api/v3)")
 
 
 SHORTEST = timedelta(minutes=1)
-"""The rest after a refusal that names no time; doubled each time it comes again. Source: as above."""
+"""Pause after a refusal without a time; doubled at each repetition.
+
+Source: https://docs.github.com/en/rest/using-the-rest-api/rate-limits-for-the-rest-api
+"""
 
 LONGEST = timedelta(hours=1)
-"""The window of the primary limit: nothing that GitHub may ask for lasts longer."""
+"""Longest pause: the window of the primary rate limit."""
 
 
 def rest_asked(headers: Mapping[str, str], body: bytes) -> timedelta | None:
-    """Read how long a refusal (403) asks to wait; zero when it is about a limit without a time, None when it is not.
+    """Return the pause that a refusal (403) asks for; zero for a limit without a time, None for another refusal.
 
-    A clock that is wrong on this machine does no harm: the end of the window counts from the server's own time.
+    A wrong local clock has no effect: the end of the window is relative to the server's time.
     """
     if pause := retry_after(headers):
         return pause
@@ -221,10 +222,10 @@ def rest_asked(headers: Mapping[str, str], body: bytes) -> timedelta | None:
 
 
 class RateLimit:
-    """Remembers until when nothing may be asked.
+    """Keeps the time until which no request may be sent.
 
     Args:
-        clock: Seconds that only grow.
+        clock: A monotonic clock in seconds.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -233,17 +234,17 @@ class RateLimit:
         self._unsaid = timedelta()
 
     def check(self, place: str) -> None:
-        """Return when something may be asked.
+        """Check that a request may be sent.
 
         Raises:
-            RateLimited: Not yet.
+            RateLimited: It may not be sent yet.
         """
         left = self._until - self._clock()
         if left > 0:
             raise RateLimited(place, timedelta(seconds=round(left) or 1))
 
     def begin(self, asked: timedelta) -> timedelta:
-        """Rest as long as asked, which is zero when no time was named, and return how long that is."""
+        """Start a pause, and return its length; ``asked`` is zero when no time was stated."""
         if not asked:
             self._unsaid = min(max(SHORTEST, 2 * self._unsaid), LONGEST)
         rest = min(asked or self._unsaid, LONGEST)
@@ -251,7 +252,7 @@ class RateLimit:
         return rest
 
     def end(self) -> None:
-        """Take note of an answer that was none about limits."""
+        """Reset after a response without a rate limit."""
         self._unsaid = timedelta()
 
 

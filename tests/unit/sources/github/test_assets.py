@@ -136,7 +136,7 @@ async def test_a_private_repository_is_there_for_the_token_only(web: HTTPClient)
     async with GitHubDouble.started(private=True) as github:
         github.add(STAGED.release, FILES)
         assert await source_of(web, github).list() == (STAGED.release,)
-        with pytest.raises(SourceUnavailable, match="is private and the token may not see it"):
+        with pytest.raises(SourceUnavailable, match="is private and the token has no access"):
             await source_of(web, github, token="").list()
 
 
@@ -201,8 +201,8 @@ async def test_a_server_that_goes_on_failing_is_unavailable(web: HTTPClient, git
 @pytest.mark.parametrize(
     ("served", "problem"),
     [
-        (b"b" * 99_999, "has 99999 bytes, but 100000 are stated"),
-        (b"x" * 100_000, "has the digest sha256:.*, but sha256:.* is stated"),
+        (b"b" * 99_999, "has 99999 bytes, but the source states 100000"),
+        (b"x" * 100_000, "its digest is sha256:.*, but the source states sha256:"),
     ],
 )
 async def test_an_asset_that_is_not_what_is_stated_is_refused(
@@ -232,7 +232,7 @@ async def test_an_asset_that_goes_on_and_on_is_cut_off(
 async def test_an_asset_that_is_still_being_uploaded_makes_no_release(web: HTTPClient, github: GitHubDouble) -> None:
     release = github.add(STAGED.release, FILES)
     release.assets[1].state = "starter"
-    with pytest.raises(SourceUnavailable, match=r"b\.tgz of release .* is not uploaded whole"):
+    with pytest.raises(SourceUnavailable, match=r"b\.tgz of release .* is not completely uploaded"):
         await source_of(web, github).digest(STAGED)
     release.assets.clear()
     with pytest.raises(SourceUnavailable, match="has no assets yet"):
@@ -244,7 +244,7 @@ async def test_an_asset_with_a_name_that_is_none_is_refused(
     web: HTTPClient, github: GitHubDouble, tmp_path: Path, name: str
 ) -> None:
     github.add(STAGED.release, {name: b"x"})
-    with pytest.raises(ReleaseBroken, match="no name of a file"):
+    with pytest.raises(ReleaseBroken, match="not a valid file name"):
         await source_of(web, github).fetch(STAGED, tmp_path)
     assert not github.asset_requests
     assert read_release(tmp_path) == {}
@@ -252,7 +252,7 @@ async def test_an_asset_with_a_name_that_is_none_is_refused(
 
 async def test_too_many_assets_are_not_downloaded(web: HTTPClient, github: GitHubDouble, tmp_path: Path) -> None:
     github.add(STAGED.release, {f"{number}": b"" for number in range(release_source.MAX_FILES + 1)})
-    with pytest.raises(ReleaseBroken, match="one more than the 100 files"):
+    with pytest.raises(ReleaseBroken, match="exceeds the limit of 100 files"):
         await source_of(web, github).fetch(STAGED, tmp_path)
     assert not github.asset_requests
 
@@ -264,7 +264,7 @@ async def test_a_release_without_a_signature_has_no_evidence(web: HTTPClient, gi
 
 async def test_an_answer_that_is_none_of_github_is_said_to_be_so(web: HTTPClient, github: GitHubDouble) -> None:
     github.faults.append(Fault("GET", "/releases", 200, message="Welcome"))
-    with pytest.raises(AnswerRefused, match="no list of releases; is the address right"):
+    with pytest.raises(AnswerRefused, match="sends an invalid list of releases; is the address right"):
         await source_of(web, github).list()
 
 
@@ -278,5 +278,5 @@ def test_a_repository_that_github_cannot_have_is_refused(owner: str, name: str) 
     "api", ["", "api.github.com", "ftp://h", "https://", "https://u:p@h", "https://h?x=1", "http://["]
 )
 def test_an_api_that_is_no_url_is_refused(api: str) -> None:
-    with pytest.raises(SpecError, match="the API of GitHub is https://"):
+    with pytest.raises(SpecError, match="the URL of the GitHub API is not valid"):
         GitHubSource(HTTPClient(environ={}), OWNER, REPOSITORY, api=api)
