@@ -114,7 +114,7 @@ def test_accepts_and_reads_cluster_stacks(kubectl: Kubectl, spec: dict[str, Any]
         ({"kubernetesVersion": "1.27.3"}, "spec.kubernetesVersion"),
         ({"channel": "beta"}, "spec.channel"),
         ({"autoSubscribe": "yes"}, "spec.autoSubscribe"),
-        ({"versions": ["latest"]}, "each of versions must read like"),
+        ({"versions": ["latest"]}, "each version must have the form"),
         ({"noProvider": False}, "providerRef is missing"),
         ({"clusterNamespaces": {"from": "Selector"}}, "needs a selector"),
         ({"source": {}}, "set exactly one of oci, github, http and directory"),
