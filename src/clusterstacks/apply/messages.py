@@ -44,7 +44,7 @@ class FieldsOwnedByOthers(SpecError):
 
     def __init__(self, target: ApplyTarget, conflicts: tuple[FieldConflict, ...]) -> None:
         part_of = target.manifest["metadata"]["labels"].get(PART_OF_LABEL)
-        label = f", add the label {PART_OF_LABEL}={part_of} to let the addon own it" if part_of else ""
+        label = f", let the addon own it by the label {PART_OF_LABEL}={part_of}" if part_of else ""
         super().__init__(
             "FieldConflict",
             f"{target.id} already exists and is not managed by this operator: {describe_conflicts(conflicts)}; delete "

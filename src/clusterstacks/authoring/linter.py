@@ -77,7 +77,7 @@ class LintReport:
 
     @property
     def clean(self) -> bool:
-        """Return whether there is no error; warnings are allowed."""
+        """True without errors; warnings are allowed."""
         return not self.count(LintSeverity.ERROR)
 
 

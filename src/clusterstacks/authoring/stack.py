@@ -217,7 +217,7 @@ class LintedStack:
 
     @property
     def staged(self) -> bool:
-        """Whether the addons have stages; if so, a values file of the single-chart layout has no effect."""
+        """True if the addons have stages; then a values file of the single-chart layout has no effect."""
         return ADDON_CONFIG in self.tree
 
     @property

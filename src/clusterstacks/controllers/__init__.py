@@ -1,5 +1,5 @@
-"""One package per kind: ``reconciler.py`` holds the sequence, a module per phase holds the work.
+"""Controllers, one package per kind: ``reconciler`` holds the sequence, the other modules the steps.
 
-A controller reads a snapshot, lets ``domain`` decide, acts through the packages below, and writes status once. It
-holds no state of its own that matters: what must survive lies in the objects and in the clusters.
+A controller reads a snapshot, decides in a pure module, acts, and writes status once. State that must survive a restart
+is in the objects and in the clusters.
 """

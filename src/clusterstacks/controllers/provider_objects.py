@@ -1,4 +1,4 @@
-"""Provider objects: kinds that are known only when a reference names them, read and watched by reference."""
+"""Reads and watches provider objects, whose kinds are known only from references to them."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class ProviderObjects:
-    """Reads provider objects and watches their kinds from the first time one is asked for.
+    """Reads provider objects, and watches a kind after its first read.
 
-    Only objects of allowed kinds in the namespace of the ClusterStackRelease are read, watched or written: the
-    reference comes from a user, the rights are the operator's. The garbage collector deletes an object whose owner is
+    Only objects of allowed kinds in the namespace of the ClusterStackRelease are read, watched or written: a user sets
+    the reference, but the operator's permissions are used. The garbage collector deletes an object whose owner is
     in another namespace, or whose owner has a namespace while the object has none.
 
     Args:
-        client: The management cluster's.
-        kinds: From ``--provider-kinds``.
+        client: The management cluster.
+        kinds: Allowed kinds, from ``--provider-kinds``.
         informer: Builds the informer of a group and kind.
-        start: Has a new informer run; called once per kind.
-        enqueue: Wakes the ClusterStackRelease whose provider object changed.
+        start: Starts a new informer; called once per kind.
+        enqueue: Enqueues the ClusterStackRelease whose provider object changed.
     """
 
     client: Client
@@ -54,10 +54,10 @@ class ProviderObjects:
             raise SpecError(CODE, refusal)
 
     async def find(self, reference: ObjectReference, namespace: str) -> Manifest | None:
-        """Read the object live; None while it does not exist.
+        """Read the object from the API server; None while it does not exist.
 
         Raises:
-            SpecError: As ``check``, or the kind is cluster-wide.
+            SpecError: As ``check``, or the kind is cluster-scoped.
             KindNotServed: The provider's CustomResourceDefinition is not installed.
         """
         self.check(reference, namespace)
@@ -68,7 +68,7 @@ class ProviderObjects:
         return await self.client.find(resource, reference.name, namespace)
 
     async def own(self, provider: Manifest, owner: Manifest) -> None:
-        """Make ``owner`` the controller of the provider object, if it is not yet."""
+        """Make ``owner`` the controller of the provider object, unless it is already."""
         metadata = provider["metadata"]
         reference = {
             "apiVersion": API_VERSION,
@@ -94,21 +94,21 @@ class ProviderObjects:
         self.start(informer)
 
     def _changed(self, change: CacheChange) -> None:
-        # A provider object has the name of its ClusterStackRelease (INCUMBENT 1.1, step 7).
+        # A provider object has the name of its ClusterStackRelease.
         self.enqueue(change.key)
 
 
 def to_decide(reference: ObjectReference) -> ProviderReference:
-    """Read off a reference what decides whether it is allowed."""
+    """Return the parts of a reference that decide whether it is allowed."""
     group, _ = split_api_version(reference.api_version)
     return ProviderReference(group, reference.kind, reference.namespace)
 
 
 def check_namespaced(resource: Resource) -> None:
-    """Check that the kind of a provider has namespaces.
+    """Check that the kind of a provider is namespaced.
 
     Raises:
-        SpecError: It is cluster-wide.
+        SpecError: It is cluster-scoped.
     """
     if not resource.namespaced:
-        raise SpecError(CODE, f"spec.providerRef needs kind {resource}, which is cluster-wide: name a namespaced kind")
+        raise SpecError(CODE, f"spec.providerRef needs kind {resource}, which is cluster-scoped: use a namespaced kind")

@@ -52,8 +52,8 @@ class CachedKind:
             names, metadata and versions decide anything, and a release that a Cluster uses must not be deleted because
             the Cluster's variables cannot be read. In our own kinds a missing field has a meaning.
         namespaced: Whether ``--namespace`` limits it.
-        required: Whether controllers wait for it. Decisions on a store that is filled in part would delete what is in
-            use. Without CompatibilityRules clusters still come up.
+        required: Whether controllers wait for it. With a partly filled cache they would delete objects in use. Only
+            CompatibilityRules are optional: clusters come up without them.
     """
 
     kind: str

@@ -1,4 +1,4 @@
-"""``status.resources`` of ClusterStackReleases and ClusterAddons: one entry per object, within what etcd takes."""
+"""Builds ``status.resources`` of ClusterStackReleases and ClusterAddons: one entry per object, of bounded size."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from clusterstacks.domain.objects import Manifest, ObjectId
 
 ERROR_BYTES: Final = 2048
-"""Longest error of one object, in bytes of UTF-8. The words of an API server are cut at 2,000 characters before."""
+"""Longest error of one object, in bytes of UTF-8. Messages of an API server are cut at 2,000 characters before."""
 
 ERRORS_BYTES: Final = 128 * 1024
-"""All errors of one status, in bytes of UTF-8. Arbitrary: less than a tenth of the 1.5 MiB that etcd takes for an
-object, so that thousands of objects can be listed beside them. Source: https://etcd.io/docs/latest/dev-guide/limit"""
+"""All errors of one status, in bytes of UTF-8. Arbitrary: less than a tenth of the 1.5 MiB that etcd allows for an
+object, which leaves room for thousands of entries. Source: https://etcd.io/docs/latest/dev-guide/limit"""
 
 OBJECTS_SHOWN: Final = 3
-"""Objects named in one message; arbitrary, all are in status.resources."""
+"""Objects that a message names; arbitrary, status.resources lists all."""
 
 _CUT: Final = "..."
 
@@ -36,7 +36,7 @@ def bounded(error: str) -> str:
 
 
 def listed(identity: ObjectId, version: str, status: ResourceStatus) -> Manifest:
-    """Give the entry of an object that nothing went wrong with."""
+    """Return the entry of an object without an error."""
     return ResourceEntry(
         group=identity.group,
         version=version,
@@ -48,9 +48,9 @@ def listed(identity: ObjectId, version: str, status: ResourceStatus) -> Manifest
 
 
 def entries(results: Iterable[ObjectResult]) -> list[Manifest]:
-    """Give the entry of each object; the first errors are stated until together they have ``ERRORS_BYTES``.
+    """Return the entry of each object, with errors up to ``ERRORS_BYTES`` together.
 
-    An object whose error has no room is ``not-synced`` without an error; mostly it fails for the reason of the others.
+    A later failed object is ``not-synced`` without an error; mostly it has the same cause as the others.
     """
     room = ERRORS_BYTES
     found = []
@@ -66,6 +66,6 @@ def entries(results: Iterable[ObjectResult]) -> list[Manifest]:
 
 
 def describe_failures(results: Iterable[ObjectResult]) -> str:
-    """Name the first objects that are not applied, and say how many more there are."""
+    """Name the first objects that are not applied, and the number of others."""
     found = [bounded(result.described_error) for result in results if not result.synced]
     return and_more(found, OBJECTS_SHOWN, separator="; ", noun="objects fail")

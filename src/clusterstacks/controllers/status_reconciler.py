@@ -1,4 +1,8 @@
-"""What every reconciler shares: reading the object, collecting its status, ending in one place."""
+"""Frame of every reconciler: reads the object, collects its status, writes it once, and records events.
+
+An event is recorded when a condition turns False, when its reason changes, and when the object becomes ready. Events
+follow from the status before and after a write, so a retry or restart does not repeat them.
+"""
 
 from __future__ import annotations
 
@@ -25,12 +29,12 @@ if TYPE_CHECKING:
     from clusterstacks.runtime.events import EventRecorder, EventType
 
 _USUAL = frozenset({Reason.PROCESS_ONGOING, Reason.CONTROL_PLANE_NOT_READY})
-"""Reasons every new object passes through: nothing to call anybody for."""
+"""Reasons that every new object passes through; they cause no events."""
 
 _KNOWN_AS: dict[tuple[str, str], str] = {
     (StackCondition.RELEASE_OBJECTS_SYNCED, Reason.FAILED_TO_CREATE_OR_UPDATE): EventReason.FAILED_TO_CREATE
 }
-"""Where the Go operator's event has another reason than its condition (INCUMBENT 1.1)."""
+"""Conditions for which the Go operator's event has another reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +47,7 @@ class ConditionEvent:
 
 
 def condition_events(before: Manifest, after: Manifest) -> list[ConditionEvent]:
-    """Say what is news in the conditions of an object, as it was read and as it was written."""
+    """Return the events for the changes between two states of an object's conditions."""
     known = {condition.type: condition for condition in _conditions(before)}
     found = []
     for condition in _conditions(after):
@@ -58,7 +62,7 @@ def condition_events(before: Manifest, after: Manifest) -> list[ConditionEvent]:
 
 
 async def record_events(events: EventRecorder, before: Manifest, after: Manifest) -> None:
-    """Record what is news in the conditions."""
+    """Record the changes of the conditions."""
     for one in condition_events(before, after):
         await events.record(after, one.type, one.reason, one.message)
 
@@ -80,14 +84,14 @@ log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class StatusPatch:
-    """An object as it was read, and the status it is going to have."""
+    """An object as it was read, and its new status."""
 
     manifest: Manifest
     status: dict[str, Any] = field(init=False)
     released: bool = False
-    """Our finalizer was removed, or the object is gone: there may be none left to write a status to."""
+    """Our finalizer was removed, or the object is gone: its status can no longer be written."""
     writer: Callable[[StatusPatch, Outcome], Awaitable[None]] | None = None
-    """Writes the status; set by whoever runs the reconcile."""
+    """Writes the status; set by the StatusReconciler."""
     news: list[tuple[Manifest, ConditionEvent]] = field(init=False, default_factory=list)
     """Events to record about other objects."""
     _changes: dict[str, Condition | None] = field(init=False, default_factory=dict)
@@ -103,37 +107,37 @@ class StatusPatch:
 
     @property
     def deleting(self) -> bool:
-        """Whether the object is on its way out."""
+        """Whether the object is being deleted."""
         return "deletionTimestamp" in self.manifest["metadata"]
 
     def annotation(self, name: str) -> str:
-        """The annotation's value, empty where it is absent."""
+        """Return the value of an annotation; empty when it is absent."""
         return str((self.manifest["metadata"].get("annotations") or {}).get(name, ""))
 
     def true(self, condition: str, reason: str = "", message: str = "") -> None:
-        """Report that ``condition`` holds; call it only after the thing was read back."""
+        """Set ``condition`` to True; call it only after the result was read back."""
         self._changes[condition] = Condition(condition, "True", reason, message)
 
     def false(self, condition: str, reason: str, message: str, severity: Severity = Severity.WARNING) -> None:
-        """Report that ``condition`` does not hold, and why."""
+        """Set ``condition`` to False, with the reason."""
         self._changes[condition] = Condition(condition, "False", reason=reason, message=message, severity=severity)
 
     def drop(self, condition: str) -> None:
-        """Remove a condition that says nothing any more."""
+        """Remove a condition that no longer applies."""
         self._changes[condition] = None
 
     def announce(self, regarding: Manifest, type_: EventType, reason: str, message: str) -> None:
-        """Have an event about another object recorded after the status is written, which does not wait for it."""
+        """Record an event about another object after the status is written."""
         self.news.append((regarding, ConditionEvent(type_, reason, message)))
 
     def reconsider(self, conditions: Iterable[str]) -> None:
-        """Take back those that are False: what still fails is reported again, and what was mended is not for ever."""
+        """Remove the conditions that are False: the rest of the reconcile reports again what still fails."""
         for condition in conditions:
             if not self.holds(condition):
                 self.drop(condition)
 
     def condition(self, kind: str) -> Condition | None:
-        """The condition of a type, as read or as changed since."""
+        """Return the condition of a type, as read or as changed since."""
         if kind in self._changes:
             return self._changes[kind]
         known = from_documents(self.status.get("conditions") or [])
@@ -146,7 +150,7 @@ class StatusPatch:
 
     @contextmanager
     def failing_condition(self, condition: str, reason: str = "") -> Iterator[None]:
-        """Set ``condition`` to False with the error's message when the block raises one of our errors."""
+        """Set ``condition`` to False with the message of an error that the block raises."""
         try:
             yield
         except ClusterStacksError as error:
@@ -155,36 +159,36 @@ class StatusPatch:
             raise
 
     def reported(self, outcome: Outcome, now: datetime, advisory: Collection[str] = ()) -> Outcome:
-        """Return the outcome with the reason and message that Ready gets, so that other objects report the same."""
+        """Return the outcome with the reason and message of the condition Ready, for use in other objects."""
         if isinstance(outcome, Settled):
             return outcome
         ready = self._conditions(outcome, now, advisory)[0]
         return replace(outcome, reason=ready.reason, message=ready.message)
 
     async def checkpoint(self, outcome: Outcome) -> None:
-        """Write the status in the middle of a long operation, so that people see progress and a crash loses none."""
+        """Write the status during a long operation, so that progress is visible and survives a crash."""
         if self.writer is not None:
             await self.writer(self, outcome)
 
     def status_patch(self, outcome: Outcome, now: datetime, advisory: Collection[str] = ()) -> Manifest:
-        """The merge patch from the status read to the status reached; empty when nothing changed."""
+        """Return the merge patch from the old status to the new one; empty when nothing changed."""
         conditions = self._conditions(outcome, now, advisory)
         before = self.manifest.get("status") or {}
         return merge_diff(before, {**self.status, "conditions": to_documents(conditions)})
 
     def _conditions(self, outcome: Outcome, now: datetime, advisory: Collection[str]) -> tuple[Condition, ...]:
-        """Return the conditions reached, Ready first."""
+        """Return the new conditions, Ready first."""
         conditions = updated(from_documents(self.status.get("conditions") or []), self._changes, now)
         return ready_summary(conditions, outcome, now, advisory=advisory)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatusReconciler:
-    """The frame around a reconciler's work: read the object, do the work, write status once, say when to come back.
+    """Reads an object, calls ``work``, writes the status once, and returns when to reconcile again.
 
-    Where the work ends with None the object is to be left alone for now, and nothing is written to it. ``advisory``
-    names the conditions that do not count for Ready. A patch that changed nothing, because the CRD prunes its fields
-    (as the Go operator's does with ours), is not sent again, and the fields are reported once.
+    When ``work`` returns None, nothing is written. ``advisory`` names the conditions that do not count for Ready. A
+    patch that changed nothing because the CRD prunes its fields (as the Go operator's CRD does with ours) is not sent
+    again, and the fields are reported once.
     """
 
     group: str
@@ -195,18 +199,18 @@ class StatusReconciler:
     work: Callable[[StatusPatch], Awaitable[Outcome | None]]
     advisory: frozenset[str] = frozenset()
     _pruned: dict[ObjectKey, Manifest] = field(default_factory=dict, init=False)
-    """By object, the last patch of its status that changed nothing."""
+    """By object, the last status patch that changed nothing."""
     _reported: set[str] = field(default_factory=set, init=False)
-    """Fields that are known to be dropped."""
+    """Pruned fields that were reported."""
 
     async def reconcile(self, key: ObjectKey) -> timedelta | Stalled | None:
         """Reconcile one object.
 
         Returns:
-            When to look again, None for at the next change, or that a person must act first.
+            When to reconcile again, None for the next change, or Stalled until a user acts.
 
         Raises:
-            DependencyError: after the status was written; the host retries with back-off.
+            DependencyError: After the status was written; the controller retries with back-off.
         """
         resource = await self.client.resource(self.group, self.kind)
         manifest = await self.client.find(resource, key.name, key.namespace)
@@ -230,14 +234,14 @@ class StatusReconciler:
         return requeue_of(outcome)
 
     async def write_status(self, draft: StatusPatch, outcome: Outcome) -> None:
-        """Write what changed in the draft's status, and go on from there."""
+        """Write the changes of the status."""
         patch = draft.status_patch(outcome, self.clock.now(), self.advisory)
         if not patch or draft.released or self._pruned.get(draft.key) == patch:
             return
         before = draft.manifest
         written = await self._patch_status(before, patch)
         if written is None:
-            draft.released = True  # it went meanwhile: nobody is left to be told
+            draft.released = True  # the object was deleted in the meantime
             return
         found, after = written
         unchanged = after["metadata"]["resourceVersion"] == found["metadata"]["resourceVersion"]
@@ -250,7 +254,7 @@ class StatusReconciler:
         await self._report_pruned(after, set(patch) if unchanged else pruned_fields(patch, after))
 
     async def _report_pruned(self, manifest: Manifest, fields: set[str]) -> None:
-        """Name fields that the API server drops, once each: what they say is lost until the CRD has them."""
+        """Report fields that the API server prunes, once each: their content is lost until the CRD contains them."""
         if not fields - self._reported:
             return
         self._reported.update(fields)
@@ -263,10 +267,10 @@ class StatusReconciler:
         await self.events.record(manifest, "Warning", EventReason.STATUS_PRUNED, message)
 
     async def _patch_status(self, manifest: Manifest, patch: Manifest) -> tuple[Manifest, Manifest] | None:
-        """Write to this very object; None when it went, also when another one has taken its name.
+        """Write the status of this object; None when it is gone, also when another object has its name now.
 
         Returns:
-            The object as it was written to, and as it is since.
+            The object before and after the write.
         """
         resource = await self.client.resource(self.group, self.kind)
         metadata = manifest["metadata"]
@@ -280,19 +284,19 @@ class StatusReconciler:
             except NotFound:
                 return None
             except Conflict:
-                # Spec or metadata are another now; the status is ours alone, so it still says what was done.
+                # Spec or metadata changed; only we write the status, so it is still correct.
                 found = await self.client.find(resource, name, namespace)
         return None
 
 
 def pruned_fields(patch: Manifest, after: Manifest) -> set[str]:
-    """Return the fields of a status that were sent and are not in the object that the API server returned."""
+    """Return the fields of a status that were sent and that the API server did not return."""
     kept = after.get("status") or {}
     return {name for name, value in patch.items() if value is not None and name not in kept}
 
 
 def requeue_of(outcome: Outcome) -> timedelta | Stalled | None:
-    """When an outcome wants another look; None means at the next change. The host decides about what is stalled."""
+    """Return when to reconcile again; None for the next change. The controller handles Stalled."""
     match outcome:
         case Settled(recheck=recheck):
             return recheck
@@ -303,10 +307,10 @@ def requeue_of(outcome: Outcome) -> timedelta | Stalled | None:
 
 
 async def add_finalizer(draft: StatusPatch, finalizer: str, client: Client) -> None:
-    """Keep the object from disappearing before its end was dealt with.
+    """Add a finalizer, without overwriting other finalizers.
 
     Raises:
-        Conflict: Somebody wrote the object since it was read.
+        Conflict: Another writer changed the object since it was read.
     """
     finalizers = draft.manifest["metadata"].get("finalizers") or []
     if finalizer not in finalizers:
@@ -314,10 +318,10 @@ async def add_finalizer(draft: StatusPatch, finalizer: str, client: Client) -> N
 
 
 async def remove_finalizer(draft: StatusPatch, finalizer: str, client: Client) -> None:
-    """Let the object go; nothing is written to it afterwards.
+    """Remove a finalizer; nothing is written to the object afterwards.
 
     Raises:
-        Conflict: Somebody wrote the object since it was read.
+        Conflict: Another writer changed the object since it was read.
     """
     finalizers = draft.manifest["metadata"].get("finalizers") or []
     if finalizer in finalizers:

@@ -1,4 +1,4 @@
-"""Connections to workload clusters, made from the kubeconfig Secrets that Cluster API publishes."""
+"""Connects to workload clusters with the kubeconfig Secrets that Cluster API publishes."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ KUBECONFIG_TYPE = "cluster.x-k8s.io/secret"
 """Type of the Secrets that Cluster API writes. Source: sigs.k8s.io/cluster-api, api/core/v1beta2 ClusterSecretType."""
 
 BUDGET = 8
-"""Requests to one workload cluster at a time. More only cost handshakes: a delivery of 40 objects took as long with 16,
-and a third more CPU (benchmarks/deliveries.py)."""
+"""Concurrent requests to one workload cluster. More only cost handshakes: a delivery of 40 objects took as long with
+16, with a third more CPU (benchmarks/deliveries.py)."""
 
 READY_DEADLINE = timedelta(seconds=10)
-"""How long a server may take to say that it is ready. A frozen one holds a worker for so long at each attempt, with
-back-off to 2 min in between: the default of 64 workers bears with some 800 of them. Arbitrary otherwise."""
+"""Time limit of the readiness check. A frozen server occupies a worker for this time in each attempt, with back-off up
+to 2 min in between: the default of 64 workers can handle some 800 such servers. Otherwise arbitrary."""
 
 
 WORKLOAD_BOUNDS = Bounds(
@@ -42,28 +42,28 @@ WORKLOAD_BOUNDS = Bounds(
     list_time=timedelta(minutes=1),
     busy_time=timedelta(minutes=4),
 )
-"""What a workload cluster may cost. Its owner may answer with anything, to 8 requests at a time.
+"""Limits for responses of a workload cluster, whose owner controls them.
 
-The largest that are read are lists: of all CRDs (some 300, together 30 MB with 800,000 values), and of the metadata of
+The largest responses are lists: of all CRDs (some 300, together 30 MB with 800,000 values), and of the metadata of
 an addon's objects (thousands, of 200 values each). A value takes 30 bytes of memory and more. The busy time is that of
 one reconcile: 2,000 objects of 1 s each, which is slow, take it. All are arbitrary beyond that.
 """
 
 FREE_TIME = timedelta(seconds=60)
-"""Busy time of a reconcile that has no consequence: most deliveries take less than 5 s. Arbitrary."""
+"""Busy time of a reconcile that causes no rest: most deliveries take less than 5 s. Arbitrary."""
 
 REST_FACTOR = 4
-"""How many times the busy time a cluster rests after a reconcile that took longer than ``FREE_TIME``: so it holds a
-worker for a fifth of the time at most, and the 64 workers bear with 300 such clusters. Arbitrary."""
+"""Rest of a cluster after a reconcile longer than ``FREE_TIME``, as a multiple of its busy time: such a cluster
+occupies a worker for a fifth of the time at most, and 64 workers can handle 300 of them. Arbitrary."""
 
 
 def rest_after(busy: timedelta) -> timedelta:
-    """Return how long a cluster is left alone after a reconcile whose requests took ``busy``."""
+    """Return the rest of a cluster after a reconcile whose requests took ``busy``."""
     return REST_FACTOR * busy if busy > FREE_TIME else timedelta()
 
 
 class WorkloadNotReachable(DependencyError):
-    """The workload cluster cannot be talked to (yet)."""
+    """The workload cluster is not reachable (yet)."""
 
     def __init__(self, message: str) -> None:
         super().__init__(Reason.CONTROL_PLANE_NOT_READY, message)
@@ -90,15 +90,15 @@ class Workloads:
         self._rest_until: dict[ObjectKey, float] = {}
 
     async def connect(self, cluster: ObjectKey) -> Client:
-        """Give a client for the cluster whose API server answers; to be called once for each reconcile.
+        """Return a client for the cluster after its API server responded; call it once per reconcile.
 
         The client's requests may take ``WORKLOAD_BOUNDS.busy_time`` together until the next call.
 
         Raises:
-            WorkloadNotReachable: No usable kubeconfig yet, the API server does not answer, or the cluster rests after a
-                reconcile whose requests took long.
-            SpecError: The Secret is not marked as Cluster API's, or the kubeconfig asks for something that a
-                kubeconfig from a Secret may not do.
+            WorkloadNotReachable: There is no usable kubeconfig yet, the API server does not respond, or the cluster
+                rests after a long reconcile.
+            SpecError: The Secret is not marked as Cluster API's, or the kubeconfig uses a feature that is not allowed
+                in a Secret.
         """
         self._check_rest(cluster)
         name = ObjectKey(cluster.namespace, cluster.name + KUBECONFIG_SUFFIX)
@@ -147,9 +147,9 @@ class Workloads:
             await known.client.close()
 
     def _check_rest(self, cluster: ObjectKey) -> None:
-        """Begin to measure the requests of a reconcile, unless those before it took too long.
+        """Start to measure the requests of a reconcile, unless the requests before it took too long.
 
-        The rest is that of the Cluster: a new kubeconfig does not end it, or who writes one could go on at once.
+        The rest belongs to the Cluster: a new kubeconfig does not end it, otherwise its writer could avoid the rest.
 
         Raises:
             WorkloadNotReachable: The cluster rests.
@@ -165,16 +165,16 @@ class Workloads:
         if left > 0:
             raise WorkloadNotReachable(
                 f"the API server of Cluster {cluster} took longer than {FREE_TIME.total_seconds():g} s for the "
-                f"requests of one reconcile, so it is left alone for another {left:.0f} s: look at its load"
+                f"requests of one reconcile, so the next attempt is in {left:.0f} s: check its load"
             )
         self._rest_until.pop(cluster, None)
 
 
 def is_cluster_apis(secret: Manifest, cluster: str) -> bool:
-    """Tell whether a Secret is marked as one of Cluster API for a cluster.
+    """Return whether a Secret is marked as Cluster API's Secret of a cluster.
 
-    Cluster API itself writes type, label and owner. Of control plane providers some write the label or the owner only,
-    so one of the three is enough.
+    Cluster API itself sets type, label and owner. Some control plane providers set only the label or the owner, so one
+    of the three is enough.
     """
     metadata = secret["metadata"]
     groups = {split_api_version(owner.get("apiVersion", ""))[0] for owner in metadata.get("ownerReferences") or []}
@@ -195,7 +195,7 @@ def _unmarked(secret: ObjectKey, cluster: ObjectKey) -> str:
 
 def _silent(cluster: ObjectKey, cause: str) -> WorkloadNotReachable:
     return WorkloadNotReachable(
-        f"the API server of Cluster {cluster} does not answer: {cause}; addons are delivered as soon as it does"
+        f"the API server of Cluster {cluster} does not respond: {cause}; addons are delivered when it does"
     )
 
 

@@ -207,7 +207,7 @@ async def test_d14_a_version_that_is_not_served_is_named_with_the_one_that_is(cl
 
     report = await Delivery(cluster.client).install(unique, Revision.of([old], "inputs"))
 
-    assert "does not serve policy/v1beta1, but v1" in report.objects[0].error
+    assert "does not serve policy/v1beta1 (served: v1" in report.objects[0].error
 
 
 async def test_an_object_that_changes_its_version_stays_the_same_object(cluster: Cluster, unique: str) -> None:

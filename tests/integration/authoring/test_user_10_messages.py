@@ -87,7 +87,7 @@ CASES = (
         f"{STAGED}:9",
         "condition",
         "condition 'agnt.status.readyReplicas > 0': 1:12: undeclared reference to 'agnt.status.readyReplicas'",
-        "write agent.status.readyReplicas, as the keys of its objects are 'agent'",
+        "write agent.status.readyReplicas, because the keys of its objects are 'agent'",
         {STAGED: STAGES.replace("conditions: agent.", "conditions: agnt.")},
     ),
     Case(

@@ -125,7 +125,7 @@ CASES: dict[str, tuple[str, Callable[[bytes], bytes | None], str]] = {
     ),
     "the addons climb out": (ADDON, climbing, "member '../../evil' leaves the archive; build"),
     "the addons hold a link": (ADDON, linked, "member 'cni/passwd' is a symbolic link; build"),
-    "the addons explode": (ADDON, exploding, "more than the 16777216 allowed; build the release again"),
+    "the addons explode": (ADDON, exploding, "more than the limit of 16777216; build the release again"),
     "the addons lack a chart": (
         ADDON,
         holding(gzipped(tar_of(("csi/Chart.yaml", b"apiVersion: v2\nname: csi\nversion: 1.0.0\n")))),

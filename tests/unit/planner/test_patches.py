@@ -13,9 +13,9 @@ from clusterstacks.compat.world import Candidate, ClusterState, World
 from clusterstacks.domain.compatibility import leading
 from clusterstacks.domain.names import ReleaseName, parse_class, parse_release
 from clusterstacks.domain.versions import KubernetesVersion
-from clusterstacks.planner.document import plan_document
+from clusterstacks.planner.plan_document import plan_document
 from clusterstacks.planner.planner import Plan, find_plan
-from clusterstacks.planner.statefile import parse_target
+from clusterstacks.planner.state_file import parse_target
 from tests.support.planning import candidate
 
 if TYPE_CHECKING:

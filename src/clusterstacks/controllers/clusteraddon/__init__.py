@@ -1,1 +1,1 @@
-"""ClusterAddon: the addons of one cluster, stage by stage."""
+"""ClusterAddon controller: delivers the addons of one cluster, stage by stage."""

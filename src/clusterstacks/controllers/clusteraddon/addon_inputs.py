@@ -29,12 +29,12 @@ if TYPE_CHECKING:
     from clusterstacks.render.renderer import Renderer
 
 RENDERING = "1"
-"""Version of everything that decides how inputs become manifests. A new number delivers every addon anew: raise it only
-when the output is meant to change. An upgrade of the operator alone must not write to any workload cluster."""
+"""Version of the rendering. A new number delivers every addon again: raise it only when the output must change. An
+upgrade of the operator alone must not write to any workload cluster."""
 
 MAX_LEVELS = 200
-"""Levels of nesting that an object may have. orjson writes 254, and what is written holds the object some levels deep;
-Cluster API's own objects have some 20."""
+"""Levels of nesting of an object. orjson writes 254, and the object is some levels deep in what is written; Cluster
+API's own objects have some 20."""
 
 _ORJSON_LEVELS = 254
 _METADATA = ("name", "namespace", "labels", "annotations")
@@ -42,7 +42,7 @@ _NOISY_STATUS = {"conditions", "deprecated", "v1beta2", "observedGeneration"}
 
 
 class NestedTooDeep(SpecError):
-    """An object that addons are rendered from has too many levels."""
+    """An object that addons are rendered from is nested too deep."""
 
     def __init__(self, manifest: Manifest) -> None:
         metadata = manifest.get("metadata") or {}
@@ -55,14 +55,13 @@ class NestedTooDeep(SpecError):
 
 
 def snapshot_digest(kubernetes_minor: str, class_digest: str, objects: Manifest) -> str:
-    """Digest of everything a settled addon depends on, without rendering anything.
+    """Return the digest of everything that the addons depend on, without rendering.
 
-    ``objects`` are the roots of the templates: Cluster, control plane and infrastructure object. Of their status only
-    conditions and their like are left out, which change without meaning. A changed digest says that values *may*
-    differ: the rendered values decide.
+    ``objects`` are the root objects of the templates: Cluster, control plane and infrastructure object, without their
+    conditions and similar fields. A changed digest means that values *may* differ: the rendered values decide.
 
     Raises:
-        NestedTooDeep: One of the objects.
+        NestedTooDeep: One of the objects is nested too deep.
     """
     for manifest in objects.values():
         _check_levels(manifest)
@@ -72,12 +71,12 @@ def snapshot_digest(kubernetes_minor: str, class_digest: str, objects: Manifest)
 
 
 def input_digest(kubernetes_minor: str, chart_digest: str, values: str) -> str:
-    """Digest of what one addon's manifests are rendered from; a Kubernetes patch release is no part of it."""
+    """Return the digest of the inputs of one addon; it does not contain the Kubernetes patch release."""
     return _digest_json([RENDERING, kubernetes_minor, chart_digest, values])
 
 
 def stable(manifest: Manifest) -> Manifest:
-    """What of an object may decide values: all but conditions and their like, and the server's bookkeeping."""
+    """Return the parts of an object that may decide values: all but conditions and the server's metadata."""
     if not manifest:
         return {}
     metadata = manifest.get("metadata") or {}
@@ -90,7 +89,7 @@ def stable(manifest: Manifest) -> Manifest:
 
 
 def _check_levels(manifest: Manifest) -> None:
-    """Refuse an object before anything is made of it that recurses: here orjson does, which is fast."""
+    """Reject an object that is nested too deep before recursive code uses it; orjson checks this fast."""
     wrapped: object = manifest
     for _ in range(_ORJSON_LEVELS - MAX_LEVELS):
         wrapped = [wrapped]
@@ -105,10 +104,10 @@ def _digest_json(value: list[object]) -> str:
 
 
 VARIABLE = "addonValues"
-"""A class that allows such values defines this variable, an object by addon; Cluster API refuses it elsewhere."""
+"""Topology variable with values by addon. Classes that allow it define it; Cluster API rejects it elsewhere."""
 
 MAX_BYTES = 1024 * 1024
-"""Such values of one addon as JSON (arbitrary: an object of Kubernetes has at most 1.5 MiB)."""
+"""Size of the values of one addon as JSON (arbitrary: a Kubernetes object has at most 1.5 MiB)."""
 
 MAX_VALUES = 20_000
 """Scalars, lists and mappings of one addon (arbitrary: the values of the largest charts known have 3,000; laying so
@@ -116,22 +115,22 @@ many over others takes half a second of a render worker)."""
 
 
 SHOWN_NAMES = 10
-"""Names of one kind that a message lists (arbitrary: most releases have fewer addons)."""
+"""Names that a message lists (arbitrary: most releases have fewer addons)."""
 
 
 class AddonValuesInvalid(SpecError):
-    """The values that a Cluster has for an addon cannot be used."""
+    """The values of a Cluster for an addon are not valid."""
 
     def __init__(self, message: str) -> None:
         super().__init__("AddonValuesInvalid", message)
 
 
 def unknown_settings(cluster: Manifest, addons: Collection[str]) -> str:
-    """Say which values and annotations of a Cluster about addons have no effect; empty for none.
+    """Describe the values and annotations of a Cluster that have no effect; empty for none.
 
     Args:
         cluster: The Cluster.
-        addons: The addons its releases have, also those that it keeps out.
+        addons: All addons of its releases, also those that it excludes.
     """
     by_addon = topology_variables(cluster).get(VARIABLE)
     unknown = sorted(key for key in by_addon if key not in addons) if isinstance(by_addon, dict) else []
@@ -150,14 +149,10 @@ def _named(names: list[str]) -> str:
 
 
 def cluster_values(addon: str, cluster: Manifest) -> Manifest | None:
-    """Return the values a Cluster has for an addon, to be laid over those its release makes; None for none.
-
-    Args:
-        addon: Its name.
-        cluster: The Cluster.
+    """Return the Cluster's own values for an addon, which are merged over those of its release; None for none.
 
     Raises:
-        AddonValuesInvalid: The variable does not hold mappings, or its values are too many or too deep.
+        AddonValuesInvalid: The variable does not contain mappings, or its values are too many or too deep.
     """
     by_addon = topology_variables(cluster).get(VARIABLE)
     if by_addon is None:
@@ -175,7 +170,7 @@ def cluster_values(addon: str, cluster: Manifest) -> Manifest | None:
 
 
 def _excess(values: Manifest) -> str:
-    """Say which bound values exceed; the bounds keep this below some milliseconds."""
+    """Return the bound that values exceed; the bounds keep this below some milliseconds."""
     too_deep = f"nests deeper than {MAX_DEPTH} levels"
     try:
         text = orjson.dumps(values)

@@ -1,4 +1,4 @@
-"""Whether a Cluster may use the classes of a ClusterStack: ``spec.clusterNamespaces``."""
+"""Decides whether a Cluster may use the classes of a ClusterStack, by ``spec.clusterNamespaces``."""
 
 from __future__ import annotations
 
@@ -22,33 +22,29 @@ if TYPE_CHECKING:
     from clusterstacks.runtime.cache import ObjectCache
 
 CLASS_NOT_OFFERED = "ClassNotOffered"
-"""Reason of event and condition where a Cluster uses a class that is not offered to its namespace."""
+"""Reason of event and condition when a class is not offered to the namespace of a Cluster."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClassAccess:
-    """Answers whether a Cluster may use releases. Admission and the controllers ask the same.
+    """Decides whether a Cluster may use releases, for the webhooks and the controllers.
 
-    A request is made only for the labels of the Cluster's namespace, and only where a rule selects by labels; and for
-    a ClusterStack of a namespace that the operator does not watch.
-
-    Args:
-        client: The management cluster.
-        stacks: The ClusterStacks.
+    It sends requests only for the labels of the Cluster's namespace, if a rule selects by labels, and for ClusterStacks
+    in namespaces that the operator does not watch.
     """
 
     client: Client
     stacks: ObjectCache
 
     async def refusal(self, cluster: ClusterView, releases: Iterable[Manifest]) -> str:
-        """Say why a Cluster may not use one of the releases; empty when it may, as it does without any rule.
+        """Return why a Cluster may not use one of the releases; empty when it may, also without any rule.
 
         Args:
             cluster: The Cluster.
-            releases: ClusterStackReleases: that of its class, and those that its annotations name.
+            releases: The ClusterStackReleases of its class and of its annotations.
 
         Raises:
-            DependencyError: The API server does not answer.
+            DependencyError: The API server is not available.
         """
         labels: dict[str, str] | None = None
         for release in releases:
@@ -56,7 +52,7 @@ class ClassAccess:
                 try:
                     stack = ClusterStack.parse(manifest)
                 except SpecError as error:
-                    return error.message  # nothing says which namespaces its rule admits
+                    return error.message  # its rule cannot be read
                 rule = stack.spec.cluster_namespaces
                 if rule is None:
                     continue
@@ -68,7 +64,7 @@ class ClassAccess:
         return ""
 
     async def _stacks_of(self, release: Manifest) -> list[Manifest]:
-        """Find the ClusterStacks that own a release; live where the operator does not watch their namespace."""
+        """Return the ClusterStacks that own a release; read live where the operator does not watch the namespace."""
         metadata = release["metadata"]
         found = []
         for owner in filter(is_stack, metadata.get("ownerReferences") or []):
@@ -97,6 +93,6 @@ def _refusal(cluster: ClusterView, release: Manifest, stack: ClusterStack) -> st
         what, instead = f"release {cluster.class_namespace}/{named}, which an annotation names,", "name another release"
     return (
         f"{what} is not offered to namespace {cluster.namespace}: spec.clusterNamespaces of ClusterStack {stack.key} "
-        f"(provider {stack.spec.provider}) leaves it out; {instead}, or ask the administrators of namespace "
-        f"{stack.key.namespace} to admit it"
+        f"(provider {stack.spec.provider}) does not include it; {instead}, or ask the administrators of "
+        f"namespace {stack.key.namespace} to include it"
     )

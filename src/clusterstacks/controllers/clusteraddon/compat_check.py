@@ -1,4 +1,4 @@
-"""The live check: whether a settled cluster is still inside its ranges, found out from what is in memory."""
+"""Checks that a settled cluster is still within its compatibility ranges, from data in memory."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     RulesOf: TypeAlias = Callable[[ReleaseName, Mapping[str, str]], tuple[Rule, ...] | None]
 
 ADVISORY = frozenset({AddonCondition.WITHIN_RANGES, AddonCondition.SETTINGS_USED, AddonCondition.PAUSED})
-"""Conditions that tell of what may come: they do not count for Ready."""
+"""Conditions that only warn: they do not count for Ready."""
 
 log = logging.getLogger(__name__)
 
@@ -91,7 +91,7 @@ class CompatCheck:
                     return None
                 found[name] = Candidate(name, release.metadata.kubernetes, release.compatibility)
         except ClusterStacksError as error:
-            log.debug("The ranges of Cluster %s are not known: %s", snapshot.cluster.key, error)
+            log.debug("the compatibility ranges of Cluster %s are not known: %s", snapshot.cluster.key, error)
             return None
         return found
 
@@ -111,7 +111,7 @@ def _versions(
 
 
 def _apis(status: Manifest) -> dict[tuple[str, str], list[str]]:
-    """Sort the delivered objects by apiVersion and kind."""
+    """Return the delivered objects by apiVersion and kind."""
     found: dict[tuple[str, str], list[str]] = {}
     for one in mappings(status, "resources"):
         api_version = "/".join(filter(None, (text(one, "group"), text(one, "version"))))

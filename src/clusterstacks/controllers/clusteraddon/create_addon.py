@@ -1,4 +1,4 @@
-"""Every Cluster whose class comes from a release gets a ClusterAddon, again and again if it is deleted (D21)."""
+"""Creates a ClusterAddon for every Cluster whose class comes from a release, also after its deletion."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ if TYPE_CHECKING:
     from clusterstacks.runtime.events import EventRecorder
 
 REFUSED_RECHECK = timedelta(minutes=5)
-"""Nothing tells when the labels of a namespace change, by which a ClusterStack may admit it. Arbitrary."""
+"""Interval at which a refusal is checked again: changes of namespace labels are not watched. Arbitrary."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AddonCreator:
-    """Creates ClusterAddons; keyed by Cluster. Clusters of other people's classes are never written to or about.
+    """Creates ClusterAddons; the key is that of the Cluster. Clusters of other classes are never written.
 
-    A Cluster whose class is not offered to its namespace gets no ClusterAddon and says so itself, in the condition that
-    its ClusterAddon would set (the webhook refuses it, but it may be older than the rule, or than the webhook).
+    A Cluster whose class is not offered to its namespace gets no ClusterAddon, but the condition that its ClusterAddon
+    would set. (The webhook rejects such a Cluster, but it may be older than the rule or the webhook.)
     """
 
     client: Client
@@ -52,7 +52,7 @@ class AddonCreator:
     events: EventRecorder
 
     async def reconcile(self, key: ObjectKey) -> timedelta | None:
-        """Create the ClusterAddon of one Cluster if it should have one."""
+        """Create the ClusterAddon of one Cluster if it is missing."""
         if self.addons.get(ObjectKey(key.namespace, addon_name(key.name))) is not None:
             return None
         clusters = await self.client.resource(CLUSTER_API_GROUP, CLUSTER_KIND)

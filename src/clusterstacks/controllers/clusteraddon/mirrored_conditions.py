@@ -1,4 +1,4 @@
-"""The addons' state on the user's one object: ClusterStackAddonsReady and ClusterStackWithinRanges of the Cluster."""
+"""Writes the state of the addons to the Cluster: ClusterStackAddonsReady and ClusterStackWithinRanges."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ if TYPE_CHECKING:
     from clusterstacks.kube.client import Client
 
 ATTEMPTS = 5
-"""Tries when Cluster API, whose conditions are in the same list, writes at the same moment. Arbitrary."""
+"""Attempts when Cluster API writes its conditions, which are in the same list, concurrently. Arbitrary."""
 
 PatchOf: TypeAlias = "Callable[[Manifest], Manifest | None]"
-"""Makes the patch for a Cluster as it was read; None when there is nothing to write."""
+"""Returns the patch for a Cluster as it was read; None when there is nothing to write."""
 
 
 async def mirror(
     client: Client, cluster: Manifest, outcome: Outcome, now: datetime, within: Condition | None = None
 ) -> tuple[Manifest, bool]:
-    """Write how the addons are doing into the Cluster's conditions, if that is news.
+    """Write the state of the addons to the Cluster's conditions, if it changed.
 
     Args:
         client: The management cluster.
         cluster: The Cluster as it was read, or as this function returned it.
-        outcome: What the reconcile ended with.
-        now: When it ended.
-        within: Whether the cluster is within its ranges; only what is wrong is told.
+        outcome: The outcome of the reconcile.
+        now: Time of the reconcile.
+        within: The condition WithinRanges, which is only written when it is False.
 
     Returns:
-        The Cluster with its conditions as they are now, and whether ``ClusterStackAddonsReady`` has another status or
-        reason, which is worth an event.
+        The Cluster with its new conditions, and whether ``ClusterStackAddonsReady`` has another status or reason,
+        which causes an event.
     """
     status, reason, message = _state(outcome)
     before = next((one for one in mappings(cluster, "status", "conditions") if _is_addons_ready(one)), {})
@@ -51,15 +51,15 @@ async def mirror(
         after = {**read, "status": {**(read.get("status") or {}), **ready["status"]}} if ready else read
         if within is None or within.status != "False":
             return _without(after, WITHIN_RANGES_CONDITION) or ready
-        told = with_cluster_condition(after, WITHIN_RANGES_CONDITION, "False", within.reason, within.message, now)
-        return told or ready
+        outside = with_cluster_condition(after, WITHIN_RANGES_CONDITION, "False", within.reason, within.message, now)
+        return outside or ready
 
     written = await _write(client, cluster, patch_of)
     return (cluster, False) if written is None else (written, is_news)
 
 
 async def withdraw(client: Client, cluster: Manifest) -> None:
-    """Take the conditions off a Cluster whose ClusterAddon goes."""
+    """Remove the conditions from a Cluster whose ClusterAddon is deleted."""
 
     def patch_of(read: Manifest) -> Manifest | None:
         return _without(read, ADDONS_READY_CONDITION, WITHIN_RANGES_CONDITION)
@@ -68,7 +68,7 @@ async def withdraw(client: Client, cluster: Manifest) -> None:
 
 
 async def withdraw_refusal(client: Client, cluster: Manifest) -> None:
-    """Take the condition off a Cluster that says that its class is not offered; what a ClusterAddon said stays."""
+    """Remove the condition that a class is not offered; a condition that a ClusterAddon set is kept."""
 
     def patch_of(read: Manifest) -> Manifest | None:
         refused = any(
@@ -81,7 +81,7 @@ async def withdraw_refusal(client: Client, cluster: Manifest) -> None:
 
 
 async def _write(client: Client, cluster: Manifest, patch_of: PatchOf) -> Manifest | None:
-    """Write what there is to write; returns the Cluster as it is since, None where nothing was written."""
+    """Write the patch and return the new Cluster; None when nothing was written."""
     resource = await client.resource(CLUSTER_API_GROUP, CLUSTER_KIND)
     metadata = cluster["metadata"]
     name, namespace, generation = metadata["name"], metadata["namespace"], metadata.get("generation")
@@ -94,21 +94,21 @@ async def _write(client: Client, cluster: Manifest, patch_of: PatchOf) -> Manife
             if operations:
                 return await client.json_patch(resource, name, operations, namespace, subresource="status")
             return await client.merge_patch(resource, name, patch, namespace, subresource="status")
-        except (Conflict, Invalid):  # the latter where a test of an operation fails
+        except (Conflict, Invalid):  # Invalid: the test of an operation failed
             if attempt == ATTEMPTS:
                 raise
             changed = await client.find(resource, name, namespace)
             if changed is None or changed["metadata"].get("generation") != generation:
-                return None  # what is known is about another specification; the change wakes the reconciler
+                return None  # the outcome is about an older spec; the change enqueues the object
             cluster = changed
     raise AssertionError("the last attempt returns or raises")
 
 
 def replacements(cluster: Manifest, patch: Manifest) -> list[Manifest]:
-    """Return a merge patch of the conditions as JSON patch operations; empty where conditions come or go.
+    """Return a merge patch of the conditions as JSON patch operations; empty when conditions are added or removed.
 
-    Cluster API writes to the same list during an upgrade. The operations replace single conditions, each if it is at
-    its place, and only of this very Cluster with this specification: so they do not conflict with what others write.
+    Cluster API writes the same list during an upgrade. The operations replace single conditions, and test their
+    position, and the uid and generation of the Cluster: so they do not conflict with writes of others.
     """
     before, after = (cluster.get("status") or {}).get("conditions") or [], patch["status"]["conditions"]
     if [one.get("type") for one in before] != [one.get("type") for one in after]:

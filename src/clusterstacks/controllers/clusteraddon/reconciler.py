@@ -1,4 +1,4 @@
-"""ClusterAddon: bring the addons of a Cluster's class into the cluster, stage by stage, and mirror how they are."""
+"""Reconciles ClusterAddons: delivers the addons of a Cluster's class, and reports their state on the Cluster."""
 
 from __future__ import annotations
 
@@ -48,23 +48,23 @@ if TYPE_CHECKING:
     from clusterstacks.runtime.clock import Clock
 
 RESYNC = timedelta(minutes=5)
-"""Control plane and infrastructure objects are read again at least this often; as the Go operator's resync."""
+"""Interval at which control plane and infrastructure objects are read again, as the Go operator's resync."""
 
 PAUSED = "Paused"
-"""Reason of the conditions of what is paused, as Cluster API has it."""
+"""Reason in conditions of paused objects, as in Cluster API."""
 
 GATE_RETRY = timedelta(seconds=10)
-"""How soon to look again at a control plane that is not there yet; as the Go operator."""
+"""Interval at which a missing control plane is checked, as in the Go operator."""
 
 REPORTED_WITHIN = timedelta(minutes=2)
-"""Age of a Cluster from which its kubeconfig and an answer of its API server are enough, as for the Go operator: some
+"""Age of a Cluster from which its kubeconfig and a response of its API server suffice, as in the Go operator: some
 providers never report their control plane or infrastructure. Arbitrary."""
 
 log = logging.getLogger(__name__)
 
 
 class NameNotCanonical(SpecError):
-    """A ClusterAddon has another name than the one that is reconciled for its Cluster."""
+    """A ClusterAddon does not have the name that is reconciled for its Cluster."""
 
     def __init__(self, addon: ObjectKey, cluster: ObjectKey) -> None:
         message = (
@@ -75,7 +75,7 @@ class NameNotCanonical(SpecError):
 
 
 class ReleaseUnsigned(DependencyError):
-    """The release must be signed and is not; when that is mended, its object tells."""
+    """The release must be signed and is not; a change of its ClusterStackRelease enqueues the ClusterAddon."""
 
     def __init__(self, message: str) -> None:
         super().__init__(Reason.SIGNATURE_REQUIRED, message)
@@ -83,9 +83,9 @@ class ReleaseUnsigned(DependencyError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AddonReconciler:
-    """Compare what the cluster has with what its class brings, and roll out the difference.
+    """Compares the addons of a cluster with those of its class, and rolls out the difference.
 
-    A cluster that has everything is settled without a request to it and without opening its release (D53).
+    A cluster that has everything is settled without a request to it and without opening its release.
     """
 
     client: Client
@@ -97,8 +97,8 @@ class AddonReconciler:
     compat_check: CompatCheck
 
     async def work(self, draft: StatusPatch) -> Outcome | None:
-        """Do what is next for one cluster's addons; None where they are nobody's or not to be touched."""
-        # Nothing else is read of an object that goes: what cannot be read must not keep its finalizer.
+        """Reconcile the addons of one cluster; None where there is nothing to do or to report."""
+        # Nothing else is read of a deleted object: an unreadable spec must not block the removal of the finalizer.
         cluster_key = ObjectKey(draft.key.namespace, text(draft.manifest, "spec", "clusterRef", "name"))
         counts = draft.key.name == addon_name(cluster_key.name)
         if draft.deleting:
@@ -139,17 +139,17 @@ class AddonReconciler:
         return outcome
 
     async def _begin(self, draft: StatusPatch, addon: ClusterAddon, snapshot: ClusterSnapshot) -> Manifest:
-        """Take back what was said of the old class as soon as the Cluster names another: people wait for conditions.
+        """Withdraw the conditions of the old class as soon as the Cluster names another: users wait for conditions.
 
         Returns:
-            The Cluster with its conditions as they are now.
+            The Cluster with its new conditions.
         """
         cluster = snapshot.cluster.raw
         recorded, wanted = addon.spec.cluster_stack, snapshot.cluster.class_name
         if not addon.status.ready or recorded == wanted:
             return cluster
         draft.status["ready"] = False
-        beginning = Waiting("RollingOut", f"the addons of class {recorded} give way to those of {wanted}")
+        beginning = Waiting("RollingOut", f"the addons of class {recorded} are replaced by those of {wanted}")
 
         async def take_back() -> None:
             nonlocal cluster
@@ -164,18 +164,20 @@ class AddonReconciler:
         return await mirror(self.client, cluster, draft.reported(outcome, now, ADVISORY), now, within)
 
     async def _end(self, draft: StatusPatch, cluster: ObjectKey | None) -> Outcome:
-        """Let a deleted ClusterAddon go. The cluster keeps its addons; while it exists a new one is created (D21).
+        """Release a deleted ClusterAddon. The cluster keeps its addons, and gets a new ClusterAddon while it exists.
 
         Args:
             draft: The ClusterAddon.
-            cluster: Its Cluster; None where another ClusterAddon is the Cluster's.
+            cluster: Its Cluster; None where the Cluster has another ClusterAddon.
         """
         if cluster is not None:
             await self.workloads.forget(cluster)
             try:
                 await self._withdraw(cluster)
             except ClusterStacksError as error:
-                log.warning("The conditions of Cluster %s still tell of its deleted ClusterAddon: %s", cluster, error)
+                log.warning(
+                    "cannot remove the conditions of the deleted ClusterAddon from Cluster %s: %s", cluster, error
+                )
         await remove_finalizer(draft, ADDON_FINALIZER, self.client)
         return Settled()
 
@@ -212,9 +214,9 @@ class AddonReconciler:
         return await self.rollout.run_rollout(draft, snapshot, connected, recorded=recorded, inputs=inputs)
 
     async def _connect(self, draft: StatusPatch, snapshot: ClusterSnapshot) -> Client | Waiting:
-        """Connect to the workload cluster once Cluster API reports it, or once it answers where nothing is reported."""
+        """Connect to the workload cluster when Cluster API reports it, or when it responds without a report."""
         missing = _missing(snapshot.cluster)
-        message = f"the {missing} of Cluster {snapshot.cluster.key} is not there yet"
+        message = f"the {missing} of Cluster {snapshot.cluster.key} is not ready yet"
         if missing and self._is_young(snapshot.cluster):
             return Waiting(Reason.CONTROL_PLANE_NOT_READY, message, GATE_RETRY)
         try:
@@ -230,13 +232,13 @@ class AddonReconciler:
         return not created or self.clock.now() - datetime.fromisoformat(created) < REPORTED_WITHIN
 
     async def _admit(self, draft: StatusPatch, addon: ClusterAddon, snapshot: ClusterSnapshot) -> None:
-        """Decide whether the Cluster may have the addons, unless it was decided before of just these.
+        """Check that the Cluster may use its addons, unless that was decided before for the same ones.
 
-        Only the status proves that: users write the spec. While a rollout is under way it is asked again at each look.
+        Only the status proves that: users write the spec. During a rollout it is checked in each reconcile.
 
         Raises:
             SpecError: A class or release is not offered to the Cluster's namespace.
-            ReleaseUnsigned: A release is not signed as it must be.
+            ReleaseUnsigned: A release lacks a required signature.
         """
         admitted = _admitted(snapshot)
         if addon.status.admitted == admitted and addon.spec.cluster_stack == snapshot.cluster.class_name:
@@ -253,28 +255,28 @@ class AddonReconciler:
 
 
 def _pause(draft: StatusPatch, cluster: ClusterView) -> Outcome:
-    """Say that nothing is done; whether the addons are ready stays as it was."""
+    """Report the pause; whether the addons are ready does not change."""
     if cluster.paused:
         how = f"Cluster {cluster.key} is paused: unpause it by spec.paused or the annotation {PAUSED_ANNOTATION}"
     else:
         how = "spec.paused of this ClusterAddon is true: set it to false"
-    message = f"nothing is delivered, as {how}"
+    message = f"nothing is delivered because {how}"
     draft.true(AddonCondition.PAUSED, PAUSED, message)
     return Settled() if draft.status.get("ready") else Waiting(PAUSED, message, None)
 
 
 def _admitted(snapshot: ClusterSnapshot) -> Admitted:
-    """Give what status remembers once a Cluster was admitted: another Cluster of the name is asked about anew."""
+    """Return the note in status that a Cluster was admitted; another Cluster with its name is checked again."""
     digest = sha256_digest(f"{snapshot.cluster.uid} {snapshot.digest}".encode())
     name, namespace = snapshot.cluster.class_name, snapshot.cluster.class_namespace
     return Admitted.model_validate({"class": name, "classNamespace": namespace, "digest": digest})
 
 
 def _observed(draft: StatusPatch, snapshot: ClusterSnapshot) -> None:
-    """Note which Cluster the conditions are about, at the end of the work: a checkpoint keeps what was noted before.
+    """Note the state of the Cluster that the conditions describe, at the end of the work.
 
-    The Cluster's conditions are written between this and the status. So who waits for one of these fields finds both
-    objects' conditions to be about at least that Cluster.
+    The Cluster's conditions are written between this and the status. After one of these fields changes, the conditions
+    of both objects describe at least that state.
     """
     draft.status["observedClusterGeneration"] = snapshot.cluster.raw["metadata"].get("generation", 0)
     draft.status["observedAddonAnnotations"] = annotations_digest(snapshot.cluster.annotations)
@@ -282,7 +284,7 @@ def _observed(draft: StatusPatch, snapshot: ClusterSnapshot) -> None:
 
 
 def _missing(cluster: ClusterView) -> str:
-    """What Cluster API has not finished; templates of values read the endpoint, which comes with the infrastructure."""
+    """Return what Cluster API has not finished; templates need the endpoint, which the infrastructure provides."""
     if not cluster.control_plane_initialized:
         return "control plane"
     return "" if cluster.infrastructure_provisioned else "infrastructure"

@@ -1,9 +1,9 @@
-"""Which addon stages to run now for one cluster, in which order, and what they wait for.
+"""Plans the rollout of one cluster's addons: the stages to run, their order, and what they wait for.
 
-A reconcile plans once with :func:`plan_rollout`, then asks :meth:`Rollout.next_move` and reports back with
-:meth:`Rollout.reached` and :meth:`Rollout.after_prune` until it is told to wait or that all is done. Only then the
-class is recorded: until that moment every reconcile goes on with the same rollout (INCUMBENT D80), and without a
-change of class or values there is nothing to run (D81).
+A reconcile calls :func:`plan_rollout` once, then :meth:`RolloutPlan.next_move`, and reports results with
+:meth:`RolloutPlan.reached` and :meth:`RolloutPlan.after_prune`, until a move must wait or all are done. Only then the
+class is recorded: until then every reconcile continues the same rollout. Without a change of class or values there is
+nothing to run. The status of the ClusterAddon keeps the progress between reconciles.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class StagePhase(StrEnum):
-    """Where a stage stands; the words are those of the Go operator."""
+    """Phase of a stage, with the Go operator's values."""
 
     PENDING = "Pending"
     WAITING_FOR_PRE = "waitingForPreCondition"
@@ -36,10 +36,10 @@ class StageProgress:
     """One entry of ``status.stages``.
 
     Args:
-        hook: The hook the stage belongs to; empty for a release without stages.
+        hook: The lifecycle hook of the stage; empty for a release without stages.
         name: The addon.
         action: ``apply`` or ``delete``.
-        phase: Where it stands.
+        phase: Its phase.
     """
 
     hook: str
@@ -49,17 +49,17 @@ class StageProgress:
 
     @property
     def identity(self) -> tuple[str, str, str]:
-        """What says that two entries are about the same stage."""
+        """Key that is equal for two entries of the same stage."""
         return self.hook, self.name, self.action
 
 
 @dataclass(frozen=True, slots=True)
 class RolloutProgress:
-    """What a rollout has done so far.
+    """Progress of a rollout.
 
     Args:
-        target: The class rolled out, ``status.target``; empty when none is under way.
-        stages: All its stages in their order, ``status.stages``.
+        target: The class that is rolled out, ``status.target``; empty without a rollout.
+        stages: All its stages in order, ``status.stages``.
     """
 
     target: str = ""
@@ -67,7 +67,7 @@ class RolloutProgress:
 
     @property
     def finished(self) -> bool:
-        """Whether every stage is done, which also holds where there is none."""
+        """Whether every stage is done, also when there are no stages."""
         return all(stage.phase is StagePhase.DONE for stage in self.stages)
 
     def documents(self) -> list[dict[str, str]]:
@@ -79,7 +79,7 @@ class RolloutProgress:
 
 
 def read_progress(target: object, documents: object) -> RolloutProgress:
-    """Read ``status.target`` and ``status.stages``; what cannot be read counts as not begun."""
+    """Parse ``status.target`` and ``status.stages``; an entry that is not valid counts as not started."""
     entries = documents if isinstance(documents, (list, tuple)) else ()
     stages = tuple(_stage(entry) for entry in entries if isinstance(entry, Mapping))
     return RolloutProgress(target if isinstance(target, str) else "", stages)
@@ -100,11 +100,11 @@ def _stage(entry: Mapping[str, object]) -> StageProgress:
 
 
 SINGLE_ADDON = "cluster-addon"
-"""The one addon of a release without clusteraddon.yaml."""
+"""The only addon of a release without clusteraddon.yaml."""
 
 
 class Occasion(StrEnum):
-    """Why stages run."""
+    """Reason for a rollout."""
 
     NOTHING = "nothing"
     INSTALL = "install"
@@ -114,11 +114,11 @@ class Occasion(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ControlPlaneState:
-    """What the stages after an upgrade wait for.
+    """State of the control plane, which the stages after an upgrade wait for.
 
     Args:
-        reported: Every version the control plane reports; several while it rolls, none while it reports nothing.
-        wanted: The version the Cluster asks for.
+        reported: The versions that the control plane reports; several during its rollout, none before its first report.
+        wanted: The version in the Cluster's spec.
         topology_reconciled: Whether the Cluster's condition TopologyReconciled is True for its newest generation.
     """
 
@@ -128,7 +128,7 @@ class ControlPlaneState:
 
     @property
     def missing(self) -> str:
-        """Say what the upgrade still lacks; empty when it is complete."""
+        """Return what the upgrade waits for; empty when it is complete."""
         behind = [version.text for version in sorted(self.reported) if not version.reaches(self.wanted)]
         if behind or not self.reported:
             now = ", ".join(behind) or "no version"
@@ -143,9 +143,9 @@ class RolloutStep:
     """A stage in the order of a rollout.
 
     Args:
-        hook: The hook the stage stands under; None for a release without stages.
-        stage: What to do.
-        phase: Where it stands.
+        hook: The lifecycle hook of the stage; None for a release without stages.
+        stage: The stage.
+        phase: Its phase.
     """
 
     hook: LifecycleHook | None
@@ -154,7 +154,7 @@ class RolloutStep:
 
     @property
     def progress(self) -> StageProgress:
-        """The step as the status keeps it."""
+        """The step as an entry of the status."""
         return StageProgress(self.hook or "", self.stage.addon, self.stage.action.value, self.phase)
 
 
@@ -163,7 +163,7 @@ _SINGLE = (RolloutStep(None, Stage(SINGLE_ADDON, StageAction.APPLY)),)
 
 @dataclass(frozen=True, slots=True)
 class RunStage:
-    """Go on with the step at ``index`` from its phase, then report the phase it reached."""
+    """Continue the step at ``index`` from its phase, then report the phase that it reached."""
 
     index: int
     step: RolloutStep
@@ -171,21 +171,21 @@ class RunStage:
 
 @dataclass(frozen=True, slots=True)
 class WaitForUpgrade:
-    """Nothing to do before the cluster is upgraded; ``message`` says what is missing."""
+    """Wait for the upgrade of the cluster; ``message`` names what is missing."""
 
     message: str
 
 
 @dataclass(frozen=True, slots=True)
 class Prune:
-    """Remove every delivered addon but ``keep``, and what ``keep`` no longer contains."""
+    """Remove all delivered addons except ``keep``, and the objects that these no longer render."""
 
     keep: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """The cluster has what the release brings: record the class and clear the progress, target and stages both."""
+    """The cluster has everything: record the class and clear the progress (target and stages)."""
 
 
 Move: TypeAlias = RunStage | WaitForUpgrade | Prune | Done
@@ -193,15 +193,15 @@ Move: TypeAlias = RunStage | WaitForUpgrade | Prune | Done
 
 @dataclass(frozen=True, slots=True)
 class RolloutPlan:
-    """The stages to run for one cluster.
+    """Plan of a rollout.
 
     Args:
-        occasion: Why; with ``NOTHING`` the next move is :class:`Done` at once.
+        occasion: The reason; with ``NOTHING`` the next move is :class:`Done`.
         target: The class that is recorded at the end.
-        steps: All stages in order, those already done included.
+        steps: All stages in order, including those that are done.
         gate: Index of the first step that waits for the upgrade of the cluster, as the prune does; None without wait.
-        resumed: Whether an earlier reconcile began it. Then addons may have been delivered with values that changed
-            since: record no digest of the inputs at the end, so that a refresh looks at all of them once more.
+        resumed: Whether an earlier reconcile started it. Then addons may have been delivered with older values: no
+            digest of the inputs is recorded at the end, so that a refresh checks all of them again.
         pruned: Whether the prune was done.
     """
 
@@ -213,7 +213,7 @@ class RolloutPlan:
     pruned: bool = False
 
     def next_move(self, control_plane: ControlPlaneState) -> Move:
-        """Say what to do now: the first step that is not done, once nothing holds it back."""
+        """Return the next move: the first step that is not done, unless it must wait."""
         index = next((at for at, step in enumerate(self.steps) if step.phase is not StagePhase.DONE), len(self.steps))
         if self._held(index) and (missing := control_plane.missing):
             return WaitForUpgrade(missing)
@@ -222,23 +222,23 @@ class RolloutPlan:
         return Done() if self.pruned else Prune(self._kept())
 
     def reached(self, index: int, phase: StagePhase) -> RolloutPlan:
-        """Return the rollout with one step in another phase."""
+        """Return the plan with one step in another phase."""
         steps = (*self.steps[:index], replace(self.steps[index], phase=phase), *self.steps[index + 1 :])
         return replace(self, steps=steps)
 
     def after_prune(self) -> RolloutPlan:
-        """Return the rollout with its prune done."""
+        """Return the plan with its prune done."""
         return replace(self, pruned=True)
 
     @property
     def progress(self) -> RolloutProgress:
-        """What the status keeps until the next reconcile."""
+        """The progress to keep in status until the next reconcile."""
         return RolloutProgress(self.target, tuple(step.progress for step in self.steps))
 
     def _held(self, index: int) -> bool:
         if self.gate is None or index < self.gate:
             return False
-        # Once a step behind the gate has begun the gate stays open: a topology at work must not stop half-way.
+        # Once a step after the gate has started, the gate stays open: a reconciling topology must not stop it half-way.
         return all(step.phase is StagePhase.PENDING for step in self.steps[self.gate :])
 
     def _kept(self) -> frozenset[str]:
@@ -255,25 +255,25 @@ def plan_rollout(
     delivered: Collection[str],
     progress: RolloutProgress,
 ) -> RolloutPlan:
-    """Decide what to run for a cluster; called once in every reconcile.
+    """Plan the rollout of a cluster; called once in every reconcile.
 
     - Install (no class recorded): the stages of AfterControlPlaneInitialized.
     - Upgrade (another class recorded): BeforeClusterUpgrade at once; once the cluster is upgraded AfterClusterUpgrade,
       then the AfterControlPlaneInitialized stages of addons that neither names.
-    - Refresh (values changed, or a rollout of the recorded class or away from it was left unfinished): every addon
-      that AfterControlPlaneInitialized applies.
+    - Refresh (values changed, or an earlier rollout was not finished): every addon that AfterControlPlaneInitialized
+      applies.
 
-    Install and refresh then bring up to date what only an upgrade brings and the cluster already has. Each occasion
-    ends with one prune. An addon that no stage names is not delivered. A release without stages has one addon and
-    waits for nothing. Stages done for ``wanted`` are not run again; another target begins anew.
+    Install and refresh then update delivered addons that only the upgrade hooks name. Each rollout ends with one prune.
+    An addon that no stage names is not delivered. A release without stages has one addon and waits for nothing. Stages
+    that are done for ``wanted`` do not run again; a rollout to another target starts from the beginning.
 
     Args:
         config: The stages of the wanted release; None for a release without them.
-        recorded: The class whose addons the cluster has completely; empty before the first time.
+        recorded: The class whose addons the cluster has completely; empty before the first delivery.
         wanted: The Cluster's class.
-        changed: Whether what the addons are rendered from differs from what was last delivered completely.
-        delivered: The addons the cluster has a delivery record of.
-        progress: What the status keeps.
+        changed: Whether the inputs of the addons differ from those of the last complete delivery.
+        delivered: The addons with a delivery record in the cluster.
+        progress: The progress in status.
     """
     occasion = _occasion(recorded, wanted, changed=changed, progress=progress)
     if occasion is Occasion.NOTHING:
@@ -287,8 +287,8 @@ def _occasion(recorded: str, wanted: str, *, changed: bool, progress: RolloutPro
         return Occasion.INSTALL
     if recorded != wanted:
         return Occasion.UPGRADE
-    # Progress is cleared at the end: what is left belongs to a rollout that did not get there, of this class or,
-    # where the Cluster was set back to the recorded class, of another one.
+    # Progress is cleared at the end: a remaining one belongs to an unfinished rollout, of this class or, where the
+    # Cluster was set back to the recorded class, of another one.
     return Occasion.REFRESH if changed or progress != RolloutProgress() else Occasion.NOTHING
 
 
@@ -296,8 +296,7 @@ def _taken_up(fresh: RolloutPlan, *, changed: bool, progress: RolloutProgress) -
     if progress.target != fresh.target:
         return fresh
     if fresh.occasion is Occasion.REFRESH and progress.finished:
-        # The rollout that recorded the class, or a refresh, is complete but for its prune: nothing asks for its stages
-        # again unless the values changed since.
+        # Only the prune of the last rollout or refresh is missing: its stages run again only if the values changed.
         phases = [StagePhase.PENDING if changed else StagePhase.DONE for _ in fresh.steps]
     elif [stage.identity for stage in progress.stages] == [stage.identity for stage in fresh.progress.stages]:
         phases = [stage.phase for stage in progress.stages]

@@ -1,4 +1,4 @@
-"""Everything a ClusterAddon's reconcile reads from the management cluster, once, at its beginning."""
+"""Reads the snapshot of a ClusterAddon's reconcile: the Cluster, what it refers to, and its releases."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ CONTRACT_LABELS: Final = (f"{CLUSTER_API_GROUP}/v1beta2", f"{CLUSTER_API_GROUP}/
 https://cluster-api.sigs.k8s.io/developer/providers/contracts/overview.html#api-version-labels"""
 
 REMEMBER = timedelta(minutes=10)
-"""How long the answer about a kind with a label counts. Arbitrary: no upgrade takes it away."""
+"""How long the result for a kind with a label is cached. Arbitrary: no upgrade removes the label."""
 
 REMEMBER_MISSING = timedelta(seconds=60)
-"""How long the answer about a kind without a label counts; as discovery for a version that is missing."""
+"""How long the result for a kind without a label is cached, as discovery does for a missing version."""
 
 
 class ReferenceNotAllowed(SpecError):
-    """A Cluster refers to an object that is not read."""
+    """A Cluster refers to an object that may not be read."""
 
     def __init__(self, message: str) -> None:
         super().__init__("ReferenceNotAllowed", message)
@@ -66,11 +66,11 @@ class ContractKinds:
         """Check that the definition of a kind has a contract label.
 
         Args:
-            resource: The kind, as the server serves it.
-            title: How the message calls the reference.
+            resource: The resource of the kind.
+            title: Name of the reference in the message.
 
         Raises:
-            ReferenceNotAllowed: It has none, or the kind is not defined by a CustomResourceDefinition.
+            ReferenceNotAllowed: The label is missing, or no CustomResourceDefinition defines the kind.
             DependencyError: The definition cannot be read.
         """
         if not resource.group or not await self._follows(resource):
@@ -85,7 +85,7 @@ class ContractKinds:
         follows, until = self._known.get(kind, (False, float("-inf")))
         if self.monotonic() < until:
             return follows
-        # Clusters that ask at the same moment each send the small request: a lock would let them wait for each other.
+        # Concurrent checks each send the small request: with a lock they would wait for each other.
         follows = await self._is_labelled(resource)
         remembered = REMEMBER if follows else REMEMBER_MISSING
         self._known[kind] = (follows, self.monotonic() + remembered.total_seconds())
@@ -117,19 +117,17 @@ INFRASTRUCTURE_REF: Final = "spec.infrastructureRef"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterSnapshot:
-    """The snapshot.
+    """The state of a Cluster at the beginning of a reconcile.
 
     Args:
-        cluster: The Cluster.
-        release: Name of the release its class comes from.
-        release_object: The ClusterStackRelease; None while there is none.
-        wishes: Where the addons are to come from.
-        refusal: Why the Cluster's annotations cannot be followed; None when they can.
-        unread: Why the control plane or the infrastructure was not read; None when both may be.
-        other_releases: By name, the ClusterStackReleases of other releases that addons come from; None for one that is
-            missing.
-        control_plane: What the stages after an upgrade wait for.
-        data: The roots of the templates.
+        release: Name of the release of its class.
+        release_object: The ClusterStackRelease; None while it does not exist.
+        wishes: Releases of addons, from the Cluster's annotations.
+        refusal: Why the annotations are not valid; None when they are.
+        unread: Why the control plane or the infrastructure object may not be read; None when both may.
+        other_releases: By name, other ClusterStackReleases that addons come from; None for missing ones.
+        control_plane: The versions that the stages after an upgrade wait for.
+        data: The root objects of the templates.
     """
 
     cluster: ClusterView
@@ -144,7 +142,7 @@ class ClusterSnapshot:
 
     @property
     def digest(self) -> str:
-        """The pinned digests of all releases that addons come from, the class's first and alone in most clusters."""
+        """The pinned digests of all releases that addons come from; that of the class is the first."""
         others = [f"{name}={_digest(self.other_releases[name])}" for name in sorted(self.other_releases)]
         return "+".join([_digest(self.release_object), *others])
 
@@ -155,7 +153,7 @@ class ClusterSnapshot:
 
     @property
     def release_missing(self) -> str:
-        """Say which release was not downloaded, and why as far as its object knows; empty when all were."""
+        """Describe a release that was not downloaded; empty when all were."""
         missing = [(name, manifest) for name, manifest in self.objects.items() if not _digest(manifest)]
         if not missing:
             return ""
@@ -167,13 +165,13 @@ class ClusterSnapshot:
             else "the Cluster's annotations take addons"
         )
         if manifest is None:
-            return f"{title}, which {used} from, does not exist: is the release listed by the source of a ClusterStack?"
+            return f"{title}, which {used} from, does not exist: check that a ClusterStack's source has the release"
         why = condition_view(manifest, "Ready").message
         return f"{title}, which {used} from, has not been downloaded{why and f': {why}'}"
 
     @property
     def unsigned(self) -> str:
-        """Say that a release may not be used because no trusted key signed it; empty when all may."""
+        """Describe a release that may not be used because it lacks a trusted signature; empty when all may."""
         for manifest in self.objects.values():
             found = condition_view(manifest or {}, ReleaseCondition.SIGNATURE_VERIFIED)
             if found.false and found.reason in (Reason.SIGNATURE_REQUIRED, Reason.SIGNATURES_UNCLEAR):
@@ -187,7 +185,7 @@ class ClusterSnapshot:
 
     @property
     def minor(self) -> KubernetesMinor:
-        """The Kubernetes minor addons are rendered for."""
+        """The Kubernetes minor that addons are rendered for."""
         return self.running.series
 
 
@@ -240,7 +238,7 @@ async def read_snapshot(client: Client, key: ObjectKey, contracts: ContractKinds
 
 
 def _wishes(cluster: ClusterView, own: ReleaseName) -> tuple[AddonWishes, AddonReleaseRefused | None]:
-    """Read the annotations; what is wrong with them must not keep a ClusterAddon from being deleted."""
+    """Read the annotations; invalid ones must not block the deletion of a ClusterAddon."""
     try:
         return read_wishes(cluster.annotations, own), None
     except AddonReleaseRefused as error:
@@ -254,7 +252,7 @@ def _digest(release: Manifest | None) -> str:
 
 @dataclass(slots=True)
 class _References:
-    """Reads what a Cluster refers to; a refusal is kept, as a ClusterAddon is deleted in spite of it."""
+    """Reads the objects that a Cluster refers to; a refusal is kept, because it must not block a deletion."""
 
     client: Client
     contracts: ContractKinds
@@ -263,7 +261,7 @@ class _References:
 
     @property
     def refused(self) -> ReferenceNotAllowed | None:
-        """The refusal, of the control plane first: which one is found first may differ from time to time."""
+        """The refusal, that of the control plane first, so that the choice does not depend on timing."""
         return self._refusals.get(CONTROL_PLANE_REF) or self._refusals.get(INFRASTRUCTURE_REF)
 
     async def read(self, where: str, reference: ObjectRef | None) -> Manifest | None:
@@ -287,7 +285,7 @@ def _state(cluster: ClusterView, control_plane: Manifest | None) -> ControlPlane
     return ControlPlaneState(
         reported=tuple(version for text in reported if (version := _version(text)) is not None),
         wanted=KubernetesVersion.parse(cluster.version),
-        # Right after a change of the class the condition still speaks of the class before.
+        # Right after a change of the class the condition still describes the previous class.
         topology_reconciled=cluster.topology_reconciled.true and cluster.topology_reconciled.current,
     )
 

@@ -1,1 +1,1 @@
-"""ClusterStack: which releases of a stack the management cluster has."""
+"""ClusterStack controller: creates and deletes the releases of a stack in the management cluster."""

@@ -1,4 +1,4 @@
-"""Names the versions that a source of releases lacks, and what it has instead."""
+"""Describes the versions that a source of releases lacks, and the versions that it has."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from clusterstacks.domain.versions import StackVersion
 
 NAMES_SHOWN: Final = 5
-"""Versions or stacks named in one message; arbitrary."""
+"""Versions or stacks that a message names; arbitrary."""
 
 STACKS_COMPARED: Final = 1000
 """Stacks of a source that are compared for similar names. Arbitrary: takes some milliseconds."""
 
 
 def lacking(wanted: Collection[ReleaseName], listed: Collection[str], source: str) -> str:
-    """Say which wanted releases of one stack and minor a source lacks, and what it has; empty when it has all.
+    """Return which wanted releases of one stack and minor a source lacks, and which it has; empty when it has all.
 
     Args:
         wanted: Releases that are not ready.
@@ -42,7 +42,7 @@ def lacking(wanted: Collection[ReleaseName], listed: Collection[str], source: st
 
 
 def nothing(subscription: Subscription, example: ReleaseName, listed: Collection[str], source: str) -> str:
-    """Say that a source has no release for a ClusterStack that names no versions.
+    """Return the message that a source has no release for a ClusterStack without versions.
 
     Args:
         subscription: What the ClusterStack asks for.

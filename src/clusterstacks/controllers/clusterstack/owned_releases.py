@@ -1,4 +1,4 @@
-"""The ClusterStackReleases of a ClusterStack."""
+"""Reads, writes and summarises the ClusterStackReleases of a ClusterStack."""
 
 from __future__ import annotations
 
@@ -46,18 +46,18 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnedReleases:
-    """Reads them from the informer's store and writes them through the client."""
+    """ClusterStackReleases of a ClusterStack, read from the informer's store and written with the client."""
 
     client: Client
     store: ObjectCache
     events: EventRecorder
 
     def of(self, stack: ClusterStack) -> list[Manifest]:
-        """All of a stack."""
+        """Return the releases of a stack."""
         return self.store.by_index(STACK_INDEX, str(stack.key))
 
     def existing(self, stack: ClusterStack) -> list[ExistingRelease]:
-        """What the decision needs to know of them."""
+        """Return the releases of a stack as the decision needs them."""
         return [
             ExistingRelease(
                 name=release["metadata"]["name"],
@@ -68,13 +68,13 @@ class OwnedReleases:
         ]
 
     def led_by_another(self, stack: ClusterStack, name: str) -> bool:
-        """Whether another stack owns the release and came first: then its provider object is that stack's, too."""
+        """Return whether another stack is the first owner of the release, and therefore owns its provider object."""
         existing = self.store.get(ObjectKey(stack.key.namespace, name))
         owners = stacks_owning(existing) if existing else []
         return bool(owners) and owners[0] != str(stack.key)
 
     async def ensure(self, stack: Manifest, kept: Retained, provider: ObjectReference | None) -> None:
-        """Create the release, or point it at its provider object when that changed (D30).
+        """Create the release, or update its reference to its provider object.
 
         ``provider`` is the reference to the provider object, None where the stack has no provider.
         """
@@ -96,17 +96,17 @@ class OwnedReleases:
             await self.client.merge_patch(resource, kept.name, {"spec": {"providerRef": reference}}, namespace)
 
     async def join(self, stack: Manifest, kept: Retained) -> None:
-        """Become an owner of an existing release: it came before its stack, or another stack wants it, too."""
+        """Add the stack as an owner of an existing release: another stack may need it as well."""
         key = ObjectKey(stack["metadata"]["namespace"], stack["metadata"]["name"])
         existing = self.store.get(ObjectKey(key.namespace, kept.name))
         if existing is not None and str(key) not in stacks_owning(existing):
             await self._own(existing, [*(existing["metadata"].get("ownerReferences") or []), _owner(stack)])
 
     async def delete(self, stack: Manifest, spare: Retained) -> None:
-        """Delete a release this stack does not need, with an event and a log line; one of another stack is left to it.
+        """Delete a release that this stack does not need; if another stack owns it, only remove this owner.
 
-        It stays while a Cluster uses it: that is read live, as the decision's stores may lag or see one namespace only.
-        And while its class is paused: ``clusterctl move`` does that, and brings the Clusters a moment later.
+        It is kept while a Cluster uses it, which is read live because the stores may lag or contain one namespace only,
+        and while its class is paused: ``clusterctl move`` pauses it and creates the Clusters a moment later.
         """
         key = ObjectKey(stack["metadata"]["namespace"], stack["metadata"]["name"])
         namespace = key.namespace
@@ -179,7 +179,7 @@ def summarise(draft: StatusPatch, releases: Sequence[Manifest], decision: Retent
 
 
 def _latest(releases: Sequence[Manifest], decision: Retention) -> str:
-    """``<class name> | <Kubernetes version>`` of the newest ready release; empty when there is none (D20)."""
+    """Return ``<class name> | <Kubernetes version>`` of the newest ready release; empty when there is none."""
     latest = decision.latest_ready
     if latest is None:
         return ""
@@ -192,7 +192,7 @@ def _latest(releases: Sequence[Manifest], decision: Retention) -> str:
 def _summary(release: Manifest) -> ReleaseSummary:
     name = release["metadata"]["name"]
     found = release_named(name)
-    shown = found.version.dot if found is not None else name  # what a user must write (D31)
+    shown = found.version.dot if found is not None else name  # as users write it in spec.versions
     status = release.get("status") or {}
     conditions = {condition.type: condition for condition in from_documents(status.get("conditions"))}
     ready = status.get("ready") is True

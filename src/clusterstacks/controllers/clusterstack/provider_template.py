@@ -1,4 +1,4 @@
-"""The provider object of a release: made from the template that the ClusterStack names."""
+"""Builds the provider object of a release from the template that the ClusterStack names."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ async def read_template(client: Client, stack: ClusterStack, kinds: Collection[K
     """Read the template that ``spec.providerRef`` names, in the ClusterStack's own namespace.
 
     Args:
-        client: The management cluster's.
+        client: The management cluster.
         stack: The ClusterStack.
-        kinds: From ``--provider-kinds``.
+        kinds: Allowed kinds, from ``--provider-kinds``.
 
     Raises:
-        SpecError: There is no reference, or it may not name this object.
-        ProviderTemplateNotFound: There is no such object.
+        SpecError: The reference is missing or not allowed.
+        ProviderTemplateNotFound: The object does not exist.
         KindNotServed: The provider's CustomResourceDefinition is not installed.
     """
     reference = stack.spec.provider_ref
@@ -73,7 +73,7 @@ def provider_object(template: Manifest, stack: Manifest, release: str) -> Manife
     """Build the provider object of one release.
 
     Its kind is the template's without "Template", its name the release's, its spec the template's. Labels and
-    annotations of the ClusterStack are carried over, except the notes of clusterctl and kubectl (D29).
+    annotations of the ClusterStack are copied, except those of clusterctl and kubectl.
     """
     body = mapping(template, "spec", "template")
     inherited = stack["metadata"]
@@ -99,13 +99,13 @@ def provider_object(template: Manifest, stack: Manifest, release: str) -> Manife
 async def ensure_provider_object(
     client: Client, events: EventRecorder, stack: Manifest, wanted: Manifest
 ) -> ObjectReference:
-    """Create the provider object, or bring it to a changed template; no write when it comes from this very template.
+    """Create or update the provider object and return the reference to it; an unchanged template causes no write.
 
-    What was sent is remembered as a digest on the object: comparing fields would fight the provider's own defaults.
-    Returns the reference to it.
+    An annotation of the object holds the digest of what was sent: a comparison of fields would fight the provider's
+    defaults.
 
     Raises:
-        SpecError: The kind is cluster-wide, or the template is nested too deep.
+        SpecError: The kind is cluster-scoped, or the template is nested too deep.
     """
     reference = ObjectReference(
         api_version=wanted["apiVersion"],

@@ -1,4 +1,4 @@
-"""ClusterStack: list the releases, decide which to have, create and delete, and sum up."""
+"""Reconciles ClusterStacks: lists releases, decides which to keep, creates and deletes them, summarises them."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ if TYPE_CHECKING:
     from clusterstacks.sources.stack_source import SourcePolicy
 
 RESYNC = timedelta(minutes=5)
-"""Events wake the reconciler; this only bounds a lost one. As the Go operator's resync."""
+"""Interval that bounds the effect of a lost event, as the Go operator's resync."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Listed:
-    """The source's release names; None, and why, when it cannot be listed."""
+    """The release names of a source; None, with the error, when it cannot be listed."""
 
     names: frozenset[str] | None
     trouble: ClusterStacksError | None = None
@@ -53,7 +53,7 @@ class _Listed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StackReconciler:
-    """Keep the releases of one stack."""
+    """Creates and deletes the releases of one stack."""
 
     client: Client
     choice: SourcePolicy
@@ -65,9 +65,9 @@ class StackReconciler:
     provider_kinds: Collection[KindPattern]
 
     async def work(self, draft: StatusPatch) -> Outcome | None:
-        """Do what is next for one ClusterStack; None until its source was asked for the first time."""
+        """Reconcile one ClusterStack; None until its source was listed for the first time."""
         if draft.deleting:
-            return Settled()  # its releases follow through their owner references
+            return Settled()  # the garbage collector deletes its releases
         stack = ClusterStack.parse(draft.manifest)
         subscription = subscription_of(stack)
         listed = self._listed(draft, stack)
@@ -90,7 +90,7 @@ class StackReconciler:
         return self._lacking(draft, stack, subscription) or self._outcome(draft, stack, subscription, decision)
 
     def _listed(self, draft: StatusPatch, stack: ClusterStack) -> _Listed | None:
-        """What the source holds; None while it was never asked, which wakes the stack as soon as it is."""
+        """Return the releases of the source; None before its first listing, which then enqueues the stack."""
         try:
             with draft.failing_condition(StackCondition.RELEASES_SYNCED):
                 terms = self.choice.terms(stack)
@@ -111,7 +111,7 @@ class StackReconciler:
         return _Listed(names)
 
     def _classes_in_use(self, namespace: str) -> list[str]:
-        """The class of every Cluster, and the one it comes from: until its addons have moved it may go back."""
+        """Return the class of every Cluster, and its previous one: until its addons are upgraded it may go back."""
         used: list[str] = []
         for cluster in self.clusters.by_index(CLASS_NAMESPACE_INDEX, namespace):
             view = cluster_view(cluster)
@@ -121,7 +121,7 @@ class StackReconciler:
         return used
 
     def _addons_in_use(self, namespace: str) -> list[str]:
-        """Releases that annotations of Clusters name, and those whose addons are delivered and not replaced yet."""
+        """Return releases that Clusters' annotations name, and those whose addons are still delivered."""
         used: list[str] = []
         for cluster in self.clusters.by_index(CLASS_NAMESPACE_INDEX, namespace):
             view = cluster_view(cluster)
@@ -134,7 +134,7 @@ class StackReconciler:
         return used
 
     async def _provide(self, draft: StatusPatch, stack: ClusterStack, decision: Retention) -> None:
-        """Create what is missing: for each release its provider object first, then the release itself."""
+        """Create what is missing: first the provider object of a release, then the release."""
         wanted = [
             kept
             for kept in decision.decisions
@@ -174,9 +174,9 @@ class StackReconciler:
                 raise
 
     def _lacking(self, draft: StatusPatch, stack: ClusterStack, subscription: Subscription) -> Outcome | None:
-        """Say which versions of the spec the source lacks; None when it has all that are not ready yet.
+        """Report versions of the spec that the source lacks; None when it has all that are not ready yet.
 
-        A ClusterStack that follows no channel has its source listed only while a version is not ready.
+        For a ClusterStack without a channel the source is listed only while a version is not ready.
         """
         draft.drop(StackCondition.VERSIONS_AVAILABLE)
         ready = {release.name for release in self.releases.existing(stack) if release.ready}
@@ -220,10 +220,10 @@ class StackReconciler:
 
 
 def subscription_of(stack: ClusterStack) -> Subscription:
-    """Read the spec as values.
+    """Parse the spec.
 
     Raises:
-        SpecError: Names the ClusterStack and the field that cannot be read.
+        SpecError: A field is not valid; names it and the ClusterStack.
     """
     spec = stack.spec
     try:

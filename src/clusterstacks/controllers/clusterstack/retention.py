@@ -1,7 +1,7 @@
-"""Which releases of a cluster stack a management cluster keeps, gets and loses, each with its reasons.
+"""Decides which releases of a cluster stack are created, kept and deleted, with the reasons.
 
-Closes INCUMBENT D9 (names compared as values, on every channel), D20 (a failed listing deletes nothing) and D22
-(releases of classes in use come back).
+Names are compared as values, on every channel. A failed listing deletes nothing. Missing releases of classes in use are
+created again.
 """
 
 from __future__ import annotations
@@ -21,31 +21,28 @@ if TYPE_CHECKING:
 LATEST = "latest"
 LAST_READY = "last ready"
 WANTED = "wanted in spec"
-FOREIGN = "no release of this cluster stack"
+FOREIGN = "not a release of this cluster stack"
 UNKNOWN_SOURCE = "the releases could not be listed"
 NOT_NEEDED = "no longer needed"
 
 
 class ReleaseAction(StrEnum):
-    """What becomes of a ClusterStackRelease."""
+    """Action on a ClusterStackRelease."""
 
     CREATE = "create"
     KEEP = "keep"
     DELETE = "delete"
     LEAVING = "leaving"
-    """It is being deleted already; if it is needed it is created again once it is gone."""
+    """It is being deleted; if it is needed, it is created again afterwards."""
 
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """What a ClusterStack asks for.
+    """The releases that the spec of a ClusterStack selects.
 
     Args:
-        provider: As in its spec.
-        stack: As in its spec.
-        kubernetes: As in its spec.
         channel: The channel that ``auto_subscribe`` follows.
-        versions: Versions wanted by name, of any channel.
+        versions: Versions named in the spec, of any channel.
         auto_subscribe: Whether to follow the newest release of the channel.
     """
 
@@ -57,7 +54,7 @@ class Subscription:
     auto_subscribe: bool = True
 
     def release(self, version: StackVersion) -> ReleaseName:
-        """Name the release of this stack with the given version.
+        """Return the name of the release with the given version.
 
         Raises:
             InvalidName: Provider or stack cannot be part of a name.
@@ -65,13 +62,13 @@ class Subscription:
         return ReleaseName(self.provider, self.stack, self.kubernetes, version)
 
     def holds(self, name: ReleaseName) -> bool:
-        """Tell whether the release is one of this stack and minor, on whatever channel."""
+        """Return whether the release belongs to this stack and minor, on any channel."""
         return name == self.release(name.version)
 
 
 @dataclass(frozen=True, slots=True)
 class ExistingRelease:
-    """A ClusterStackRelease the ClusterStack owns."""
+    """A ClusterStackRelease that the ClusterStack owns."""
 
     name: str
     ready: bool = False
@@ -84,9 +81,9 @@ class Retained:
 
     Args:
         name: The ClusterStackRelease's name.
-        release: The name as a value; None for a foreign one.
-        action: What to do.
-        reasons: Why, for people; empty only for a release that is leaving and not needed.
+        release: The parsed name; None for a foreign one.
+        action: The action.
+        reasons: The reasons, for users; empty only for a release that is being deleted and not needed.
     """
 
     name: str
@@ -100,12 +97,12 @@ class Retention:
     """The decision on all releases of a ClusterStack.
 
     Args:
-        decisions: One per release that exists or is needed, by version; foreign ones last, by name.
+        decisions: One per release that exists or is needed, sorted by version; foreign ones last, by name.
         latest: The newest listed release of the channel; None without ``auto_subscribe``, when none matches and when
             the listing failed.
         latest_ready: The release new clusters can use, see :func:`decide`.
         usable: Versions of all ready releases that stay.
-        foreign: How many listed names belong to no release of this stack.
+        foreign: Number of listed names that do not belong to this stack.
     """
 
     decisions: tuple[Retained, ...]
@@ -130,8 +127,8 @@ def decide(
     """Decide which releases to create, keep and delete.
 
     A release is needed when it is the latest of the channel, the last ready one, wanted in the spec or used by a
-    cluster. The last ready one is the newest of the channel; where the channel has none, a wanted one, then the newest
-    of any other channel. Names that are no release of this stack are never touched.
+    cluster. The last ready one is the newest of the channel; if the channel has none, a wanted one, then the newest of
+    any other channel. Releases of other stacks are never changed.
 
     Args:
         subscription: What the ClusterStack asks for.
@@ -140,7 +137,8 @@ def decide(
         existing: The ClusterStackReleases the ClusterStack owns.
         classes_in_use: The class of every Cluster that may use this stack, one per Cluster; foreign ones are ignored.
         addons_in_use: Releases that Clusters take addons from. One that neither exists nor is listed is not created:
-            whoever writes such an annotation is not who offers releases.
+        users
+            who write such an annotation do not decide which releases are offered.
 
     Raises:
         InvalidName: Provider or stack cannot be part of a name.
@@ -154,7 +152,7 @@ def decide(
     for name, clusters in _addon_uses(subscription, addons_in_use).items():
         if name in own or name in names:
             reasons.setdefault(name, []).append(f"addons in use by {_counted(clusters)}")
-    # Without a listing any release may be the latest: what exists and nothing else asks for stays all the same.
+    # Without a listing any release may be the latest, so existing releases are kept.
     spare = (UNKNOWN_SOURCE,) if following and listed is None else ()
     decisions = [_decision(name, own.get(name), reasons.get(name, []), spare) for name in sorted({*own, *reasons})]
     decisions += [Retained(name, None, ReleaseAction.KEEP, (FOREIGN,)) for name in sorted(unknown)]
@@ -165,7 +163,7 @@ def decide(
 
 def _own(subscription: Subscription, text: str) -> ReleaseName | None:
     name = release_named(text)
-    # v1-stable.3 reads as v1: only the spelling we write ourselves names our object.
+    # v1-stable.3 is parsed as v1: only our own spelling is the name of our object.
     return name if name is not None and subscription.holds(name) and name.release == text else None
 
 

@@ -1,1 +1,1 @@
-"""ClusterStackRelease: one release, from its files to an accepted cluster class, and to its end."""
+"""ClusterStackRelease controller: downloads one release, applies its cluster class, and deletes it."""

@@ -1,4 +1,4 @@
-"""The objects of the class chart: rendered, listed in status, applied, reported one by one."""
+"""Applies the objects of the class chart, and reports whether Cluster API accepts the class."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ async def apply_class_chart(
 ) -> Sequence[ObjectResult]:
     """Render the class chart and apply its objects; the condition HelmChartApplied is True when all are in place.
 
-    The objects are listed in status before the first one is applied, so that a crash in between leaves none that the
-    deletion of the release would not find (D3).
+    The objects are listed in status before the first one is applied, so that after a crash the deletion of the release
+    finds all of them.
 
     Raises:
-        SpecError: The chart cannot be rendered or holds what a class may not hold.
+        SpecError: The chart cannot be rendered, or a class may not contain one of its objects.
         DependencyError: The API server or a render worker failed.
     """
     with draft.failing_condition(ReleaseCondition.CHART_APPLIED, Reason.FAILED_TO_APPLY_OBJECTS):
@@ -65,7 +65,7 @@ async def apply_class_chart(
 
 
 def known_objects(status: Manifest) -> list[RecordedObject]:
-    """Read ``status.resources``: what was applied for a release, also by the Go operator, which notes no uid."""
+    """Return the objects in ``status.resources``; entries of the Go operator have no uid."""
     resources = [ResourceEntry.model_validate(document) for document in status.get("resources") or []]
     return [
         RecordedObject(ObjectId(one.group, one.kind, one.namespace, one.name), one.version, one.uid, one.digest)
@@ -74,7 +74,7 @@ def known_objects(status: Manifest) -> list[RecordedObject]:
 
 
 def _check_class(manifests: Sequence[Manifest], name: ReleaseName) -> None:
-    """Refuse a chart that would be applied again and again because the class it should bring never appears."""
+    """Reject a chart without the ClusterClass of the release, which would be applied again and again."""
     identities = [object_id(manifest) for manifest in manifests]
     classes = [one.name for one in identities if (one.group, one.kind) == CLASS_KIND]
     if name.class_name not in classes:
@@ -113,17 +113,17 @@ def _details(result: ObjectResult) -> Manifest:
 
 
 RECHECK = timedelta(seconds=30)
-"""A change of the class wakes the reconciler anyway; this only bounds a lost event. Arbitrary."""
+"""Interval that bounds the effect of a lost event: a change of the class enqueues the release. Arbitrary."""
 
 
 async def class_outcome(
     draft: StatusPatch, name: ReleaseName, client: Client, may_read: Callable[[ObjectId], bool]
 ) -> Outcome:
-    """Settled once Cluster API has reconciled the class without complaint.
+    """Return Settled when Cluster API has accepted the class.
 
-    ``may_read`` tells whether the operator reads an object that a class refers to.
+    ``may_read`` returns whether the operator may read an object that a class refers to.
 
-    A class that was deleted by hand takes its release back to not ready; the objects are applied anew.
+    If the class was deleted manually, the release is not ready and its objects are applied again.
     """
     classes = await client.resource(CLUSTER_API_GROUP, CLUSTER_CLASS_KIND)
     manifest = await client.find(classes, name.class_name, draft.key.namespace)
@@ -144,13 +144,13 @@ async def class_outcome(
 
 
 async def _missing_template(cluster_class: Manifest, client: Client, may_read: Callable[[ObjectId], bool]) -> str:
-    """Name a template that the class refers to and that does not exist, for Cluster API's own message does not."""
+    """Name a missing template that the class refers to, because Cluster API's message does not name it."""
     metadata = cluster_class["metadata"]
     title = f"ClusterClass {metadata['namespace']}/{metadata['name']}"
     for reference in template_references(cluster_class):
         named = f"{title} refers to {reference.kind} {reference.name}"
         if not may_read(reference):
-            continue  # the class is written by others, the rights are the operator's
+            continue  # users write the class, but the operator's permissions would be used
         try:
             resource = await client.resource(reference.group, reference.kind)
         except KindNotServed:

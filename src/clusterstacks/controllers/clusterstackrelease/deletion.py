@@ -1,4 +1,4 @@
-"""The end of a release: not while a cluster uses it, and not before everything it applied is gone."""
+"""Deletes a release: not while a cluster uses it, and not before all of its objects are gone."""
 
 from __future__ import annotations
 
@@ -36,22 +36,21 @@ if TYPE_CHECKING:
     from clusterstacks.runtime.events import EventRecorder
 
 USERS_SHOWN = 3
-"""Clusters named in one message; arbitrary."""
+"""Clusters that a message names; arbitrary."""
 
 KEPT_SHOWN = 5
-"""Objects named in one event, which has room for 1024 characters; arbitrary."""
+"""Objects that an event names, which has room for 1024 characters; arbitrary."""
 
 
 async def delete_release(draft: StatusPatch, client: Client, applier: ClassApplier, events: EventRecorder) -> Outcome:
-    """Delete what the release applied and let the object go; an event names what its status lists and what stays.
+    """Delete the objects of the release and remove its finalizer; an event names objects that are kept.
 
-    While ``clusterctl move`` deletes the objects it has copied, everything the release applied was copied too and is
-    left to it.
+    ``clusterctl move`` has copied all objects of the release and deletes them itself.
     """
     if RELEASE_FINALIZER not in draft.manifest["metadata"].get("finalizers", []):
         return Settled()
     if not draft.annotation(DELETE_FOR_MOVE_ANNOTATION):
-        # No class can come from an object whose name is no release's, so no Cluster uses it.
+        # An object without the name of a release has no class, so no Cluster uses it.
         name = release_named(draft.key.name)
         users = await clusters_using(client, name, draft.key.namespace) if name else []
         if name and users:
@@ -76,9 +75,9 @@ async def delete_release(draft: StatusPatch, client: Client, applier: ClassAppli
 
 
 async def clusters_using(client: Client, name: ReleaseName, namespace: str) -> list[str]:
-    """Name the Clusters of all namespaces that use the release's class or addons, as ``namespace/name``; read live.
+    """Return the Clusters of all namespaces that use the release's class or addons, as ``namespace/name``; read live.
 
-    One that cannot be read at all, not even its class, counts as one that does.
+    A Cluster whose class cannot be read is included.
     """
     clusters = await client.list_readable(await client.resource(CLUSTER_API_GROUP, CLUSTER_KIND))
     partial = [one for one in clusters.unreadable if isinstance(one.object.get("spec"), dict)]
@@ -91,9 +90,9 @@ async def clusters_using(client: Client, name: ReleaseName, namespace: str) -> l
 
 
 async def _held_by_others(key: ObjectKey, client: Client) -> set[ObjectId]:
-    """Find what other releases of the namespace list, too, e.g. a node image that two of them use.
+    """Return objects that other releases of the namespace list as well, for example a shared node image.
 
-    Of several that are deleted at the same moment the last by name takes what they share along.
+    Of several releases that are deleted at the same time, the last by name deletes the shared objects.
     """
     releases = await client.list(await client.resource(GROUP, Kind.CLUSTER_STACK_RELEASE), key.namespace)
     held: set[ObjectId] = set()
@@ -114,10 +113,12 @@ async def _in_use_still(release: Manifest, client: Client) -> bool:
 
 
 def _kept(objects: list[str]) -> str:
-    kept = and_more(objects, KEPT_SHOWN, separator="; ")
-    return f"listed in status.resources, but not deleted with the release: {kept}"
+    more = f"; and {len(objects) - KEPT_SHOWN} more" if len(objects) > KEPT_SHOWN else ""
+    return f"listed in status.resources, but not deleted with the release: {'; '.join(objects[:KEPT_SHOWN])}{more}"
 
 
 def _in_use(name: ReleaseName, users: list[str]) -> str:
     shown = and_more(users, USERS_SHOWN)
-    return f"class or addons of {name} are still used by Cluster {shown}; the release goes when no Cluster uses them"
+    return (
+        f"class or addons of {name} are still used by Cluster {shown}; the release is deleted when no Cluster uses them"
+    )

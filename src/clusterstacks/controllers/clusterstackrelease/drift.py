@@ -31,22 +31,22 @@ if TYPE_CHECKING:
     from clusterstacks.runtime.informer import CacheChange, Informer
 
 MAX_KINDS = 32
-"""Kinds that are watched. Arbitrary: a class has about five, and all providers of one installation a few more. An
-object of a further kind is read at each resync."""
+"""Kinds that are watched. Arbitrary: a class has about five, and all providers of one installation a few more. Objects
+of further kinds are read at each resync."""
 
 SYNC_WAIT = timedelta(seconds=2)
-"""How long the first reconcile of a release waits for the list of a kind, which takes some milliseconds. Arbitrary;
-without the list the objects are read one by one."""
+"""Time limit for the first list of a kind, which takes some milliseconds; afterwards objects are read one by one.
+Arbitrary."""
 
 REPAIRS = BackOff(first=timedelta(seconds=10), limit=timedelta(hours=1))
-"""Pauses between two repairs of one release. Another writer that always undoes them costs one write an hour at last.
-Arbitrary."""
+"""Pauses between two repairs of one release. Another writer that always reverts them costs one write an hour in the
+end. Arbitrary."""
 
 SHOWN_WRITERS = 3
 """Field managers that a message names; arbitrary."""
 
 QUIET = timedelta(hours=2)
-"""A release that needed no repair for so long is repaired at once again. Arbitrary: twice the longest pause."""
+"""Time without repairs after which a release is repaired at once again. Arbitrary: twice the longest pause."""
 
 
 @dataclass(slots=True)
@@ -60,17 +60,17 @@ class _Repairs:
 class DriftDetector:
     """Compares the objects that the status of a release lists with those in the management cluster.
 
-    The kinds are watched (metadata only), so that a settled release costs no request. What looks changed in the store
-    of an informer is read once more, because the store may lag behind our own writes.
+    The kinds are watched (metadata only), so that a settled release costs no request. An object that seems changed in
+    the store of an informer is read live, because the store may lag behind our own writes.
 
     Args:
-        client: The management cluster's.
-        classes: The informer of ClusterClasses, which exists anyway.
+        client: The management cluster.
+        classes: The informer of ClusterClasses.
         informer: Builds an informer of the metadata of a group and kind.
-        start: Has a new informer run; called once per kind.
-        enqueue: Wakes the ClusterStackRelease that lists a changed object.
-        clock: Time.
-        extra_kinds: Kinds a class may hold besides Cluster API's, from ``--class-kinds``.
+        start: Starts a new informer; called once per kind.
+        enqueue: Enqueues the ClusterStackRelease that lists a changed object.
+        clock: The clock.
+        extra_kinds: Kinds that a class may contain besides Cluster API's, from ``--class-kinds``.
     """
 
     client: Client
@@ -84,23 +84,23 @@ class DriftDetector:
     _releases: dict[ObjectId, ObjectKey] = field(default_factory=dict)
     _listed: dict[ObjectKey, set[ObjectId]] = field(default_factory=dict)
     _generations: dict[ObjectKey, dict[ObjectId, int]] = field(default_factory=dict)
-    """By release the generation each object had right after it was applied, or when it was first seen."""
+    """By release, the generation of each object right after the apply, or when it was first read."""
     _repairs: dict[ObjectKey, _Repairs] = field(default_factory=dict)
     _moved: set[ObjectId] = field(default_factory=set)
-    """Objects that ``clusterctl move`` has taken away."""
+    """Objects that ``clusterctl move`` has deleted."""
 
     def __post_init__(self) -> None:
-        """Follow the classes."""
+        """Subscribe to changes of classes."""
         self.classes.subscribe(lambda change: self._changed(CLASS_KIND, change))
 
     async def find_changed(self, draft: StatusPatch) -> list[str] | None:
-        """Name the objects that are not as they were applied, each with what happened to it.
+        """Return the objects that differ from what was applied, with what happened to each.
 
         Returns:
-            None while ``clusterctl move`` takes them away.
+            None while ``clusterctl move`` moves them.
 
         Raises:
-            DependencyError: The API server does not answer.
+            DependencyError: The API server is not available.
         """
         objects = [one for one in known_objects(draft.status) if self.may_hold(draft.key, one.id)]
         self._follow(draft.key, {self._in(one.id, draft.key) for one in objects})
@@ -118,32 +118,32 @@ class DriftDetector:
         return found
 
     def pause(self, key: ObjectKey) -> timedelta:
-        """Return how long to wait until a release is repaired; zero unless it was repaired not long ago."""
+        """Return the pause before a release is repaired; zero unless it was repaired recently."""
         repairs = self._repairs.get(key)
         return timedelta(seconds=max(repairs.due - self.clock.monotonic(), 0)) if repairs else timedelta(0)
 
     def repaired(self, key: ObjectKey) -> None:
-        """Note that a release was repaired."""
+        """Record a repair of a release."""
         now, before = self.clock.monotonic(), self._repairs.get(key)
         count = before.count + 1 if before and now - before.last < QUIET.total_seconds() else 1
         pause = REPAIRS.delay(count - 1).total_seconds() if count > 1 else 0
         self._repairs[key] = _Repairs(count, now, now + pause)
 
     def applied(self, key: ObjectKey, results: Iterable[ObjectResult]) -> None:
-        """Note the objects as they were applied."""
+        """Record the generations of applied objects."""
         self._generations[key] = {
             self._in(one.id, key): one.mark.generation for one in results if one.mark and one.mark.generation
         }
 
     def forget(self, key: ObjectKey) -> None:
-        """Forget a release that was deleted."""
+        """Forget a deleted release."""
         self._follow(key, set())
         self._listed.pop(key, None)
         self._generations.pop(key, None)
         self._repairs.pop(key, None)
 
     def may_hold(self, key: ObjectKey, identity: ObjectId) -> bool:
-        """Tell whether a class may hold the object: anyone who may write the status may list any object there."""
+        """Return whether a class may contain the object: users who may write the status can list any object."""
         return not deletion_fault(identity, namespace=key.namespace, extra_kinds=self.extra_kinds)
 
     @staticmethod
@@ -160,7 +160,7 @@ class DriftDetector:
         self._listed[key] = objects
 
     async def _suspect(self, known: RecordedObject, key: ObjectKey, recorded: int) -> bool:
-        """Tell whether an object seems to have changed; what is seen first is what later looks are compared with."""
+        """Return whether an object seems to have changed; the first read is the baseline of later ones."""
         identity = self._in(known.id, key)
         live = await self._known_of(identity)
         baseline = self._generations.setdefault(key, {})
@@ -185,7 +185,7 @@ class DriftDetector:
         return await self.client.find_metadata(resource, identity.name, identity.namespace)
 
     async def _is_moved(self, key: ObjectKey) -> bool:
-        """Tell whether ``clusterctl move`` takes the objects away: it pauses the class, and marks what it deletes."""
+        """Return whether ``clusterctl move`` moves the objects: it pauses the class and marks deleted objects."""
         if self._moved & self._listed[key]:
             return True
         for identity in self._listed[key]:
@@ -221,11 +221,11 @@ class DriftDetector:
 
 
 def difference_of(uid: str, generation: int, live: Manifest | None) -> str:
-    """Say how an object differs from what was applied; empty when it does not.
+    """Return how an object differs from what was applied; empty when it does not.
 
     Args:
-        uid: Of the object that was applied; empty where it is not known, as the Go operator does not note it.
-        generation: It had then; 0 when that is not known, or the kind counts none.
+        uid: The uid of the applied object; empty when unknown, as in entries of the Go operator.
+        generation: Its generation; 0 when unknown, or for kinds without generation.
         live: Its metadata; None when it does not exist.
     """
     if live is None:
@@ -239,7 +239,7 @@ def difference_of(uid: str, generation: int, live: Manifest | None) -> str:
 
 
 def writers_of(live: Manifest | None) -> str:
-    """Name the other field managers that own fields of the object, its metadata and subresources aside."""
+    """Name other field managers that own fields of the object, except metadata and subresources."""
     entries = mappings(live, "metadata", "managedFields") if live is not None else []
     others = {
         text(one, "manager")
@@ -251,7 +251,7 @@ def writers_of(live: Manifest | None) -> str:
 
 
 def class_metadata(manifest: Manifest) -> Manifest:
-    """Keep what tells an object of a class from its former state."""
+    """Return the metadata by which changes of a class object are detected."""
     metadata = manifest["metadata"]
     kept = {
         key: metadata[key]
@@ -268,7 +268,7 @@ def _state(manifest: Manifest) -> tuple[object, object]:
 
 
 def _recorded(status: Manifest) -> dict[ObjectId, int]:
-    """Read the generations that the status lists."""
+    """Return the generations in the status."""
     entries = [one for one in status.get("resources") or [] if isinstance(one, dict)]
     return {
         ObjectId(*(str(one.get(part, "")) for part in ("group", "kind", "namespace", "name"))): one["generation"]

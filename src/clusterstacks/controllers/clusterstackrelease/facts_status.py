@@ -1,4 +1,4 @@
-"""Keeps what a release states in the status of its ClusterStackRelease."""
+"""Keeps the compatibility facts of a release in the status of its ClusterStackRelease."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatusFacts:
-    """Writes the facts of releases.
+    """Writes the facts of releases to their status.
 
     Args:
         supply: Opens releases that were applied before their facts were kept.
@@ -31,14 +31,14 @@ class StatusFacts:
 
     supply: ReleaseFetcher
     _written: dict[ObjectKey, str] = field(default_factory=dict)
-    """By object, the digest whose facts this process has written: a CRD without the field drops them each time."""
+    """By object, the digest whose facts this process has written: a CRD without the field prunes them each time."""
 
     def forget(self, key: ObjectKey) -> None:
-        """Forget a release that is gone."""
+        """Forget a deleted release."""
         self._written.pop(key, None)
 
     def write(self, draft: StatusPatch, release: Release) -> None:
-        """Put the facts of a release into its status; a condition says where that is not possible."""
+        """Write the facts of a release to its status; a condition reports when that is not possible."""
         self._written[draft.key] = release.digest
         try:
             draft.status[FIELD] = ReleaseFacts(release.metadata, release.compatibility).write()
@@ -48,9 +48,9 @@ class StatusFacts:
             draft.false(ReleaseCondition.FACTS_KEPT, error.code, error.message, Severity.WARNING)
 
     async def restore(self, draft: StatusPatch, name: ReleaseName) -> None:
-        """Put missing facts into the status of a release that was applied before, for example by an older version.
+        """Write missing facts to the status of a release that was applied before, for example by an older version.
 
-        Only a release that is not in the cache is downloaded; the release stays ready meanwhile and if that fails.
+        The release is only downloaded if it is not cached; it remains ready in the meantime and after a failure.
         """
         pinned = draft.annotation(DIGEST_ANNOTATION)
         if self._written.get(draft.key) == pinned or draft.condition(ReleaseCondition.FACTS_KEPT) is not None:
@@ -60,7 +60,7 @@ class StatusFacts:
         try:
             obtained = await self.supply.obtain(draft.key, draft.manifest, name)
         except ClusterStacksError as error:
-            log.info("The facts of release %s are not known, it is tried again later: %s", name, error)
+            log.info("cannot read the facts of release %s, will retry: %s", name, error)
             return
         if obtained is None:
             return

@@ -1,4 +1,4 @@
-"""ClusterStackRelease: bring one release into the management cluster and keep saying whether its class can be used."""
+"""Reconciles ClusterStackReleases: downloads a release, applies its class, and reports whether it can be used."""
 
 from __future__ import annotations
 
@@ -43,18 +43,17 @@ if TYPE_CHECKING:
     from clusterstacks.sources.fetcher import FetchedRelease, ReleaseFetcher
 
 PROVIDER_RECHECK = timedelta(minutes=5)
-"""A provider object of the release's own name wakes the reconciler; a reference may name another one."""
+"""Interval for provider objects with another name than the release, whose changes do not enqueue it."""
 
 RESYNC = timedelta(minutes=5)
-"""How often a settled release is compared with its class objects, for changes no event told of. As the Go operator's
-resync."""
+"""Interval at which a settled release is compared with its class objects, as the Go operator's resync."""
 
 CHANGED_SHOWN = 3
-"""Changed objects named in one message; arbitrary."""
+"""Changed objects that a message names; arbitrary."""
 
 
 class ReleaseUnusable(DependencyError):
-    """What the source has cannot be used. Its author must mend it, but nothing tells when: so it is looked at again."""
+    """The content of the source cannot be used. Its author must repair it; no event reports that, so it is retried."""
 
     def __init__(self, cause: SpecError) -> None:
         super().__init__(cause.code, cause.message)
@@ -62,11 +61,11 @@ class ReleaseUnusable(DependencyError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReleaseReconciler:
-    """Download, verify, wait for the provider, apply the class, wait until Cluster API accepts it.
+    """Downloads and verifies a release, waits for the provider, applies the class, waits until Cluster API accepts it.
 
-    A release whose objects are all applied is not opened again, so a restart downloads and renders nothing (D56); only
-    provider and class are looked at, and ``ready`` follows them both ways (D19). The one exception is a release whose
-    facts the status does not hold, or whose addons lack charts that they depend on.
+    A release whose objects are all applied is not opened again, so a restart downloads and renders nothing; only
+    provider and class are checked, and ``ready`` follows them. The exception is a release whose facts are missing in
+    its status, or whose addons lack charts that they depend on.
     """
 
     client: Client
@@ -80,7 +79,7 @@ class ReleaseReconciler:
     facts: StatusFacts
 
     async def work(self, draft: StatusPatch) -> Outcome | None:
-        """Do what is next for one release; None while ``clusterctl move`` takes its class away."""
+        """Reconcile one release; None while ``clusterctl move`` moves its class."""
         if draft.deleting:
             self.facts.forget(draft.key)
             return await delete_release(draft, self.client, self.applier, self.events)
@@ -91,7 +90,7 @@ class ReleaseReconciler:
         if changed is None:
             return None
         outcome = await self._advance(draft, name, changed)
-        # The Go operator's word for a source that answers, which scripts wait for.
+        # The Go operator's condition for an available source, which scripts wait for.
         if draft.holds(ReleaseCondition.DOWNLOADED):
             draft.true(ReleaseCondition.ASSETS_CLIENT_AVAILABLE)
         else:
@@ -106,7 +105,7 @@ class ReleaseReconciler:
             if pause:
                 return Waiting(Reason.CLASS_OBJECTS_CHANGED, _repeated(changed), pause)
             self.drift.repaired(draft.key)
-            message = f"{_named(changed)}; to be applied again"
+            message = f"{_named(changed)}; will be applied again"
             draft.false(ReleaseCondition.CHART_APPLIED, Reason.CLASS_OBJECTS_CHANGED, message)
         unresolved = draft.condition(ReleaseCondition.DEPENDENCIES_RESOLVED)
         whole = unresolved is None or unresolved.status == "True"
@@ -131,11 +130,11 @@ class ReleaseReconciler:
         return replace(outcome, recheck=recheck) if isinstance(outcome, Settled) else outcome
 
     async def _changed(self, draft: StatusPatch) -> list[str] | None:
-        """Name the objects that must be applied again, because another writer deleted or changed them."""
+        """Return the objects that must be applied again because another writer deleted or changed them."""
         return await self.drift.find_changed(draft) if draft.holds(ReleaseCondition.CHART_APPLIED) else []
 
     async def _apply(self, draft: StatusPatch, release: Release, changed: list[str]) -> Outcome | None:
-        """Apply the class; None when all its objects are in place."""
+        """Apply the class; return None when all its objects are in place."""
         results = await apply_class_chart(draft, release, self.renderer.for_object(draft.key), self.applier)
         self.drift.applied(draft.key, results)
         failed = draft.condition(ReleaseCondition.CHART_APPLIED)
@@ -147,7 +146,7 @@ class ReleaseReconciler:
         return None
 
     async def _open(self, draft: StatusPatch, name: ReleaseName) -> Release | None:
-        """Return the release, None while it is being downloaded."""
+        """Return the release; None while it is being downloaded."""
         draft.status["ready"] = False
         with draft.failing_condition(ReleaseCondition.DOWNLOADED):
             origin = await self.supply.origin(draft.manifest)
@@ -189,7 +188,7 @@ class ReleaseReconciler:
 
     @staticmethod
     def _explain(draft: StatusPatch, error: ClusterStacksError) -> None:
-        """Say what is wrong where people and programs look for it."""
+        """Set the condition of the error, where users and tools expect it."""
         if isinstance(error, DigestMismatch):
             set_tag_moved(draft, error.message)
         elif isinstance(error, Unsigned):
@@ -200,14 +199,14 @@ class ReleaseReconciler:
             draft.false(ReleaseCondition.DEPENDENCIES_RESOLVED, error.code, error.message)
 
     async def _pin(self, draft: StatusPatch, pins: PinnedDigests) -> None:
-        """Remember the first download where it outlives status: a release that changes later is refused."""
+        """Pin the first download in an annotation, which survives the loss of status; other content is rejected."""
         group, version = split_api_version(draft.manifest["apiVersion"])
         resource = await self.client.resource(group, draft.manifest["kind"], version)
         patch = {"metadata": {"annotations": pins.annotations()}}
         draft.manifest = await self.client.merge_patch(resource, draft.key.name, patch, draft.key.namespace)
 
     async def _provider(self, draft: StatusPatch) -> Outcome | None:
-        """Wait for the provider object; None when there is none or it is ready."""
+        """Wait for the provider object; return None when there is none or it is ready."""
         reference = ClusterStackRelease.parse(draft.manifest).spec.provider_ref
         if reference is None:
             draft.drop(ReleaseCondition.PROVIDER_READY)
@@ -234,5 +233,5 @@ def _named(changed: list[str]) -> str:
 def _repeated(changed: list[str]) -> str:
     return (
         f"{_named(changed)}, soon after it was applied again: another writer changes objects of this class; "
-        "stop it, or it is applied again less and less often"
+        "stop it: the pauses between repairs increase"
     )

@@ -1,8 +1,8 @@
-"""The regular look at a release's source: whether it still has what was pinned, and who signed it.
+"""Checks the source of a release regularly: whether it still has the pinned digest, and who signed it.
 
-What is found is said in conditions. A moved tag changes nothing else. A release that no trusted key is known to have
-signed, although one must have, is not ready for new clusters, and those that use it keep it. Its status says which keys
-are known to have signed it: what happens to the signatures in the source later changes nothing.
+Conditions report the result; a moved tag changes nothing else. A release without a required signature is not ready for
+new clusters, and existing clusters keep using it. The status lists the keys that have signed the release: a later
+change of the signatures in the source has no effect.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ if TYPE_CHECKING:
     from clusterstacks.sources.verification import SignatureVerdict
 
 INTERVAL = timedelta(minutes=10)
-"""How often a source is asked about each release that came from it. Arbitrary: one or two small requests."""
+"""Interval at which the source of each release is checked. Arbitrary: one or two small requests."""
 
 RETRY_INTERVAL = timedelta(minutes=1)
-"""How soon to look again for a release that only waits for its signatures. Arbitrary."""
+"""Interval for a release that only waits for its signatures. Arbitrary."""
 
 ADVISORY = frozenset(
     {
@@ -44,8 +44,8 @@ ADVISORY = frozenset(
         ReleaseCondition.DEPENDENCIES_RESOLVED,
     }
 )
-"""Conditions about the source, about what admission knows, and about addons: they do not count for Ready, which says
-that Clusters can use the class."""
+"""Conditions about the source, the webhooks' facts, and the addons: they do not count for Ready, which means that
+Clusters can use the class."""
 
 _chance = SystemRandom()
 log = logging.getLogger(__name__)
@@ -55,18 +55,17 @@ log = logging.getLogger(__name__)
 class _Watch:
     origin: ReleaseOrigin
     due: float
-    asked: bool = False  # the answer is under way, and wakes the release
-    failure: str = ""  # why the last look failed
+    asked: bool = False  # the request is running, and enqueues the release
+    failure: str = ""  # why the last check failed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceCheck:
-    """Looks at the sources of releases that are pinned.
+    """Checks the sources of pinned releases.
 
     Args:
-        supply: Asks the sources.
-        clock: Time.
-        interval: How often each release is looked at.
+        supply: Requests the state of sources.
+        interval: Interval of the check of each release.
     """
 
     supply: ReleaseFetcher
@@ -75,22 +74,22 @@ class SourceCheck:
     _watches: dict[ObjectKey, _Watch] = field(default_factory=dict)
 
     def forget(self, key: ObjectKey) -> None:
-        """Watch no longer for a release that is gone."""
+        """Forget a deleted release."""
         self._watches.pop(key, None)
 
     def until_next_check(self, key: ObjectKey) -> timedelta:
-        """How long until the next look."""
+        """Return the time until the next check."""
         watch = self._watches.get(key)
         left = watch.due - self.clock.monotonic() if watch else 0
         return timedelta(seconds=max(left, 1))
 
     async def check(self, draft: StatusPatch, name: ReleaseName) -> Outcome | None:
-        """Look if it is time to; an outcome when the release may not be used."""
+        """Check the source if that is due; return an outcome when the release may not be used."""
         try:
             origin = await self.supply.origin(draft.manifest)
         except SpecError as error:
-            # The ClusterStack says so itself; what was pinned goes on.
-            log.debug("the source of %s is not looked at: %s", name, error)
+            # The ClusterStack reports the error; the pinned content is still used.
+            log.debug("the source of %s is not checked: %s", name, error)
             return self._refusal(draft, None)
         if origin.trust is None:
             draft.drop(ReleaseCondition.SIGNATURE_VERIFIED)
@@ -100,14 +99,14 @@ class SourceCheck:
         return self._refusal(draft, origin.trust)
 
     def record_download(self, draft: StatusPatch, origin: ReleaseOrigin, verdict: SignatureVerdict | None) -> None:
-        """Note what a download has shown."""
+        """Record the result of a download."""
         draft.true(ReleaseCondition.SOURCE_UNCHANGED)
-        draft.status.pop("signedBy", None)  # it may be another content than before
+        draft.status.pop("signedBy", None)  # the content may have changed
         _set_verdict(draft, verdict)
         self._watches[draft.key] = _Watch(origin, self._next())
 
     def _watch(self, draft: StatusPatch, origin: ReleaseOrigin) -> _Watch:
-        """Return when the next look is due: soon where something is unknown or was wrong, else at some time."""
+        """Return when the next check is due: at once if something is unknown or was wrong, else at a random time."""
         watch = self._watches.get(draft.key)
         if watch is None:
             share = 0.0 if self._is_doubtful(draft, origin) else _chance.random()
@@ -129,7 +128,7 @@ class SourceCheck:
             found_release = await self.supply.look(draft.key, watch.origin, name, draft.manifest)
             watch.asked, watch.failure = found_release is None, ""
         except ClusterStacksError as error:
-            log.info("the source of %s could not be looked at, which changes nothing: %s", name, error)
+            log.info("cannot check the source of %s, which has no effect: %s", name, error)
             watch.asked, watch.failure = False, error.message
             if isinstance(error, SignaturesUnclear):
                 set_signatures_unclear(draft, error)
@@ -148,7 +147,7 @@ class SourceCheck:
             return Waiting(found.reason, found.message, self.until_next_check(draft.key))
         if found is None and required and not _is_applied(draft):
             why = self._watches[draft.key].failure if draft.key in self._watches else ""
-            message = why or "its signatures have not been looked at yet"
+            message = why or "its signatures have not been checked yet"
             return Waiting("SignatureUnknown", message, self.until_next_check(draft.key))
         return None
 
@@ -158,7 +157,7 @@ class SourceCheck:
 
 
 def set_tag_moved(draft: StatusPatch, message: str) -> None:
-    """Say that the source has another content; everything else stays."""
+    """Report that the source has other content; nothing else changes."""
     draft.false(ReleaseCondition.SOURCE_UNCHANGED, Reason.TAG_MOVED, message)
 
 
@@ -183,7 +182,7 @@ def _set_verdict(draft: StatusPatch, verdict: SignatureVerdict | None) -> None:
     if verdict is None:
         draft.drop(ReleaseCondition.SIGNATURE_VERIFIED)
         return
-    # Content that a key has signed stays signed: whether that key is trusted is asked of this list from now on.
+    # Signed content stays signed: later checks use this list to decide whether a trusted key signed it.
     if verdict.signers:
         draft.status["signedBy"] = list(verdict.signers)
     if not verdict.complaint:
@@ -193,14 +192,14 @@ def _set_verdict(draft: StatusPatch, verdict: SignatureVerdict | None) -> None:
 
 
 def set_unsigned(draft: StatusPatch, complaint: str, *, required: bool) -> None:
-    """Say that no trusted key signed the release."""
+    """Report that no trusted key signed the release."""
     reason = Reason.SIGNATURE_REQUIRED if required else Reason.NOT_SIGNED
     severity = Severity.ERROR if required else Severity.WARNING
     draft.false(ReleaseCondition.SIGNATURE_VERIFIED, reason, complaint, severity)
 
 
 def set_signatures_unclear(draft: StatusPatch, error: SignaturesUnclear) -> None:
-    """Say that not all signatures could be looked at; what was verified before stays so."""
+    """Report that not all signatures could be checked; an earlier verification remains valid."""
     if not draft.holds(ReleaseCondition.SIGNATURE_VERIFIED):
         draft.false(ReleaseCondition.SIGNATURE_VERIFIED, Reason.SIGNATURES_UNCLEAR, error.message)
 
