@@ -113,8 +113,8 @@ async def _in_use_still(release: Manifest, client: Client) -> bool:
 
 
 def _kept(objects: list[str]) -> str:
-    more = f"; and {len(objects) - KEPT_SHOWN} more" if len(objects) > KEPT_SHOWN else ""
-    return f"listed in status.resources, but not deleted with the release: {'; '.join(objects[:KEPT_SHOWN])}{more}"
+    kept = and_more(objects, KEPT_SHOWN, separator="; ")
+    return f"listed in status.resources, but not deleted with the release: {kept}"
 
 
 def _in_use(name: ReleaseName, users: list[str]) -> str:
