@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from benchmarks.worlds import FAMILIES, Family
-from clusterstacks.planner.effort import Effort
-from clusterstacks.planner.planner import Answer, NoWay, Plan, find_plan
+from clusterstacks.planner.budget import Budget
+from clusterstacks.planner.planner import Answer, NoPlan, Plan, find_plan
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -43,10 +43,10 @@ def ask(family: Family) -> list[Asked]:
     for seed in SEEDS:
         for world, state, target in family.questions(seed):
             began = time.process_time()
-            effort = Effort(is_over=_over(began + TIMEOUT_SECONDS))
-            looks = effort.looks
-            answer = find_plan(world, state, target, effort)
-            asked.append(Asked(family, answer, time.process_time() - began, looks - effort.looks))
+            budget = Budget(is_over=_over(began + TIMEOUT_SECONDS))
+            looks = budget.looks
+            answer = find_plan(world, state, target, budget)
+            asked.append(Asked(family, answer, time.process_time() - began, looks - budget.looks))
     return asked
 
 
@@ -58,7 +58,7 @@ def described(answer: Answer) -> str:
     """Say what an answer is."""
     if isinstance(answer, Plan):
         return f"cost {answer.cost}"
-    if isinstance(answer, NoWay):
+    if isinstance(answer, NoPlan):
         return f"no way: {len(answer.facts)} facts" + ("" if answer.minimal else ", perhaps not the fewest")
     return f"undecided at {answer.nearest}, at least {answer.bound}"
 

@@ -12,7 +12,7 @@ from tests.support.planning import candidate
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from clusterstacks.planner.compiling import Target
+    from clusterstacks.planner.model_builder import Target
 
 OLDEST_MINOR = 28
 

@@ -14,7 +14,7 @@ from clusterstacks.compat.world import Candidate, ClusterState, World
 from clusterstacks.domain.compatibility import Component, RuleSeverity, parse_compatibility
 from clusterstacks.domain.names import ReleaseName, parse_release
 from clusterstacks.domain.versions import KubernetesVersion
-from clusterstacks.planner.steps import Kind, Step
+from clusterstacks.planner.steps import Step, StepKind
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -227,7 +227,7 @@ class Oracle:
         found: list[str] = []
         place = self.start
         for step in steps:
-            if step.kind is Kind.WORKERS:
+            if step.kind is StepKind.WORKERS:
                 continue
             following = self._place(step)
             moves = [*self._moves(place)]

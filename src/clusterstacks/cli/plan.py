@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from clusterstacks.clusters.context import Outlook
     from clusterstacks.compat.world import ClusterState
     from clusterstacks.domain.objects import ObjectKey
-    from clusterstacks.planner.compiling import Target
+    from clusterstacks.planner.model_builder import Target
 
 
 @click.command(short_help="Plan an upgrade step by step.")
@@ -75,7 +75,7 @@ def plan(  # noqa: PLR0913 - one for each option
 
     Exits with 0 if there is a plan, 3 if there is none, and 4 if the search stopped without a result.
     """
-    from clusterstacks.planner.statefile import parse_target
+    from clusterstacks.planner.state_file import parse_target
 
     goal = parse_target(target)
     if cluster is not None and state is None:
@@ -98,7 +98,7 @@ async def _read_live(management: ManagementCluster, cluster: ObjectKey, releases
 def _offline(file: Path, releases: Path, goal: Target, timeout: float) -> dict[str, Any] | None:
     from clusterstacks.cli.shared.cluster_options import upstream_facts
     from clusterstacks.compat.world import World
-    from clusterstacks.planner.document import plan_document
+    from clusterstacks.planner.plan_document import plan_document
     from clusterstacks.releases.compat_statements import read_candidates
 
     state = _read_state(file)
@@ -113,7 +113,7 @@ def _offline_commands(step: dict[str, Any]) -> list[str]:
 
 def _read_state(path: Path) -> ClusterState:
     from clusterstacks.api import yaml
-    from clusterstacks.planner.statefile import parse_state
+    from clusterstacks.planner.state_file import parse_state
 
     return parse_state(yaml.load(path.read_bytes(), name=path.name), file=path.name)
 

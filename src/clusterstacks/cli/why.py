@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from clusterstacks.clusters.context import Outlook
     from clusterstacks.domain.names import ReleaseName
     from clusterstacks.domain.objects import Manifest, ObjectKey
-    from clusterstacks.planner.compiling import Target
+    from clusterstacks.planner.model_builder import Target
     from clusterstacks.webhooks.cluster_rules import ClassOffer, Decision
 
 SHOWN_STEPS = 3
@@ -60,7 +60,7 @@ def why(
     Exits with 0 if the change is allowed or there is a plan, 3 if there is no plan, and 4 if the search stopped without
     a result.
     """
-    from clusterstacks.planner.statefile import parse_target
+    from clusterstacks.planner.state_file import parse_target
 
     goal = parse_target(target)
     outlook, patch, decision = asyncio.run(_validate(management, cluster, releases, goal))

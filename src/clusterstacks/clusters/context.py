@@ -19,7 +19,7 @@ from clusterstacks.domain.errors import SpecError, told_of
 from clusterstacks.domain.names import ReleaseName
 from clusterstacks.domain.semver import SemVer
 from clusterstacks.planner.patches import taken_from
-from clusterstacks.planner.steps import Kind
+from clusterstacks.planner.steps import StepKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from clusterstacks.compat.world import Candidate
     from clusterstacks.domain.objects import Manifest, ObjectKey
     from clusterstacks.kube.client import Client
-    from clusterstacks.planner.compiling import Target
+    from clusterstacks.planner.model_builder import Target
     from clusterstacks.planner.steps import Step
     from clusterstacks.sources.source_opener import SourceOpener
 
@@ -109,9 +109,9 @@ class Outlook:
         """Return what the management cluster must offer before the steps can be taken."""
         needed: dict[ReleaseName, bool] = {}
         for step in steps:
-            if step.kind in (Kind.CLASS, Kind.RELEASE):
+            if step.kind in (StepKind.CLASS, StepKind.RELEASE):
                 needed[step.after.candidate.name] = True
-            elif step.kind is Kind.ADDON and (release := taken_from(step)) is not None:
+            elif step.kind is StepKind.ADDON and (release := taken_from(step)) is not None:
                 needed.setdefault(release, False)
         missing = (self.offered.missing(release, its_class=its_class) for release, its_class in needed.items())
         return [one for one in missing if one]

@@ -153,8 +153,8 @@ class Client:
         listing = await self._read_list(
             RequestTarget(resource, namespace), JSON, labelSelector=labels, fieldSelector=fields
         )
-        for remnant in listing.unreadable:
-            raise _unreadable(f"list {resource.describe(namespace, str(remnant.key))}", remnant.why)
+        for unreadable in listing.unreadable:
+            raise _unreadable(f"list {resource.describe(namespace, str(unreadable.key))}", unreadable.why)
         return listing
 
     async def list_readable(
@@ -171,7 +171,7 @@ class Client:
         Managed fields may be missing, because they can make metadata unreadable.
         """
         listing = await self._read_list(RequestTarget(resource, namespace), _METADATA_LIST, labelSelector=labels)
-        items = [*listing.items, *(remnant.object for remnant in listing.unreadable if remnant.key.name)]
+        items = [*listing.items, *(unreadable.object for unreadable in listing.unreadable if unreadable.key.name)]
         return ObjectList([strip_to_metadata(item, resource) for item in items], listing.resource_version)
 
     async def create(self, resource: Resource, manifest: Manifest, namespace: str = "") -> Manifest:
@@ -328,7 +328,7 @@ class Client:
         except Expired:
             # The snapshot of the list was compacted between two pages: start again.
             listing = await self._list_reader(target, accept, selectors).read()
-        for item in (*listing.items, *(remnant.object for remnant in listing.unreadable)):
+        for item in (*listing.items, *(unreadable.object for unreadable in listing.unreadable)):
             item["apiVersion"], item["kind"] = target.resource.api_version, target.resource.kind
         return listing
 

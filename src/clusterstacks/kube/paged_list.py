@@ -46,7 +46,7 @@ class ListReader:
     accept: str
     selectors: Mapping[str, str]
     _items: list[Manifest] = field(default_factory=list)
-    _remnants: list[UnreadableObject] = field(default_factory=list)
+    _unreadable: list[UnreadableObject] = field(default_factory=list)
 
     async def read(self) -> ObjectList:
         """Read all pages. Call it only once.
@@ -83,7 +83,7 @@ class ListReader:
             metadata = await self._add_page(call, answer)
             token = metadata.get("continue") or ""
             if not token:
-                return ObjectList(self._items, metadata.get("resourceVersion") or "", tuple(self._remnants))
+                return ObjectList(self._items, metadata.get("resourceVersion") or "", tuple(self._unreadable))
         raise self._limit_error(f"does not end after {self.bounds.list_pages} pages")
 
     async def _add_page(self, call: Call, answer: bytes) -> Mapping[str, Any]:
@@ -113,9 +113,9 @@ class ListReader:
             self._items.append(decode(text))
         except Undecodable as error:
             try:
-                self._remnants.append(UnreadableObject(await decode_partial(text), str(error)))
+                self._unreadable.append(UnreadableObject(await decode_partial(text), str(error)))
             except Undecodable:
-                self._remnants.append(UnreadableObject({}, str(error)))
+                self._unreadable.append(UnreadableObject({}, str(error)))
 
     def _limit_error(self, why: str) -> Unreachable:
         about = self.target.resource.describe(self.target.namespace)

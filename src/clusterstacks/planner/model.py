@@ -1,4 +1,4 @@
-"""The planner's world in numbers: nodes of class and Kubernetes, options of each addon, and the scopes of facts."""
+"""Numbered model of one question: states of class and Kubernetes, options of each addon, scopes of facts."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from clusterstacks.compat.constraints import KUBERNETES, Judges, violations
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from clusterstacks.compat.constraints import Violation
     from clusterstacks.compat.world import Candidate
     from clusterstacks.domain.compatibility import Component
     from clusterstacks.domain.names import ReleaseName
@@ -20,7 +21,7 @@ ABSENT = -1
 """The option of an addon that is not installed."""
 
 ANY = -1
-"""In place of a candidate or a version on which nothing depends."""
+"""Index that replaces a candidate or a version on which nothing depends."""
 
 NODE_COST = 10
 """Cost of a move of Kubernetes, class or release: nodes roll."""
@@ -29,15 +30,18 @@ ADDON_COST = 1
 """Cost of an addon step."""
 
 
-class Node(NamedTuple):
-    """Where class and Kubernetes are: index of the candidate and of the version."""
+class TopologyState(NamedTuple):
+    """Class and Kubernetes version of a cluster: index of the candidate and of the version."""
 
     candidate: int
     version: int
 
 
+Evaluated = dict[tuple["ReleaseName | None", "KubernetesVersion", tuple[int, ...]], tuple["Violation", ...]]
+"""By class, Kubernetes version and identities of options, the violations."""
+
 Choice = tuple[int, ...]
-"""For each of some addons the index of its option, or :data:`ABSENT`."""
+"""For each of several addons the index of its option, or :data:`ABSENT`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +49,9 @@ class Option:
     """One version of an addon.
 
     Args:
-        version: Of its leading component.
-        components: All it brings, with their facts.
-        releases: Those that have it, in order; none when only the cluster has it.
+        version: The version of its leading component.
+        components: All its components with their facts.
+        releases: The releases that have it, in order; none if only the cluster has it.
     """
 
     version: str
@@ -57,11 +61,11 @@ class Option:
 
 @dataclass(frozen=True, slots=True)
 class Addon:
-    """One addon and the versions it can have.
+    """One addon and its possible versions.
 
     Args:
         name: The chart directory.
-        options: In a fixed order.
+        options: The versions in a fixed order.
         moves: By option, the options one step away; the last entry is for :data:`ABSENT`.
         wanted: The options it may end with; None for any.
     """
@@ -72,27 +76,28 @@ class Addon:
     wanted: frozenset[int] | None
 
     def components(self, option: int) -> tuple[Component, ...]:
-        """Return what an option brings."""
+        """Return the components of an option."""
         return () if option == ABSENT else self.options[option].components
 
     def ends(self, option: int) -> bool:
-        """Tell whether a plan may end with an option."""
+        """Report whether a plan may end with an option."""
         return self.wanted is None or option in self.wanted
 
 
 @dataclass(slots=True)
 class Scope:
-    """Facts that speak about the same addons.
+    """Facts about the same addons.
 
     Args:
         at: Numbers of the addons.
         addons: The addons.
-        subjects: Of the facts; the same subject is in no other scope.
-        by_class: Whether they depend on the class.
-        by_version: Whether they depend on the Kubernetes version.
-        candidates: All of them, to look up nodes.
-        versions: The Kubernetes versions that are told apart, in order.
-        judges: What decides besides the releases.
+        subjects: Subjects of the facts; no other scope has the same subject.
+        by_class: Whether any fact depends on the class.
+        by_version: Whether any fact depends on the Kubernetes version.
+        candidates: All candidates, by index.
+        versions: The Kubernetes versions of the model, in order.
+        judges: The sources of facts besides the releases.
+        evaluated: Violations found before, of all facts; shared by all models of one question.
     """
 
     at: tuple[int, ...]
@@ -103,9 +108,10 @@ class Scope:
     candidates: Sequence[Candidate]
     versions: Sequence[KubernetesVersion]
     judges: Judges
+    evaluated: Evaluated
     _known: dict[tuple[int, int, Choice], frozenset[str]] = field(default_factory=dict)
 
-    def violated(self, node: Node, choice: Choice) -> frozenset[str]:
+    def violated(self, node: TopologyState, choice: Choice) -> frozenset[str]:
         """Return the subjects of the facts that options of the addons violate at a node."""
         key = (node.candidate if self.by_class else ANY, node.version if self.by_version else ANY, choice)
         found = self._known.get(key)
@@ -113,41 +119,46 @@ class Scope:
             found = self._known[key] = frozenset(self._violations(node, choice))
         return found
 
-    def contains(self, node: Node, choice: Choice) -> bool:
-        """Tell whether the range of every addon holds the Kubernetes version of a node; not those of the class."""
+    def contains(self, node: TopologyState, choice: Choice) -> bool:
+        """Report whether the range of every addon contains the Kubernetes version; ranges of the class do not count."""
         own_of_class = "/"  # a subject begins with the name of its addon
         return not any(
             subject.endswith(KUBERNETES) and not subject.startswith(own_of_class)
             for subject in self.violated(node, choice)
         )
 
-    def _violations(self, node: Node, choice: Choice) -> Iterator[str]:
-        candidate = self.candidates[node.candidate]
-        present = list(own_components(candidate))
-        if not self.by_class:
-            # A bundle states nothing: so the class is not judged each time.
-            candidate, present = replace(candidate, compatibility=None), []
-        for addon, option in zip(self.addons, choice, strict=True):
-            present += addon.components(option)
-        for one in violations(candidate, self.versions[node.version], present, self.judges):
-            if one.subject in self.subjects:
+    def _violations(self, node: TopologyState, choice: Choice) -> Iterator[str]:
+        options = tuple([addon.options[at] for addon, at in zip(self.addons, choice, strict=True) if at != ABSENT])
+        version = self.versions[node.version]
+        name = self.candidates[node.candidate].name if self.by_class else None
+        key = name, version, tuple(map(id, options))
+        if key not in self.evaluated:
+            candidate = self.candidates[node.candidate]
+            present = list(own_components(candidate)) if self.by_class else []
+            if not self.by_class:
+                # A bundle states nothing: so the class is not judged each time.
+                candidate = replace(candidate, compatibility=None)
+            present += [component for option in options for component in option.components]
+            self.evaluated[key] = violations(candidate, version, present, replace(self.judges, enforced=None))
+        for one in self.evaluated[key]:
+            if one.subject in self.subjects and self.judges.enforces(one.fact):
                 yield one.subject
 
 
 @dataclass(frozen=True)
-class Model:
-    """The numbered world of one question; of what is interchangeable it has one.
+class PlanningModel:
+    """The numbered world of one question, with one of each set of interchangeable versions.
 
     Args:
         candidates: Releases of the cluster's stack, sorted by name.
         versions: Kubernetes versions from the cluster's to the target's, in order.
-        addons: In the order of their names.
-        scopes: Of the facts about addons.
-        start: Where class and Kubernetes are.
-        installed: By addon, what is installed; ABSENT everywhere when the class is a bundle.
-        goal_candidate: Index of the class to reach; None for any.
-        goal_version: Index of the Kubernetes version to reach; -1 where it is below the cluster's.
-        judges: What decides besides the releases.
+        addons: The addons in the order of their names.
+        scopes: The facts about addons.
+        start: Class and Kubernetes version of the cluster.
+        installed: By addon, its installed option; ABSENT everywhere if the class is a bundle's.
+        goal_candidate: Index of the target class; None for any.
+        goal_version: Index of the target Kubernetes version; -1 if it is below the cluster's.
+        judges: The sources of facts besides the releases.
         class_subjects: Subjects of the facts that are about no addon.
     """
 
@@ -155,7 +166,7 @@ class Model:
     versions: tuple[KubernetesVersion, ...]
     addons: tuple[Addon, ...]
     scopes: tuple[Scope, ...]
-    start: Node
+    start: TopologyState
     installed: Choice
     goal_candidate: int | None
     goal_version: int
@@ -163,33 +174,35 @@ class Model:
     class_subjects: frozenset[str]
 
     @cached_property
-    def allowed(self) -> dict[int, tuple[Node, ...]]:
-        """By version, the nodes at which class and Kubernetes version go together, whatever the addons."""
+    def allowed(self) -> dict[int, tuple[TopologyState, ...]]:
+        """By version, the nodes that violate no fact about class and Kubernetes alone."""
         return {
             version: tuple(
-                node for node in (Node(at, version) for at in range(len(self.candidates))) if self._is_allowed(node)
+                node
+                for node in (TopologyState(at, version) for at in range(len(self.candidates)))
+                if self._is_allowed(node)
             )
             for version in range(len(self.versions))
         }
 
-    def is_bundle(self, node: Node) -> bool:
+    def is_bundle(self, node: TopologyState) -> bool:
         """Whether the class of a node is a bundle's."""
         return self.candidates[node.candidate].is_bundle
 
-    def is_goal(self, node: Node) -> bool:
-        """Whether class and Kubernetes version are where they are to be."""
+    def is_goal(self, node: TopologyState) -> bool:
+        """Whether class and Kubernetes version are those of the target."""
         return node.version == self.goal_version and self.goal_candidate in (None, node.candidate)
 
     def offered(self, candidate: int) -> Choice:
-        """Return, by addon, what a release has."""
+        """Return, by addon, the option of a release."""
         name = self.candidates[candidate].name
         return tuple(
             next((at for at, option in enumerate(addon.options) if name in option.releases), ABSENT)
             for addon in self.addons
         )
 
-    def successors(self, node: Node) -> Iterator[Node]:
-        """Yield the nodes one move of Kubernetes, class or release away: the class that is there and new ones first."""
+    def successors(self, node: TopologyState) -> Iterator[TopologyState]:
+        """Yield the nodes one move of Kubernetes, class or release away: the present class and new classes first."""
         into_bundles = self.is_bundle(node)
         for version in reversed(self._reachable(node.version)):
             found = [one for one in self.allowed[version] if one != node]
@@ -211,7 +224,7 @@ class Model:
     def _is_near(here: KubernetesVersion, there: KubernetesVersion) -> bool:
         return there.major == here.major and there.minor - here.minor in (0, 1)
 
-    def _is_allowed(self, node: Node) -> bool:
+    def _is_allowed(self, node: TopologyState) -> bool:
         candidate, version = self.candidates[node.candidate], self.versions[node.version]
         if candidate.is_bundle and version != candidate.kubernetes:
             return False

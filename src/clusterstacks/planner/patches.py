@@ -1,8 +1,8 @@
-"""What a step writes: a merge patch of the Cluster, the user's one object.
+"""Merge patches of the Cluster, one for each step of a plan.
 
-Where an addon's release is not the class's, an annotation of the Cluster names it. So a move of the class that keeps an
-addon writes the annotation, and one that brings the addon's own release takes it away. What the Cluster says of all its
-addons at once (``addon-release``) stays as long as it saves annotations of single ones.
+If an addon does not come from the release of the class, an annotation of the Cluster names its release. So a move of
+the class that keeps an addon sets the annotation, and a move that brings the release of the addon removes it. The
+annotation for all addons (``addon-release``) stays as long as it saves annotations of single addons.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from clusterstacks.api.addon_annotations import ADDON_ANNOTATION, NO_RELEASE, RELEASE_ANNOTATION, read_wishes
-from clusterstacks.planner.steps import Kind
+from clusterstacks.planner.steps import StepKind
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -19,17 +19,17 @@ if TYPE_CHECKING:
     from clusterstacks.compat.world import ClusterState, World
     from clusterstacks.domain.names import ReleaseName
     from clusterstacks.domain.objects import Manifest
-    from clusterstacks.planner.steps import Situation, Step
+    from clusterstacks.planner.steps import ClusterVersions, Step
 
 
 @dataclass(frozen=True, slots=True)
-class Annotated:
-    """What the annotations of a Cluster say about addons.
+class AnnotatedAddons:
+    """The annotations of a Cluster about addons.
 
     Args:
-        home: The release of all that are not named; None for the class's own.
-        offered: The addons that release has.
-        addons: By addon, the release it comes from, or that it is kept out.
+        home: The release of all addons that are not named; None for the release of the class.
+        offered: The addons of that release.
+        addons: By addon, the release it comes from, or the value that keeps it out.
     """
 
     home: ReleaseName | None = None
@@ -37,11 +37,11 @@ class Annotated:
     addons: Mapping[str, str] = field(default_factory=dict)
 
 
-def annotated(world: World, state: ClusterState) -> Annotated | None:
-    """Read the annotations of a cluster; None where nothing is known of them.
+def annotated(world: World, state: ClusterState) -> AnnotatedAddons | None:
+    """Read the annotations of a cluster; None if they are unknown.
 
     Raises:
-        AddonReleaseRefused: One of them names no release of the class's provider and stack.
+        AddonReleaseRefused: An annotation does not name a release of the provider and stack of the class.
     """
     if state.annotations is None:
         return None
@@ -49,22 +49,24 @@ def annotated(world: World, state: ClusterState) -> Annotated | None:
     home = wishes.release if RELEASE_ANNOTATION in state.annotations else None
     offered = [addon for one in world.candidates if one.name == home for addon in one.addons]
     named = {addon: NO_RELEASE if one is None else one.release for addon, one in wishes.addons.items()}
-    return Annotated(home, offered, named)
+    return AnnotatedAddons(home, offered, named)
 
 
-def assumed(start: Situation) -> Annotated:
-    """Return what the annotations of a cluster say when they say just what its addons need."""
+def assumed(start: ClusterVersions) -> AnnotatedAddons:
+    """Return the fewest annotations that describe the addons of a cluster."""
     own = start.candidate
-    return Annotated(addons=_needed(start, own.name, own.addons, {}))
+    return AnnotatedAddons(addons=_needed(start, own.name, own.addons, {}))
 
 
-def patches(start: Situation, steps: Iterable[Step], written: Annotated | None = None) -> Iterator[Manifest | None]:
+def patches(
+    start: ClusterVersions, steps: Iterable[Step], written: AnnotatedAddons | None = None
+) -> Iterator[Manifest | None]:
     """Yield for each step its patch; None for a step that only waits.
 
     Args:
-        start: The cluster as it is.
-        steps: In order.
-        written: What its annotations say; None when they are what its addons need.
+        start: The versions before the first step.
+        steps: The steps in order.
+        written: The annotations of the Cluster; None for the fewest that describe its addons.
     """
     here = written if written is not None else assumed(start)
     for step in steps:
@@ -73,14 +75,14 @@ def patches(start: Situation, steps: Iterable[Step], written: Annotated | None =
         here = there
 
 
-def annotations_of(written: Annotated) -> dict[str, str]:
-    """Return annotations as a Cluster has them."""
+def annotations_of(written: AnnotatedAddons) -> dict[str, str]:
+    """Return the annotations as the metadata of a Cluster has them."""
     home = {RELEASE_ANNOTATION: written.home.release} if written.home is not None else {}
     return {**home, **{f"{ADDON_ANNOTATION}{addon}": value for addon, value in written.addons.items()}}
 
 
 def taken_from(step: Step) -> ReleaseName | None:
-    """Return the release whose addon an addon step takes; None when it removes it."""
+    """Return the release that an addon step takes the addon from; None if it removes the addon."""
     option = step.after.addons.get(step.addon)
     if option is None:
         return None
@@ -88,11 +90,11 @@ def taken_from(step: Step) -> ReleaseName | None:
     return own if own in option.releases else option.releases[-1]
 
 
-def _annotated_after(step: Step, here: Annotated) -> Annotated:
+def _annotated_after(step: Step, here: AnnotatedAddons) -> AnnotatedAddons:
     own = step.after.candidate
     if own.compatibility is None:
-        return Annotated()
-    base = Annotated() if step.kind is Kind.RELEASE else here
+        return AnnotatedAddons()
+    base = AnnotatedAddons() if step.kind is StepKind.RELEASE else here
     home, offered = (own.name, own.addons) if base.home is None else (base.home, base.offered)
     if step.before.candidate != own:
         addons = _needed(step.after, home, offered, base.addons)
@@ -101,8 +103,8 @@ def _annotated_after(step: Step, here: Annotated) -> Annotated:
     else:
         return here
     if base.home is not None and addons and not _needed(step.after, own.name, own.addons, {}):
-        return Annotated()
-    return Annotated(base.home, base.offered, addons)
+        return AnnotatedAddons()
+    return AnnotatedAddons(base.home, base.offered, addons)
 
 
 def _with_moved(step: Step, home: ReleaseName, offered: Collection[str], written: Mapping[str, str]) -> dict[str, str]:
@@ -116,22 +118,22 @@ def _with_moved(step: Step, home: ReleaseName, offered: Collection[str], written
 
 
 def _needed(
-    situation: Situation, home: ReleaseName, offered: Collection[str], written: Mapping[str, str]
+    situation: ClusterVersions, home: ReleaseName, offered: Collection[str], written: Mapping[str, str]
 ) -> dict[str, str]:
-    """Return, by addon, the annotation a situation needs; one that says the right thing already stays.
+    """Return, by addon, the annotation that versions need; one that is right already stays.
 
     Args:
-        situation: What the annotations must say.
-        home: Where addons come from that have none.
-        offered: The addons that release has.
-        written: What the annotations said before.
+        situation: The versions.
+        home: The release of addons without annotation.
+        offered: The addons of that release.
+        written: The annotations before.
     """
     needed = {addon: NO_RELEASE for addon in offered if addon not in situation.addons}
     for addon, option in situation.addons.items():
         names = [name.release for name in option.releases]
         if home.release in names:
             continue
-        # A version no release here has comes from wherever the cluster says; only its annotation keeps it.
+            # Only its annotation keeps a version that no release here has.
         if addon in written and (not names or written[addon] in names):
             needed[addon] = written[addon]
         elif names:
@@ -139,7 +141,7 @@ def _needed(
     return needed
 
 
-def _difference(old: Annotated, new: Annotated) -> dict[str, str | None]:
+def _difference(old: AnnotatedAddons, new: AnnotatedAddons) -> dict[str, str | None]:
     changed: dict[str, str | None] = {
         f"{ADDON_ANNOTATION}{addon}": new.addons.get(addon)
         for addon in sorted({*old.addons, *new.addons})

@@ -1,67 +1,66 @@
-"""The planner's entry: a question in, a plan or the reason why there is none out."""
+"""Entry of the planner: answers a question with a plan, a conflict or the progress of an unfinished search."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from clusterstacks.planner.compiling import Target, compile_model, survey
-from clusterstacks.planner.effort import Effort, Exhausted
-from clusterstacks.planner.explaining import Question, obstacles
+from clusterstacks.planner.budget import Budget, BudgetExhausted
+from clusterstacks.planner.conflicts import ConflictSearch, minimal_conflict
 from clusterstacks.planner.model import ADDON_COST, NODE_COST
+from clusterstacks.planner.model_builder import Target, build_model, planning_problem
 from clusterstacks.planner.search import Progress, Search
-from clusterstacks.planner.steps import Kind, Situation, Step, situation_of, steps_of
+from clusterstacks.planner.steps import ClusterVersions, Step, StepKind, start_of, steps_of
 
 if TYPE_CHECKING:
     from clusterstacks.compat.world import ClusterState, World
     from clusterstacks.domain.versions import KubernetesVersion
-    from clusterstacks.planner.catalogue import Fact
+    from clusterstacks.planner.constraint_catalog import Fact
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A way.
+    """The cheapest plan.
 
     Args:
-        start: The cluster as it is.
-        steps: In order; none when it is there already.
+        start: The versions of the cluster.
+        steps: The steps in order; none if the cluster is at its target.
         cost: 10 for each step that rolls nodes, 1 for each addon step.
     """
 
-    start: Situation
+    start: ClusterVersions
     steps: tuple[Step, ...]
     cost: int
 
     @property
-    def end(self) -> Situation:
-        """The cluster when all steps are done."""
+    def end(self) -> ClusterVersions:
+        """The versions after the last step."""
         return self.steps[-1].after if self.steps else self.start
 
 
 @dataclass(frozen=True, slots=True)
-class NoWay:
-    """There is none.
+class NoPlan:
+    """No plan exists.
 
     Args:
-        start: The cluster as it is.
-        facts: A set that is enough to forbid every way; empty when the laws alone do.
-        minimal: Whether none of them can be spared for certain; else the search for a smaller set reached its bounds.
+        start: The versions of the cluster.
+        facts: A set of facts that excludes every plan; empty if the upgrade rules of Kubernetes and bundles do.
+        minimal: Whether every fact of the set is proven necessary; else the budget was too small to prove it.
     """
 
-    start: Situation
+    start: ClusterVersions
     facts: tuple[Fact, ...]
     minimal: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class Undecided:
-    """The search reached its bounds before it knew.
+    """The search spent its budget before it had an answer.
 
     Args:
         looks: The combinations it looked at.
         bound: No plan is cheaper than this.
-        nearest: The Kubernetes version that is nearest to the target, of those that some plan was found to; None
-            where the search did not begin.
+        nearest: The Kubernetes version nearest to the target that the search reached; None if it did not begin.
     """
 
     looks: int
@@ -69,39 +68,39 @@ class Undecided:
     nearest: KubernetesVersion | None
 
 
-Answer = Plan | NoWay | Undecided
+Answer = Plan | NoPlan | Undecided
 
 
-def find_plan(world: World, state: ClusterState, target: Target, effort: Effort | None = None) -> Answer:
+def find_plan(world: World, state: ClusterState, target: Target, budget: Budget | None = None) -> Answer:
     """Find the cheapest plan.
 
     Args:
-        world: What there is.
-        state: Where the cluster is.
-        target: Where it is to go.
-        effort: What the search may spend; what is left of it afterwards is what it did not need.
+        world: Releases, rules and upstream statements.
+        state: The state of the cluster.
+        target: A release or a Kubernetes version.
+        budget: Bounds the search; afterwards it has what is left.
 
     Raises:
-        PlanImpossible: A release is not known, or of another stack, or the workers are ahead of the control plane.
+        PlanImpossible: A release is unknown or of another stack, or the workers are ahead of the control plane.
     """
-    effort = Effort() if effort is None else effort
-    before, search = effort.looks, None
+    budget = Budget() if budget is None else budget
+    before, search = budget.looks, None
     try:
-        asked = survey(world, state, target, effort)
-        search = Search(compile_model(asked, effort), effort)
-        way = search.cheapest()
-    except Exhausted:
-        return _undecided(before - effort.looks, search)
-    start = situation_of(search.model)
-    if way is None:
-        question = Question(asked, effort, search.outside)
-        facts = obstacles(question)
-        return NoWay(start, facts, minimal=not question.is_cut_short)
-    steps = steps_of(search, way)
+        asked = planning_problem(world, state, target, budget)
+        search = Search(build_model(asked, budget), budget)
+        found = search.cheapest()
+        steps = steps_of(search, found) if found is not None else ()
+    except BudgetExhausted:
+        return _undecided(before - budget.looks, search)
+    start = start_of(search.model)
+    if found is None:
+        question = ConflictSearch(asked, budget, search.outside)
+        facts = minimal_conflict(question)
+        return NoPlan(start, facts, minimal=not question.is_cut_short)
     if state.workers < state.kubernetes:
-        # No write: the plan goes on when the workers have reached the control plane.
-        steps = (Step(Kind.WORKERS, start, start), *steps)
-    return Plan(start, steps, sum(NODE_COST if step.kind is not Kind.ADDON else ADDON_COST for step in steps))
+        # This step writes nothing: the plan continues when the workers have reached the control plane.
+        steps = (Step(StepKind.WORKERS, start, start), *steps)
+    return Plan(start, steps, sum(NODE_COST if step.kind is not StepKind.ADDON else ADDON_COST for step in steps))
 
 
 def _undecided(looks: int, search: Search | None) -> Undecided:

@@ -1,9 +1,12 @@
-"""The cheapest way from the start to the goal.
+"""Finds the cheapest plan.
 
-A* (Hart, Nilsson, Raphael 1968) over the moves of class and Kubernetes and, where many addons hang together, of the
-addons of the spine. Beside these the parts do not see each other: a way carries for each part what its choices cost so
-far. A way that another one to the same place beats for every choice is dropped. What remains is estimated by the fewest
-node moves and, for each pattern of addons, by the fewest steps of these alone; so the estimate never exceeds it.
+A* (Hart, Nilsson, Raphael 1968) over the moves of class and Kubernetes and, if facts connect too many addons, over the
+moves of the addons of the spine. The other addons are in subtrees: a partial plan has for each subtree the table of its
+least costs. A partial plan is dropped if another one to the same state is at most as dear in every state of the
+subtrees. The remaining cost is bounded by the fewest node moves and by pattern databases.
+
+States that cost more than the slack above the best bound of their table are dropped. If the plan found is within the
+slack of the bound at the start, no plan is cheaper. Otherwise the search starts again with more slack.
 """
 
 from __future__ import annotations
@@ -13,58 +16,54 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import TYPE_CHECKING
 
-from clusterstacks.planner.estimates import Estimate, ways_to_goal
-from clusterstacks.planner.model import ADDON_COST, NODE_COST, Node
-from clusterstacks.planner.parts import MOST_CHOICES, split
-from clusterstacks.planner.tracks import Tracks
+from clusterstacks.planner.model import ADDON_COST, NODE_COST, TopologyState
+from clusterstacks.planner.pattern_database import OUT_OF_REACH, PatternDatabase, nodes_to_goal
+from clusterstacks.planner.subtrees import MOST_CHOICES, Limits, decompose, pairs_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator
 
-    from clusterstacks.planner.effort import Effort
-    from clusterstacks.planner.model import Choice, Model
-    from clusterstacks.planner.parts import Part
-    from clusterstacks.planner.tracks import Step
+    from clusterstacks.planner.budget import Budget
+    from clusterstacks.planner.model import Choice, PlanningModel
+    from clusterstacks.planner.subtrees import Transition
 
-OUT_OF_REACH = 10**6
-"""Steps to where no step leads."""
+SLACKS = (0, 2, OUT_OF_REACH)
+"""Slack of one search after another (measured): most plans cost what the estimate says."""
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class PartialPlan:
     """A sequence of moves of class, Kubernetes and spine.
 
     Args:
-        node: Where it is.
-        cost: Of these moves, and of addon steps that are in every choice of a part.
-        state: By addon its option; of addons that are in parts what was installed. None while the class is a bundle's.
-        tracks: By part.
+        node: The class and the Kubernetes version that it leads to.
+        cost: Cost of these moves, and of the addon steps that every state of a subtree needs.
+        state: By addon its option; for addons of subtrees the installed one. None while the class is a bundle's.
+        tables: By subtree, the number of its table.
         outside: Whether facts may be violated as they were at the start.
-        before: The way it extends; None at the start.
-        prices: By part, the steps that every choice had to take for the last move; none at the start of tracks.
+        before: The partial plan it extends; None at the start.
     """
 
-    node: Node
+    node: TopologyState
     cost: int
     state: Choice | None
-    tracks: tuple[int, ...]
+    tables: tuple[int, ...]
     outside: bool = False
-    before: Way | None = None
-    prices: tuple[int, ...] = ()
+    before: PartialPlan | None = None
 
 
 @dataclass(slots=True)
 class Progress:
-    """How far a search got.
+    """Progress of a search.
 
     Args:
         bound: No plan is cheaper.
-        node: Where the way is that came nearest to the goal, in node moves; None before the first.
-        moves: How many node moves remain from there at least.
+        node: The node nearest to the goal, in node moves; None before the first.
+        moves: The fewest node moves that remain from there.
     """
 
     bound: int = 0
-    node: Node | None = None
+    node: TopologyState | None = None
     moves: int = OUT_OF_REACH
 
 
@@ -74,238 +73,206 @@ class Search:
 
     Args:
         model: The numbered world.
-        effort: What may be spent.
-        only_reach: Whether it only matters if there is a way: then no move costs anything.
-        most_choices: Of one part.
+        budget: Bounds the search.
+        only_reach: Whether only the existence of a plan matters: then no move costs anything.
+        most_choices: Bound of the width of a subtree.
     """
 
-    model: Model
-    effort: Effort
+    model: PlanningModel
+    budget: Budget
     only_reach: bool = False
     most_choices: int = MOST_CHOICES
     progress: Progress = field(default_factory=Progress)
 
-    def cheapest(self) -> Way | None:
-        """Return the cheapest way; None when there is none.
+    def cheapest(self) -> PartialPlan | None:
+        """Return the cheapest plan; None if no plan exists.
 
         Raises:
-            Exhausted: It is not known whether there is one.
+            BudgetExhausted: The budget does not suffice for an answer.
         """
-        self._prepare()
+        model, budget = self.model, self.budget
+        self.successors, self.moves = nodes_to_goal(model, budget)
+        self.outside = not model.is_bundle(model.start) and self._is_outside(model.start, model.installed)
+        if model.start not in self.moves:
+            return None
+        self.estimates = [
+            PatternDatabase(model, at, self.successors, budget, self.outside, self.only_reach) for at in pairs_of(model)
+        ]
         if self.only_reach and self._is_estimate_exact():
-            way = Way(self.model.start, 0, self.model.installed, ())
-            return way if self._estimated(self.estimates[0], way.node, self.model.installed) < OUT_OF_REACH else None
-        ticket = count()
-        heap: list[tuple[int, int, int, int, int, Way]] = []
-        settled: dict[tuple[Node, bool, Choice | None], list[Way]] = {}
-
-        def push(way: Way) -> None:
-            if way.node in self.moves and (rest := self._rest(way)) < OUT_OF_REACH:
-                heapq.heappush(heap, (way.cost + rest, 1, rest, self.moves[way.node], next(ticket), way))
-
-        push(self._start())
-        while heap:
-            estimate, is_open, *_, way = heapq.heappop(heap)
-            self._note(way, estimate)
-            if not is_open:
-                return way
-            ways = settled.setdefault((way.node, way.outside, self._spine_state(way)), [])
-            self.effort.look(len(ways) + 1)
-            if any(self._beats(other, way) for other in ways):
-                continue
-            ways.append(way)
-            if (total := self._total(way)) is not None:
-                heapq.heappush(heap, (total, 0, 0, 0, next(ticket), way))
-            for following in self._following(way):
-                self.effort.look()
-                push(following)
+            (estimate,) = self.estimates
+            rest = estimate.least(model.start, tuple(model.installed[at] for at in estimate.at))
+            return PartialPlan(model.start, 0, model.installed, ()) if rest < OUT_OF_REACH else None
+        for slack in (OUT_OF_REACH,) if self.only_reach else SLACKS:
+            partial = self._cheapest_within(slack)
+            if partial is not None:
+                return partial
         return None
 
-    def _prepare(self) -> None:
-        model, effort = self.model, self.effort
-        self.ways, self.moves = ways_to_goal(model, effort)
-        self.split = split(model, self.most_choices)
-        self.parts = self.split.parts
-        self.node_cost, self.addon_cost = (0, 0) if self.only_reach else (NODE_COST, ADDON_COST)
-        self.outside = not model.is_bundle(model.start) and self._is_outside(model.start, model.installed)
-        self.tracks = [Tracks(part, effort, self.addon_cost) for part in self.parts]
-        self.estimates = [Estimate(model, pattern, self.ways, effort, self.outside) for pattern in self.split.patterns]
-        home = {addon: at for at, part in enumerate(self.parts) for addon in part.at}
-        self.touching: list[list[Estimate]] = [[] for _ in self.parts]
-        self.beside: list[Estimate] = []
-        for estimate in self.estimates:
-            parts = {home[addon] for addon in estimate.part.at if addon in home}
-            if not parts:
-                self.beside.append(estimate)
-            for at in parts:
-                self.touching[at].append(estimate)
-        self._rests: dict[tuple[int, int, tuple[object, ...]], int] = {}
-
     def _is_estimate_exact(self) -> bool:
-        """Whether the estimate of the only part tells if there is a way.
+        """Report whether the only pattern database decides if a plan exists.
 
         Of classes at the same Kubernetes version each leads to where the other does, so they need not be told apart.
         """
-        alone = len(self.parts) == len(self.estimates) == 1 and not self.split.spine and not self.parts[0].by_class
-        return alone and not self.outside and not self.model.is_bundle(self.model.start)
+        return (
+            len(self.estimates) == 1
+            and not self.outside
+            and not self.model.is_bundle(self.model.start)
+            and not any(scope.by_class for scope in self.model.scopes)
+        )
 
-    def _is_outside(self, node: Node, state: Choice) -> bool:
+    def _cheapest_within(self, slack: int) -> PartialPlan | None:
+        """Return the cheapest plan; None if it costs more than the bound at the start and the slack."""
+        self.node_cost, self.addon_cost = (0, 0) if self.only_reach else (NODE_COST, ADDON_COST)
+        limits = Limits(self.budget, self.addon_cost, slack)
+        self.spine, self.subtrees = decompose(self.model, self.estimates, limits, self.most_choices)
+        self.frame = [scope for scope in self.model.scopes if set(self.spine).issuperset(scope.at)]
+        self.beside = [one for one in self.estimates if set(self.spine).issuperset(one.at)]
+        ticket = count()
+        heap: list[tuple[int, int, int, int, int, PartialPlan]] = []
+        settled: dict[tuple[TopologyState, bool, Choice | None], list[PartialPlan]] = {}
+
+        def push(partial: PartialPlan | None) -> None:
+            if partial is not None and (rest := self._rest(partial)) < OUT_OF_REACH:
+                heapq.heappush(heap, (partial.cost + rest, 1, rest, self.moves[partial.node], next(ticket), partial))
+
+        push(self._start())
+        most = heap[0][0] + slack if heap else 0
+        while heap and heap[0][0] <= most:
+            estimate, is_open, *_, partial = heapq.heappop(heap)
+            self._note(partial, estimate)
+            if not is_open:
+                return partial
+            partials = settled.setdefault((partial.node, partial.outside, self._spine_state(partial)), [])
+            self.budget.spend(len(partials) + 1)
+            if any(self._beats(other, partial) for other in partials):
+                continue
+            partials.append(partial)
+            if (total := self._total(partial)) is not None:
+                heapq.heappush(heap, (total, 0, 0, 0, next(ticket), partial))
+            for following in self._following(partial):
+                self.budget.spend()
+                push(following)
+        self.progress.bound = max(self.progress.bound, most + 1)
+        return None
+
+    def _is_outside(self, node: TopologyState, state: Choice) -> bool:
         return any(scope.violated(node, tuple(state[at] for at in scope.at)) for scope in self.model.scopes)
 
-    def _start(self) -> Way:
+    def _start(self) -> PartialPlan | None:
         model = self.model
         if model.is_bundle(model.start):
-            return Way(model.start, 0, None, ())
-        tracks = tuple(
-            track.begin(
-                track.part.place(model.start, model.installed),
-                tuple(model.installed[at] for at in track.part.at),
-                outside=self.outside,
-            )
-            for track in self.tracks
-        )
-        return Way(model.start, 0, model.installed, tracks, self.outside)
+            return PartialPlan(model.start, 0, None, ())
+        return self._begun(PartialPlan(model.start, 0, model.installed, (), self.outside))
 
-    def _following(self, way: Way) -> Iterator[Way]:
-        """Yield what one move of class, Kubernetes or spine leads to."""
+    def _begun(self, partial: PartialPlan) -> PartialPlan | None:
+        """Return a partial plan with the tables of the installed addons."""
+        assert partial.state is not None  # noqa: S101 - the callers have one
+        steps = [
+            tree.begin(tree.context_at(partial.node, partial.state), partial.state, outside=partial.outside)
+            for tree in self.subtrees
+        ]
+        return _with_tables(partial, steps)
+
+    def _following(self, partial: PartialPlan) -> Iterator[PartialPlan | None]:
+        """Yield the partial plans one move of class, Kubernetes or spine longer."""
         model = self.model
-        for node in self.ways[way.node]:
-            cost = way.cost + self.node_cost
+        for node in self.successors[partial.node]:
+            cost = partial.cost + self.node_cost
             if model.is_bundle(node):
-                yield Way(node, cost, None, (), before=way)
-            elif way.state is None:
-                if (following := self._released(way, node)) is not None:
-                    yield following
-            elif self._frame_allows(node, way.state):
-                yield from self._entered(way, node, way.state, cost)
-        if way.state is not None:
-            yield from self._spine_moves(way, way.state)
+                yield PartialPlan(node, cost, None, (), before=partial)
+            elif partial.state is None:
+                yield self._released(partial, node)
+            else:
+                yield self._moved(partial, PartialPlan(node, cost, partial.state, (), before=partial))
+        if partial.state is not None:
+            for at in self.spine:
+                for option in model.addons[at].moves[partial.state[at]]:
+                    state = (*partial.state[:at], option, *partial.state[at + 1 :])
+                    yield self._moved(
+                        partial,
+                        PartialPlan(
+                            partial.node, partial.cost + self.addon_cost, state, (), partial.outside, before=partial
+                        ),
+                    )
 
-    def _spine_moves(self, way: Way, state: Choice) -> Iterator[Way]:
-        frame = self.split.frame
-        for at in self.split.spine:
-            for option in self.model.addons[at].moves[state[at]]:
-                there = (*state[:at], option, *state[at + 1 :])
-                cost = way.cost + self.addon_cost
-                if not way.outside:
-                    if self._frame_allows(way.node, there):
-                        yield from self._entered(way, way.node, there, cost)
-                    continue
-                place = frame.place(way.node, there)
-                old, new = (tuple(one[number] for number in frame.at) for one in (state, there))
-                if not frame.worsens((place, old), (place, new)):
-                    yield from self._slid(way, there, cost)
+    def _moved(self, old: PartialPlan, new: PartialPlan) -> PartialPlan | None:
+        """Return a partial plan with the tables that follow from those before; None if no state is allowed there.
 
-    def _frame_allows(self, node: Node, state: Choice) -> bool:
-        frame = self.split.frame
-        return not frame.at or frame.allows(frame.place(node, state), tuple(state[at] for at in frame.at))
+        While facts are violated an addon step must only not add a violation.
+        """
+        assert old.state is not None and new.state is not None  # noqa: S101, PT018 - the caller looked
+        for scope in self.frame:
+            found = scope.violated(new.node, tuple(new.state[at] for at in scope.at))
+            if found and not (
+                new.outside and found <= scope.violated(old.node, tuple(old.state[at] for at in scope.at))
+            ):
+                return None
+        steps: list[Transition | None] = []
+        for tree, table in zip(self.subtrees, old.tables, strict=True):
+            context, before = tree.context_at(new.node, new.state), tree.context_at(old.node, old.state)
+            is_unmoved = new.outside and context == before
+            steps.append((0, table) if is_unmoved else tree.enter(table, context, before if new.outside else None))
+            if steps[-1] is None:
+                return None
+        return _with_tables(new, steps)
 
-    def _entered(self, way: Way, node: Node, state: Choice, cost: int) -> Iterator[Way]:
-        steps = []
-        for track, number in zip(self.tracks, way.tracks, strict=True):
-            step = track.enter(number, track.part.place(node, state))
-            if step is None:
-                return
-            steps.append(step)
-        yield _extended(way, Way(node, cost, state, ()), steps)
-
-    def _slid(self, way: Way, state: Choice, cost: int) -> Iterator[Way]:
-        steps = []
-        assert way.state is not None  # noqa: S101 - the caller looked
-        for track, number in zip(self.tracks, way.tracks, strict=True):
-            old, new = (track.part.place(way.node, one) for one in (way.state, state))
-            step = track.slide(number, old, new) if old != new else (0, number)
-            if step is None:
-                return
-            steps.append(step)
-        yield _extended(way, Way(way.node, cost, state, (), outside=True), steps)
-
-    def _released(self, way: Way, node: Node) -> Way | None:
-        """Out of a bundle the addons are those of the new release; they must allow the old version, too."""
+    def _released(self, partial: PartialPlan, node: TopologyState) -> PartialPlan | None:
+        """Return the move from a bundle to a release, whose addons must also allow the old Kubernetes version."""
         model = self.model
-        old, state = Node(node.candidate, way.node.version), model.offered(node.candidate)
+        old, state = TopologyState(node.candidate, partial.node.version), model.offered(node.candidate)
         for scope in model.scopes:
             choice = tuple(state[at] for at in scope.at)
             if scope.violated(node, choice) or not scope.contains(old, choice):
                 return None
-        tracks = tuple(
-            track.begin(track.part.place(node, state), tuple(state[at] for at in track.part.at), outside=False)
-            for track in self.tracks
-        )
-        return Way(node, way.cost + self.node_cost, state, tracks, before=way)
+        return self._begun(PartialPlan(node, partial.cost + self.node_cost, state, (), before=partial))
 
-    def _spine_state(self, way: Way) -> Choice | None:
-        return None if way.state is None else tuple(way.state[at] for at in self.split.spine)
+    def _spine_state(self, partial: PartialPlan) -> Choice | None:
+        return None if partial.state is None else tuple(partial.state[at] for at in self.spine)
 
-    def _total(self, way: Way) -> int | None:
-        """Return what a way costs when it ends here; None when it cannot."""
-        if not self.model.is_goal(way.node):
+    def _total(self, partial: PartialPlan) -> int | None:
+        """Return the cost of a plan that ends here; None if it cannot."""
+        if not self.model.is_goal(partial.node):
             return None
-        if way.state is None:
-            return way.cost
-        if not all(self.model.addons[at].ends(way.state[at]) for at in self.split.spine):
+        if partial.state is None:
+            return partial.cost
+        if not all(self.model.addons[at].ends(partial.state[at]) for at in self.spine):
             return None
-        total = way.cost
-        for track, number in zip(self.tracks, way.tracks, strict=True):
-            total += track.least(number, _to_end(track.part))
+        total = partial.cost + sum(tree.end(table) for tree, table in zip(self.subtrees, partial.tables, strict=True))
         return total if total < OUT_OF_REACH else None
 
-    def _rest(self, way: Way) -> int:
-        """Return what remains at least; :data:`OUT_OF_REACH` and more where no way leads to the goal."""
-        rest = self.moves[way.node] * self.node_cost
-        if way.state is None:
+    def _rest(self, partial: PartialPlan) -> int:
+        """Return a lower bound of the remaining cost; :data:`OUT_OF_REACH` and more if no plan leads to the goal."""
+        rest = self.moves[partial.node] * self.node_cost
+        if partial.state is None:
             return rest
         for estimate in self.beside:
-            rest += self._estimated(estimate, way.node, way.state)
-        for at, (track, number) in enumerate(zip(self.tracks, way.tracks, strict=True)):
-            rest += self._rest_of_part(at, track, number, way)
+            rest += estimate.least(partial.node, tuple(partial.state[at] for at in estimate.at))
+        for tree, table in zip(self.subtrees, partial.tables, strict=True):
+            rest += tree.rest(table, tree.context_at(partial.node, partial.state))
         return rest
 
-    def _estimated(self, estimate: Estimate, node: Node, state: Sequence[int]) -> int:
-        choice = tuple(state[at] for at in estimate.part.at)
-        found = estimate.remaining.get((estimate.place(node), choice), OUT_OF_REACH)
-        return found if not self.only_reach or found >= OUT_OF_REACH else 0
-
-    def _rest_of_part(self, at: int, track: Tracks, number: int, way: Way) -> int:
-        part, estimates = track.part, self.touching[at]
-        assert way.state is not None  # noqa: S101 - the caller looked
-        outer = tuple(way.state[one] for estimate in estimates for one in estimate.part.at if one not in part.at)
-        key = at, number, (*(estimate.place(way.node) for estimate in estimates), outer)
-        if key not in self._rests:
-            state = list(way.state)
-
-            def rest(choice: Choice) -> int:
-                for addon, option in zip(part.at, choice, strict=True):
-                    state[addon] = option
-                return sum(self._estimated(estimate, way.node, state) for estimate in estimates)
-
-            self._rests[key] = track.least(number, rest)
-            self.effort.look(len(track.costs[number]))
-        return self._rests[key]
-
-    def _beats(self, one: Way, other: Way) -> bool:
-        """Whether ``one`` ends at most as dear as ``other``, however both go on from their common place."""
+    def _beats(self, one: PartialPlan, other: PartialPlan) -> bool:
+        """Report whether ``one`` ends at most as dear as ``other``, however both go on from their common node."""
         surplus = one.cost - other.cost
-        for track, ours, theirs in zip(self.tracks, one.tracks, other.tracks, strict=False):
-            more = track.surplus(ours, theirs)
+        for tree, ours, theirs in zip(self.subtrees, one.tables, other.tables, strict=False):
+            more = tree.surplus(ours, theirs)
             if more is None:
                 return False
             surplus += more
         return surplus <= 0
 
-    def _note(self, way: Way, estimate: int) -> None:
+    def _note(self, partial: PartialPlan, estimate: int) -> None:
         progress = self.progress
-        progress.bound = estimate
-        if self.moves[way.node] < progress.moves:
-            progress.node, progress.moves = way.node, self.moves[way.node]
+        progress.bound = max(progress.bound, estimate)
+        if self.moves[partial.node] < progress.moves:
+            progress.node, progress.moves = partial.node, self.moves[partial.node]
 
 
-def _extended(before: Way, way: Way, steps: Sequence[Step]) -> Way:
-    """Return a way with the steps of its parts."""
-    prices = tuple(price for price, _ in steps)
-    tracks = tuple(number for _, number in steps)
-    return Way(way.node, way.cost + sum(prices), way.state, tracks, way.outside, before, prices)
-
-
-def _to_end(part: Part) -> Callable[[Choice], int]:
-    return lambda choice: 0 if part.ends(choice) else OUT_OF_REACH
+def _with_tables(partial: PartialPlan, steps: list[Transition | None]) -> PartialPlan | None:
+    found = [one for one in steps if one is not None]
+    if len(found) < len(steps):
+        return None
+    cost = partial.cost + sum(price for price, _ in found)
+    return PartialPlan(
+        partial.node, cost, partial.state, tuple(table for _, table in found), partial.outside, partial.before
+    )

@@ -1,7 +1,7 @@
-"""What to wait for after each step of a plan, as arguments of ``kubectl wait``.
+"""Conditions to wait for after each step of a plan, as arguments of ``kubectl wait``.
 
-The ClusterAddon's observed fields and addons are written after the conditions of the Cluster, in one write with its own
-conditions. So what is waited for here cannot be true of an earlier step.
+The operator writes the observed fields and addons of the ClusterAddon after the conditions of the Cluster, in one write
+with its own conditions. So these conditions cannot be true because of an earlier step.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from clusterstacks.api.addon_annotations import annotations_digest
 from clusterstacks.planner.patches import taken_from
-from clusterstacks.planner.steps import Kind
+from clusterstacks.planner.steps import StepKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -26,10 +26,10 @@ CLUSTER_ADDON = "ClusterAddon"
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """One thing to wait for.
+    """One condition to wait for.
 
     Args:
-        kind: Of the object, which is the Cluster or its ClusterAddon.
+        kind: The kind of the object: Cluster or ClusterAddon.
         until: Value of ``--for``.
         nodes: Whether nodes are replaced meanwhile, which takes long.
     """
@@ -40,7 +40,7 @@ class Wait:
 
     @property
     def timeout(self) -> str:
-        """Value of ``--timeout``; arbitrary, far above what a rollout takes that gets on."""
+        """Value of ``--timeout``; arbitrary, far above the duration of a healthy rollout."""
         return "2h" if self.nodes else "15m"
 
 
@@ -49,11 +49,11 @@ ADDONS_READY = Wait(CLUSTER, "condition=ClusterStackAddonsReady")
 
 
 def waits(steps: Iterable[tuple[Step, Manifest | None]], annotations: Mapping[str, str]) -> Iterator[tuple[Wait, ...]]:
-    """Yield for each step what to wait for after its patch.
+    """Yield for each step the conditions to wait for after its patch.
 
     Args:
-        steps: In order, each with its patch.
-        annotations: Of the Cluster before the first step.
+        steps: The steps in order, each with its patch.
+        annotations: The annotations of the Cluster before the first step.
     """
     here = dict(annotations)
     for step, patch in steps:
@@ -63,9 +63,9 @@ def waits(steps: Iterable[tuple[Step, Manifest | None]], annotations: Mapping[st
 
 
 def _after(step: Step, annotations: Mapping[str, str]) -> tuple[Wait, ...]:
-    if step.kind is Kind.WORKERS:
+    if step.kind is StepKind.WORKERS:
         return (TOPOLOGY_RECONCILED,)
-    if step.kind is Kind.ADDON:
+    if step.kind is StepKind.ADDON:
         return _after_addon(step, annotations)
     if step.before.kubernetes == step.after.kubernetes:
         return TOPOLOGY_RECONCILED, ADDONS_READY
@@ -80,12 +80,12 @@ def _after_addon(step: Step, annotations: Mapping[str, str]) -> tuple[Wait, ...]
 
 
 def control_plane_runs(version: str) -> Wait:
-    """Return what to wait for until the control plane runs a version, as the operator sees it."""
+    """Return the condition that the control plane runs a version, as observed by the operator."""
     return replace(_observed("observedKubernetesVersion", version), nodes=True)
 
 
 def addon_delivered(addon: str, version: str) -> Wait:
-    """Return what to wait for until a cluster has a version of an addon."""
+    """Return the condition that a cluster has a version of an addon."""
     return _observed(f"addons[?(@.name=={json.dumps(addon)})].version", version)
 
 

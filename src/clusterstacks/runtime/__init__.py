@@ -1,7 +1,7 @@
-"""The controller runtime: what every reconciler stands on, and nothing a reconciler decides.
+"""Controller runtime: everything reconcilers need that does not depend on our own kinds.
 
-Level-triggered, in the shape of client-go. An informer keeps a store equal to the server and tells its subscribers
-what changed; a subscriber puts keys into a queue; a reconciler host takes them out, one worker a key. Informers know
-nothing of hosts, so a host may come and go (a lease lost, a shard moved) while the stores stay warm. A failing handler,
-reconciler or object never stops the others. This package knows the Kubernetes client and the domain, no kind of ours.
+The design is level-triggered and follows client-go. An informer keeps a cache equal to the server and notifies its
+subscribers of changes; a subscriber adds keys to a work queue; a controller reconciles them, one worker per key at a
+time. Informers do not know controllers, so controllers may stop and start (e.g. with a lease) while the caches stay
+current. A failure in one handler, reconciler or object does not stop the others.
 """

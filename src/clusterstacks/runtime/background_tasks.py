@@ -1,7 +1,7 @@
-"""Slow work on behalf of a reconciler: begun once, waited for a moment, and asked for again when it has ended.
+"""Background tasks for slow work of reconcilers, e.g. downloads.
 
-So no reconcile holds a worker while a server far away takes its time. Everything is in memory: after a restart the work
-begins anew.
+A reconcile starts a task, waits for a short time and returns; when the task ends, the object is reconciled again. So a
+slow server does not occupy a worker. Tasks are only in memory: after a restart they start again.
 """
 
 from __future__ import annotations
@@ -20,29 +20,23 @@ if TYPE_CHECKING:
     from clusterstacks.domain.objects import ObjectKey
     from clusterstacks.runtime.clock import Clock
 
-GRACE = timedelta(seconds=2)
-"""How long a reconcile waits for its errand itself. Arbitrary: most end within, and one reconcile does it all."""
+INITIAL_WAIT = timedelta(seconds=2)
+"""Time a reconcile waits for a task that it starts (arbitrary; most tasks finish within it)."""
 
 T = TypeVar("T")
 
 
 class RateLimiter:
-    """Bounds how often something begins: ``most`` times at once, and once more after each interval.
+    """Token bucket: allows ``burst`` events at once, and one more after each interval."""
 
-    Args:
-        most: How often at once.
-        interval: After which once more.
-        clock: Time.
-    """
-
-    def __init__(self, most: int, interval: timedelta, clock: Clock = SYSTEM_CLOCK) -> None:
-        self._window = most * interval.total_seconds()
+    def __init__(self, burst: int, interval: timedelta, clock: Clock = SYSTEM_CLOCK) -> None:
+        self._window = burst * interval.total_seconds()
         self._interval = interval.total_seconds()
         self._clock = clock
-        self._used_until = 0.0  # all is free again then
+        self._used_until = 0.0  # the bucket is full from this time
 
     def take(self) -> float:
-        """Use one; returns 0, or the seconds to wait when there is none left."""
+        """Take one token and return 0; if there is none, return the seconds until the next one."""
         now = self._clock.monotonic()
         used_until = max(self._used_until, now) + self._interval
         if used_until - now > self._window:
@@ -52,77 +46,81 @@ class RateLimiter:
 
 
 class BackgroundTasks:
-    """At most one errand of each sort for each object.
+    """Runs at most one task per object and kind of work.
 
     Args:
-        wake: Has the object looked at; called when an errand ends that nobody waits for any more.
-        grace: How long whoever begins an errand waits; nobody waits for one that is under way.
-        limiter: How often an errand may begin; None for any number.
+        enqueue: Reconciles the object again; called when a task ends that is not waited for.
+        initial_wait: Time a caller waits for a task that it starts; a task that already runs is not waited for.
+        limiter: Limits how often a task may start; None for no limit.
     """
 
     def __init__(
-        self, wake: Callable[[ObjectKey], None], *, grace: timedelta = GRACE, limiter: RateLimiter | None = None
+        self,
+        enqueue: Callable[[ObjectKey], None],
+        *,
+        initial_wait: timedelta = INITIAL_WAIT,
+        limiter: RateLimiter | None = None,
     ) -> None:
-        self._wake = wake
+        self._enqueue = enqueue
         self._limiter = limiter
-        self._grace = grace.total_seconds()
+        self._initial_wait = initial_wait.total_seconds()
         self._running: dict[tuple[ObjectKey, Hashable], asyncio.Task[Any]] = {}
 
     async def result(self, key: ObjectKey, what: Hashable, work: Callable[[], Awaitable[T]]) -> T | None:
-        """Return what the errand brought, None while it is under way; then the object is woken at its end.
+        """Return the result of the task, or None while it runs; the object is then enqueued when the task ends.
 
-        A result is given out once: the next call begins another errand. Raises what ``work`` raises.
+        A result is returned once: the next call starts another task. Raises what ``work`` raises.
 
         Args:
             key: The object.
-            what: Tells the errands of an object apart; says everything the result depends on.
-            work: Begins it.
+            what: Identifies the task; contains everything that the result depends on.
+            work: The coroutine function to run.
 
         Raises:
-            DependencyError: No further errand may begin now.
+            DependencyError: The rate limit is exceeded.
         """
-        errand = (key, what)
-        task = self._running.get(errand)
+        task_id = (key, what)
+        task = self._running.get(task_id)
         if task is None:
-            self._take_turn()
-            task = asyncio.create_task(_run(work), name=f"errand of {key}")
-            self._running[errand] = task
-            await asyncio.wait({task}, timeout=self._grace)
+            self._check_rate()
+            task = asyncio.create_task(_run(work), name=f"background task of {key}")
+            self._running[task_id] = task
+            await asyncio.wait({task}, timeout=self._initial_wait)
             if not task.done():
                 task.add_done_callback(lambda ended: self._ended(key, ended))
         if not task.done():
             return None
-        self._running.pop(errand, None)
+        self._running.pop(task_id, None)
         if task.cancelled():
-            return None  # the object is gone
-        brought: T = task.result()
-        return brought
+            return None  # the object was deleted
+        result: T = task.result()
+        return result
 
     def forget(self, key: ObjectKey) -> None:
-        """Give up everything for an object that is gone."""
-        for errand in [errand for errand in self._running if errand[0] == key]:
-            self._running.pop(errand).cancel()
+        """Cancel all tasks of a deleted object."""
+        for task_id in [task_id for task_id in self._running if task_id[0] == key]:
+            self._running.pop(task_id).cancel()
 
     async def close(self) -> None:
-        """Give up everything."""
+        """Cancel all tasks."""
         tasks = list(self._running.values())
         self._running.clear()
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _take_turn(self) -> None:
+    def _check_rate(self) -> None:
         wait = self._limiter.take() if self._limiter is not None else 0.0
         if wait:
             raise DependencyError(
-                "TooManyErrands", f"too much was fetched within a short time, try again in {math.ceil(wait)} s"
+                "TooManyErrands", f"too many requests within a short time: try again in {math.ceil(wait)} s"
             )
 
     def _ended(self, key: ObjectKey, task: asyncio.Task[Any]) -> None:
         if task.cancelled():
             return
-        task.exception()  # whoever asks next gets it; should nobody ask, nothing complains of it
-        self._wake(key)
+        task.exception()  # retrieved, so that asyncio does not log it if there is no further call
+        self._enqueue(key)
 
 
 async def _run(work: Callable[[], Awaitable[T]]) -> T:

@@ -1,4 +1,4 @@
-"""How long to wait before trying again."""
+"""Exponential back-off with jitter."""
 
 from __future__ import annotations
 
@@ -10,27 +10,25 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
 JITTER = 0.25
-"""Largest share a wait is lengthened by, so that what failed together does not come back together (arbitrary)."""
+"""Maximum fraction added to a delay, so that what failed together is not retried together (arbitrary)."""
 
 _chance = random.SystemRandom()
 
 
 @dataclass(frozen=True, slots=True)
 class BackOff:
-    """Waits that double from ``first`` and, jitter included, never exceed ``limit``."""
+    """Delays that double from ``first`` and never exceed ``limit``, including jitter."""
 
     first: timedelta
     limit: timedelta
 
     def delay(self, failures: int, *, first: timedelta | None = None) -> timedelta:
-        """Return the wait after the given number of failures in a row.
+        """Return the delay after this number of consecutive failures (1 or more).
 
-        Args:
-            failures: How often in a row it failed; 1 or more.
-            first: The shortest useful wait, where the failure itself says so.
+        ``first`` overrides the first delay, e.g. with the Retry-After of a server.
         """
         start = self.first if first is None else first
         longest = self.limit / (1 + JITTER)
-        # The exponent is bounded before the product is: a timedelta overflows after some forty doublings.
+        # The exponent is limited too, because a timedelta overflows after about forty doublings.
         nominal = longest if start >= longest else min(start * 2 ** min(failures - 1, 20), longest)
         return nominal * (1 + JITTER * _chance.random())

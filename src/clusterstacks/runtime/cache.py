@@ -1,4 +1,4 @@
-"""What an informer knows of the server: objects by key, and keys by whatever they are looked up with."""
+"""Cache of the objects of one kind, with indexes."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 Index: TypeAlias = Callable[[Manifest], Iterable[str]]
-"""The values an object is found under, e.g. the class of a Cluster; an object must always give the same ones."""
+"""Returns the index values of an object, e.g. the class of a Cluster; must be deterministic."""
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class CacheChange:
-    """An object came (``old`` is None), went (``new`` is None) or changed."""
+    """An object was added (``old`` is None), deleted (``new`` is None) or changed."""
 
     key: ObjectKey
     old: Manifest | None
@@ -28,13 +28,13 @@ class CacheChange:
 
 
 def key_of(manifest: Manifest) -> ObjectKey:
-    """Read namespace and name off an object."""
+    """Return the namespace and name of an object."""
     metadata = manifest["metadata"]
     return ObjectKey(metadata.get("namespace", ""), metadata["name"])
 
 
 class ObjectCache:
-    """Objects as last seen. Every reader gets the same dict, so nobody may change one."""
+    """Objects by key, as last seen. All readers share the same dicts and must not change them."""
 
     def __init__(self, indexes: Mapping[str, Index] | None = None) -> None:
         self._objects: dict[ObjectKey, Manifest] = {}
@@ -46,11 +46,11 @@ class ObjectCache:
         return len(self._objects)
 
     def __iter__(self) -> Iterator[ObjectKey]:
-        """Go through a copy of the keys, so that the store may change meanwhile."""
+        """Iterate over a copy of the keys, so that the cache may change during the iteration."""
         return iter(list(self._objects))
 
     def get(self, key: ObjectKey) -> Manifest | None:
-        """Return the object, or None when there is none."""
+        """Return the object, or None if it does not exist."""
         return self._objects.get(key)
 
     def all(self) -> list[Manifest]:
@@ -58,15 +58,15 @@ class ObjectCache:
         return list(self._objects.values())
 
     def by_index(self, index: str, value: str) -> list[Manifest]:
-        """Return the objects that the index finds under the value.
+        """Return the objects with this index value.
 
         Raises:
-            KeyError: The store has no such index.
+            KeyError: The index does not exist.
         """
         return [self._objects[key] for key in self._keys[index].get(value, ())]
 
     def put(self, key: ObjectKey, manifest: Manifest) -> Manifest | None:
-        """Keep the object; return what it replaces."""
+        """Add or replace the object; return the previous one."""
         old = self._objects.get(key)
         self._objects[key] = manifest
         for index in self._indexes:
@@ -78,7 +78,7 @@ class ObjectCache:
         return old
 
     def remove(self, key: ObjectKey) -> Manifest | None:
-        """Forget the object; return it if it was known."""
+        """Remove the object; return it if it was in the cache."""
         old = self._objects.pop(key, None)
         if old is not None:
             for index in self._indexes:
@@ -94,9 +94,9 @@ class ObjectCache:
                 entries.pop(value, None)
 
     def _values(self, index: str, manifest: Manifest) -> set[str]:
-        """Ask the index; one that fails on an object does not find it, and finds the others."""
+        """Return the index values; an index that fails on an object omits only that object."""
         try:
             return set(self._indexes[index](manifest))
         except Exception:
-            log.exception("Index %s fails on %s", index, key_of(manifest))
+            log.exception("Index %s failed on %s", index, key_of(manifest))
             return set()

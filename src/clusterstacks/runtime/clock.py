@@ -1,4 +1,4 @@
-"""Time as a port, so that what depends on it can be tested without waiting."""
+"""Clocks: an interface to time, which tests replace."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from typing import Final, Protocol
 
 
 class Clock(Protocol):
-    """Wall time for what people read, monotonic time for what is measured."""
+    """Wall time for timestamps, and monotonic time for durations."""
 
     def now(self) -> datetime:
         """Return the wall time, aware and in UTC."""
         ...
 
     def monotonic(self) -> float:
-        """Return seconds that never jump; only differences mean anything."""
+        """Return monotonic seconds; only differences are meaningful."""
         ...
 
     async def sleep(self, seconds: float) -> None:
-        """Let other tasks run for ``seconds``."""
+        """Sleep for ``seconds``."""
         ...
 
 
 class SystemClock:
-    """The time of this machine; monotonic time is the event loop's, the one its timers run on."""
+    """The system time; monotonic time is the time of the event loop and its timers."""
 
     def now(self) -> datetime:
         """Return the wall time, aware and in UTC."""
@@ -36,7 +36,7 @@ class SystemClock:
         return asyncio.get_running_loop().time()
 
     async def sleep(self, seconds: float) -> None:
-        """Let other tasks run for ``seconds``."""
+        """Sleep for ``seconds``."""
         await asyncio.sleep(seconds)
 
 
@@ -44,10 +44,10 @@ SYSTEM_CLOCK: Final[Clock] = SystemClock()
 
 
 def seconds_since_boot() -> float:
-    """Return seconds that also pass while the machine is suspended, unlike those of ``Clock.monotonic``.
+    """Return seconds that, unlike ``Clock.monotonic``, include the time in which the machine was suspended.
 
-    Leases need it: others go on counting. A virtual machine that its host stops may not count at all; no clock inside
-    it can tell.
+    Leases require it, because other machines continue to count. No clock can detect that the host of a virtual machine
+    stopped it.
     """
-    # macOS has no CLOCK_BOOTTIME; its CLOCK_MONOTONIC counts a suspension.
+    # macOS has no CLOCK_BOOTTIME; its CLOCK_MONOTONIC includes suspension.
     return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))

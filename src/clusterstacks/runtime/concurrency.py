@@ -12,38 +12,38 @@ S = TypeVar("S")
 T = TypeVar("T")
 
 AT_ONCE = 32
-"""Default number of concurrent calls: enough to use up the Kubernetes client's budget of requests (16 by default), few
-enough that none of them waits for its turn until its deadline."""
+"""Default number of concurrent calls: enough to use the whole budget of the Kubernetes client (16 by default), and few
+enough that no call waits for the budget until its deadline."""
 
 
 async def gather(call: Callable[[S], Awaitable[T]], items: Iterable[S], *, at_once: int = AT_ONCE) -> list[T]:
-    """Await a call for every item, a bounded number at a time.
+    """Await a call for every item, with limited concurrency.
 
     Returns:
         The results, in the order of the items.
 
     Raises:
-        BaseException: The first error of a call; it cancels the calls that still run.
+        BaseException: The first error of a call; the other calls are cancelled.
     """
-    turns = asyncio.Semaphore(at_once)
+    slots = asyncio.Semaphore(at_once)
 
-    async def take_turn(item: S) -> T:
-        async with turns:
+    async def limited_call(item: S) -> T:
+        async with slots:
             return await call(item)
 
     try:
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(take_turn(item)) for item in items]
+            tasks = [group.create_task(limited_call(item)) for item in items]
     except BaseExceptionGroup as errors:
         raise _first(errors) from None
     return [task.result() for task in tasks]
 
 
-async def run_in_steps(work: Generator[None, None, T]) -> T:
-    """Run work that yields now and then, so that it blocks the event loop for one piece at a time."""
+async def run_in_steps(steps: Generator[None, None, T]) -> T:
+    """Run a generator to its end and let other tasks run after each step."""
     while True:
         try:
-            next(work)
+            next(steps)
         except StopIteration as end:
             result: T = end.value
             return result

@@ -1,4 +1,4 @@
-"""Runs one controller: takes keys from its queue and reconciles them, come what may."""
+"""Controller: takes keys from a work queue and reconciles them."""
 
 from __future__ import annotations
 
@@ -19,30 +19,32 @@ if TYPE_CHECKING:
     from clusterstacks.runtime.metrics import Metrics
 
 Reconcile: TypeAlias = Callable[[ObjectKey], Awaitable[timedelta | Stalled | None]]
-"""Bring one object to what it should be; return when to look again, None for at its next change, or Stalled where a
+"""Reconciles one object. Returns the time until the next reconcile, None to wait for the next change, or Stalled if a
 person must act first."""
 
 RECONCILE_DEADLINE: Final = timedelta(minutes=10)
-"""A reconcile that takes longer waits for something without a deadline, which is a bug (arbitrary)."""
+"""Timeout of a reconcile (arbitrary); everything it waits for has a shorter deadline, so exceeding it is a bug."""
 
 SPEC_RECHECK: Final = timedelta(minutes=5)
-"""How soon a stalled object is looked at again, for what no event tells of, e.g. a right that was granted meanwhile. As
-the Go operator's resync."""
+"""Interval of reconciles of a stalled object, for changes without an event, e.g. of permissions; the resync period of
+the Go operator."""
 
 STOP_DEADLINE: Final = timedelta(seconds=20)
-"""Leaves 10 s of the 30 s a pod has for its end by default (terminationGracePeriodSeconds)."""
+"""Leaves 10 s of the default terminationGracePeriodSeconds (30 s)."""
 
 log = logging.getLogger(__name__)
 
 
 class Controller:
-    """A queue of keys and the workers that reconcile them.
+    """A work queue and the workers that reconcile its keys.
 
-    Whatever a reconcile raises is counted and retried: a DependencyError with back-off up to 2 min and a line in the
-    log, a SpecError, which a person must mend, at the next change or after ``SPEC_RECHECK``, and anything else, being a
-    bug, with back-off and its trace. A stalled outcome is counted as such and logged once for each object and reason.
-    Cancelling ``run`` stops it in order: nothing new begins, what runs has
-    ``STOP_DEADLINE`` to end. A host runs once; ``enqueue`` before that collects keys.
+    Every exception of a reconcile is counted and retried. A DependencyError is logged and retried with back-off up to
+    2 min. A SpecError, which a person must fix, is retried at the next change or after ``SPEC_RECHECK``. Every other
+    exception is a bug: it is logged with its traceback and retried with back-off. A stalled outcome is counted, and
+    logged once per object and reason.
+
+    Cancelling ``run`` stops the controller: no new reconcile starts, and running ones have ``STOP_DEADLINE`` to end.
+    A controller runs once; ``enqueue`` before that collects keys.
     """
 
     def __init__(
@@ -59,7 +61,7 @@ class Controller:
         self._metrics.watch_stalled(self._stalled.__len__)
 
     def enqueue(self, key: ObjectKey) -> None:
-        """Have the object looked at soon."""
+        """Add the object to the work queue."""
         self.queue.add(key)
 
     async def run(self) -> None:
@@ -73,14 +75,14 @@ class Controller:
             self.queue.close()
             await self._stop(workers)
         for worker in ended:
-            worker.result()  # no Exception ends a worker, so this can only be the end of the process
+            worker.result()  # no Exception ends a worker, so the process is ending
 
     async def _stop(self, workers: Sequence[asyncio.Task[None]]) -> None:
         try:
             _, late = await asyncio.wait(workers, timeout=STOP_DEADLINE.total_seconds())
             if late:
                 log.warning(
-                    "%s: %d reconciles did not end in %s and are cancelled", self.name, len(late), STOP_DEADLINE
+                    "%s: %d reconciles did not end within %s and are cancelled", self.name, len(late), STOP_DEADLINE
                 )
         finally:
             for worker in workers:
@@ -114,9 +116,9 @@ class Controller:
             again = SPEC_RECHECK
             log.warning("%s", error)
         except asyncio.CancelledError as error:
-            if _being_cancelled():
+            if _is_cancelled():
                 raise
-            again = self._retry_bug(key, error)  # something inside was cancelled and nobody minded it
+            again = self._retry_bug(key, error)  # something inside was cancelled, not this task
         except Exception as error:  # noqa: BLE001 - a bug in one reconcile must not stop the others
             again = self._retry_bug(key, error)
         else:
@@ -143,6 +145,6 @@ class Controller:
         return delay
 
 
-def _being_cancelled() -> bool:
+def _is_cancelled() -> bool:
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0

@@ -1,4 +1,4 @@
-"""Events: what happened to an object, for the people who look at it."""
+"""Recorder of Kubernetes events."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 EventType: TypeAlias = Literal["Normal", "Warning"]
 
 MESSAGE_LIMIT: Final = 1024
-"""Characters; source: the limit of an event's note in events.k8s.io/v1."""
+"""Maximum characters; source: the limit of a note in events.k8s.io/v1."""
 
 REMEMBERED: Final = 4096
-"""Objects whose last event is remembered; the one quiet for longest is forgotten first (arbitrary)."""
+"""Number of objects whose last event is remembered; the oldest event is dropped first (arbitrary)."""
 
 log = logging.getLogger(__name__)
 
@@ -29,8 +29,8 @@ log = logging.getLogger(__name__)
 class EventRecorder:
     """Writes events of the core group, for which installations of the Go operator already have the permission.
 
-    An event equal to the last one of its object is not written again (INCUMBENT D40). What was last is known only since
-    the process began, so call it where a status changed and not at every pass: then a restart writes nothing.
+    An event equal to the last one of its object is not repeated. The last events are only in memory, so record an event
+    only when a status changes and not in every reconcile; then a restart repeats nothing.
     """
 
     def __init__(self, client: Client, component: str, *, clock: Clock = SYSTEM_CLOCK) -> None:
@@ -40,13 +40,13 @@ class EventRecorder:
         self._last: OrderedDict[str, int] = OrderedDict()  # uid -> hash of the last event
 
     async def record(self, regarding: Manifest, type: EventType, reason: str, message: str) -> None:  # noqa: A002 - its name in the API
-        """Write one event unless it says what the object's last one said; a failure is logged, never raised.
+        """Write an event unless it equals the last one of the object; failures are logged and not raised.
 
         Args:
             regarding: The object as read from the server, with its uid.
-            type: Normal, or Warning for what somebody should look at.
+            type: Normal, or Warning if a person should check the object.
             reason: CamelCase.
-            message: For people; never holds a secret.
+            message: Must not contain secrets.
         """
         uid = regarding["metadata"].get("uid", "")
         content = hash((type, reason, message))
@@ -72,9 +72,9 @@ class EventRecorder:
             "apiVersion": "v1",
             "kind": "Event",
             "metadata": {
-                # A retried request meets its first attempt; a name may have 253 characters.
+                # A fixed name makes retries idempotent; a name may have 253 characters.
                 "name": f"{metadata['name'][:230].rstrip('-.')}.{int(now.timestamp() * 1e6):x}",
-                # Events of cluster-wide objects live in "default", where kubectl looks for them.
+                # Events of cluster-scoped objects are in "default", where kubectl expects them.
                 "namespace": metadata.get("namespace") or "default",
             },
             "involvedObject": {

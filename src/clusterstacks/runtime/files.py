@@ -8,16 +8,16 @@ from pathlib import Path
 
 
 def replace_file(path: Path, content: bytes, *, mode: int = 0o644, durable: bool = True) -> None:
-    """Write a file so that readers see the old content or the new, never a part.
+    """Replace a file atomically: readers see the old content or the new, never a part.
 
     Args:
         path: The file; its directory must exist.
         content: The new content.
         mode: Permissions of the new file.
-        durable: Whether this also holds after a crash of the machine.
+        durable: Whether the replacement survives a crash of the machine (fsync).
 
     Raises:
-        OSError: The file cannot be written; the error names it.
+        OSError: The file cannot be written; the error contains its path.
     """
     staged: Path | None = None
     try:
@@ -34,14 +34,14 @@ def replace_file(path: Path, content: bytes, *, mode: int = 0o644, durable: bool
         if durable:
             sync_directory(path.parent)
     except OSError as error:
-        raise OSError(error.errno, error.strerror, str(path)) from None  # a failed write does not name its file
+        raise OSError(error.errno, error.strerror, str(path)) from None  # the error of a failed write has no path
     finally:
         if staged is not None:
             staged.unlink(missing_ok=True)
 
 
 def sync_directory(path: Path) -> None:
-    """Bring the names in a directory to disk.
+    """Flush the entries of a directory to disk.
 
     Raises:
         OSError: The directory cannot be opened or synchronized.

@@ -1,4 +1,4 @@
-"""Whether a part of the process works: since when it fails, when that counts, and when to complain again."""
+"""Health of the parts of the process, and the probes that report it."""
 
 from __future__ import annotations
 
@@ -14,21 +14,26 @@ if TYPE_CHECKING:
     from clusterstacks.runtime.clock import Clock
 
 FAILURE_TOLERANCE: Final = timedelta(minutes=3)
-"""How long a part may fail until it counts as broken. Arbitrary: an API server restarts within a minute, and a
-probe that turns at every short outage says nothing."""
+"""Duration of failure after which a part is unhealthy (arbitrary; an API server restarts within a minute, and a probe
+must not fail at every short outage)."""
 
 REPEAT_INTERVAL: Final = timedelta(minutes=10)
-"""How often the same failure is logged. Arbitrary: six lines an hour are found in a log and do not fill it."""
+"""Interval at which the same failure is logged again (arbitrary)."""
+
+Check: TypeAlias = Callable[[], str]
+"""Returns the problem, or an empty string; must not block."""
+
+log = logging.getLogger(__name__)
 
 
 class Health:
-    """The successes and failures of one part: an informer, a source, a pool of workers.
+    """Records successes and failures of one part, e.g. an informer or a source.
 
-    All methods return at once and need the running loop; the two timestamps may be read by another thread.
+    The methods do not block and need the running loop; another thread may read the two timestamps.
 
     Args:
-        clock: Time.
-        tolerance: How long the part may fail until ``problem`` reports it.
+        clock: Replaced by tests.
+        tolerance: Duration of failure after which ``problem`` reports it.
     """
 
     def __init__(self, *, clock: Clock = SYSTEM_CLOCK, tolerance: timedelta = FAILURE_TOLERANCE) -> None:
@@ -39,7 +44,7 @@ class Health:
         self._clock = clock
         self._tolerance = tolerance.total_seconds()
         self._failing_from = 0.0  # monotonic, as is the next
-        self._complained = 0.0
+        self._logged = 0.0
         self._why = ""
 
     @property
@@ -48,19 +53,19 @@ class Health:
         return bool(self.failing_since)
 
     def succeeded(self) -> bool:
-        """Note a success; return whether the attempt before it had failed."""
+        """Record a success; return whether the previous attempt failed."""
         recovered = self.is_failing
         self.last_success, self.failing_since, self._why = self._clock.now().timestamp(), 0.0, ""
         return recovered
 
     def failed(self, why: str) -> bool:
-        """Note a failure; return whether to log it: it differs from the one before, or that was logged long ago."""
+        """Record a failure; return whether to log it: it is new, or was last logged ``REPEAT_INTERVAL`` ago."""
         now = self._clock.monotonic()
         if not self.is_failing:
             self.failing_since, self._failing_from = self._clock.now().timestamp(), now
-        due = why != self._why or now - self._complained >= REPEAT_INTERVAL.total_seconds()
+        due = why != self._why or now - self._logged >= REPEAT_INTERVAL.total_seconds()
         if due:
-            self._why, self._complained = why, now
+            self._why, self._logged = why, now
         return due
 
     def problem(self) -> str:
@@ -71,49 +76,43 @@ class Health:
         return f"has failed for {seconds:.0f} s: {self._why}" if seconds > self._tolerance else ""
 
 
-Check: TypeAlias = Callable[[], str]
-"""Returns what is wrong, or an empty string; must return at once."""
-
-log = logging.getLogger(__name__)
-
-
 @dataclass(frozen=True, slots=True)
 class ProbeAnswer:
-    """The combined answer of some checks; ``text`` has one line per check, as kube-apiserver's verbose answer has."""
+    """Combined result of checks; ``text`` has one line per check, like the verbose output of kube-apiserver."""
 
     passed: bool
     text: str
 
 
 class Probes:
-    """Collects the checks of all parts of the process."""
+    """Readiness checks of all parts of the process."""
 
     def __init__(self) -> None:
         self._ready: dict[str, Check] = {}
 
     def add_ready(self, name: str, check: Check) -> None:
-        """Keep requests away from the process while ``check`` finds something wrong."""
+        """Add a readiness check; the process is not ready while it returns a problem."""
         self._ready[name] = check
 
     def alive(self) -> ProbeAnswer:
-        """Answer /healthz: the answer itself is the proof."""
-        return _answer({})
+        """Return the result of /healthz: the event loop is alive if it can answer."""
+        return _combine({})
 
     def ready(self) -> ProbeAnswer:
-        """Answer /readyz."""
-        return _answer(self._ready)
+        """Return the result of /readyz."""
+        return _combine(self._ready)
 
 
-def _answer(checks: dict[str, Check]) -> ProbeAnswer:
-    problems = {name: _ask(name, check) for name, check in checks.items()}
+def _combine(checks: dict[str, Check]) -> ProbeAnswer:
+    problems = {name: _run_check(name, check) for name, check in checks.items()}
     lines = [f"[-]{name} failed: {problem}" if problem else f"[+]{name} ok" for name, problem in problems.items()]
     passed = not any(problems.values())
     return ProbeAnswer(passed, "\n".join([*lines, "check passed" if passed else "check failed", ""]))
 
 
-def _ask(name: str, check: Check) -> str:
+def _run_check(name: str, check: Check) -> str:
     try:
         return check()
     except Exception:
-        log.exception("Check %s is broken", name)
-        return "the check itself failed, see the log"
+        log.exception("Check %s failed with an exception", name)
+        return "the check itself failed; see the log"

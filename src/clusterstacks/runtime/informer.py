@@ -1,4 +1,4 @@
-"""Keeps a store equal to what the server has, and tells subscribers about every change."""
+"""Informer: keeps a cache equal to the server by list and watch, and notifies subscribers of every change."""
 
 from __future__ import annotations
 
@@ -27,59 +27,58 @@ if TYPE_CHECKING:
 __all__ = ["CacheChange", "Handler", "Index", "Informer", "ObjectCache", "Trim", "drop_managed_fields", "key_of"]
 
 Handler: TypeAlias = Callable[[CacheChange], None]
-"""Called on the event loop for every change, in order; must return at once."""
+"""Called on the event loop for every change, in order; must not block."""
 
 Trim: TypeAlias = Callable[[Manifest], Manifest]
-"""Returns the part of an object worth keeping; metadata.name, namespace, uid and resourceVersion must stay."""
+"""Returns the part of an object to cache; must keep metadata.name, namespace, uid and resourceVersion."""
 
 RETRIES: Final = BackOff(first=timedelta(seconds=1), limit=timedelta(seconds=30))
 
 INSTANT_SECONDS: Final = 1.0
-"""A watch that ends sooner is not opened again at once (arbitrary)."""
+"""A watch that ends earlier is not reopened immediately (arbitrary)."""
 
 INSTANT_CLOSES: Final = 3
-"""So many instant ends in a row, without an event, mean a resource version that is gone though nobody says 410.
-
-Source: kubernetes/kubernetes#137089; the number is arbitrary.
-"""
+"""Number of consecutive watches that end immediately without an event, after which the objects are listed again: the
+resource version may have expired although the server does not return 410 (kubernetes/kubernetes#137089). The number is
+arbitrary."""
 
 log = logging.getLogger(__name__)
 
 
 def drop_managed_fields(manifest: Manifest) -> Manifest:
-    """Leave out the bookkeeping of field owners: no reader of a store needs it, and it is often half of an object."""
+    """Remove the managed fields: no reader needs them, and they are often half of an object."""
     metadata = manifest["metadata"]
     if "managedFields" not in metadata:
         return manifest
     return {**manifest, "metadata": {name: value for name, value in metadata.items() if name != "managedFields"}}
 
 
-def _nothing() -> None:
+def _do_nothing() -> None:
     """Do nothing."""
 
 
 class Informer:
-    """List, then watch, for ever; after a gap the list is compared with the store, so deletions in it are seen too.
+    """Lists, then watches, forever; after a gap, the list is compared with the cache, so deletions are found as well.
 
-    Subscribers see an object come before it changes or goes, and one that another of its name took the place of go
-    before that one comes. Nothing ends ``run`` but its cancellation: while the kind is not served, or the server not
-    reachable, the store keeps what it last knew and the informer tries again after up to 30 s.
+    Subscribers see an object added before it is changed or deleted. If another object with the same name replaced it,
+    they see the deletion before the addition. Only cancellation ends ``run``: while the kind is not served or the
+    server not reachable, the cache keeps its content and the informer retries after up to 30 s.
 
-    An object that cannot be read is in ``unreadable``, and costs no other object anything. The store keeps its last
-    readable version; with ``keep_unreadable`` it gets what is left of the object instead, so that readers who only need
-    metadata and the upper levels of spec and status see the present ones, also of an object that never was readable.
+    An object that cannot be read is in ``unreadable`` and does not affect other objects. The cache keeps its last
+    readable version. With ``keep_unreadable`` the cache has its readable part instead, so readers that need only
+    metadata and the upper levels of spec and status see the current values, even if the object never was readable.
 
     Args:
-        client: The server.
-        group: Of the kind.
-        kind: Its name.
-        namespace: The only one to look at; empty means all.
-        labels: A selector.
-        indexes: By what objects are found.
-        trim: What of an object is kept.
-        metadata_only: Ask for no more than metadata.
-        keep_unreadable: See above.
-        clock: Time.
+        client: Client for the server.
+        group: API group; empty for the core group.
+        kind: Kind of the objects.
+        namespace: Only this namespace; empty means all.
+        labels: Label selector.
+        indexes: Indexes of the cache.
+        trim: Returns the part of an object to cache.
+        metadata_only: Request only metadata.
+        keep_unreadable: Whether the cache has the readable part of unreadable objects.
+        clock: Replaced by tests.
     """
 
     def __init__(  # noqa: PLR0913 - a query has these parts; all but three have defaults
@@ -99,9 +98,9 @@ class Informer:
         self.cache = ObjectCache(indexes)
         self.health = Health(clock=clock)
         self.unreadable: dict[ObjectKey, UnreadableObject] = {}
-        """By key, which is empty for those whose name cannot be read."""
-        self.on_unreadable: Callable[[], None] = _nothing
-        """Called when there is one more in ``unreadable``."""
+        """By key; the key is empty if the name cannot be read."""
+        self.on_unreadable: Callable[[], None] = _do_nothing
+        """Called when an object is added to ``unreadable``."""
         self._client = client
         self._group = group
         self._kind = kind
@@ -122,28 +121,28 @@ class Informer:
 
     @property
     def resource(self) -> Resource:
-        """The resource as the server serves it.
+        """The resource as served by the server.
 
         Raises:
-            LookupError: Not synced yet.
+            LookupError: Discovery has not found it yet.
         """
         if self._resource is None:
-            raise LookupError(f"{self}: not found at the server yet; wait for synced()")
+            raise LookupError(f"{self}: discovery has not found the resource yet; wait for synced()")
         return self._resource
 
     @property
     def is_synced(self) -> bool:
-        """Whether the store has held the whole list once."""
+        """Whether the first list is complete."""
         return self._synced.is_set()
 
     async def synced(self) -> None:
-        """Wait until the store has held the whole list once."""
+        """Wait until the first list is complete."""
         await self._synced.wait()
 
     def subscribe(self, handler: Handler) -> Callable[[], None]:
-        """Call the handler with every change from now on, and at once with every object already there.
+        """Call the handler for every cached object now, and for every further change.
 
-        A handler that fails is logged; it and the others go on. Call what is returned to end the subscription.
+        Exceptions of a handler are logged and do not end its subscription. The returned function ends it.
         """
         self._handlers.append(handler)
         for key in self.cache:
@@ -151,28 +150,28 @@ class Informer:
         return lambda: self._handlers.remove(handler)
 
     async def run(self) -> None:
-        """Follow the server until cancelled."""
+        """List and watch until cancelled."""
         while True:
             try:
-                await self._follow()
-            except Exception as error:  # noqa: BLE001 - an informer that ends would leave its controllers blind
+                await self._list_and_watch()
+            except Exception as error:  # noqa: BLE001 - controllers depend on a running informer
                 self._note_failure(error)
             if self._failures:
                 await asyncio.sleep(RETRIES.delay(self._failures).total_seconds())
 
-    async def _follow(self) -> None:
-        """List where needed, then watch until the stream ends."""
+    async def _list_and_watch(self) -> None:
+        """List if necessary, then watch until the stream ends."""
         if self._resource is None:
             self._resource = await self._client.resource(self._group, self._kind)
         if not self._resource_version:
             self._replace(await self._list(self._resource))
         loop = asyncio.get_running_loop()
-        began, told = loop.time(), False
+        started, received = loop.time(), False
         async for event in self._watch(self._resource):
             self._note_success()
-            self._take(event)
-            told = True
-        self._note_end(told=told, instant=loop.time() - began < INSTANT_SECONDS)
+            self._handle_event(event)
+            received = True
+        self._note_end(received=received, instant=loop.time() - started < INSTANT_SECONDS)
 
     async def _list(self, resource: Resource) -> ObjectList:
         return await self._client.list_readable(
@@ -189,75 +188,75 @@ class Informer:
         )
 
     def _replace(self, listing: ObjectList) -> None:
-        """Make the store equal to the list; what it misses was deleted while nobody watched."""
+        """Make the cache equal to the list; objects that are not in the list were deleted during the gap."""
         listed = {key_of(item): item for item in listing.items}
         self.unreadable.clear()
         for key in self.cache:
-            if key not in listed and not any(key == remnant.key for remnant in listing.unreadable):
-                self._drop(key)
+            if key not in listed and not any(key == unreadable.key for unreadable in listing.unreadable):
+                self._remove(key)
         for key, item in listed.items():
-            self._keep(key, item)
-        for remnant in listing.unreadable:
-            self._lose(remnant)
+            self._put(key, item)
+        for unreadable in listing.unreadable:
+            self._note_unreadable(unreadable)
         self._resource_version = listing.resource_version
         self._synced.set()
 
-    def _take(self, event: WatchEvent) -> None:
+    def _handle_event(self, event: WatchEvent) -> None:
         if event.unreadable:
-            self._take_unreadable(event.type, UnreadableObject(event.object, event.unreadable))
+            self._handle_unreadable(event.type, UnreadableObject(event.object, event.unreadable))
             return
         if event.type == "DELETED":
-            self._drop(key_of(event.object))
+            self._remove(key_of(event.object))
         elif event.type != "BOOKMARK":
-            self._keep(key_of(event.object), event.object)
+            self._put(key_of(event.object), event.object)
         self._resource_version = event.object["metadata"]["resourceVersion"]
 
-    def _take_unreadable(self, type_: str, remnant: UnreadableObject) -> None:
+    def _handle_unreadable(self, type_: str, unreadable: UnreadableObject) -> None:
         if type_ == "DELETED":
-            self._drop(remnant.key)
+            self._remove(unreadable.key)
         else:
-            self._lose(remnant)
-        # Without it the next bookmark or event tells how far the stream has come.
-        metadata = remnant.object.get("metadata") or {}
+            self._note_unreadable(unreadable)
+        # If it is missing, the next bookmark or event has a newer one.
+        metadata = unreadable.object.get("metadata") or {}
         self._resource_version = metadata.get("resourceVersion") or self._resource_version
 
-    def _lose(self, remnant: UnreadableObject) -> None:
-        """Note that an object cannot be read."""
-        key = remnant.key
+    def _note_unreadable(self, unreadable: UnreadableObject) -> None:
+        """Record that an object cannot be read."""
+        key = unreadable.key
         old = self.cache.get(key)
-        if self._keep_unreadable and key.name and isinstance(remnant.object.get("spec"), dict):
-            self._keep(key, remnant.object)
-        elif old is not None and old["metadata"].get("uid") != remnant.object["metadata"].get("uid"):
-            self._drop(key)
-        self.unreadable[key] = remnant
+        if self._keep_unreadable and key.name and isinstance(unreadable.object.get("spec"), dict):
+            self._put(key, unreadable.object)
+        elif old is not None and old["metadata"].get("uid") != unreadable.object["metadata"].get("uid"):
+            self._remove(key)
+        self.unreadable[key] = unreadable
         self.on_unreadable()
 
-    def _keep(self, key: ObjectKey, manifest: Manifest) -> None:
+    def _put(self, key: ObjectKey, manifest: Manifest) -> None:
         self.unreadable.pop(key, None)
         old = self.cache.get(key)
         if old is not None:
             before, after = old["metadata"], manifest["metadata"]
             if before.get("uid") != after.get("uid"):
-                self._drop(key)
+                self._remove(key)
             elif before.get("resourceVersion") == after.get("resourceVersion"):
                 return
         trimmed = self._trimmed(key, manifest)
-        self._tell(CacheChange(key, self.cache.put(key, trimmed), trimmed))
+        self._notify(CacheChange(key, self.cache.put(key, trimmed), trimmed))
 
-    def _drop(self, key: ObjectKey) -> None:
+    def _remove(self, key: ObjectKey) -> None:
         self.unreadable.pop(key, None)
         old = self.cache.remove(key)
         if old is not None:
-            self._tell(CacheChange(key, old, None))
+            self._notify(CacheChange(key, old, None))
 
     def _trimmed(self, key: ObjectKey, manifest: Manifest) -> Manifest:
         try:
             return self._trim(manifest)
         except Exception:
-            log.exception("%s %s cannot be trimmed and is kept whole", self, key)
+            log.exception("%s %s cannot be trimmed and is cached completely", self, key)
             return manifest
 
-    def _tell(self, change: CacheChange) -> None:
+    def _notify(self, change: CacheChange) -> None:
         for handler in tuple(self._handlers):
             self._call(handler, change)
 
@@ -265,17 +264,17 @@ class Informer:
         try:
             handler(change)
         except Exception:
-            log.exception("A subscriber of %s fails on %s", self, change.key)
+            log.exception("A subscriber of %s failed on %s", self, change.key)
 
-    def _note_end(self, *, told: bool, instant: bool) -> None:
-        """Judge a stream that the server ended without an error, as it does every few minutes."""
+    def _note_end(self, *, received: bool, instant: bool) -> None:
+        """Handle a stream that the server ended without an error, as it does every few minutes."""
         if not instant:
             self._note_success()
             return
         self._failures += 1
-        self._instant_closes = 0 if told else self._instant_closes + 1
+        self._instant_closes = 0 if received else self._instant_closes + 1
         if self._instant_closes >= INSTANT_CLOSES:
-            log.info("%s: the server ends every watch at once; listing again", self)
+            log.info("%s: the server ends every watch immediately; listing again", self)
             self._instant_closes = 0
             self._resource_version = ""
 
@@ -288,8 +287,8 @@ class Informer:
     def _note_failure(self, error: Exception) -> None:
         self._failures += 1
         if isinstance(error, (NotFound, KindNotServed)) and self._resource is not None:
-            # Its definition went or moved to another version. The objects stay in the store until the kind is served
-            # again: an API server that just started does not know its custom kinds for a moment.
+            # The CRD was deleted or changed its versions. The cache keeps the objects until the kind is served again,
+            # because an API server does not serve custom resources immediately after its start.
             self._resource = None
             self._client.forget_discovery()
         if isinstance(error, (Expired, NotFound, KindNotServed)) or not isinstance(error, ClusterStacksError):

@@ -1,4 +1,4 @@
-"""Competes for a Lease, holds it, and lets services and writes run only meanwhile."""
+"""Leader election: acquires a Lease, and allows services and writes only while it is held."""
 
 from __future__ import annotations
 
@@ -36,39 +36,39 @@ Service: TypeAlias = Callable[[], Awaitable[None]]
 LEASES: Final = Resource("coordination.k8s.io", "v1", "Lease", "leases", namespaced=True)
 
 REPORT_INTERVAL: Final = timedelta(minutes=10)
-"""How often a process that waits says so again (arbitrary)."""
+"""Interval at which a waiting process logs the holder again (arbitrary)."""
 
 RELEASE_ATTEMPTS: Final = 2
-"""The first one fails if a renewal that was under way came first."""
+"""The first attempt fails if a pending renewal is executed before it."""
 
 log = logging.getLogger(__name__)
 
 
 class LeaseLostError(DependencyError):
-    """The process held the lease and lost it. It must end: what it knows may be outdated, and another one may write."""
+    """The process lost the lease and must end: its state may be outdated, and another process may write."""
 
     def __init__(self, message: str) -> None:
         super().__init__("LeaseLost", message)
 
 
 class LeaderElector:
-    """Competes for one lease for one process; runs once.
+    """Acquires and renews one lease for one process; runs once.
 
-    Services run by ``while_held`` start when the lease is held. A cancelled ``run`` waits for their end before it gives
-    the lease back, so that the next holder can start at once. ``gate`` is open exactly as long as the lease is certain.
+    Services of ``while_held`` start when the lease is held. A cancelled ``run`` waits for their end and then releases
+    the lease, so that the next holder can start immediately. ``gate`` is open only while the lease is certainly held.
 
     Args:
-        client: Not behind the gate. Its deadline bounds one attempt: at most half of the renew deadline is useful.
+        client: Must not use the gate. Its deadline limits one attempt; use at most half of the renew deadline.
         lease: Namespace and name.
-        identity: Differs from that of every other process that runs; a process that has it again after a restart gets
-            its lease back at once.
-        durations: How long a lease lasts.
-        report: Called with True when the lease is held, and with False when it is not any more.
+        identity: Unique among running processes; with the same identity after a restart, the process gets its lease
+            back immediately.
+        durations: Durations of the lease.
+        report: Called with True when the lease is acquired, and with False when it is lost or released.
         clock: Wall time and sleep.
-        now: Seconds of a clock that counts also while the machine is suspended.
+        now: Clock in seconds that advances while the machine is suspended.
     """
 
-    def __init__(  # noqa: PLR0913 - what it joins; half of it has defaults
+    def __init__(  # noqa: PLR0913 - half of them have defaults
         self,
         client: Client,
         lease: ObjectKey,
@@ -88,26 +88,26 @@ class LeaderElector:
         self._clock = clock
         self._now = now
         self._seen: ObservedRecord | None = None
-        self._version = ""  # the resource version of what was seen; empty where there is no Lease
-        self._certain = False  # what was seen is our own last write
-        self._answered = False
+        self._version = ""  # resource version of the observed Lease; empty if there is none
+        self._certain = False  # the observed record is our own last write
+        self._was_read = False
         self._wrote = False
         self._held_until: float | None = None
         self._held = asyncio.Event()
         self._services = 0
         self._idle = asyncio.Event()
         self._idle.set()
-        self._complaint = ""
-        self._waits_for: tuple[str, float] = ("", 0.0)
+        self._last_error = ""
+        self._logged_holder: tuple[str, float] = ("", 0.0)
 
     def problem(self) -> str:
-        """Why the lease is not even known yet; empty once it is. To wait for another holder is no problem."""
-        if self._answered:
+        """Return why the Lease has not been read yet; empty once it was read, even if another process holds it."""
+        if self._was_read:
             return ""
-        return self._complaint or f"Lease {self._lease} was not read yet"
+        return self._last_error or f"Lease {self._lease} has not been read yet"
 
     def while_held(self, service: Service) -> Callable[[], Coroutine[Any, Any, None]]:
-        """Have a service begin when the lease is held; the lease is not released before the service ended."""
+        """Wrap a service: it starts when the lease is held, and the lease is not released before it ends."""
 
         async def run() -> None:
             await self._held.wait()
@@ -123,59 +123,59 @@ class LeaderElector:
         return run
 
     async def run(self) -> None:
-        """Compete for the lease and hold it until cancelled; then release it.
+        """Acquire the lease and renew it until cancelled; then release it.
 
         Raises:
-            LeaseLostError: It was held and could not be kept.
+            LeaseLostError: The lease was held and is lost.
         """
-        competing = asyncio.create_task(self._compete(), name=f"lease {self._lease}")
+        rounds = asyncio.create_task(self._run_rounds(), name=f"lease {self._lease}")
         try:
-            await asyncio.wait({competing})
+            await asyncio.wait({rounds})
         except asyncio.CancelledError:
             try:
-                await self._idle.wait()  # it is renewed meanwhile
+                await self._idle.wait()  # the lease is renewed meanwhile
             finally:
-                competing.cancel()
-                await asyncio.gather(competing, return_exceptions=True)
+                rounds.cancel()
+                await asyncio.gather(rounds, return_exceptions=True)
                 await self._release()
             raise
-        competing.result()
+        rounds.result()
 
-    async def _compete(self) -> None:
+    async def _run_rounds(self) -> None:
         while True:
             await self._clock.sleep(await self._round())
 
     async def _round(self) -> float:
-        """Look, decide and act once; return the seconds until the next time."""
+        """Read, decide and act once; return the seconds until the next round."""
         retry = self._durations.retry
         try:
-            self._give_up_if_lost()
+            self._raise_if_lost()
             async with asyncio.timeout(None if self._held_until is None else self._held_until - self._now()):
                 if not self._certain:
                     await self._read()
-                    self._give_up_if_lost()
+                    self._raise_if_lost()
                 decision = decide(self._seen, self._identity, self._held_until, self._now())
                 if isinstance(decision, LeaseWait):
-                    self._say_who(decision.holder)
+                    self._log_holder(decision.holder)
                     return max(min(retry, decision.until - self._now()), 0.0)
-                await self._hold()
+                await self._take_or_renew()
         except (Conflict, AlreadyExists):
-            self._certain = False  # another one was quicker, or edited the Lease: the next round shows
+            self._certain = False  # concurrent write: the next round reads the Lease again
         except TimeoutError:
             self._certain = False
         except LeaseLostError:
             raise
         except DependencyError as error:
             self._certain = False
-            self._complain(error.message)
+            self._log_error(error.message)
         return retry if self._held_until is None else max(min(retry, self._held_until - self._now()), 0.0)
 
-    def _give_up_if_lost(self) -> None:
+    def _raise_if_lost(self) -> None:
         decision = decide(self._seen, self._identity, self._held_until, self._now())
         if isinstance(decision, Lost):
             self._stop_writes()
             raise LeaseLostError(
-                f"Lease {self._lease} is lost: {decision.reason}. This process ends, because another one may write now"
+                f"Lease {self._lease} is lost: {decision.reason}. This process ends, because another process may write"
             )
 
     def _stop_writes(self) -> None:
@@ -187,20 +187,20 @@ class LeaderElector:
     async def _read(self) -> None:
         self._note(await self._client.find(LEASES, self._lease.name, self._lease.namespace))
 
-    async def _hold(self) -> None:
-        """Take or renew the lease; it is held from the moment at which the request was begun."""
+    async def _take_or_renew(self) -> None:
+        """Take or renew the lease; its time counts from the start of the request."""
         before = self._seen.record if self._seen is not None else None
         began = self._now()
         await self._write(held_record(before, self._identity, self._durations, self._clock.now()))
         self._certain = True
         until = began + self._durations.renew_deadline
         if self._now() >= until:
-            return  # the answer came too late to rely on
+            return  # the response was too late
         self.gate.open_until(until)
         first, self._held_until = self._held_until is None, until
-        if self._complaint:
-            log.info("Lease %s: answered again", self._lease)
-            self._complaint = ""
+        if self._last_error:
+            log.info("Lease %s can be read and written again", self._lease)
+            self._last_error = ""
         if first:
             log.info("Lease %s is held by this process, %s", self._lease, self._identity)
             self._report(True)
@@ -219,7 +219,7 @@ class LeaderElector:
             self._note(await self._client.create(LEASES, lease))
 
     def _note(self, lease: Manifest | None) -> None:
-        self._answered = True
+        self._was_read = True
         if lease is None:
             self._seen, self._version = None, ""
         else:
@@ -227,7 +227,7 @@ class LeaderElector:
             self._version = lease["metadata"]["resourceVersion"]
 
     async def _release(self) -> None:
-        """Give the lease back if it is ours; failing that, others wait until it runs out."""
+        """Release the lease if this process holds it; if that fails, others wait until it expires."""
         self._stop_writes()
         if not self._wrote:
             return
@@ -245,16 +245,16 @@ class LeaderElector:
                 log.info("Lease %s is released", self._lease)
             return
 
-    def _say_who(self, holder: str) -> None:
-        if self._complaint:
-            log.info("Lease %s: answered again", self._lease)
-            self._complaint = ""
-        known, since = self._waits_for
+    def _log_holder(self, holder: str) -> None:
+        if self._last_error:
+            log.info("Lease %s can be read and written again", self._lease)
+            self._last_error = ""
+        known, since = self._logged_holder
         if holder != known or self._now() - since >= REPORT_INTERVAL.total_seconds():
-            self._waits_for = (holder, self._now())
+            self._logged_holder = (holder, self._now())
             log.info("Lease %s is held by %s: this process writes nothing and waits for it", self._lease, holder)
 
-    def _complain(self, text: str) -> None:
-        if text != self._complaint:
-            self._complaint = text
-            log.warning("Lease %s cannot be read or written: %s; trying again", self._lease, text)
+    def _log_error(self, text: str) -> None:
+        if text != self._last_error:
+            self._last_error = text
+            log.warning("Lease %s cannot be read or written: %s; retrying", self._lease, text)

@@ -1,10 +1,10 @@
-"""Decides who holds a Lease, as client-go's leader election does, so that programs of both kinds exclude each other.
+"""Lease decisions of leader election, compatible with client-go, so that both kinds of programs exclude each other.
 
-A holder renews the record. Others never compare its timestamps with their own clock: they remember when they saw the
-record change last, by a clock of their own, and may take it once it has not changed for the duration written in it. A
-holder that could not renew gives up earlier than that. So clocks may show any time, as long as they run about equally
-fast (the deadline by 15/10 at most). Every write names the resource version that it is based on: of two that write at
-once, one fails.
+The holder renews the record. Other processes never compare its timestamps with their own clock. They record, by their
+own clock, when they observed the last change of the record, and take the lease when it has not changed for the duration
+in the record. A holder that cannot renew gives up earlier. So clocks may show any time if they run at about the same
+speed (the ratio must be below 15/10). Every write contains the resource version that it is based on, so one of two
+concurrent writes fails.
 
 Source: k8s.io/client-go v0.36 tools/leaderelection.
 """
@@ -20,18 +20,18 @@ if TYPE_CHECKING:
     from clusterstacks.domain.objects import Manifest
 
 RELEASED_SECONDS: Final = 1
-"""Duration in a released record; source: client-go, as the API refuses 0."""
+"""Duration in a released record, as in client-go; the API refuses 0."""
 
 
 @dataclass(frozen=True, slots=True)
 class LeaseDurations:
-    """How long a lease lasts, in seconds. Source of the defaults: client-go and controller-runtime.
+    """Durations of a lease in seconds. Source of the defaults: client-go and controller-runtime.
 
     Args:
-        duration: How long others wait for a record that does not change.
-        renew_deadline: When a holder gives up that could not renew. The difference from ``duration`` is for requests
-            that are under way then, and for clocks that run unequally fast.
-        retry: How often a holder renews and others look.
+        duration: Time that other processes wait for a change of the record (LeaseDuration).
+        renew_deadline: Time after which a holder that cannot renew gives up (RenewDeadline). The difference from
+            ``duration`` covers pending requests and clocks of different speed.
+        retry: Interval between attempts to renew or take the lease (RetryPeriod).
     """
 
     duration: int = 15
@@ -41,7 +41,7 @@ class LeaseDurations:
 
 @dataclass(frozen=True, slots=True)
 class LeaseRecord:
-    """What a Lease says; empty fields where it says nothing."""
+    """Content of a Lease; fields that are not set are empty."""
 
     holder: str = ""
     duration: int = 0
@@ -52,7 +52,7 @@ class LeaseRecord:
 
 @dataclass(frozen=True, slots=True)
 class ObservedRecord:
-    """A record, and since when (in seconds of the local clock) it has been seen as it is."""
+    """A record, and the time of its last observed change (seconds of the local clock)."""
 
     record: LeaseRecord
     since: float
@@ -60,7 +60,7 @@ class ObservedRecord:
 
 @dataclass(frozen=True, slots=True)
 class LeaseWait:
-    """Another one holds the lease; look again, and take it ``until`` this moment if nothing has changed."""
+    """Another process holds the lease; it may be taken at ``until`` if the record does not change."""
 
     holder: str
     until: float
@@ -68,19 +68,19 @@ class LeaseWait:
 
 @dataclass(frozen=True, slots=True)
 class Take:
-    """The lease is free, ran out, or is ours from before: try to become the holder."""
+    """The lease is free, expired, or held by this identity since before a restart: try to take it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Renew:
-    """We hold the lease and have to give it up at ``until`` if it cannot be renewed by then."""
+    """This process holds the lease, until ``until`` if it cannot be renewed."""
 
     until: float
 
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """We held the lease and may not go on."""
+    """This process lost the lease."""
 
     reason: str
 
@@ -89,7 +89,7 @@ Decision: TypeAlias = LeaseWait | Take | Renew | Lost
 
 
 def observe(before: ObservedRecord | None, record: LeaseRecord, now: float) -> ObservedRecord:
-    """Note a record that was just read or written."""
+    """Return the observation of a record that was just read or written."""
     if before is not None and before.record == record:
         return before
     return ObservedRecord(record, now)
@@ -99,11 +99,11 @@ def decide(seen: ObservedRecord | None, identity: str, held_until: float | None,
     """Decide what to do about a lease.
 
     Args:
-        seen: The record; None while there is none.
-        identity: Ours.
-        held_until: Until when we hold it: the moment at which the last successful renewal was *begun*, plus the renew
-            deadline. None when we do not hold it.
-        now: The local clock.
+        seen: The observed record; None if there is no Lease.
+        identity: Identity of this process.
+        held_until: Start of the last successful renewal plus the renew deadline; None if this process is not the
+            holder.
+        now: Time of the local clock.
     """
     if held_until is not None:
         if now >= held_until:
@@ -118,7 +118,7 @@ def decide(seen: ObservedRecord | None, identity: str, held_until: float | None,
 
 
 def held_record(before: LeaseRecord | None, identity: str, durations: LeaseDurations, now: datetime) -> LeaseRecord:
-    """The record of a holder that takes or renews the lease now, by the wall clock."""
+    """Return the record for taking or renewing the lease at this wall time."""
     stamp = micro_time(now)
     if before is None:
         return LeaseRecord(identity, durations.duration, stamp, stamp)
@@ -128,13 +128,13 @@ def held_record(before: LeaseRecord | None, identity: str, durations: LeaseDurat
 
 
 def released_record(before: LeaseRecord, now: datetime) -> LeaseRecord:
-    """The record of a lease that its holder gives back."""
+    """Return the record for releasing the lease."""
     stamp = micro_time(now)
     return LeaseRecord("", RELEASED_SECONDS, stamp, stamp, before.transitions)
 
 
 def read_record(lease: Manifest) -> LeaseRecord:
-    """Read a Lease; a field that is not set counts as empty, as in client-go."""
+    """Read a Lease; fields that are not set are empty, as in client-go."""
     spec: dict[str, Any] = lease.get("spec") or {}
     return LeaseRecord(
         spec.get("holderIdentity") or "",
@@ -146,7 +146,7 @@ def read_record(lease: Manifest) -> LeaseRecord:
 
 
 def record_spec(record: LeaseRecord) -> Manifest:
-    """The fields of a Lease's spec that a holder sets; others stay as they are."""
+    """Return the fields of the spec that a holder sets; other fields are preserved."""
     return {
         "holderIdentity": record.holder,
         "leaseDurationSeconds": record.duration,
@@ -157,5 +157,5 @@ def record_spec(record: LeaseRecord) -> Manifest:
 
 
 def micro_time(moment: datetime) -> str:
-    """Write a moment in UTC as Kubernetes' MicroTime: ``2026-01-31T12:00:00.000000Z``."""
+    """Format a UTC time as MicroTime of Kubernetes: ``2026-01-31T12:00:00.000000Z``."""
     return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -1,4 +1,4 @@
-"""Log lines as JSON, each naming the controller and the object it is about."""
+"""JSON log format; every line has the controller and the object that it is about."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import orjson
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-# Container runtimes cut a log line into pieces of 16 KiB; names, fields and escapes need the rest.
+# Container runtimes split log lines at 16 KiB; the rest is for names, fields and escapes.
 MESSAGE_LIMIT: Final = 6 * 1024
 TRACE_LIMIT: Final = 6 * 1024
 
@@ -24,7 +24,7 @@ _object: ContextVar[str] = ContextVar("object", default="")
 
 @contextmanager
 def log_context(controller: str, subject: object) -> Iterator[None]:
-    """Name controller and object in every line logged inside, also by tasks started there."""
+    """Add controller and object to every line logged in this context, including by tasks started in it."""
     before = _controller.set(controller), _object.set(str(subject))
     try:
         yield
@@ -34,10 +34,10 @@ def log_context(controller: str, subject: object) -> Iterator[None]:
 
 
 class JsonFormatter(logging.Formatter):
-    """One JSON object a line: time, level, logger, message and, where known, controller, object and trace."""
+    """One JSON object per line: time, level, logger, message and, if known, controller, object and trace."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the line without its end; a message or trace over the limit is shortened."""
+        """Return the line without a line break; a message or trace over the limit is truncated."""
         line = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
@@ -52,7 +52,7 @@ class JsonFormatter(logging.Formatter):
 
 
 def configure_logging(level: str = "INFO", stream: TextIO | None = None) -> None:
-    """Send every logger's lines as JSON to ``stream`` (standard error), replacing what was configured before."""
+    """Log as JSON to ``stream`` (default: standard error), replacing any earlier configuration."""
     handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(JsonFormatter())
     logging.basicConfig(level=level, handlers=[handler], force=True)
@@ -64,10 +64,10 @@ def _start(text: str, limit: int) -> str:
 
 
 def _end(text: str, limit: int) -> str:
-    """Keep the end: it names the exception."""
+    """Truncate a trace; its end names the exception."""
     return _encodable(text if len(text) <= limit else f"({len(text) - limit} characters cut) ...{text[-limit:]}")
 
 
 def _encodable(text: str) -> str:
-    """Replace lone surrogates (file names that are no UTF-8), which JSON cannot carry."""
+    """Replace lone surrogates (from file names that are not UTF-8), which JSON cannot represent."""
     return text.encode("utf-8", "replace").decode()

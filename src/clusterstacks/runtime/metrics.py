@@ -1,7 +1,7 @@
-"""What the operator counts about itself, for Prometheus.
+"""Prometheus metrics of the operator.
 
-No metric has a label per object: the number of series does not grow with the number of clusters. The series of a
-controller are made once and kept, because looking one up costs more than counting.
+No metric has a label per object, so the number of series does not grow with the number of clusters. The series of a
+controller are created once and kept, because a lookup costs more than an increment.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ if TYPE_CHECKING:
 
     from clusterstacks.runtime.health import Health
 
-# From a reconcile that finds nothing to do to a delivery over a slow link (arbitrary).
+# From a reconcile without changes to a delivery over a slow link (arbitrary).
 RECONCILE_SECONDS: Final = (0.001, 0.005, 0.025, 0.1, 0.5, 2, 10, 60)
-# From a small chart (3 ms) over cilium (130 ms) to the default deadline (60 s); DEPENDENCIES section 5.
+# From a small chart (3 ms) over cilium (130 ms) to the default deadline (60 s).
 RENDER_SECONDS: Final = (0.005, 0.025, 0.1, 0.25, 1, 5, 60)
 
 CODES: Final = frozenset(HTTPStatus)
 
-# From what tasks of a busy loop take to what a probe gives up at (arbitrary).
+# From tasks of a busy loop to the timeout of a probe (arbitrary).
 STALL_SECONDS: Final = (0.005, 0.025, 0.1, 0.25, 1, 5, 30)
 
 
 class Unready(NamedTuple):
-    """Objects of one kind that are not ready: how many, and since when the first (Unix time; 0 when all are ready)."""
+    """Objects of one kind that are not ready: their number, and the Unix time since the oldest is not ready, or 0."""
 
     number: int
     since: float
@@ -48,16 +48,16 @@ class ControllerMetrics:
         self._stalled = metrics.stalled_objects.labels(controller)
 
     def watch_depth(self, depth: Callable[[], int]) -> None:
-        """Ask ``depth`` for the number of waiting keys at each scrape; called from another thread."""
+        """Call ``depth`` for the number of waiting keys at each scrape, from another thread."""
         self._depth.set_function(depth)
 
     def watch_stalled(self, count: Callable[[], int]) -> None:
-        """Ask ``count`` for the number of stalled objects at each scrape; called from another thread."""
+        """Call ``count`` for the number of stalled objects at each scrape, from another thread."""
         self._stalled.set_function(count)
 
 
 class Metrics:
-    """All series of the process in a registry of their own, so that two operators in one test do not mix."""
+    """All metrics of the process in their own registry, so that two operators in one test do not share them."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
@@ -88,11 +88,13 @@ class Metrics:
             "clusterstacks_workers_busy", "Workers in a reconcile.", ("controller",), registry=self.registry
         )
         self.leader = Gauge(
-            "clusterstacks_leader", "1 while this process may write, 0 while another one does.", registry=self.registry
+            "clusterstacks_leader",
+            "1 while this process may write (it is the leader), otherwise 0.",
+            registry=self.registry,
         )
         self._requests = Counter(
             "clusterstacks_api_requests",
-            "Answers of API servers by target (management or workload clusters), HTTP method and status code.",
+            "Responses of API servers by target (management or workload clusters), HTTP method and status code.",
             ("target", "method", "code"),
             registry=self.registry,
         )
@@ -104,12 +106,12 @@ class Metrics:
         )
         self._render_oldest_wait = Gauge(
             "clusterstacks_render_oldest_wait_seconds",
-            "Time the oldest of the waiting renders has waited.",
+            "Waiting time of the oldest waiting render.",
             registry=self.registry,
         )
         self._render_failures = Counter(
             "clusterstacks_render_failures",
-            "Renders that were stopped: timeout (deadline), died (no worker, or it ended), busy (too long in line).",
+            "Renders that were stopped: timeout (deadline), died (no worker, or it ended), busy (too long queued).",
             ("cause",),
             registry=self.registry,
         )
@@ -122,36 +124,36 @@ class Metrics:
 
         self._failing_since = Gauge(
             "clusterstacks_failing_since_timestamp_seconds",
-            "Since when every attempt of a part has failed (Unix time); 0 while it works.",
+            "Unix time of the first failure of a part since its last success; 0 while it works.",
             ("part",),
             registry=self.registry,
         )
         self._last_success = Gauge(
             "clusterstacks_last_success_timestamp_seconds",
-            "When a part last succeeded (Unix time); 0 before its first success.",
+            "Unix time of the last success of a part; 0 before the first.",
             ("part",),
             registry=self.registry,
         )
         self._unreadable = Gauge(
             "clusterstacks_unreadable_objects",
-            "Objects that are nested too deep or too large to be read, by kind; each is skipped.",
+            "Objects that are nested too deeply or too large to be read, by kind; they are skipped.",
             ("kind",),
             registry=self.registry,
         )
         self._sources_failing = Gauge(
             "clusterstacks_sources_failing",
-            "Sources of releases that could not be listed the last time.",
+            "Release sources whose last listing failed.",
             registry=self.registry,
         )
         self._stalls = Histogram(
             "clusterstacks_loop_stall_seconds",
-            "Stalls of the event loop, of those that last for more than 5 ms.",
+            "Duration of stalls of the event loop longer than 5 ms.",
             buckets=STALL_SECONDS,
             registry=self.registry,
         )
         self._longest_stall = Gauge(
             "clusterstacks_loop_longest_stall_seconds",
-            "Longest stall of the event loop since the process began: by the wall clock, and the CPU time used in it.",
+            "Longest stall of the event loop since the process started: wall time, and CPU time used during it.",
             ("clock",),
             registry=self.registry,
         )
@@ -160,7 +162,7 @@ class Metrics:
 
     def _watch_objects(self) -> None:
         self._build = Gauge(
-            "clusterstacks_build_info", "1, with the version of the operator.", ("version",), registry=self.registry
+            "clusterstacks_build_info", "Version of the operator; always 1.", ("version",), registry=self.registry
         )
         self._not_ready = Gauge(
             "clusterstacks_not_ready_objects",
@@ -170,54 +172,54 @@ class Metrics:
         )
         self._not_ready_since = Gauge(
             "clusterstacks_not_ready_since_timestamp_seconds",
-            "Since when the object of a kind that has been not ready for longest is so (Unix time); 0 where all are.",
+            "Unix time since which the oldest object of a kind that is not ready is not ready; 0 if all are ready.",
             ("kind",),
             registry=self.registry,
         )
         self._decisions = Counter(
             "clusterstacks_admission_decisions",
-            "Answers of the webhooks by kind and decision: allowed, warned, refused, failed (no answer was possible).",
+            "Responses of the webhooks by kind and decision: allowed, warned, refused, failed (no decision).",
             ("kind", "decision"),
             registry=self.registry,
         )
         self._certificate = Gauge(
             "clusterstacks_webhook_certificate_expiry_timestamp_seconds",
-            "When the certificate that the webhooks are served with expires (Unix time); 0 before there is one.",
+            "Unix time of the expiry of the webhook server certificate; 0 before there is one.",
             registry=self.registry,
         )
         self._source_success = Gauge(
             "clusterstacks_sources_oldest_success_timestamp_seconds",
-            "When the source was last listed whose list is the oldest (Unix time); NaN while no source is listed.",
+            "Unix time of the oldest last successful listing of a source; NaN if no source is listed.",
             registry=self.registry,
         )
 
     def watch_not_ready(self, kind: str, unready: Callable[[], Unready]) -> None:
-        """Ask at each scrape for the objects of a kind that are not ready; called from another thread."""
+        """Call ``unready`` for the objects of a kind that are not ready at each scrape, from another thread."""
         self._not_ready.labels(kind).set_function(lambda: unready().number)
         self._not_ready_since.labels(kind).set_function(lambda: unready().since)
 
     def count_decision(self, kind: str, decision: str) -> None:
-        """Count one answer of the webhooks; ``kind`` is one that they are registered for."""
+        """Count one response of the webhooks; ``kind`` is one that they are registered for."""
         self._decisions.labels(kind, decision).inc()
 
     def watch_certificate(self, expiry: Callable[[], float]) -> None:
-        """Ask at each scrape when the certificate of the webhooks expires; called from another thread."""
+        """Call ``expiry`` for the expiry of the webhook certificate at each scrape, from another thread."""
         self._certificate.set_function(expiry)
 
     def watch_source_age(self, success: Callable[[], float]) -> None:
-        """Ask at each scrape for the oldest last success of the sources; called from another thread."""
+        """Call ``success`` for the oldest last success of the sources at each scrape, from another thread."""
         self._source_success.set_function(success)
 
     def set_version(self, version: str) -> None:
-        """Note the version of the operator."""
+        """Set the version of the operator."""
         self._build.labels(version).set(1)
 
     def watch_failing_sources(self, count: Callable[[], int]) -> None:
-        """Ask ``count`` for the number of failing sources at each scrape; called from another thread."""
+        """Call ``count`` for the number of failing sources at each scrape, from another thread."""
         self._sources_failing.set_function(count)
 
     def note_stall(self, wall: float, cpu: float) -> None:
-        """Note a beat of the event loop: how late it was, and how much of that it used the CPU, in seconds."""
+        """Record the delay of a heartbeat of the event loop: wall time and CPU time in seconds."""
         if wall < STALL_SECONDS[0]:
             return
         self._stalls.observe(wall)
@@ -227,22 +229,22 @@ class Metrics:
                 self._longest_stall.labels(clock).set(seconds)
 
     def watch_unreadable(self, kind: str, count: Callable[[], int]) -> None:
-        """Ask ``count`` for the number of unreadable objects at each scrape; called from another thread."""
+        """Call ``count`` for the number of unreadable objects at each scrape, from another thread."""
         self._unreadable.labels(kind).set_function(count)
 
     def watch_health(self, part: str, health: Health) -> None:
-        """Show the health of a part at each scrape; ``part`` is one of few, never a name that users choose."""
+        """Export the health of a part; ``part`` is one of a few fixed names, never chosen by users."""
         self._failing_since.labels(part).set_function(lambda: health.failing_since)
         self._last_success.labels(part).set_function(lambda: health.last_success)
 
     def controller(self, name: str) -> ControllerMetrics:
-        """Return the series of the controller; call once and keep them."""
+        """Return the series of a controller; call it once and keep them."""
         return ControllerMetrics(self, name)
 
     def count_request(self, target: str, method: str, code: int) -> None:
-        """Count one answer of an API server; the client's pool calls it.
+        """Count one response of an API server; called by the client's pool.
 
-        A workload cluster may answer with any code, so those that HTTP does not define are counted together.
+        A workload cluster may return any code, so codes that HTTP does not define are counted together.
         """
         self._requests.labels(target, method, str(code) if code in CODES else "other").inc()
 
@@ -253,11 +255,11 @@ class Metrics:
         self._applied.labels("failed").inc(failed)
 
     def count_render_failure(self, cause: str) -> None:
-        """Count a render that was stopped; the renderer calls it with timeout, died or busy."""
+        """Count a render that was stopped; ``cause`` is timeout, died or busy."""
         self._render_failures.labels(cause).inc()
 
     def watch_renders(self, waiting: Callable[[], int], oldest_wait: Callable[[], float]) -> None:
-        """Ask at each scrape for the waiting renders and the seconds of the oldest; called from another thread."""
+        """Call these for the number and the oldest wait of waiting renders at each scrape, from another thread."""
         self._render_queue_depth.set_function(waiting)
         self._render_oldest_wait.set_function(oldest_wait)
 

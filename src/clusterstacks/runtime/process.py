@@ -1,4 +1,4 @@
-"""Runs the parts of the process side by side until it is told to stop or one of them ends."""
+"""The operating system process: its services, stop signals and memory limit."""
 
 from __future__ import annotations
 
@@ -9,16 +9,13 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeAlias
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from typing import Final, TypeAlias
 
 Service: TypeAlias = Callable[[], Awaitable[None]]
-"""A part of the process: runs until cancelled, and cleans up after itself then."""
+"""A part of the process: runs until cancelled, and then cleans up."""
 
 STOP_DEADLINE: Final = timedelta(seconds=25)
-"""Source: a pod has 30 s for its end by default (terminationGracePeriodSeconds), a reconciler host takes up to 20."""
+"""Below the default terminationGracePeriodSeconds (30 s), and above the stop deadline of a controller (20 s)."""
 
 STOP_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 
@@ -26,17 +23,17 @@ log = logging.getLogger(__name__)
 
 
 class ServiceEndedError(Exception):
-    """A part that should run for ever ended; what it raised, if anything, is the cause."""
+    """A service ended that should run forever; its exception, if any, is the cause."""
 
 
 async def run_until_signal(services: Mapping[str, Service], *, stop_deadline: timedelta = STOP_DEADLINE) -> None:
-    """Run every service as a task of its name until SIGTERM or SIGINT; then cancel them all and wait for their ends.
+    """Run every service as a task until SIGTERM or SIGINT; then cancel all tasks and wait for their end.
 
-    A second signal or the deadline ends the waiting: what has not ended by then is named in the log and left behind.
-    Needs the main thread.
+    A second signal or the deadline ends the wait: tasks that still run are logged and abandoned. Call it in the main
+    thread.
 
     Raises:
-        ServiceEndedError: A service ended by itself; the others were stopped in order first.
+        ServiceEndedError: A service ended by itself; the others were stopped first.
     """
     with _stop_signals() as signalled:
         tasks = [asyncio.create_task(_serve(service), name=name) for name, service in services.items()]
@@ -51,18 +48,18 @@ async def run_until_signal(services: Mapping[str, Service], *, stop_deadline: ti
             await _stop([task for task in tasks if task not in ended], signalled, stop_deadline)
     for task in ended:
         cause = None if task.cancelled() else task.exception()
-        raise ServiceEndedError(f"{task.get_name()} ended by itself, which it never should") from cause
+        raise ServiceEndedError(f"{task.get_name()} ended unexpectedly") from cause
 
 
 async def _serve(service: Service) -> None:
     await service()
 
 
-async def _stop(tasks: Sequence[asyncio.Task[None]], hurry: asyncio.Event, deadline: timedelta) -> None:
+async def _stop(tasks: Sequence[asyncio.Task[None]], second_signal_event: asyncio.Event, deadline: timedelta) -> None:
     for task in tasks:
         task.cancel()
-    second_signal = asyncio.create_task(hurry.wait(), name="second stop signal")
-    everything = asyncio.create_task(_ends_of(tasks), name="orderly stop")
+    second_signal = asyncio.create_task(second_signal_event.wait(), name="second stop signal")
+    everything = asyncio.create_task(_wait_for_all(tasks), name="orderly stop")
     await asyncio.wait(
         [everything, second_signal], timeout=deadline.total_seconds(), return_when=asyncio.FIRST_COMPLETED
     )
@@ -70,19 +67,19 @@ async def _stop(tasks: Sequence[asyncio.Task[None]], hurry: asyncio.Event, deadl
     second_signal.cancel()
     for task in tasks:
         if not task.done():
-            log.error("%s did not end in time and is left behind", task.get_name())
+            log.error("%s did not end in time and is abandoned", task.get_name())
         elif not task.cancelled() and (error := task.exception()) is not None:
-            log.error("%s failed while it stopped", task.get_name(), exc_info=error)
+            log.error("%s failed while stopping", task.get_name(), exc_info=error)
 
 
-async def _ends_of(tasks: Sequence[asyncio.Task[None]]) -> None:
+async def _wait_for_all(tasks: Sequence[asyncio.Task[None]]) -> None:
     if tasks:
         await asyncio.wait(tasks)
 
 
 @contextmanager
 def _stop_signals() -> Iterator[asyncio.Event]:
-    """Turn the stop signals into an event for as long as the block runs."""
+    """Convert stop signals into an event while the block runs."""
     loop = asyncio.get_running_loop()
     arrived = asyncio.Event()
     for number in STOP_SIGNALS:
@@ -95,19 +92,19 @@ def _stop_signals() -> Iterator[asyncio.Event]:
 
 
 def memory_limit(root: Path = Path("/")) -> int | None:
-    """Return the lowest memory limit of the process's control group and those above it, in bytes; None without one.
+    """Return the lowest memory limit of the process's control group and its parents in bytes, or None.
 
-    Source: cgroups(7), for both versions. In a container the group's own path may not be visible; its directory is then
-    where the file system is mounted.
+    Source: cgroups(7), for both versions. In a container the path of the group may not be visible; its directory is
+    then the mount point of the file system.
 
     Args:
-        root: Where ``proc`` and ``sys`` are.
+        root: Directory of ``proc`` and ``sys``.
     """
-    limits = [limit for file in _files(root) if (limit := _read(file)) is not None]
+    limits = [limit for file in _limit_files(root) if (limit := _read_limit(file)) is not None]
     return min(limits, default=None)
 
 
-def _files(root: Path) -> Iterator[Path]:
+def _limit_files(root: Path) -> Iterator[Path]:
     try:
         lines = (root / "proc/self/cgroup").read_text().splitlines()
     except OSError:
@@ -124,10 +121,10 @@ def _files(root: Path) -> Iterator[Path]:
         yield from (mount.joinpath(*parts[:count]) / name for count in range(len(parts) + 1))
 
 
-def _read(file: Path) -> int | None:
+def _read_limit(file: Path) -> int | None:
     try:
         limit = file.read_text().strip()
     except OSError:
         return None
-    # Version 1 writes the largest number of pages where there is no limit.
+    # Version 1 reports the largest number of pages if there is no limit.
     return int(limit) if limit.isdigit() and int(limit) < 1 << 60 else None

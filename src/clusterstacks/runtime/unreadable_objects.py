@@ -1,4 +1,4 @@
-"""Names objects that cannot be read: in the log, in a metric, and by an event where their owner looks."""
+"""Reports objects that cannot be read: in the log, as a metric, and as an event of the object."""
 
 from __future__ import annotations
 
@@ -20,68 +20,62 @@ if TYPE_CHECKING:
 REASON: Final = "ObjectUnreadable"
 """Reason of the events."""
 
-NAMED_AT_ONCE: Final = 20
-"""Objects named in a row; then there is a pause, so that a thousand of them do not flood log and API server."""
+BATCH_SIZE: Final = 20
+"""Objects per batch; the pause between batches prevents thousands of objects from flooding log and API server."""
 
 PAUSE_SECONDS: Final = 10.0
-"""Between two rows (arbitrary)."""
+"""Pause between two batches (arbitrary)."""
 
 log = logging.getLogger(__name__)
 
 
 class UnreadableObjectReporter:
-    """Names the unreadable objects of informers, each again at every ``REPEAT_INTERVAL``.
-
-    Args:
-        events: Writes the events.
-        metrics: Shows their number by kind.
-        clock: Time.
-    """
+    """Reports the unreadable objects of informers, each at every ``REPEAT_INTERVAL``."""
 
     def __init__(self, events: EventRecorder, metrics: Metrics, *, clock: Clock = SYSTEM_CLOCK) -> None:
         self._events = events
         self._metrics = metrics
         self._clock = clock
         self._informers: list[Informer] = []
-        self._named: dict[tuple[str, str], float] = {}
+        self._reported_at: dict[tuple[str, str], float] = {}
         self._found = asyncio.Event()
 
     def follow(self, informer: Informer) -> None:
-        """Name the unreadable objects of one informer more."""
+        """Report the unreadable objects of this informer as well."""
         self._informers.append(informer)
         informer.on_unreadable = self._found.set
         self._metrics.watch_unreadable(str(informer), informer.unreadable.__len__)
 
     async def run(self) -> None:
-        """Name them until cancelled."""
+        """Report objects until cancelled."""
         while True:
             with suppress(TimeoutError):
                 async with asyncio.timeout(REPEAT_INTERVAL.total_seconds()):
                     await self._found.wait()
-            await self._name_some()
+            await self._report_batch()
             await self._clock.sleep(PAUSE_SECONDS)
 
-    async def _name_some(self) -> None:
+    async def _report_batch(self) -> None:
         self._found.clear()
         now = self._clock.monotonic()
         present = {
-            (str(informer), str(key)): remnant
+            (str(informer), str(key)): unreadable
             for informer in self._informers
-            for key, remnant in informer.unreadable.items()
+            for key, unreadable in informer.unreadable.items()
         }
-        self._named = {name: at for name, at in self._named.items() if name in present}
-        due = [name for name in present if now - self._named.get(name, -1e9) >= REPEAT_INTERVAL.total_seconds()]
-        for kind, key in due[:NAMED_AT_ONCE]:
-            self._named[kind, key] = now
-            await self._name(kind, present[kind, key])
-        if len(due) > NAMED_AT_ONCE:
-            log.warning("%d more objects cannot be read", len(due) - NAMED_AT_ONCE)
+        self._reported_at = {name: at for name, at in self._reported_at.items() if name in present}
+        due = [name for name in present if now - self._reported_at.get(name, -1e9) >= REPEAT_INTERVAL.total_seconds()]
+        for kind, key in due[:BATCH_SIZE]:
+            self._reported_at[kind, key] = now
+            await self._report(kind, present[kind, key])
+        if len(due) > BATCH_SIZE:
+            log.warning("%d more objects cannot be read", len(due) - BATCH_SIZE)
             self._found.set()
 
-    async def _name(self, kind: str, remnant: UnreadableObject) -> None:
-        message = f"{remnant.why}, so it is skipped: simplify or delete it"
-        if not remnant.key.name:
+    async def _report(self, kind: str, unreadable: UnreadableObject) -> None:
+        message = f"{unreadable.why}, so it is skipped: simplify or delete it"
+        if not unreadable.key.name:
             log.warning("An object of %s whose name cannot be read %s", kind, message)
             return
-        log.warning("%s %s %s", kind, remnant.key, message)
-        await self._events.record(remnant.object, "Warning", REASON, f"The object {message}")
+        log.warning("%s %s %s", kind, unreadable.key, message)
+        await self._events.record(unreadable.object, "Warning", REASON, f"The object {message}")

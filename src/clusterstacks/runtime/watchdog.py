@@ -1,4 +1,4 @@
-"""Measures for how long the event loop stands still, and names the task that held it."""
+"""Watchdog: measures stalls of the event loop and names the task that blocks it."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ if TYPE_CHECKING:
     from clusterstacks.runtime.metrics import Metrics
 
 BEAT_SECONDS: Final = 0.5
-"""Between two beats. A stall is measured too short by this at most: one of ``BEAT_SECONDS + WORTH_A_LINE`` is always
-logged, a shorter one by chance. Each beat of an idle operator costs about 0.1 ms of CPU time."""
+"""Interval of heartbeats. The measured duration is too short by at most this, so a stall of ``BEAT_SECONDS +
+LOGGED_STALL_SECONDS`` is always logged. A heartbeat of an idle operator costs about 0.1 ms of CPU time."""
 
 LATE_SECONDS: Final = 0.75
-"""Age of a beat from which on the loop is taken to stand still: half a beat is more than an idle loop is ever late."""
+"""Age of a heartbeat that means a stall; an idle loop is never half an interval late."""
 
-LOOK_SECONDS: Final = 1.0
-"""Between two looks of the thread: the task of a stall of ``LATE_SECONDS + LOOK_SECONDS`` is always named. Each look
-costs as much as a beat."""
+CHECK_SECONDS: Final = 1.0
+"""Interval of checks by the thread: the task of a stall of ``LATE_SECONDS + CHECK_SECONDS`` is always named. A check
+costs as much as a heartbeat."""
 
-WORTH_A_LINE: Final = 0.5
-"""Seconds from which on a stall is logged (arbitrary; probes and webhooks bear with seconds)."""
+LOGGED_STALL_SECONDS: Final = 0.5
+"""Minimum duration of a stall that is logged (arbitrary; probes and webhooks tolerate seconds)."""
 
 PACKAGE: Final = "clusterstacks"
 
@@ -34,15 +34,15 @@ log = logging.getLogger(__name__)
 
 
 class Watchdog:
-    """A task that beats on the event loop, and a thread that looks at the loop when a beat is late.
+    """A heartbeat task on the event loop, and a thread that inspects the loop when a heartbeat is late.
 
-    While C code holds the interpreter, e.g. a parser, the thread cannot look either: it does so right after.
+    While C code holds the interpreter, e.g. a parser, the thread cannot run; it runs right after that.
     """
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
         self._beat = 0.0
-        self._culprit = ""
+        self._blocking_task = ""
         self._stopped = threading.Event()
 
     async def run(self) -> None:
@@ -53,7 +53,7 @@ class Watchdog:
         thread.start()
         try:
             while True:
-                self._culprit = ""
+                self._blocking_task = ""
                 cpu = time.process_time()
                 self._beat = time.monotonic()
                 await asyncio.sleep(BEAT_SECONDS)
@@ -62,29 +62,29 @@ class Watchdog:
             self._stopped.set()
 
     def _note(self, late: float, cpu: float) -> None:
-        """Note how late a beat is, and how much CPU time the process used since the one before."""
+        """Record the delay of a heartbeat, and the CPU time of the process since the previous one."""
         self._metrics.note_stall(late, min(late, cpu))
-        if late > WORTH_A_LINE:
+        if late > LOGGED_STALL_SECONDS:
             log.warning(
-                "The event loop stood still for %.2f s (%.2f s of CPU time) in %s",
+                "The event loop was blocked for %.2f s (%.2f s of CPU time) by %s",
                 late,
                 cpu,
-                self._culprit or "a task that is unknown",
+                self._blocking_task or "an unknown task",
             )
 
     def _watch(self, loop: asyncio.AbstractEventLoop, thread: int) -> None:
-        while not self._stopped.wait(LOOK_SECONDS):
-            if time.monotonic() - self._beat > LATE_SECONDS and not self._culprit:
-                frame = sys._current_frames().get(thread)  # noqa: SLF001  # documented, in spite of its name
+        while not self._stopped.wait(CHECK_SECONDS):
+            if time.monotonic() - self._beat > LATE_SECONDS and not self._blocking_task:
+                frame = sys._current_frames().get(thread)  # noqa: SLF001  # documented in spite of its name
                 task = asyncio.current_task(loop)
-                self._culprit = f"{task.get_name() if task else 'a callback'} ({_place(frame)})"
+                self._blocking_task = f"{task.get_name() if task else 'a callback'} ({_place(frame)})"
 
 
 def _place(frame: FrameType | None) -> str:
-    """Name the innermost function of our own that a thread is in."""
+    """Return the innermost function of this package in a stack."""
     while frame is not None:
         module = str(frame.f_globals.get("__name__", ""))
         if module.partition(".")[0] == PACKAGE:
             return f"{module}.{frame.f_code.co_qualname}"
         frame = frame.f_back
-    return "code of a library"
+    return "a library"

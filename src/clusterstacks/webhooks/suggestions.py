@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Final
 from clusterstacks.compat.rules.ranges import ClusterChange, judge_change
 from clusterstacks.compat.world import ClusterState, ClusterVersions, World
 from clusterstacks.domain.errors import SpecError
-from clusterstacks.planner.document import plan_document
-from clusterstacks.planner.effort import Effort
+from clusterstacks.planner.budget import Budget
 from clusterstacks.planner.patches import annotated, patches, taken_from
+from clusterstacks.planner.plan_document import plan_document
 from clusterstacks.planner.planner import Plan, Undecided, find_plan
-from clusterstacks.planner.steps import Kind
+from clusterstacks.planner.steps import StepKind
 from clusterstacks.planner.waits import (
     ADDONS_READY,
     CLUSTER,
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from clusterstacks.domain.names import ReleaseName
     from clusterstacks.domain.objects import Manifest, ObjectKey
     from clusterstacks.domain.versions import KubernetesVersion
-    from clusterstacks.planner.compiling import Target
+    from clusterstacks.planner.model_builder import Target
     from clusterstacks.planner.steps import Step
     from clusterstacks.planner.waits import Wait
     from clusterstacks.webhooks.cluster_rules import Decision
@@ -124,8 +124,8 @@ class Suggester:
         """Return the plan as a suggestion, or the command that searches for it where the planner takes too long."""
         loop = asyncio.get_running_loop()
         end = loop.time() + TIMEOUT.total_seconds()
-        effort = Effort(MOST_LOOKS, lambda: loop.time() > end)
-        search = loop.run_in_executor(self._planner, plan_suggestion, request, effort)
+        budget = Budget(MOST_LOOKS, lambda: loop.time() > end)
+        search = loop.run_in_executor(self._planner, plan_suggestion, request, budget)
         found = ""
         try:
             found = await asyncio.wait_for(search, TIMEOUT.total_seconds())
@@ -160,17 +160,17 @@ def _wait(cluster: ObjectKey, decision: Decision, wanted: ClusterVersions) -> st
     return wait_and_retry(f"{', '.join(awaited)} is delivered to Cluster {cluster}", *commands)
 
 
-def plan_suggestion(request: PlanRequest, effort: Effort) -> str:
+def plan_suggestion(request: PlanRequest, budget: Budget) -> str:
     """Write a plan, or why there is none; empty when the planner does not find out in time.
 
     Args:
         request: What to plan.
-        effort: The budget of the search.
+        budget: The budget of the search.
 
     Raises:
         PlanImpossible: Too little is known about the releases of the cluster.
     """
-    answer = find_plan(request.world, request.state, request.target, effort)
+    answer = find_plan(request.world, request.state, request.target, budget)
     if isinstance(answer, Undecided):
         return ""
     command = f"csctl plan {request.cluster} --to {request.target}"
@@ -179,7 +179,7 @@ def plan_suggestion(request: PlanRequest, effort: Effort) -> str:
         return f"There is no way: {document['refused']['message']}\nThe facts that forbid it:\n  {command}"
     if not answer.steps:
         return ""
-    if answer.steps[0].kind is Kind.WORKERS:
+    if answer.steps[0].kind is StepKind.WORKERS:
         wait = wait_command(request.cluster, TOPOLOGY_RECONCILED)
         return wait_and_retry("the workers have the version of the control plane", wait)
     first = next(patches(answer.start, answer.steps, annotated(request.world, request.state)))
@@ -281,9 +281,9 @@ def _steps(steps: Sequence[Step], ready: frozenset[ReleaseName] | None) -> list[
 
 
 def _step(step: Step, ready: frozenset[ReleaseName] | None) -> str:
-    if step.kind is Kind.KUBERNETES:
+    if step.kind is StepKind.KUBERNETES:
         return f"move to Kubernetes {step.after.kubernetes}"
-    if step.kind is not Kind.ADDON:
+    if step.kind is not StepKind.ADDON:
         moved = step.before.kubernetes != step.after.kubernetes
         both = f" with Kubernetes {step.after.kubernetes}" if moved else ""
         name = step.after.candidate.name

@@ -88,7 +88,7 @@ def test_no_way_is_exit_code_3_with_a_document(world: Path, capsys: pytest.Captu
 @pytest.mark.parametrize(
     ("target", "file", "content", "complaint"),
     [
-        ("latest", "", "", "'latest' is no target"),
+        ("latest", "", "", "'latest' is not a valid target"),
         ("p-s-1-37-v1", "", "", "p-s-1-37-v1 is not among the releases"),
         ("v1.36.1", "state.yaml", "{kubernetes: new}", "state.yaml: kubernetes is 'new'"),
         ("v1.36.1", "state.yaml", "{", "state.yaml"),
@@ -164,7 +164,7 @@ def test_what_upstream_states_counts_where_a_release_is_silent(world: Path, caps
         ),
         (["plan", "one", "--to", "v1.36.1"], "'one' is not a Cluster (expected NAMESPACE/NAME"),
         (["why", "a/b/c", "v1.36.1"], "'a/b/c' is not a Cluster"),
-        (["why", "team/one", "newest"], "'newest' is no target"),
+        (["why", "team/one", "newest"], "'newest' is not a valid target"),
         (["why", "team/one", "v1.36.1", "--kubeconfig", "STATE", "--context", "none"], "kubeconfig"),
     ],
 )

@@ -18,7 +18,7 @@ from clusterstacks.domain.names import parse_release
 from clusterstacks.domain.versions import KubernetesVersion, StackVersion
 from clusterstacks.http.errors import CredentialsRefused, RateLimited
 from clusterstacks.planner.planner import Plan, find_plan
-from clusterstacks.planner.statefile import parse_target
+from clusterstacks.planner.state_file import parse_target
 from tests.support.management import Management, source, stated
 from tests.support.releases import FakeSource
 

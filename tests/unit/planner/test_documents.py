@@ -9,9 +9,9 @@ import pytest
 from clusterstacks.api.addon_annotations import annotations_digest
 from clusterstacks.compat.world import Candidate, World
 from clusterstacks.domain.errors import SpecError
-from clusterstacks.planner.document import plan_document
-from clusterstacks.planner.planner import NoWay, Plan, find_plan
-from clusterstacks.planner.statefile import parse_state, parse_target
+from clusterstacks.planner.plan_document import plan_document
+from clusterstacks.planner.planner import NoPlan, Plan, find_plan
+from clusterstacks.planner.state_file import parse_state, parse_target
 from tests.support.planning import candidate
 
 PREFIX = "clusterstack.x-k8s.io/addon."
@@ -45,7 +45,7 @@ NEW = release(
 def document(*releases: Candidate, state: dict[str, Any], to: str) -> dict[str, Any]:
     world, start, target = World(releases), parse_state(state, file="STATE.yaml"), parse_target(to)
     answer = find_plan(world, start, target)
-    assert isinstance(answer, (Plan, NoWay))
+    assert isinstance(answer, (Plan, NoPlan))
     return plan_document(world, start, target, answer)
 
 
@@ -197,10 +197,10 @@ def test_a_cluster_outside_its_ranges_is_warned_of() -> None:
     ("state", "complaint"),
     [
         ([], "the document is a list: write a mapping"),
-        ({"class": "p-s-1-35-v1"}, "kubernetes is missing: write a full Kubernetes version"),
+        ({"class": "p-s-1-35-v1"}, "kubernetes is missing: expected a full Kubernetes version"),
         ({"kubernetes": "1.35", "class": "p-s-1-35-v1"}, r"kubernetes is '1\.35'"),
-        ({"kubernetes": "v1.35.1"}, "class is missing: write the release"),
-        ({"kubernetes": "v1.35.1", "class": "nonsense"}, "class is 'nonsense': write the name of a release"),
+        ({"kubernetes": "v1.35.1"}, "class is missing: expected the release"),
+        ({"kubernetes": "v1.35.1", "class": "nonsense"}, "class is 'nonsense': expected the name of a release"),
         ({"kubernetes": "v1.35.1", "class": "p-s-1-35-v1", "addon": {}}, "unknown field addon: known are kubernetes"),
         ({"kubernetes": "v1.35.1", "class": "p-s-1-35-v1", "addons": {"cni": 1.1}}, r"addons\.cni is 1\.1"),
         ({"kubernetes": "v1.35.1", "class": "p-s-1-35-v1", "addons": {"cni": "main"}}, r"addons\.cni is 'main'"),
@@ -216,5 +216,5 @@ def test_class_and_target_may_be_named_either_way() -> None:
     state = parse_state({"kubernetes": "1.35.1", "class": "p-s-1-35-v0-sha.abc"}, file="STATE.yaml")
     assert state.release.release == "p-s-1-35-v0-sha-abc"
     assert str(parse_target("p-s-1-35-v0-sha.abc")) == "p-s-1-35-v0-sha-abc"
-    with pytest.raises(SpecError, match="is no target"):
+    with pytest.raises(SpecError, match="is not a valid target"):
         parse_target("latest")

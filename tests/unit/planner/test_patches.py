@@ -13,9 +13,9 @@ from clusterstacks.compat.world import Candidate, ClusterState, World
 from clusterstacks.domain.compatibility import leading
 from clusterstacks.domain.names import ReleaseName, parse_class, parse_release
 from clusterstacks.domain.versions import KubernetesVersion
-from clusterstacks.planner.document import plan_document
+from clusterstacks.planner.plan_document import plan_document
 from clusterstacks.planner.planner import Plan, find_plan
-from clusterstacks.planner.statefile import parse_target
+from clusterstacks.planner.state_file import parse_target
 from tests.support.planning import candidate
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ def test_an_annotation_that_names_no_release_is_told_instead_of_a_plan() -> None
     target = parse_target("v1.35.2")
     answer = find_plan(world, state, target)
     assert isinstance(answer, Plan)
-    with pytest.raises(AddonReleaseRefused, match="'latest' is no release"):
+    with pytest.raises(AddonReleaseRefused, match="'latest' is not a valid release"):
         plan_document(world, state, target, answer)
 
 

@@ -8,12 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clusterstacks.compat.world import World
-from clusterstacks.planner.compiling import compile_model, survey
-from clusterstacks.planner.effort import Effort
+from clusterstacks.planner.budget import Budget
 from clusterstacks.planner.model import ADDON_COST, NODE_COST
-from clusterstacks.planner.planner import NoWay, Plan, find_plan
+from clusterstacks.planner.model_builder import build_model, planning_problem
+from clusterstacks.planner.planner import NoPlan, Plan, find_plan
 from clusterstacks.planner.search import Search
-from clusterstacks.planner.steps import Kind, steps_of
+from clusterstacks.planner.steps import StepKind, steps_of
 from tests.support.planning import Oracle, random_question
 
 seeds = st.integers(0, 2**32)
@@ -37,22 +37,22 @@ def test_however_the_addons_are_split_the_plan_is_as_cheap(seed: int, most_choic
     question = random_question(Random(seed))
     if question is None:
         return
-    oracle, model = Oracle(*question), compile_model(survey(*question), Effort())
-    search = Search(model, Effort(), most_choices=most_choices)
+    oracle, model = Oracle(*question), build_model(planning_problem(*question), Budget())
+    search = Search(model, Budget(), most_choices=most_choices)
     way = search.cheapest()
     if way is None:
         assert oracle.cheapest() is None
         return
     steps = steps_of(search, way)
     assert oracle.complaints(steps) == []
-    assert sum(ADDON_COST if step.kind is Kind.ADDON else NODE_COST for step in steps) == oracle.cheapest()
+    assert sum(ADDON_COST if step.kind is StepKind.ADDON else NODE_COST for step in steps) == oracle.cheapest()
 
 
 @given(seeds)
 def test_an_explanation_is_enough_and_nothing_of_it_can_be_spared(seed: int) -> None:
     question = random_question(Random(seed))
     found = None if question is None else find_plan(*question)
-    if question is None or not isinstance(found, NoWay):
+    if question is None or not isinstance(found, NoPlan):
         return
     ids = {fact.id for fact in found.facts}
     assert Oracle(*question, ids).cheapest() is None

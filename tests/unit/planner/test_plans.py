@@ -9,9 +9,9 @@ import pytest
 from clusterstacks.compat.world import Candidate, ClusterState, World
 from clusterstacks.domain.names import parse_release
 from clusterstacks.domain.versions import KubernetesVersion
-from clusterstacks.planner.compiling import PlanImpossible, Target
-from clusterstacks.planner.effort import Effort
-from clusterstacks.planner.planner import NoWay, Plan, Undecided, find_plan
+from clusterstacks.planner.budget import Budget
+from clusterstacks.planner.model_builder import PlanImpossible, Target
+from clusterstacks.planner.planner import NoPlan, Plan, Undecided, find_plan
 from tests.support.planning import Oracle, candidate
 
 
@@ -83,14 +83,14 @@ def test_kubernetes_goes_one_minor_at_a_time() -> None:
 
 def test_kubernetes_never_goes_down_and_no_fact_is_to_blame() -> None:
     found = find_plan(WORLD, state(), version("v1.34.9"))
-    assert isinstance(found, NoWay)
+    assert isinstance(found, NoPlan)
     assert found.facts == ()
 
 
 def test_the_facts_that_stand_in_the_way_are_named() -> None:
     stuck = release("p-s-1-36-v1", "v1.36.1", ">=1.35 <1.38", cni=("1.18.0", ">=1.36 <1.37"), csi=("2.0.0", ">=1.30"))
     found = find_plan(World((OLD, stuck)), state(), version("v1.36.1"))
-    assert isinstance(found, NoWay)
+    assert isinstance(found, NoPlan)
     assert [fact.id for fact in found.facts] == [
         "component:cni@1.17.0:kubernetes",
         "component:cni@1.18.0:kubernetes",
@@ -120,7 +120,7 @@ def test_an_explanation_is_thin_where_the_cluster_is_outside_its_ranges() -> Non
     question = World((here, other)), state(here, "v1.11.0"), version("v1.12.1")
 
     found = find_plan(*question)
-    assert isinstance(found, NoWay)
+    assert isinstance(found, NoPlan)
     ids = {fact.id for fact in found.facts}
     assert Oracle(*question, ids).cheapest() is None
     assert all(Oracle(*question, ids - {fact}).cheapest() is not None for fact in ids)
@@ -132,7 +132,7 @@ def test_bundles_move_as_a_whole_and_only_up() -> None:
     three = candidate("p-s-1-36-v1", "v1.36.0", None)
     world = World((three, one, two))
     assert told(find_plan(world, state(one, "v1.34.2"), three.name)) == ["release v1.35.1", "release v1.36.0"]
-    assert isinstance(find_plan(world, state(three, "v1.36.0"), one.name), NoWay)
+    assert isinstance(find_plan(world, state(three, "v1.36.0"), one.name), NoPlan)
 
 
 def test_out_of_a_bundle_the_addons_of_the_release_must_work_with_both_versions() -> None:
@@ -140,7 +140,7 @@ def test_out_of_a_bundle_the_addons_of_the_release_must_work_with_both_versions(
     assert told(find_plan(World((bundle, NEW)), state(bundle), NEW.name)) == ["release v1.36.1"]
     strict = release("p-s-1-36-v1", "v1.36.1", ">=1.35", cni=("1.18.0", ">=1.36"))
     found = find_plan(World((bundle, strict)), state(bundle), strict.name)
-    assert isinstance(found, NoWay)
+    assert isinstance(found, NoPlan)
     assert [fact.id for fact in found.facts] == ["component:cni@1.18.0:kubernetes"]
 
 
@@ -197,16 +197,16 @@ def test_of_interchangeable_addon_versions_the_plan_names_the_newest_and_leaves_
 
 
 def test_a_search_that_stops_says_how_far_it_got() -> None:
-    answers = [find_plan(WORLD, state(), NEW.name, Effort(looks)) for looks in range(200)]
+    answers = [find_plan(WORLD, state(), NEW.name, Budget(looks)) for looks in range(200)]
     stopped = [one for one in answers if isinstance(one, Undecided) and one.nearest is not None]
     assert stopped
     # The estimate is exact here: no plan costs less than the one there is.
     assert {one.bound for one in stopped} == {12}
 
 
-@pytest.mark.parametrize("effort", [Effort(looks=0), Effort(is_over=lambda: True)])
-def test_a_bound_that_is_reached_is_no_verdict(effort: Effort) -> None:
-    assert isinstance(find_plan(WORLD, state(), NEW.name, effort), Undecided)
+@pytest.mark.parametrize("budget", [Budget(looks=0), Budget(is_over=lambda: True)])
+def test_a_bound_that_is_reached_is_no_verdict(budget: Budget) -> None:
+    assert isinstance(find_plan(WORLD, state(), NEW.name, budget), Undecided)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from clusterstacks.compat.world import ClusterState
 from clusterstacks.planner.planner import Plan, find_plan
-from clusterstacks.planner.steps import Kind
+from clusterstacks.planner.steps import StepKind
 from tests.support.published import COMPONENTS, published_world
 from tests.support.stopwatch import no_stall
 
@@ -19,10 +19,10 @@ PAGE = Path(__file__).parents[3] / "docs" / "explanation" / "ranges-and-plans.md
 
 def line(number: int, step: Step) -> str:
     """Write a step as the page does."""
-    if step.kind is Kind.ADDON:
+    if step.kind is StepKind.ADDON:
         old, new = step.before.addons[step.addon].version, step.after.addons[step.addon].version
         return f"{number:2}. {step.addon} {old} to {new}"
-    beside = f", class of {step.after.candidate.name.release}" if step.kind is Kind.CLASS else ""
+    beside = f", class of {step.after.candidate.name.release}" if step.kind is StepKind.CLASS else ""
     return f"{number:2}. Kubernetes {step.after.kubernetes}{beside}"
 
 

@@ -32,7 +32,7 @@ class Work:
 
 
 def errands(woken: list[ObjectKey], seconds: float = 0.01) -> BackgroundTasks:
-    return BackgroundTasks(woken.append, grace=timedelta(seconds=seconds))
+    return BackgroundTasks(woken.append, initial_wait=timedelta(seconds=seconds))
 
 
 async def test_quick_work_is_done_within_one_reconcile() -> None:

@@ -81,7 +81,7 @@ def test_an_object_an_index_fails_on_is_kept_and_the_others_are_found(caplog: py
 
     assert len(store) == 2
     assert [key_of(found).name for found in store.by_index("uses", "a")] == ["one"]
-    assert "Index uses fails on ns/broken" in caplog.text
+    assert "Index uses failed on ns/broken" in caplog.text
 
 
 STEPS = st.lists(

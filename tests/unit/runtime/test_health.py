@@ -103,4 +103,4 @@ def test_a_check_that_fails_itself_counts_as_failed(caplog: pytest.LogCaptureFix
 
     assert not probes.ready().passed
     assert "secret" not in probes.ready().text
-    assert "Check odd is broken" in caplog.text
+    assert "Check odd failed with an exception" in caplog.text

@@ -66,7 +66,7 @@ async def test_a_service_that_fails_stops_the_others_and_is_named() -> None:
         raise ZeroDivisionError("oops")
 
     other = Recorder()
-    with pytest.raises(ServiceEndedError, match="broken ended by itself") as caught:
+    with pytest.raises(ServiceEndedError, match="broken ended unexpectedly") as caught:
         await run_until_signal({"broken": failing, "other": other})
 
     assert isinstance(caught.value.__cause__, ZeroDivisionError)
@@ -75,7 +75,7 @@ async def test_a_service_that_fails_stops_the_others_and_is_named() -> None:
 
 @in_virtual_time
 async def test_a_service_that_just_returns_is_a_failure_too() -> None:
-    with pytest.raises(ServiceEndedError, match="short ended by itself"):
+    with pytest.raises(ServiceEndedError, match="short ended unexpectedly"):
         await run_until_signal({"short": lambda: asyncio.sleep(1)})
 
 
@@ -108,7 +108,7 @@ async def test_a_failure_while_stopping_is_logged(caplog: pytest.LogCaptureFixtu
     signal_after(1)
     await run_until_signal({"clumsy": clumsy})
 
-    assert "clumsy failed while it stopped" in caplog.text
+    assert "clumsy failed while stopping" in caplog.text
     assert "ZeroDivisionError: while stopping" in caplog.text
 
 

@@ -10,7 +10,7 @@ from clusterstacks.runtime.events import EventRecorder
 from clusterstacks.runtime.health import REPEAT_INTERVAL
 from clusterstacks.runtime.informer import Informer
 from clusterstacks.runtime.metrics import Metrics
-from clusterstacks.runtime.unreadable_objects import NAMED_AT_ONCE, UnreadableObjectReporter
+from clusterstacks.runtime.unreadable_objects import BATCH_SIZE, UnreadableObjectReporter
 from tests.support.fake_api import FakeApi
 from tests.support.virtual_time import VirtualClock, in_virtual_time
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 EVENTS = Resource("", "v1", "Event", "events", namespaced=True)
 
 
-def remnant(name: str) -> UnreadableObject:
+def unreadable(name: str) -> UnreadableObject:
     metadata = {"namespace": "ns", "name": name, "uid": f"uid of {name}"} if name else {}
     return UnreadableObject(
         {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": metadata}, "has too many values"
@@ -34,7 +34,7 @@ async def test_sec_1_each_object_is_named_once_an_interval_and_a_flood_slowly(ca
     naming = UnreadableObjectReporter(EventRecorder(api, "test", clock=clock), metrics, clock=clock)
     naming.follow(informer)
     task = asyncio.create_task(naming.run())
-    for one in (remnant(""), *(remnant(f"w{number}") for number in range(2 * NAMED_AT_ONCE))):
+    for one in (unreadable(""), *(unreadable(f"w{number}") for number in range(2 * BATCH_SIZE))):
         informer.unreadable[one.key] = one
         informer.on_unreadable()
     await asyncio.sleep(1)
@@ -45,11 +45,11 @@ async def test_sec_1_each_object_is_named_once_an_interval_and_a_flood_slowly(ca
         "simplify or delete it"
     )
     assert lines[1].startswith("Widget.example.com ns/w0 has too many values, so it is skipped")
-    assert lines[NAMED_AT_ONCE] == f"{NAMED_AT_ONCE + 1} more objects cannot be read"
+    assert lines[BATCH_SIZE] == f"{BATCH_SIZE + 1} more objects cannot be read"
     labels = {"kind": "Widget.example.com"}
-    assert metrics.registry.get_sample_value("clusterstacks_unreadable_objects", labels) == 2 * NAMED_AT_ONCE + 1
+    assert metrics.registry.get_sample_value("clusterstacks_unreadable_objects", labels) == 2 * BATCH_SIZE + 1
     await asyncio.sleep(60)
-    assert len(api.objects(EVENTS)) == 2 * NAMED_AT_ONCE
+    assert len(api.objects(EVENTS)) == 2 * BATCH_SIZE
     informer.unreadable = {key: one for key, one in informer.unreadable.items() if key.name == "w3"}
     caplog.clear()
     await asyncio.sleep(2 * REPEAT_INTERVAL.total_seconds())

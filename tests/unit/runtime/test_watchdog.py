@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from clusterstacks.api import bounded_json
 from clusterstacks.runtime.metrics import Metrics
-from clusterstacks.runtime.watchdog import WORTH_A_LINE, Watchdog
+from clusterstacks.runtime.watchdog import LOGGED_STALL_SECONDS, Watchdog
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ class Slow(int):
     """A bound that takes long to be compared with."""
 
     def __ge__(self, other: int) -> bool:
-        time.sleep(WORTH_A_LINE * 3)  # holds the event loop, as it should
+        time.sleep(LOGGED_STALL_SECONDS * 3)  # holds the event loop, as it should
         return int(self) >= other
 
 
@@ -47,7 +47,7 @@ async def test_the_task_that_held_the_loop_is_named(
     await eventually(lambda: _anything(caplog), seconds=10, about="a line")
     watching.cancel()
 
-    assert "stood still for" in caplog.text
-    assert "in worker 7 (clusterstacks.api.bounded_json.count_values)" in caplog.text
-    assert longest(metrics, "wall") > WORTH_A_LINE
+    assert "was blocked for" in caplog.text
+    assert "by worker 7 (clusterstacks.api.bounded_json.count_values)" in caplog.text
+    assert longest(metrics, "wall") > LOGGED_STALL_SECONDS
     assert longest(metrics, "cpu") < longest(metrics, "wall")

@@ -16,7 +16,7 @@ from clusterstacks.domain.compatibility import Rule, parse_rule
 from clusterstacks.domain.names import parse_release
 from clusterstacks.domain.objects import ObjectKey
 from clusterstacks.domain.versions import KubernetesVersion
-from clusterstacks.planner.effort import Effort
+from clusterstacks.planner.budget import Budget
 from clusterstacks.webhooks.cluster_rules import AddonUnavailable, Decision, decide, wanted_versions
 from clusterstacks.webhooks.suggestions import PlanRequest, class_or_version_for, plan_suggestion, releases_with
 from tests.support.planning import candidate
@@ -301,7 +301,7 @@ def plan_request(to: str, *candidates: Candidate, version: str = "v1.35.1") -> P
 
 
 def suggestion(asked: PlanRequest) -> str:
-    return plan_suggestion(asked, Effort())
+    return plan_suggestion(asked, Budget())
 
 
 def test_live_m8_a_suggestion_is_a_list_of_steps_that_ends_with_a_command() -> None:

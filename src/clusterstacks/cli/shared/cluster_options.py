@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from clusterstacks.clusters.context import Outlook
     from clusterstacks.compat.statements import UpstreamFacts
     from clusterstacks.kube.client import Client
-    from clusterstacks.planner.compiling import Target
+    from clusterstacks.planner.model_builder import Target
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,13 +133,13 @@ async def read_cluster_outlook(
 def _leads_to_plan(outlook: Outlook, goal: Target) -> bool:
     from clusterstacks.domain.errors import SpecError
     from clusterstacks.domain.names import ReleaseName
-    from clusterstacks.planner.effort import Effort
+    from clusterstacks.planner.budget import Budget
     from clusterstacks.planner.planner import Plan, find_plan
 
     if isinstance(goal, ReleaseName) and goal not in {one.name for one in outlook.world.candidates}:
         return False
     try:
-        return isinstance(find_plan(outlook.world, outlook.state, goal, Effort(QUICK_SEARCH_COMBINATIONS)), Plan)
+        return isinstance(find_plan(outlook.world, outlook.state, goal, Budget(QUICK_SEARCH_COMBINATIONS)), Plan)
     except SpecError:
         return False
 

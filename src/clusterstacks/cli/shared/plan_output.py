@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from clusterstacks.clusters.context import Outlook
     from clusterstacks.compat.world import ClusterState, World
     from clusterstacks.domain.objects import Manifest, ObjectKey
-    from clusterstacks.planner.compiling import Target
-    from clusterstacks.planner.effort import Effort
-    from clusterstacks.planner.planner import NoWay, Plan, Undecided
+    from clusterstacks.planner.budget import Budget
+    from clusterstacks.planner.model_builder import Target
+    from clusterstacks.planner.planner import NoPlan, Plan, Undecided
 
 NO_PLAN = output.NEGATIVE
 UNDECIDED = output.UNDECIDED
@@ -40,15 +40,15 @@ timeout_option = click.option(
 """The option --timeout, which does not include the time for reading releases."""
 
 
-def search_effort(seconds: float) -> Effort:
+def search_effort(seconds: float) -> Budget:
     """Return the limit of a search that starts now."""
-    from clusterstacks.planner.effort import Effort
+    from clusterstacks.planner.budget import Budget
 
     end = time.monotonic() + seconds
-    return Effort(is_over=lambda: time.monotonic() > end)
+    return Budget(is_over=lambda: time.monotonic() > end)
 
 
-def search_plan(world: World, start: ClusterState, goal: Target, timeout: float) -> Plan | NoWay | None:
+def search_plan(world: World, start: ClusterState, goal: Target, timeout: float) -> Plan | NoPlan | None:
     """Search for a plan; if the search stops undecided, print an error and return None.
 
     Args:
@@ -78,7 +78,7 @@ def _how_far(answer: Undecided) -> str:
 
 def search_live_plan(
     outlook: Outlook, goal: Target, timeout: float = SEARCH_SECONDS
-) -> tuple[Plan | NoWay, dict[str, Any]] | None:
+) -> tuple[Plan | NoPlan, dict[str, Any]] | None:
     """Search for a plan of a live cluster; if the search stops undecided, print an error and return None.
 
     Args:
@@ -94,7 +94,7 @@ def search_live_plan(
         SpecError: The target release is unknown, or belongs to another stack.
     """
     from clusterstacks.domain.names import ReleaseName
-    from clusterstacks.planner.document import plan_document
+    from clusterstacks.planner.plan_document import plan_document
     from clusterstacks.planner.planner import Plan
 
     if isinstance(goal, ReleaseName):

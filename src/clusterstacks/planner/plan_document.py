@@ -1,4 +1,4 @@
-"""The document a plan is told as, to people and programs alike."""
+"""Builds the document of a plan or a refusal, which csctl prints as JSON or as text."""
 
 from __future__ import annotations
 
@@ -7,37 +7,37 @@ from typing import TYPE_CHECKING, Any
 from clusterstacks.compat.constraints import Judges
 from clusterstacks.domain.compatibility import leading
 from clusterstacks.domain.names import ReleaseName
-from clusterstacks.planner.compiling import survey
+from clusterstacks.planner.model_builder import planning_problem
 from clusterstacks.planner.patches import annotated, annotations_of, assumed, patches, taken_from
-from clusterstacks.planner.planner import NoWay, Plan
-from clusterstacks.planner.steps import Kind
+from clusterstacks.planner.plan_messages import reasons, refusal, warnings
+from clusterstacks.planner.planner import NoPlan, Plan
+from clusterstacks.planner.steps import StepKind
 from clusterstacks.planner.waits import waits
-from clusterstacks.planner.wording import reasons, refusal, warnings
 
 if TYPE_CHECKING:
     from clusterstacks.compat.world import ClusterState, World
-    from clusterstacks.planner.compiling import Target
-    from clusterstacks.planner.steps import Situation, Step
+    from clusterstacks.planner.model_builder import Target
+    from clusterstacks.planner.steps import ClusterVersions, Step
     from clusterstacks.planner.waits import Wait
 
 Document = dict[str, Any]
 
 
-def plan_document(world: World, state: ClusterState, target: Target, answer: Plan | NoWay) -> Document:
-    """Write an answer.
+def plan_document(world: World, state: ClusterState, target: Target, answer: Plan | NoPlan) -> Document:
+    """Return the document of an answer.
 
     Args:
-        world: What there is.
-        state: Where the cluster is.
-        target: Where it is to go.
-        answer: What the planner found.
+        world: Releases, rules and upstream statements.
+        state: The state of the cluster.
+        target: A release or a Kubernetes version.
+        answer: The answer of the planner.
 
     Raises:
-        AddonReleaseRefused: An annotation of the cluster names no release.
+        AddonReleaseRefused: An annotation of the cluster does not name a release.
     """
     judges = Judges(world.rules, world.upstream, state.labels, state.variables)
-    if isinstance(answer, NoWay):
-        worded = refusal(survey(world, state, target), answer.facts, target)
+    if isinstance(answer, NoPlan):
+        worded = refusal(planning_problem(world, state, target), answer.facts, target)
         facts = [{"id": fact.id, "text": fact.text, "source": fact.source or None} for fact in answer.facts]
         return {
             "from": _place(answer.start),
@@ -73,7 +73,7 @@ def _wait(wait: Wait) -> Document:
     return {"kind": wait.kind, "for": wait.until, "timeout": wait.timeout}
 
 
-def _place(situation: Situation) -> Document:
+def _place(situation: ClusterVersions) -> Document:
     return {
         "kubernetes": situation.kubernetes.text,
         "class": situation.candidate.name.release,
@@ -81,8 +81,8 @@ def _place(situation: Situation) -> Document:
     }
 
 
-def _wanted(world: World, start: Situation, target: Target) -> Document:
-    """Say what was asked for; with a version any class and addons would have done."""
+def _wanted(world: World, start: ClusterVersions, target: Target) -> Document:
+    """Return the target; for a Kubernetes version any class and addons are allowed."""
     if not isinstance(target, ReleaseName):
         return {"kubernetes": target.text, "class": None, "addons": None}
     (goal,) = [one for one in world.candidates if one.name == target]
@@ -99,13 +99,13 @@ def _wanted(world: World, start: Situation, target: Target) -> Document:
 def _step(step: Step, state: ClusterState) -> Document:
     old, new = step.before, step.after
     release: ReleaseName | None = None
-    if step.kind is Kind.ADDON:
+    if step.kind is StepKind.ADDON:
         before, after = old.addons.get(step.addon), new.addons.get(step.addon)
         ends = (before.version if before else None, after.version if after else None)
         release = taken_from(step)
-    elif step.kind is Kind.WORKERS:
+    elif step.kind is StepKind.WORKERS:
         ends = (state.workers.text, new.kubernetes.text)
-    elif step.kind is Kind.KUBERNETES:
+    elif step.kind is StepKind.KUBERNETES:
         ends = (old.kubernetes.text, new.kubernetes.text)
     else:
         ends = (old.candidate.name.release, new.candidate.name.release)

@@ -1,4 +1,4 @@
-"""What a plan and a refusal say to a person."""
+"""Messages of plans and refusals: reasons of steps, warnings, and why a target is out of reach."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from clusterstacks.compat.constraints import KUBERNETES, violations
 from clusterstacks.compat.verdicts import Verdict, contains, judge_kubernetes
 from clusterstacks.domain.names import ReleaseName
 from clusterstacks.domain.versions import KubernetesMinor
-from clusterstacks.planner.steps import Kind
+from clusterstacks.planner.steps import StepKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -17,25 +17,25 @@ if TYPE_CHECKING:
     from clusterstacks.compat.constraints import Judges
     from clusterstacks.domain.compatibility import Component
     from clusterstacks.domain.versions import KubernetesVersion
-    from clusterstacks.planner.catalogue import Fact
-    from clusterstacks.planner.compiling import Survey, Target
-    from clusterstacks.planner.steps import Situation, Step
+    from clusterstacks.planner.constraint_catalog import Fact
+    from clusterstacks.planner.model_builder import PlanningProblem, Target
+    from clusterstacks.planner.steps import ClusterVersions, Step
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why there is no way.
+    """The message of a refusal.
 
     Args:
         message: One sentence.
-        nearest: What comes closest, and so what to change; empty when nothing does.
+        nearest: The version that comes closest to a plan; empty if none does.
     """
 
     message: str
     nearest: str = ""
 
 
-def present(situation: Situation) -> list[Component]:
+def present(situation: ClusterVersions) -> list[Component]:
     """Return every component of a cluster."""
     stated = situation.candidate.compatibility
     own = list(stated.of_addon("")) if stated is not None else []
@@ -43,20 +43,20 @@ def present(situation: Situation) -> list[Component]:
 
 
 def reasons(steps: Sequence[Step], target: Target, judges: Judges) -> Iterator[str]:
-    """Yield for each step why it is there."""
+    """Yield the reason for each step."""
     for at, step in enumerate(steps):
-        if step.kind is Kind.WORKERS:
+        if step.kind is StepKind.WORKERS:
             yield "workers follow their control plane before anything else moves"
-        elif step.kind is Kind.ADDON:
+        elif step.kind is StepKind.ADDON:
             yield _addon_reason(step, steps[at + 1 :], target, judges)
-        elif step.kind is Kind.KUBERNETES:
+        elif step.kind is StepKind.KUBERNETES:
             yield _kubernetes_reason(step, target)
         else:
             yield _class_reason(step, target)
 
 
-def warnings(start: Situation, steps: Sequence[Step], judges: Judges) -> list[str]:
-    """Say what is wrong with the cluster as it is, and what nobody tried on the way; each once."""
+def warnings(start: ClusterVersions, steps: Sequence[Step], judges: Judges) -> list[str]:
+    """Return what the cluster violates already, and the untested combinations that the plan passes; each once."""
     found = [
         f"the cluster is outside what is allowed already: {one.text}"
         for one in violations(start.candidate, start.kubernetes, present(start), judges)
@@ -72,13 +72,13 @@ def warnings(start: Situation, steps: Sequence[Step], judges: Judges) -> list[st
     return list(dict.fromkeys(found))
 
 
-def refusal(asked: Survey, facts: Sequence[Fact], target: Target) -> Refusal:
-    """Word a refusal.
+def refusal(asked: PlanningProblem, facts: Sequence[Fact], target: Target) -> Refusal:
+    """Return the message for a conflict.
 
     Args:
-        asked: What the question is about.
-        facts: Those that stand in the way; empty where the laws alone do.
-        target: What is out of reach.
+        asked: The question.
+        facts: The conflict; empty if the upgrade rules alone exclude every plan.
+        target: The target that is out of reach.
     """
     goal = f"release {target}" if isinstance(target, ReleaseName) else f"Kubernetes {target}"
     if not facts:
@@ -97,7 +97,7 @@ def _addon_reason(step: Step, following: Sequence[Step], target: Target, judges:
         return f"release {target} has it"
     if new is None:
         return f"release {target} does not have it"
-    barrier = next((one for one in following if one.kind is not Kind.ADDON), None)
+    barrier = next((one for one in following if one.kind is not StepKind.ADDON), None)
     if barrier is not None:
         kept = [one for one in present(barrier.after) if one not in new.components]
         found = violations(barrier.after.candidate, barrier.after.kubernetes, [*kept, *old.components], judges)
@@ -131,7 +131,7 @@ def _class_reason(step: Step, target: Target) -> str:
     return f"class {step.before.candidate.name.class_name} is for Kubernetes {stated.kubernetes}"
 
 
-def _law(asked: Survey) -> str:
+def _law(asked: PlanningProblem) -> str:
     start, goal = asked.state.kubernetes, asked.goal_version
     if goal < start:
         return f"Kubernetes never goes down, and the cluster has {start}"
@@ -145,8 +145,8 @@ def _law(asked: Survey) -> str:
     return "the class moves to releases with ranges only, and to a bundle only if it is the target"
 
 
-def _gap(asked: Survey, addon: str) -> tuple[KubernetesVersion, KubernetesVersion] | None:
-    """Find two versions of neighbouring minors that no version of an addon works with both of."""
+def _gap(asked: PlanningProblem, addon: str) -> tuple[KubernetesVersion, KubernetesVersion] | None:
+    """Find Kubernetes versions of two neighbouring minors such that no version of an addon works with both."""
     options = asked.options[addon]
 
     def works(components: Sequence[Component], version: KubernetesVersion) -> bool:
@@ -165,7 +165,7 @@ def _gap(asked: Survey, addon: str) -> tuple[KubernetesVersion, KubernetesVersio
     return None
 
 
-def _without_bridge(asked: Survey, addon: str, lower: KubernetesVersion, higher: KubernetesVersion) -> Refusal:
+def _without_bridge(asked: PlanningProblem, addon: str, lower: KubernetesVersion, higher: KubernetesVersion) -> Refusal:
     options = asked.options[addon]
     name = options[0].components[0].name
     message = (

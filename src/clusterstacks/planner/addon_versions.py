@@ -1,4 +1,4 @@
-"""The versions each addon can have: from the releases that state them, and what is installed."""
+"""Versions of each addon, from releases and the cluster, and the upgrade rules between them."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from clusterstacks.compat.constraints import Judges
     from clusterstacks.compat.world import Candidate
     from clusterstacks.domain.names import ReleaseName
-    from clusterstacks.planner.quotient import Moves
+    from clusterstacks.planner.equivalence import Moves
 
 
 FREE = UpgradeRule(downgrade=True)
-"""The rule that forbids nothing."""
+"""An upgrade rule without restrictions."""
 
 
 def options_of(addon: str, candidates: Iterable[Candidate], installed: str | None) -> tuple[Option, ...]:
@@ -42,13 +42,13 @@ def options_of(addon: str, candidates: Iterable[Candidate], installed: str | Non
 
 
 def _stranger(addon: str, version: str, options: Sequence[Option]) -> Component:
-    """Describe an installed version that no release has: nothing but its name is known."""
+    """Return the component of an installed version that no release has; only its name is known."""
     name = leading(addon, options[0].components).name if options else addon
     return Component(name, SemVer.parse(version), version.removeprefix("v"), addon)
 
 
 def strangers(options: Iterable[Option]) -> list[Component]:
-    """Return what is installed and in no release."""
+    """Return the installed components that no release has."""
     return [component for option in options if not option.releases for component in option.components]
 
 
@@ -57,7 +57,7 @@ def _is(option: Option, addon: str, version: str) -> bool:
 
 
 def providers(options: Mapping[str, Iterable[Option]]) -> dict[str, frozenset[str]]:
-    """Return, by component, the addons that can bring it."""
+    """Return, by component, the addons that can install it."""
     found: dict[str, set[str]] = {}
     for addon, versions in options.items():
         for option in versions:
@@ -67,7 +67,7 @@ def providers(options: Mapping[str, Iterable[Option]]) -> dict[str, frozenset[st
 
 
 def installed_option(addon: str, options: Sequence[Option], installed: str | None, release: ReleaseName) -> int:
-    """Return the option that is installed; of several with the same version the class's own, else the newest's."""
+    """Return the installed option; of several with the same version that of the class, else the newest."""
     if installed is None:
         return ABSENT
     same = [at for at, option in enumerate(options) if _is(option, addon, installed)]
@@ -75,7 +75,7 @@ def installed_option(addon: str, options: Sequence[Option], installed: str | Non
 
 
 def wanted_options(addon: str, options: Sequence[Option], goal: Candidate | None) -> frozenset[int] | None:
-    """Return the options that count as a release's version of an addon; None where any will do."""
+    """Return the options with a release's version of an addon; None if any option is allowed."""
     stated = goal.compatibility if goal is not None else None
     if stated is None:
         return None
@@ -87,13 +87,13 @@ def wanted_options(addon: str, options: Sequence[Option], goal: Candidate | None
 
 
 def option_moves(options: Sequence[Option], judges: Judges, wanted: frozenset[int] | None) -> Moves:
-    """Return, by option, where it may move: the rule of the version moved to decides.
+    """Return, by option, the options it may move to; the upgrade rule of the new version decides.
 
-    Only where a release is the target an addon is installed or removed, as the release has it or not.
+    An addon is installed or removed only if the target is a release that has it or does not have it.
 
     Args:
-        options: Of one addon.
-        judges: Say which rules count.
+        options: The versions of one addon.
+        judges: Decide which rules are enforced.
         wanted: The options it may end with; None for any.
     """
     offered = [at for at, option in enumerate(options) if option.releases]

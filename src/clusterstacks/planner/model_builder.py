@@ -1,8 +1,8 @@
-"""From the world as it is asked about to the numbers the search works with."""
+"""Builds the numbered model of a question that the search works with."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from clusterstacks.compat.constraints import Judges, class_fact
@@ -10,10 +10,7 @@ from clusterstacks.domain.compatibility import leading
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.names import ReleaseName
 from clusterstacks.domain.versions import KubernetesVersion
-from clusterstacks.planner.catalogue import Fact, Statements, catalogue
-from clusterstacks.planner.effort import Effort
-from clusterstacks.planner.model import ABSENT, Addon, Model, Node, Option, own_components
-from clusterstacks.planner.options import (
+from clusterstacks.planner.addon_versions import (
     installed_option,
     option_moves,
     options_of,
@@ -21,8 +18,10 @@ from clusterstacks.planner.options import (
     strangers,
     wanted_options,
 )
-from clusterstacks.planner.quotient import Traits, representatives, same_moves
-from clusterstacks.planner.scopes import class_subjects, live_facts, scopes_of
+from clusterstacks.planner.budget import Budget
+from clusterstacks.planner.constraint_catalog import Fact, FactSources, catalogue, class_subjects, live_facts, scopes_of
+from clusterstacks.planner.equivalence import Traits, representatives, same_moves
+from clusterstacks.planner.model import ABSENT, Addon, Option, PlanningModel, TopologyState, own_components
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
@@ -30,39 +29,41 @@ if TYPE_CHECKING:
     from clusterstacks.compat.world import Candidate, ClusterState, World
     from clusterstacks.domain.compatibility import Component, Rule
     from clusterstacks.domain.ranges import Range
+    from clusterstacks.planner.model import Evaluated
 
 
 Target = ReleaseName | KubernetesVersion
-"""Where to go: a release means its class, exactly its addons and at least its Kubernetes version; a version means that
-version, with class and addons moved only where needed."""
+"""Target of a plan. A release means its class, exactly its addons and at least its Kubernetes version. A version means
+that version; class and addons move only if needed."""
 
 
 LOOKS_PER_PAIR = 2
-"""Looks that it costs to compare two versions of an addon (measured)."""
+"""Looks that the comparison of two versions of an addon costs (measured)."""
 
 
 class PlanImpossible(SpecError):
-    """The question itself cannot be asked."""
+    """The question itself is invalid."""
 
     def __init__(self, message: str) -> None:
         super().__init__("PlanImpossible", message)
 
 
 @dataclass(frozen=True, slots=True)
-class Survey:
-    """Everything that one question is about.
+class PlanningProblem:
+    """Everything that one question depends on.
 
     Args:
-        state: Where the cluster is.
+        state: The state of the cluster.
         candidates: Releases of the cluster's stack, sorted by name.
         versions: Known Kubernetes versions from the cluster's to the target's, in order.
         options: By addon, its versions.
-        installed: Version of each addon that is installed.
+        installed: Version of each installed addon.
         here: The release of the cluster's class.
-        goal: The release to reach; None for any.
-        goal_version: The Kubernetes version to reach.
-        judges: What decides besides the releases.
-        facts: All there are, by id.
+        goal: The target release; None for any.
+        goal_version: The target Kubernetes version.
+        judges: The sources of facts besides the releases.
+        facts: All facts by id.
+        evaluated: The violations found so far.
     """
 
     state: ClusterState
@@ -75,6 +76,7 @@ class Survey:
     goal_version: KubernetesVersion
     judges: Judges
     facts: Mapping[str, Fact]
+    evaluated: Evaluated = field(default_factory=dict)
 
     def rules(self) -> Iterator[Rule]:
         """Yield the rules of releases, then those of the provider."""
@@ -84,12 +86,14 @@ class Survey:
         yield from self.judges.rules
 
 
-def survey(world: World, state: ClusterState, target: Target, effort: Effort | None = None) -> Survey:
-    """Collect what a question is about.
+def planning_problem(
+    world: World, state: ClusterState, target: Target, budget: Budget | None = None
+) -> PlanningProblem:
+    """Collect everything that a question depends on.
 
     Raises:
-        Exhausted: There is more of it than the effort allows.
-        PlanImpossible: A release is not known, or belongs to another stack, or the workers are ahead.
+        BudgetExhausted: The budget is too small.
+        PlanImpossible: A release is unknown or belongs to another stack, or the workers are ahead.
     """
     candidates = _candidates(world, state.release)
     known = {candidate.name: candidate for candidate in candidates}
@@ -99,14 +103,14 @@ def survey(world: World, state: ClusterState, target: Target, effort: Effort | N
     installed = _installed(state, known[state.release])
     offered = (one.compatibility.addons() for one in candidates if one.compatibility is not None)
     names = sorted(set(installed).union(*offered))
-    effort = Effort() if effort is None else effort
+    budget = Budget() if budget is None else budget
     options = {}
     for name in names:
         options[name] = options_of(name, candidates, installed.get(name))
-        effort.look(LOOKS_PER_PAIR * len(candidates) * len(options[name]))
+        budget.spend(LOOKS_PER_PAIR * len(candidates) * len(options[name]))
     foreign = strangers(option for versions in options.values() for option in versions)
-    statements = Statements(candidates, foreign, providers(options), world.rules, world.upstream, goal_version)
-    return Survey(
+    statements = FactSources(candidates, foreign, providers(options), world.rules, world.upstream, goal_version)
+    return PlanningProblem(
         state=state,
         candidates=candidates,
         versions=_versions(candidates, state.kubernetes, goal_version),
@@ -120,24 +124,24 @@ def survey(world: World, state: ClusterState, target: Target, effort: Effort | N
     )
 
 
-def compile_model(asked: Survey, effort: Effort, enforced: Collection[str] | None = None) -> Model:
+def build_model(asked: PlanningProblem, budget: Budget, enforced: Collection[str] | None = None) -> PlanningModel:
     """Number the world for one question.
 
     Args:
-        asked: Everything the question is about.
-        effort: What may be spent.
-        enforced: Ids of the facts that count, where it is enough to know whether there is a way: addons about which
-            none counts can always get where they are to be, and are left out. None for all.
+        asked: The question.
+        budget: Bounds the comparison of versions.
+        enforced: Ids of the enforced facts, if only the existence of a plan matters: addons without enforced facts can
+            always reach their target and are left out. None for all facts.
 
     Raises:
-        Exhausted: There is more of it than the effort allows.
+        BudgetExhausted: The budget is too small.
     """
-    return _Compiler(asked, effort, enforced).model()
+    return _ModelBuilder(asked, budget, enforced).model()
 
 
-class _Compiler:
-    def __init__(self, asked: Survey, effort: Effort, enforced: Collection[str] | None) -> None:
-        self.asked, self.effort, judges = asked, effort, asked.judges
+class _ModelBuilder:
+    def __init__(self, asked: PlanningProblem, budget: Budget, enforced: Collection[str] | None) -> None:
+        self.asked, self.budget, judges = asked, budget, asked.judges
         self.judges = Judges(judges.rules, judges.upstream, judges.labels, judges.variables, enforced)
         self.facts = [fact for fact in asked.facts.values() if self.judges.enforces(fact.id)]
         bound = set[str]().union(*(fact.addons for fact in self.facts))
@@ -146,7 +150,7 @@ class _Compiler:
         self.candidates = self._reachable()
         self.traits = Traits(asked.versions, self.judges, self.overridden, self._asked(), self._known())
 
-    def model(self) -> Model:
+    def model(self) -> PlanningModel:
         asked = self.asked
         candidates = self._kept_classes()
         versions = self._kept_versions()
@@ -154,12 +158,12 @@ class _Compiler:
         live = frozenset(live_facts(addons, installed, candidates, self.traits))
         index = {candidate.name: at for at, candidate in enumerate(candidates)}
         at_goal = [at for at, version in enumerate(versions) if version == asked.goal_version]
-        return Model(
+        return PlanningModel(
             candidates=candidates,
             versions=versions,
             addons=addons,
-            scopes=scopes_of(self.facts, addons, live, (candidates, versions, self.judges)),
-            start=Node(index[asked.here.name], 0),
+            scopes=scopes_of(self.facts, addons, live, (candidates, versions, self.judges, asked.evaluated)),
+            start=TopologyState(index[asked.here.name], 0),
             installed=installed,
             goal_candidate=None if asked.goal is None else index[asked.goal.name],
             goal_version=at_goal[0] if at_goal else -1,
@@ -168,7 +172,7 @@ class _Compiler:
         )
 
     def _reachable(self) -> tuple[Candidate, ...]:
-        """Leave out the bundles that the laws forbid to enter."""
+        """Leave out the bundles that no plan may enter."""
         here, goal = self.asked.here, self.asked.goal
         return tuple(one for one in self.asked.candidates if here.is_bundle or not one.is_bundle or one is goal)
 
@@ -213,7 +217,7 @@ class _Compiler:
         return tuple(asked.versions[at] for at in kept)
 
     def _kept_classes(self) -> tuple[Candidate, ...]:
-        """Of releases whose classes no fact tells apart keep the newest, and those of cluster and target."""
+        """Keep the newest of equivalent classes, and the classes of cluster and target."""
         kept: dict[Hashable, Candidate] = {}
         for one in self.candidates:
             stays = one is self.asked.here or one is self.asked.goal or one.is_bundle
@@ -241,11 +245,11 @@ class _Compiler:
         return tuple(addon for addon, _ in numbered), tuple(installed for _, installed in numbered)
 
     def _addon(self, name: str) -> tuple[Addon, int]:
-        """Number an addon and what is installed of it."""
+        """Number the options of an addon; return it with its installed option."""
         asked = self.asked
         options = asked.options[name]
         wanted = wanted_options(name, options, asked.goal)
-        self.effort.look(LOOKS_PER_PAIR * len(options) ** 2)
+        self.budget.spend(LOOKS_PER_PAIR * len(options) ** 2)
         moves = option_moves(options, self.judges, wanted)
         installed = installed_option(name, options, asked.installed.get(name), asked.here.name)
         labels = [
@@ -254,7 +258,7 @@ class _Compiler:
         ]
 
         def alike(at: int) -> bool:
-            # Out of a bundle the cluster gets what the release has, interchangeable or not.
+            # A cluster that leaves a bundle gets the addons of the release, interchangeable or not.
             return not asked.here.is_bundle and labels[at] == labels[at + 1] and same_moves(moves, at, at + 1)
 
         kept = representatives(len(options), alike, installed)
@@ -269,7 +273,7 @@ class _Compiler:
 
 
 def _candidates(world: World, release: ReleaseName) -> tuple[Candidate, ...]:
-    """Return the releases of the cluster's own stack: a class never moves to another."""
+    """Return the releases of the cluster's stack: a class never moves to another stack."""
     own = [one for one in world.candidates if (one.name.provider, one.name.stack) == (release.provider, release.stack)]
     return tuple(sorted(own, key=lambda one: one.name))
 
@@ -304,7 +308,7 @@ def _versions(
 
 
 def _installed(state: ClusterState, candidate: Candidate) -> dict[str, str]:
-    """Return the version of each addon that is installed; what a bundle brings is known to nobody and moves with it."""
+    """Return the version of each installed addon; the addons of a bundle are unknown and move with it."""
     stated = candidate.compatibility
     if stated is None:
         return {}

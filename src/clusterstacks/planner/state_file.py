@@ -1,4 +1,4 @@
-"""Reading a cluster's state from a file, for plans without a cluster."""
+"""Reads the state of a cluster from a file, and targets from the command line."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from clusterstacks.domain.versions import InvalidVersion, KubernetesVersion
 
 if TYPE_CHECKING:
     from clusterstacks.domain.names import ReleaseName
-    from clusterstacks.planner.compiling import Target
+    from clusterstacks.planner.model_builder import Target
 
 _FIELDS = ("kubernetes", "workers", "class", "addons", "labels", "variables")
 
@@ -21,7 +21,7 @@ _FIELDS = ("kubernetes", "workers", "class", "addons", "labels", "variables")
 def parse_state(document: object, *, file: str) -> ClusterState:
     """Read ``{kubernetes, workers?, class, addons?, labels?, variables?}``.
 
-    Without ``workers`` they have the control plane's version, without ``addons`` those of the class's release.
+    ``workers`` default to the version of the control plane, ``addons`` to those of the class's release.
 
     Raises:
         SpecError: A field is missing, unknown or wrong; the message names it.
@@ -57,7 +57,8 @@ def parse_target(text: str) -> Target:
         except InvalidName:
             continue
     raise SpecError(
-        "TargetInvalid", f"{text!r} is no target: name a release like openstack-scs-1-36-v2 or a version like v1.36.1"
+        "TargetInvalid",
+        f"{text!r} is not a valid target (expected for example openstack-scs-1-36-v2 or v1.36.1)",
     )
 
 
@@ -65,17 +66,17 @@ def _version(node: Node) -> KubernetesVersion:
     try:
         return KubernetesVersion.parse(node.value)
     except InvalidVersion:
-        raise node.refuse("write a full Kubernetes version like v1.36.1") from None
+        raise node.refuse("expected a full Kubernetes version, for example v1.36.1") from None
 
 
 def _release(node: Node) -> ReleaseName:
-    text = node.text("write the release whose class the cluster has")
+    text = node.text("expected the release of the cluster's class")
     for parse in (parse_release, parse_class):
         try:
             return parse(text)
         except InvalidName:
             continue
-    raise node.refuse("write the name of a release like openstack-scs-1-36-v2")
+    raise node.refuse("expected the name of a release, for example openstack-scs-1-36-v2")
 
 
 def _addons(node: Node) -> dict[str, str] | None:

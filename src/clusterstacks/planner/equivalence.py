@@ -1,7 +1,7 @@
-"""What is interchangeable for one question: of neighbours that nothing tells apart, one is enough.
+"""Equivalence of versions for one question: of neighbours that no fact distinguishes, the model keeps one.
 
-Neighbours only: of Kubernetes v1.35.1, v1.35.2 and v1.35.3, where a fact is about the second alone, the first can move
-to the second and the third cannot.
+Only neighbours are equivalent. If a fact is about Kubernetes v1.35.2 alone, then v1.35.1 can move to v1.35.2 and
+v1.35.3 cannot.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ Moves = tuple[tuple[int, ...], ...]
 
 
 def representatives(count: int, alike: Callable[[int], bool], there: int | None) -> tuple[int, ...]:
-    """Choose one of each run of neighbours: the one that is there already, else the last, which is the newest.
+    """Choose one of each run of equivalent neighbours: the one that the cluster has, else the last and newest.
 
     Args:
-        count: How many there are.
-        alike: Tells whether one is like the next.
-        there: The one the cluster has; None where it has none of them.
+        count: The number of versions.
+        alike: Reports whether a version is equivalent to the next.
+        there: The version of the cluster; None if it has none of them.
     """
     chosen, run = [], []
     for at in range(count):
@@ -42,7 +42,7 @@ def representatives(count: int, alike: Callable[[int], bool], there: int | None)
 
 
 def same_moves(moves: Moves, one: int, other: int) -> bool:
-    """Tell whether two options move to the same others, and the same others move to them."""
+    """Report whether two options move to the same others, and the same others move to them."""
     pair = {one, other}
     if set(moves[one]) - pair != set(moves[other]) - pair:
         return False
@@ -52,14 +52,14 @@ def same_moves(moves: Moves, one: int, other: int) -> bool:
 
 @dataclass(slots=True)
 class Traits:
-    """What facts can tell of components.
+    """The properties of components that facts depend on.
 
     Args:
         versions: All Kubernetes versions.
-        judges: What decides besides the releases.
-        overridden: Ids of facts that Allow rules are about.
-        asked: By component, the ranges that facts ask about.
-        known: By component, the versions there are.
+        judges: The sources of facts besides the releases.
+        overridden: Ids of the facts that Allow rules override.
+        asked: By component, the ranges that facts mention.
+        known: By component, its versions.
     """
 
     versions: Sequence[KubernetesVersion]
@@ -71,13 +71,13 @@ class Traits:
     _met: dict[tuple[str, str], frozenset[str]] = field(default_factory=dict)
 
     def held(self, stated: Range) -> int:
-        """Return the Kubernetes versions in a range, as bits."""
+        """Return the Kubernetes versions in a range as a bit mask."""
         if stated.text not in self._masks:
             self._masks[stated.text] = _bits(contains(stated, one) for one in self.versions)
         return self._masks[stated.text]
 
     def works_with(self, component: Component) -> int:
-        """Return the Kubernetes versions that a component works with, as bits; all where its fact does not count."""
+        """Return the Kubernetes versions that a component works with as a bit mask; all if its fact is not enforced."""
         if component.kubernetes is not None and component.kind != TESTED:
             held = self.held(component.kubernetes)
         elif component.kubernetes is not None:
@@ -98,7 +98,7 @@ class Traits:
         return self._met[key]
 
     def of(self, component: Component) -> Hashable:
-        """Return what is the same for components that no fact tells apart."""
+        """Return a key that is equal for components that no fact distinguishes."""
         required = sorted(
             (other, self.met(other, wanted))
             for other, wanted in component.requires.items()
@@ -115,7 +115,7 @@ class Traits:
 
     @property
     def all_versions(self) -> int:
-        """All Kubernetes versions, as bits."""
+        """All Kubernetes versions as a bit mask."""
         return (1 << len(self.versions)) - 1
 
     def _upstream(self, component: Component) -> int:
