@@ -1,7 +1,7 @@
-"""Addons that come from another release than the cluster's class: what the Cluster's annotations ask for.
+"""Reads the annotations of a Cluster that take addons from another release than that of its class.
 
 ``clusterstack.x-k8s.io/addon-release`` names the release of all addons, ``clusterstack.x-k8s.io/addon.<addon>`` that of
-one; the latter beats the former, the former beats the class.
+one addon. The latter takes precedence over the former, and the former over the class.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from clusterstacks.domain.addon_config import AddonConfig, LifecycleHook, Stage, StageAction
-from clusterstacks.domain.documents import shown
+from clusterstacks.domain.documents import and_more, shown
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.names import InvalidName, ReleaseName, parse_class, parse_release
 
@@ -27,28 +27,28 @@ ADDON_ANNOTATION = "clusterstack.x-k8s.io/addon."
 """Followed by the addon's name."""
 
 NO_RELEASE = "none"
-"""Value that keeps an addon out which its release would bring."""
+"""Value that excludes an addon."""
 
 MOST_ANNOTATIONS = 512
-"""Annotations about addons that are read of one Cluster. Arbitrary: far above the addons of any release, and each costs
-some microseconds whenever Clusters are looked through."""
+"""Most annotations about addons that are read from one Cluster. Arbitrary: far above the addons of any release; each
+costs some microseconds whenever Clusters are listed."""
 
 MOST_RELEASES = 32
-"""Releases the addons of one cluster may come from. Arbitrary: far above any use, and each of them may cost a request
-to the API server, of which the 256 KiB of an object's annotations could name thousands."""
+"""Most releases for the addons of one cluster. Arbitrary: far above any use. Each may cost a request to the API server,
+and the 256 KiB of an object's annotations could name thousands."""
 
 SHOWN_FAULTS = 3
-"""Annotations without effect that are named; arbitrary."""
+"""Ineffective annotations that a message lists (arbitrary)."""
 
 SHOWN_ADDONS = 10
 """Addons that a message lists (arbitrary: most releases have fewer)."""
 
 COMPARED_ADDONS = 50
-"""Addons that a misspelt annotation is compared with. Arbitrary: at worst it takes 20 ms."""
+"""Addons that a misspelt annotation is compared with. Arbitrary: this takes at most 20 ms."""
 
 
 class AddonReleaseRefused(SpecError):
-    """An annotation asks for a release the addons cannot come from."""
+    """An annotation names a release that cannot provide the addons."""
 
     def __init__(self, message: str) -> None:
         super().__init__("AddonReleaseRefused", message)
@@ -56,28 +56,28 @@ class AddonReleaseRefused(SpecError):
 
 @dataclass(frozen=True, slots=True)
 class AddonWishes:
-    """Where the addons of a cluster are to come from.
+    """The releases that the addons of a cluster should come from.
 
     Args:
-        release: Of all that are not named; the class's own without the annotation.
-        addons: Of single ones; None keeps an addon out.
+        release: Release of all addons without an annotation of their own; by default that of the class.
+        addons: Releases of single addons; None excludes an addon.
     """
 
     release: ReleaseName
     addons: Mapping[str, ReleaseName | None]
 
     def releases(self) -> tuple[ReleaseName, ...]:
-        """Name every release that is needed, in order."""
+        """Return all needed releases, sorted."""
         return tuple(sorted({self.release, *(name for name in self.addons.values() if name is not None)}))
 
     def sources(self, offered: Mapping[ReleaseName, Collection[str]]) -> dict[str, ReleaseName]:
-        """Return, by addon, the release it comes from.
+        """Return the release of each addon.
 
         Args:
-            offered: By release, the addons it has.
+            offered: The addons of each release.
 
         Raises:
-            AddonReleaseRefused: A release has no addon of the name asked for.
+            AddonReleaseRefused: A release does not contain an addon that an annotation takes from it.
         """
         found = dict.fromkeys(offered[self.release], self.release)
         for addon, release in self.addons.items():
@@ -93,14 +93,13 @@ class AddonWishes:
 
 
 def without_effect(annotations: Mapping[str, str], addons: Collection[str]) -> list[str]:
-    """Say which annotations about addons have no effect, and what to write instead; sorted, and bounded in number.
+    """Return messages about annotations without effect, with what to write instead; sorted and limited in number.
 
-    These are annotations that are spelled differently (``.../addons.network``), and those that keep out an addon which
-    does not exist.
+    These are misspelt annotations (``.../addons.network``) and those that exclude an addon that does not exist.
 
     Args:
-        annotations: All of a Cluster.
-        addons: The addons its releases have; empty where they are not known.
+        annotations: All annotations of a Cluster.
+        addons: The addons of its releases; empty if they are unknown.
     """
     faults = [(key, fault) for key in sorted(annotations) if (fault := _fault(key, annotations[key], addons))]
     written = [ADDON_ANNOTATION + addon for addon in islice(sorted(addons), COMPARED_ADDONS)]
@@ -108,7 +107,7 @@ def without_effect(annotations: Mapping[str, str], addons: Collection[str]) -> l
     if not faults:
         return []
     if addons:
-        found[-1] += f"; the addons are {_joined(sorted(addons))}"
+        found[-1] += f"; the addons are {and_more(sorted(addons), SHOWN_ADDONS)}"
     return [*found, *([f"and {len(faults) - SHOWN_FAULTS} more"] if len(faults) > SHOWN_FAULTS else [])]
 
 
@@ -116,13 +115,13 @@ def _fault(key: str, value: str, addons: Collection[str]) -> str:
     if key.startswith(ADDON_ANNOTATION):
         kept_out = key.removeprefix(ADDON_ANNOTATION)
         absent = value == NO_RELEASE and addons and kept_out not in addons
-        return f"annotation {key} keeps out addon {shown(kept_out)}, which does not exist" if absent else ""
+        return f"annotation {key} excludes addon {shown(kept_out)}, which does not exist" if absent else ""
     is_near = key.lower().startswith(ADDON_ANNOTATION.removesuffix("."))
     return f"annotation {key} is not read" if is_near and key != RELEASE_ANNOTATION else ""
 
 
 def _advice(key: str, written: Sequence[str]) -> str:
-    """Name the nearest annotation; the group, which all begin with, would make everything look similar."""
+    """Return the nearest annotation; names are compared without the group, which all of them share."""
     names = {name.rpartition("/")[2]: name for name in (*written, RELEASE_ANNOTATION)}
     near = get_close_matches(key.rpartition("/")[2].lower(), names, 1)
     if near:
@@ -130,21 +129,16 @@ def _advice(key: str, written: Sequence[str]) -> str:
     return f"write {ADDON_ANNOTATION}<addon>, or {RELEASE_ANNOTATION} for all addons"
 
 
-def _joined(names: Sequence[str]) -> str:
-    more = f" and {len(names) - SHOWN_ADDONS} more" if len(names) > SHOWN_ADDONS else ""
-    return ", ".join(names[:SHOWN_ADDONS]) + more
-
-
 def read_wishes(annotations: Mapping[str, str], own: ReleaseName) -> AddonWishes:
-    """Read the annotations of a Cluster.
+    """Parse the annotations of a Cluster.
 
     Args:
-        annotations: All of them.
-        own: The release its class comes from.
+        annotations: All annotations of the Cluster.
+        own: The release of its class.
 
     Raises:
-        AddonReleaseRefused: A value names no release of the class's provider and stack, or there are more than
-            :data:`MOST_ANNOTATIONS`, or they name more than :data:`MOST_RELEASES`.
+        AddonReleaseRefused: A value is not a release of the class's provider and stack, or there are more than
+            :data:`MOST_ANNOTATIONS` annotations or :data:`MOST_RELEASES` releases.
     """
     release = own
     addons: dict[str, ReleaseName | None] = {}
@@ -163,16 +157,16 @@ def read_wishes(annotations: Mapping[str, str], own: ReleaseName) -> AddonWishes
     wishes = AddonWishes(release, addons)
     if (count := len(wishes.releases())) > MOST_RELEASES:
         raise AddonReleaseRefused(
-            f"the annotations {ADDON_ANNOTATION}* take addons from {count} releases, and a cluster may have addons of "
-            f"at most {MOST_RELEASES} releases: name fewer"
+            f"the annotations {ADDON_ANNOTATION}* take addons from {count} releases, but a cluster can have addons of "
+            f"at most {MOST_RELEASES} releases: use fewer releases"
         )
     return wishes
 
 
 def releases_named(annotations: Mapping[str, str], own: ReleaseName) -> tuple[ReleaseName, ...]:
-    """Name every release whose addons a Cluster may have, the class's included; what cannot be read names none.
+    """Return all releases whose addons a Cluster may have, including that of its class; invalid values are skipped.
 
-    Of more annotations than are followed the first ones count.
+    If there are more annotations than the limit, the first ones count.
     """
     named = {own}
     for key, value in islice(_about_addons(annotations), MOST_ANNOTATIONS):
@@ -184,9 +178,10 @@ def releases_named(annotations: Mapping[str, str], own: ReleaseName) -> tuple[Re
 
 
 def annotations_digest(annotations: Mapping[str, str]) -> str:
-    """Return a short digest of a Cluster's annotations about addons: all other annotations leave it as it is.
+    """Return a short digest of a Cluster's annotations about addons; other annotations do not change it.
 
-    It has 64 bits, because people copy it in commands; it compares two states of one Cluster and protects nothing.
+    It has only 64 bits, because users copy it into commands; it compares two states of a Cluster and is not used for
+    security.
     """
     text = json.dumps(sorted(_about_addons(annotations)), separators=(",", ":"))
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
@@ -203,15 +198,15 @@ def _about_addons(annotations: Mapping[str, str]) -> Iterator[tuple[str, str]]:
 def combined_config(
     own: AddonConfig, sources: Mapping[str, ReleaseName], configs: Mapping[ReleaseName, AddonConfig], home: ReleaseName
 ) -> AddonConfig:
-    """Return the stages of a cluster: in the order of its class, each with the conditions of its addon's own release.
+    """Return the stages of a cluster: in the order of its class, with the conditions of each addon's own release.
 
-    An addon the class does not name comes last, with the stages of its own release.
+    An addon that the class does not contain comes last, with the stages of its own release.
 
     Args:
         own: The stages of the class's release.
-        sources: By addon, the release it comes from; what is missing is kept out.
-        configs: By release, its stages.
-        home: The class's release.
+        sources: The release of each addon; other addons are excluded.
+        configs: The stages of each release.
+        home: The release of the class.
     """
     borrowed = {addon: configs[release] for addon, release in sources.items() if release != home}
     stages = {hook: list(_ordered(own, hook, sources, borrowed)) for hook in LifecycleHook}
@@ -228,7 +223,7 @@ def _ordered(
     found: list[Stage] = []
     for stage in own.stages[hook]:
         if stage.addon in borrowed:
-            # What the class deletes on its way is its own addon, not the one of another release.
+            # A stage of the class that deletes an addon means the class's own addon.
             if stage.action is StageAction.APPLY:
                 found.append(_conditions_of(stage, borrowed[stage.addon].stages[hook]))
         elif stage.addon in sources or stage.action is StageAction.DELETE:
@@ -245,18 +240,19 @@ def _release(key: str, value: str, own: ReleaseName) -> ReleaseName:
     found = _named(value)
     if found is None:
         raise AddonReleaseRefused(
-            f"annotation {key}: {shown(value)} is no release: write a name like {own.release}, or remove the annotation"
+            f"annotation {key}: {shown(value)} is not a valid release (expected for example {own.release}); correct or "
+            "remove the annotation"
         )
     if (found.provider, found.stack) != (own.provider, own.stack):
         raise AddonReleaseRefused(
-            f"annotation {key}: release {found} is of another cluster stack than {own}: name one of "
+            f"annotation {key}: release {found} belongs to another cluster stack than {own}; name a release of "
             f"{own.provider}-{own.stack}"
         )
     return found
 
 
 def _named(value: str) -> ReleaseName | None:
-    """Read the name of a release or of its class."""
+    """Parse the name of a release or of its class."""
     for parse in (parse_release, parse_class):
         with suppress(InvalidName):
             return parse(value)

@@ -1,7 +1,7 @@
-"""Decodes JSON that others wrote, within bounds that are checked before.
+"""Decodes untrusted JSON within limits.
 
-``orjson`` is fast, but not free: containers cost up to 0.3 microseconds each, and it holds the interpreter meanwhile.
-So the values of a document are counted before it is decoded.
+``orjson`` takes up to 0.3 microseconds per container and holds the interpreter lock meanwhile, so the values of a
+document are counted before it is decoded.
 """
 
 from __future__ import annotations
@@ -11,19 +11,19 @@ from typing import Any, Final
 import orjson
 
 MAX_VALUES: Final = 100_000
-"""Values (commas, brackets and braces) a document may have to be decoded at once: at most 35 ms, measured with objects
-of one field each, the slowest. A CRD of 1 MB has 30,000."""
+"""Most values (commas, brackets and braces) of a document: decoding takes at most 35 ms, measured with the slowest
+kind of document, objects of one field each. A CRD of 1 MB has 30,000."""
 
 MAX_DEPTH: Final = 1024
 """Levels of nesting that orjson decodes; source: its RECURSION_LIMIT. An API server accepts 10,000."""
 
 
 class Undecodable(Exception):  # callers translate it into an error of theirs
-    """A document that cannot be decoded; the text says why, as the end of a sentence about it.
+    """A document cannot be decoded.
 
     Args:
-        why: The text.
-        excess: It is JSON, but over a bound.
+        why: The reason, as the end of a sentence about the document.
+        excess: The document is JSON but exceeds a limit.
     """
 
     def __init__(self, why: str, *, excess: bool = False) -> None:
@@ -32,14 +32,14 @@ class Undecodable(Exception):  # callers translate it into an error of theirs
 
 
 def decode(document: bytes | bytearray, *, max_values: int | None = None) -> Any:  # noqa: ANN401  # whatever was sent
-    """Decode a document at once.
+    """Decode a document.
 
     Args:
         document: The text.
-        max_values: Most values; ``MAX_VALUES`` where none are given.
+        max_values: Most values; by default ``MAX_VALUES``.
 
     Raises:
-        Undecodable: It has more values, is nested deeper than ``MAX_DEPTH``, or is not valid JSON.
+        Undecodable: The document has more values, is nested deeper than ``MAX_DEPTH``, or is not valid JSON.
     """
     bound = MAX_VALUES if max_values is None else max_values
     if count_values(document, bound) > bound:
@@ -54,12 +54,12 @@ def decode(document: bytes | bytearray, *, max_values: int | None = None) -> Any
 
 
 def estimate_values(document: bytes | bytearray) -> int:
-    """Estimate the number of values within microseconds; never too low, too high where strings hold commas."""
+    """Estimate the number of values within microseconds; never too low, too high if strings contain commas."""
     return document.count(b",") + document.count(b"[") + document.count(b"{")
 
 
 def count_values(document: bytes | bytearray, bound: int = MAX_VALUES) -> int:
-    """Count values, at most 4 ms a MiB; strings are left out only where they alone may exceed ``bound``."""
+    """Count values, in at most 4 ms per MiB; strings are excluded only if the estimate exceeds ``bound``."""
     quick = estimate_values(document)
     if quick <= bound:
         return quick
@@ -71,5 +71,5 @@ def count_values(document: bytes | bytearray, bound: int = MAX_VALUES) -> int:
 
 
 def without_escapes(document: bytes | bytearray) -> bytes:
-    """Replace escaped quotes and backslashes by as many other bytes, so that every quote left is one of a string."""
+    """Replace escaped quotes and backslashes by as many other bytes, so that all remaining quotes delimit strings."""
     return bytes(document).replace(b"\\\\", b"__").replace(b'\\"', b"__")

@@ -6,37 +6,37 @@ style                 v1beta2 object                             v1beta1 object
 metav1 (new)          ``status.conditions``                      ``status.v1beta2.conditions``
 Cluster API's (old)   ``status.deprecated.v1beta1.conditions``   ``status.conditions``
 ====================  =========================================  =====================
-
-Source: CLUSTER-API section 1.2.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from clusterstacks.domain.documents import at, mappings, text
+from clusterstacks.domain.objects import rfc3339
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from clusterstacks.domain.objects import Manifest
 
 _NEW_STYLE: Final = {"v1beta2": ("status", "conditions"), "v1beta1": ("status", "v1beta2", "conditions")}
 _OLD_STYLE: Final = {"v1beta2": ("status", "deprecated", "v1beta1", "conditions"), "v1beta1": ("status", "conditions")}
 
-# Bounds of the messages in Cluster API's CRDs (v1.14), in characters.
+# Maximum length of messages in Cluster API's CRDs (v1.14), in characters.
 _MESSAGE_LENGTH: Final = {"v1beta2": 32_768, "v1beta1": 10_240}
 
 
 @dataclass(frozen=True, slots=True)
 class ConditionView:
-    """What a condition says; Unknown without a reason where the object has none of that type.
+    """A condition of an object; Unknown without a reason if the object does not have it.
 
     Args:
         status: True, False or Unknown.
         reason: One CamelCase word.
-        message: For people.
-        current: Whether it is about the object's present specification; old-style conditions do not tell, and count.
+        message: For users.
+        current: Whether it is about the current generation of the object; always true for old-style conditions.
     """
 
     status: str = "Unknown"
@@ -80,18 +80,18 @@ def condition_view(manifest: Manifest, type_: str, old_type: str = "") -> Condit
 def with_cluster_condition(
     cluster: Manifest, type_: str, status: str, reason: str, message: str, now: datetime
 ) -> Manifest | None:
-    """Give the merge patch of the status subresource that sets a condition, or None where the Cluster has it.
+    """Return the merge patch of the status subresource that sets a condition, or None if nothing changes.
 
-    The patch replaces the list of conditions and carries the resource version it was computed from: the API server
-    refuses it with a conflict when Cluster API wrote in between.
+    The patch replaces the list of conditions and contains the resource version it was computed from, so the API server
+    refuses it with a conflict if Cluster API wrote in between.
 
     Args:
         cluster: The Cluster as it was read.
         type_: Type of the condition.
         status: True, False or Unknown.
         reason: One CamelCase word, never empty.
-        message: Cut where it is longer than the Cluster's CRD allows.
-        now: Time of the transition, if the status changes.
+        message: Truncated to the length that the Cluster's CRD allows.
+        now: The transition time if the status changes.
     """
     version = served_version(cluster)
     present = mappings(cluster, "status", "conditions")
@@ -102,7 +102,7 @@ def with_cluster_condition(
         "status": status,
         "reason": reason,
         "message": message[: _MESSAGE_LENGTH[version]],
-        "lastTransitionTime": since or _timestamp(now),
+        "lastTransitionTime": since or rfc3339(now),
     }
     after = _metav1(wanted, cluster) if version == "v1beta2" else _v1beta1(wanted)
     if before == after:
@@ -115,7 +115,7 @@ def with_cluster_condition(
 
 
 def served_version(manifest: Manifest) -> str:
-    """Tell which of the two API versions a Cluster API object is written in; v1beta2 where it does not say v1beta1."""
+    """Return the API version of a Cluster API object: v1beta1 or v1beta2, which is the default."""
     return "v1beta1" if text(manifest, "apiVersion").endswith("/v1beta1") else "v1beta2"
 
 
@@ -124,13 +124,9 @@ def _metav1(wanted: dict[str, str], cluster: Manifest) -> Manifest:
 
 
 def _v1beta1(wanted: dict[str, str]) -> Manifest:
-    """Leave out what is empty, which the CRD refuses; a False condition has a severity and no other has one."""
+    """Remove empty fields, which the CRD refuses, and set the severity of a False condition."""
     written: Manifest = {key: value for key, value in wanted.items() if value}
     return {**written, "severity": "Info"} if wanted["status"] == "False" else written
-
-
-def _timestamp(now: datetime) -> str:
-    return now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _find(conditions: list[Manifest], type_: str) -> Manifest | None:

@@ -1,4 +1,4 @@
-"""ClusterStack: which releases of a stack a management cluster offers."""
+"""ClusterStack: the releases of a stack that a management cluster offers."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from clusterstacks.api.names import CompatibilityPolicy
 from clusterstacks.api.selectors import ClusterNamespaces
 from clusterstacks.api.source import SourceSpec
 
-# The rules below refuse what the Go operator's webhook refuses, and nothing else. What it checks only when an object is
-# created must not stop the update of an older object, hence oldSelf.hasValue().
+# The rules below refuse exactly what the Go operator's webhook refuses. Rules that apply only to new objects use
+# oldSelf.hasValue(), so that older objects can still be updated.
 _IMMUTABLE: Final[dict[str, Any]] = {
     "x-kubernetes-validations": [
         {"rule": "self == oldSelf", "message": "cannot be changed; create another ClusterStack"}
@@ -23,13 +23,13 @@ _RULES: Final[dict[str, Any]] = {
     "x-kubernetes-validations": [
         {
             "rule": "oldSelf.hasValue() || self.noProvider || has(self.providerRef)",
-            "message": "providerRef is missing; set it, or noProvider: true where no provider takes part",
+            "message": "providerRef is missing; set it, or set noProvider: true if the stack needs no provider",
             "optionalOldSelf": True,
         },
         {
             "rule": "oldSelf.hasValue() || !has(self.versions) "
             "|| self.versions.all(v, v.matches('^v[0-9]+(-[0-9A-Za-z_]+[.][0-9A-Za-z_]+)?$'))",
-            "message": "each of versions must read like v1 or v0-beta.1",
+            "message": "each version must have the form v1 or v0-beta.1",
             "optionalOldSelf": True,
         },
     ]
@@ -41,14 +41,14 @@ _VERSION_LENGTH = 1024
 
 
 class Channel(StrEnum):
-    """Kind of releases a ClusterStack follows."""
+    """Channel of the releases that a ClusterStack follows."""
 
     STABLE = "stable"
     CUSTOM = "custom"
 
 
 class ClusterStackSpec(Model):
-    """Which releases are wanted."""
+    """The desired releases."""
 
     model_config = ConfigDict(json_schema_extra=_RULES)
 
@@ -69,48 +69,51 @@ class ClusterStackSpec(Model):
     )
     channel: Channel = Field(
         default=Channel.STABLE,
-        description="Channel autoSubscribe follows: stable takes v1, v2, ..., custom takes v1-custom.1 and so on.",
+        description="Channel that autoSubscribe follows: stable (v1, v2, ...) or custom (v1-custom.1, ...).",
         json_schema_extra=_IMMUTABLE,
     )
     versions: tuple[Annotated[str, Field(max_length=_VERSION_LENGTH)], ...] = Field(
         default=(),
         max_length=_VERSIONS,
-        description="Versions to offer whatever their channel, for example v3 or v0-sha.abc1234.",
+        description="Versions to offer, of any channel, for example v3 or v0-sha.abc1234.",
     )
     auto_subscribe: StrictBool = Field(
-        default=True, description="Whether to offer the newest release of the channel as well."
+        default=True, description="Whether to offer also the newest release of the channel."
     )
-    no_provider: StrictBool = Field(default=False, description="Whether the stack needs no object of a provider.")
+    no_provider: StrictBool = Field(
+        default=False, description="Whether the stack works without an object of a provider."
+    )
     provider_ref: ObjectReference | None = Field(
         default=None,
-        description="Template from which each release gets its object of the provider, in the same namespace and of a "
-        "kind that the operator's --provider-kinds allow. Needed unless noProvider.",
+        description="Template from which the provider's object of each release is created. It must be in the same "
+        "namespace and of a kind that the operator's --provider-kinds allow. Required unless noProvider is true.",
     )
     source: SourceSpec | None = Field(
         default=None,
-        description="Where the releases are published; where the operator was told to look when absent.",
+        description="Where the releases are published; by default the source in the operator's settings.",
     )
     cluster_namespaces: ClusterNamespaces | None = Field(
-        default=None, description="Namespaces whose Clusters may use the classes of the stack; all when absent."
+        default=None, description="Namespaces whose Clusters may use the classes of the stack; by default all."
     )
     compatibility: CompatibilityPolicy = Field(
         default=CompatibilityPolicy.RANGE,
-        description="What is refused of Clusters whose class states ranges. Range: what is incompatible. Strict: also "
-        "what is untested or unknown, and every version but the class's own. Permissive: nothing, it warns.",
+        description="How strictly Clusters are checked whose class states version ranges. Range: incompatible versions "
+        "are refused. Strict: untested and unknown versions are refused too, and the Kubernetes version must be that "
+        "of the class. Permissive: warnings only.",
     )
 
 
 class ReleaseSummary(Model):
     """State of one release of the stack."""
 
-    name: Name = Field(description="Version of the release as its object's name spells it.")
+    name: Name = Field(description="Version of the release, as in the name of its object.")
     ready: StrictBool = Field(description="Whether the release can be used.")
-    phase: Name = Field(description="What is being done for the release; done at the end.")
+    phase: Name = Field(description="Current phase of the release; done at the end.")
     message: Text = Field(default="", description="Why the release is not ready.")
 
 
 class ClusterStackStatus(Model):
-    """Which releases there are."""
+    """The observed releases."""
 
     latest_release: Name = Field(
         default="", description="Class and Kubernetes version of the newest release that is ready."
@@ -118,9 +121,9 @@ class ClusterStackStatus(Model):
     summary: tuple[ReleaseSummary, ...] = Field(
         default=(), max_length=LIST_LENGTH, description="State of every release."
     )
-    usable_versions: Text = Field(default="", description="Versions that are ready, with commas.")
+    usable_versions: Text = Field(default="", description="Versions that are ready, separated by commas.")
     conditions: tuple[Condition, ...] = Field(
-        default=(), max_length=LIST_LENGTH, description="Aspects of the state; Ready sums them up."
+        default=(), max_length=LIST_LENGTH, description="Conditions of the object; Ready summarizes them."
     )
 
 
@@ -128,5 +131,5 @@ class ClusterStack(KubernetesObject):
     """Offers releases of one cluster stack for one Kubernetes minor version as cluster classes of its namespace."""
 
     kind: Literal["ClusterStack"] = "ClusterStack"
-    spec: ClusterStackSpec = Field(description="Which releases are wanted.")
-    status: ClusterStackStatus = Field(default=ClusterStackStatus(), description="Which releases there are.")
+    spec: ClusterStackSpec = Field(description="The desired releases.")
+    status: ClusterStackStatus = Field(default=ClusterStackStatus(), description="The observed releases.")

@@ -30,11 +30,15 @@ _REFERENCES: Final = "#/$defs/"
 
 
 class UnsupportedSchemaError(TypeError):
-    """A model uses something the generator does not know; its author must change the model or the generator."""
+    """A model uses a feature that the generator does not support."""
 
 
 def structural_schema(model: type[BaseModel]) -> Manifest:
-    """Give the structural schema of what the API server reads for this model.
+    """Return the structural schema of a model.
+
+    References are resolved, and only keywords of structural schemas are allowed. An optional field is not nullable: the
+    API server drops a null, as for the CRDs of the Go operator. Source:
+    https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resource-definitions/
 
     Raises:
         UnsupportedSchemaError: Names the field and the keyword or union that has no structural form.
@@ -62,7 +66,7 @@ class _Converter:
         return written
 
     def _written_out(self, node: Manifest, path: tuple[str, ...]) -> Manifest:
-        """Replace a reference, and an optional of something, by the thing itself; the field's own words win."""
+        """Resolve references and optional types; keywords of the field itself take precedence."""
         own = {key: value for key, value in node.items() if key not in ("$ref", "anyOf")}
         if "$ref" in node:
             return self._written_out(self._definitions[node["$ref"].removeprefix(_REFERENCES)], path) | own
@@ -88,7 +92,7 @@ class _Converter:
 
 
 def _says_something(key: str, value: Any) -> bool:  # noqa: ANN401 - JSON
-    """Leave out titles, and defaults that only say what absence means: stored objects must not be filled with them."""
+    """Return whether a keyword is written; titles and empty defaults, which would fill stored objects, are not."""
     return key != "title" and not (key == "default" and value in (None, "", [], {}))
 
 
@@ -101,7 +105,7 @@ TERMS: Final = "The project's docs/explanation/glossary.md explains the terms."
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of ``kubectl get``; a wide one shows only with ``-o wide``."""
+    """A column of ``kubectl get``; a wide column is shown only with ``-o wide``."""
 
     name: str
     path: str
@@ -110,7 +114,7 @@ class Column:
     wide: bool = False
 
     def document(self) -> Manifest:
-        """Give the JSON of additionalPrinterColumns."""
+        """Return the entry of additionalPrinterColumns."""
         written: Manifest = {"name": self.name, "type": self.type, "jsonPath": self.path}
         if self.description:
             written["description"] = self.description
@@ -121,10 +125,10 @@ class Column:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CRDOptions:
-    """What a CRD says beyond the schema.
+    """Properties of a CRD besides its schema.
 
-    ``root`` kinds are where ``clusterctl move`` starts; what they own comes along, as does what a Cluster owns.
-    ``cluster_wide`` ones are in no namespace and do not move: they belong to the management cluster.
+    ``clusterctl move`` starts at ``root`` kinds and moves what they own, and what a Cluster owns. ``cluster_wide``
+    kinds are cluster-scoped and not moved, because they belong to the management cluster.
     """
 
     model: type[KubernetesObject]
@@ -134,7 +138,7 @@ class CRDOptions:
     cluster_wide: bool = False
 
     def document(self) -> Manifest:
-        """Give the CustomResourceDefinition."""
+        """Return the CustomResourceDefinition."""
         kind = self.model.__name__
         plural = f"{kind.lower()}s"
         return {
@@ -172,10 +176,10 @@ class CRDOptions:
 
 
 def _root_schema(model: type[KubernetesObject]) -> Manifest:
-    """Give the schema of the whole object.
+    """Return the schema of the whole object.
 
-    Metadata is checked by the API server itself. Neither spec nor status is required, as in the Go operator's CRDs;
-    an object without the spec it needs is refused when it is read.
+    The API server itself validates metadata. Neither spec nor status is required, as in the Go operator's CRDs; the
+    operator refuses an object without a required spec when it reads it.
     """
     properties = structural_schema(model)["properties"]
     return {
@@ -233,12 +237,12 @@ DEFINITIONS: Final = (
         short_name="caddon",
         columns=(
             Column("Cluster", '.metadata.ownerReferences[?(@.kind=="Cluster")].name'),
-            Column("Hook", ".spec.hook", description="Hook of the stages under way."),
+            Column("Hook", ".spec.hook", description="Hook of the running stages."),
             Column("Ready", ".status.ready", "boolean"),
             _AGE,
             _REASON,
             _MESSAGE,
-            Column("Class", ".spec.clusterStack", description="Class whose addons the cluster has.", wide=True),
+            Column("Class", ".spec.clusterStack", description="Class whose addons were delivered last.", wide=True),
             Column("Target", ".status.target", description="Class whose addons are being rolled out.", wide=True),
         ),
     ),
@@ -250,12 +254,12 @@ DEFINITIONS: Final = (
             Column("Severity", ".spec.severity"),
             Column("Expires", ".spec.expires", "date"),
             _AGE,
-            Column("Message", ".spec.message", description="Why there is the rule."),
+            Column("Message", ".spec.message", description="Reason for the rule."),
         ),
     ),
 )
 
 
 def all_crds() -> list[Manifest]:
-    """Give the CRDs of all our kinds, ready to be applied."""
+    """Return the CRDs of all our kinds."""
     return [definition.document() for definition in DEFINITIONS]

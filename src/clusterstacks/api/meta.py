@@ -1,8 +1,8 @@
-"""What all our kinds share: the base model, object metadata, references, selectors, conditions and resources.
+"""Common parts of our kinds: the base model, object metadata, references, conditions and resources.
 
-Reading is forgiving where the API server is (unknown fields are ignored, ``null`` means absent) and strict where it is
-(no coercion of types). Closed sets in status stay plain strings, so that a status written by another version of the
-operator never makes an object unreadable.
+Parsing is as tolerant as the API server (unknown fields are ignored, ``null`` means absent) and as strict (types are
+not coerced). Enumerations in status are plain strings, so that an object with a status of another version of the
+operator stays readable.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from pydantic.alias_generators import to_camel
 from pydantic_core.core_schema import SerializerFunctionWrapHandler  # noqa: TC002 - pydantic reads the annotation
 
 from clusterstacks.api.names import API_VERSION
-from clusterstacks.domain.documents import text
+from clusterstacks.domain.documents import and_more, text
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.objects import Manifest, ObjectKey
 
-# Bounds for the API server, chosen so far above anything useful that they refuse nothing the Go operator's CRDs, which
-# have none, accept in practice: an object as a whole is limited to 1.5 MiB by etcd.
+# Maximum lengths for the API server. The Go operator's CRDs have none, so these are far above any practical value; etcd
+# limits a whole object to 1.5 MiB.
 NAME_LENGTH = 4096
 TEXT_LENGTH = 262_144
 LIST_LENGTH = 100_000
@@ -29,7 +29,7 @@ Name = Annotated[str, Field(max_length=NAME_LENGTH)]
 Text = Annotated[str, Field(max_length=TEXT_LENGTH)]
 
 SHOWN_FAULTS = 3
-"""Faults named in one message; arbitrary, more would not be read."""
+"""Invalid fields listed in one message (arbitrary)."""
 
 
 class Model(BaseModel):
@@ -47,19 +47,19 @@ class Model(BaseModel):
 
     @model_serializer(mode="wrap")
     def _empty_is_absent(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Leave out optional fields that are empty; false and 0 are no emptiness."""
+        """Remove optional fields that are empty; false and 0 are not empty."""
         written = {name: list(item) if isinstance(item, tuple) else item for name, item in handler(self).items()}
         required = _required(type(self))
         return {name: item for name, item in written.items() if item not in (None, "", [], {}) or name in required}
 
     def document(self) -> Manifest:
-        """Give the plain JSON document."""
+        """Return the JSON document."""
         return self.model_dump(mode="json", by_alias=True)
 
 
 @cache
 def _required(model: type[Model]) -> frozenset[str]:
-    """Name the required fields, by both of their names."""
+    """Return the names and aliases of the required fields."""
     fields = model.model_fields.items()
     return frozenset(key for name, field in fields if field.is_required() for key in (name, field.alias or name))
 
@@ -75,7 +75,7 @@ class OwnerReference(Model):
 
 
 class ObjectMeta(Model):
-    """What the controllers read of ``metadata``."""
+    """The fields of ``metadata`` that the controllers use."""
 
     name: str
     namespace: str = ""
@@ -114,10 +114,10 @@ class KubernetesObject(Model):
 
     @classmethod
     def parse(cls, manifest: Manifest) -> Self:
-        """Read an object.
+        """Parse an object.
 
         Raises:
-            SpecError: Names the object, up to three faulty fields and what is wrong with each.
+            SpecError: The message names the object and up to three invalid fields with their errors.
         """
         try:
             return cls.model_validate(manifest)
@@ -130,43 +130,38 @@ class KubernetesObject(Model):
 
 def _faults(error: ValidationError) -> str:
     faults = error.errors(include_url=False, include_context=False)
-    named = [f"{_path(fault['loc'])}: {fault['msg']}" for fault in faults[:SHOWN_FAULTS]]
-    if len(faults) > SHOWN_FAULTS:
-        named.append(f"and {len(faults) - SHOWN_FAULTS} more")
-    return "; ".join(named)
+    return and_more([f"{_path(fault['loc'])}: {fault['msg']}" for fault in faults], SHOWN_FAULTS, separator="; ")
 
 
 def _path(location: tuple[int | str, ...]) -> str:
-    """Write a location as Kubernetes does: ``spec.versions[0]``."""
+    """Return the path of a field as Kubernetes writes it: ``spec.versions[0]``."""
     return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in location).lstrip(".")
 
 
 class ObjectReference(Model):
-    """Points at one object."""
+    """Reference to an object."""
 
     model_config = ConfigDict(json_schema_extra={"x-kubernetes-map-type": "atomic"})
 
     api_version: Name = Field(default="", description="API group and version of the object.")
     kind: Name = Field(default="", description="Kind of the object.")
     name: Name = Field(default="", description="Name of the object.")
-    namespace: Name = Field(
-        default="", description="Namespace of the object; empty for that of the object referring to it."
-    )
+    namespace: Name = Field(default="", description="Namespace of the object; by default that of the referring object.")
     uid: Name = Field(default="", description="UID of the object. Not used.")
     resource_version: Name = Field(default="", description="Revision of the object. Not used.")
     field_path: Name = Field(default="", description="Part of the object. Not used.")
 
 
 class Condition(Model):
-    """One aspect of the object's state, in the form Cluster API's v1beta1 uses."""
+    """A condition of the object, in the format of Cluster API's v1beta1."""
 
-    type: Name = Field(description="Name of the aspect; each occurs once.")
+    type: Name = Field(description="Type of the condition; each type occurs at most once.")
     status: Name = Field(description="True, False or Unknown.")
-    severity: Name = Field(default="", description="Error, Warning or Info; only where the status is False.")
-    reason: Name = Field(default="", description="Stable CamelCase word for programs.")
-    message: Text = Field(default="", description="Object, cause and way out for people.")
+    severity: Name = Field(default="", description="Error, Warning or Info; only if the status is False.")
+    reason: Name = Field(default="", description="Machine-readable reason in CamelCase.")
+    message: Text = Field(default="", description="The affected object, the cause and what to do.")
     last_transition_time: str = Field(
-        description="When the status changed last.", json_schema_extra={"format": "date-time"}
+        description="Time of the last change of the status.", json_schema_extra={"format": "date-time"}
     )
 
 
@@ -176,10 +171,10 @@ class ResourceEntry(Model):
     group: Name = Field(default="", description="API group of the object; empty for the core group.")
     version: Name = Field(default="", description="API version the object was last applied in.")
     kind: Name = Field(default="", description="Kind of the object.")
-    namespace: Name = Field(default="", description="Namespace of the object; empty if it has none.")
+    namespace: Name = Field(default="", description="Namespace of the object; empty for a cluster-scoped object.")
     name: Name = Field(default="", description="Name of the object.")
-    status: Name = Field(default="", description="synced, or not-synced where applying it failed.")
-    error: Text = Field(default="", description="What the API server answered to the failed apply.")
+    status: Name = Field(default="", description="synced, or not-synced if applying it failed.")
+    error: Text = Field(default="", description="Error of the API server if applying it failed.")
     uid: Name = Field(default="", description="UID the object had when it was last applied.")
     digest: Name = Field(default="", description="Digest of the object as it was last applied.")
     generation: int | None = Field(default=None, description="Generation the object had after it was last applied.")

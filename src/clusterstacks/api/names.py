@@ -1,7 +1,7 @@
-"""The names users, scripts and other tools rely on: groups, labels, annotations, finalizers, conditions and reasons.
+"""Names in the Kubernetes API: groups, labels, annotations, finalizers, conditions and reasons.
 
-All of them except those marked "ours" are the Go operator's or Cluster API's and never change (INCUMBENT 1.1-1.4). The
-labels of delivered objects are in :mod:`clusterstacks.apply.ownership`, because the domain decides by them.
+Names that are not marked "ours" are those of the Go operator or Cluster API. Users and scripts rely on all of them, so
+they never change. The labels of delivered objects are in :mod:`clusterstacks.apply.ownership`.
 """
 
 from __future__ import annotations
@@ -204,8 +204,8 @@ class ResourceStatus(StrEnum):
 
 
 ESCAPE_ANNOTATION = "clusterstack.x-k8s.io/allow-incompatible"
-"""On a Cluster: its value says why what the ranges forbid is to be let through. It does not lift the laws of Kubernetes
-(never down, one minor at a time) and names no release that is not there."""
+"""On a Cluster: allows what the version ranges forbid; the value is the reason. It does not override the upgrade rules
+of Kubernetes (no downgrade, one minor version at a time)."""
 
 
 class CompatibilityPolicy(StrEnum):

@@ -1,7 +1,7 @@
-"""Which object of a provider a ``spec.providerRef`` may name: one of its own namespace and of an allowed kind.
+"""Validates ``spec.providerRef``: it may name objects of its own namespace and of allowed kinds.
 
-The operator reads, watches and patches that object with its own rights, so the reference must reach nothing that its
-author could not reach himself.
+The operator reads, watches and patches that object with its own rights, so a reference must not give its author access
+to other objects.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
 TEMPLATE_SUFFIX: Final = "Template"
-"""The kind of a template ends in it; the kind of the objects made from the template is the part before."""
+"""Suffix of the kind of a template; the kind of the objects created from it has no suffix."""
 
 CODE: Final = "ProviderRefNotAllowed"
 
@@ -48,7 +48,7 @@ class KindPattern:
         return cls(group, kind)
 
     def matches(self, group: str, kind: str) -> bool:
-        """Tell whether the pattern covers a kind."""
+        """Return whether the pattern matches a kind."""
         if group != self.group or not kind:
             return False
         return kind.endswith(self.kind[1:]) if self.kind.startswith("*") else kind == self.kind
@@ -69,7 +69,7 @@ DEFAULT_KINDS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class ProviderReference:
-    """What decides whether a reference is allowed; the namespace is empty where the reference names none."""
+    """The fields of a reference that are validated; the namespace may be empty."""
 
     group: str
     kind: str
@@ -77,9 +77,9 @@ class ProviderReference:
 
 
 def template_refusal(reference: ProviderReference, namespace: str, kinds: Collection[KindPattern]) -> str:
-    """Say why a ClusterStack in ``namespace`` may not name this template; empty when it may.
+    """Return why a ClusterStack in ``namespace`` may not name this template; empty if it may.
 
-    The kind of the objects that are made from the template must be allowed as well.
+    The kind of the objects created from the template must be allowed, too.
     """
     if not reference.kind.endswith(TEMPLATE_SUFFIX):
         return f"spec.providerRef names kind {reference.kind}; name one that ends in {TEMPLATE_SUFFIX}"
@@ -88,7 +88,7 @@ def template_refusal(reference: ProviderReference, namespace: str, kinds: Collec
 
 
 def release_refusal(reference: ProviderReference, namespace: str, kinds: Collection[KindPattern]) -> str:
-    """Say why a ClusterStackRelease in ``namespace`` may not name this object; empty when it may."""
+    """Return why a ClusterStackRelease in ``namespace`` may not name this object; empty if it may."""
     if reference.kind.endswith(TEMPLATE_SUFFIX):
         return (
             f"spec.providerRef names kind {reference.kind}, which ends in {TEMPLATE_SUFFIX}; "

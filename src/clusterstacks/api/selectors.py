@@ -1,4 +1,4 @@
-"""Label selectors as Kubernetes defines them, and who may use the classes of a ClusterStack."""
+"""Label selectors as Kubernetes defines them, and the namespaces that may use the classes of a ClusterStack."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from clusterstacks.api.meta import LIST_LENGTH, Model, Name
 
 
 class SelectorOperator(StrEnum):
-    """How a requirement compares."""
+    """Operator of a requirement."""
 
     IN = "In"
     NOT_IN = "NotIn"
@@ -20,14 +20,14 @@ class SelectorOperator(StrEnum):
 
 
 class SelectorRequirement(Model):
-    """One comparison of a label."""
+    """A requirement on a label."""
 
     key: Name = Field(min_length=1, description="Name of the label.")
-    operator: SelectorOperator = Field(description="In and NotIn compare with values, the others need none.")
+    operator: SelectorOperator = Field(description="In and NotIn need values, Exists and DoesNotExist do not.")
     values: tuple[Name, ...] = Field(default=(), max_length=LIST_LENGTH, description="Values for In and NotIn.")
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """Compare; as in Kubernetes, a missing label satisfies NotIn."""
+        """Return whether labels satisfy the requirement; as in Kubernetes, a missing label satisfies NotIn."""
         match self.operator:
             case SelectorOperator.IN:
                 return labels.get(self.key) in self.values
@@ -44,20 +44,20 @@ class LabelSelector(Model):
 
     model_config = ConfigDict(json_schema_extra={"x-kubernetes-map-type": "atomic"})
 
-    match_labels: dict[str, Name] = Field(default_factory=dict, description="Labels and the values they must have.")
+    match_labels: dict[str, Name] = Field(default_factory=dict, description="Labels with their required values.")
     match_expressions: tuple[SelectorRequirement, ...] = Field(
-        default=(), max_length=LIST_LENGTH, description="Further comparisons."
+        default=(), max_length=LIST_LENGTH, description="Further requirements."
     )
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """Tell whether these labels are selected."""
+        """Return whether these labels are selected."""
         return all(labels.get(key) == value for key, value in self.match_labels.items()) and all(
             requirement.matches(labels) for requirement in self.match_expressions
         )
 
 
 class NamespacesFrom(StrEnum):
-    """Which namespaces are meant."""
+    """Kind of namespace selection."""
 
     ALL = "All"
     SAME = "Same"
@@ -81,19 +81,19 @@ class ClusterNamespaces(Model):
     from_: NamespacesFrom = Field(
         default=NamespacesFrom.ALL,
         alias="from",
-        description="All: every namespace. Same: that of the ClusterStack. Selector: those the selector matches; "
-        "that of the ClusterStack always belongs to it.",
+        description="All: every namespace. Same: the namespace of the ClusterStack. Selector: the namespaces that "
+        "match the selector, and always that of the ClusterStack.",
     )
     selector: LabelSelector | None = Field(
         default=None, description="Labels of the namespaces; only for from: Selector."
     )
 
     def admit(self, namespace: str, *, home: str, labels: Mapping[str, str]) -> bool:
-        """Tell whether Clusters of a namespace may use the classes.
+        """Return whether Clusters of a namespace may use the classes.
 
         Args:
-            namespace: The Cluster's.
-            home: The ClusterStack's; its own Clusters are always admitted.
+            namespace: Namespace of the Cluster.
+            home: Namespace of the ClusterStack, whose Clusters are always admitted.
             labels: Labels of the Cluster's namespace.
         """
         if namespace == home or self.from_ is NamespacesFrom.ALL:

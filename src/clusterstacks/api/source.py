@@ -1,4 +1,4 @@
-"""``spec.source`` of a ClusterStack: where its releases are published, and who must have signed them."""
+"""``spec.source`` of a ClusterStack: the location of its releases, and the keys that must have signed them."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from pydantic import ConfigDict, Field, StrictBool
 from clusterstacks.api.meta import Model, Name
 
 MAX_KEYS: Final = 16
-"""Most keys of one verification; arbitrary, two are a rotation."""
+"""Most keys of one verification (arbitrary; a rotation needs two)."""
 
 _KEY_LENGTH: Final = 16384
 _LOCATION_LENGTH: Final = 1024
-"""Smaller than elsewhere: the server estimates the cost of the rules from the bounds."""
+"""Smaller than elsewhere, because the API server estimates the cost of the rules from the maximum lengths."""
 
 Location = Annotated[str, Field(max_length=_LOCATION_LENGTH)]
 
@@ -33,7 +33,7 @@ class OciPlace(Model):
     plain_http: StrictBool = Field(
         default=False,
         alias="plainHTTP",
-        description="Whether the registry is asked over HTTP without TLS; only for registries in the own network.",
+        description="Whether to connect to the registry over HTTP without TLS; only in a trusted network.",
     )
 
 
@@ -49,8 +49,8 @@ class GithubPlace(Model):
     url: Location = Field(
         default="",
         pattern=r"^(https?://[^/?#@]+(/[^?#]*)?)?$",
-        description="Address of the API of a GitHub Enterprise Server: https://github.example.org/api/v3, or without "
-        "that path; no other path is accepted. That of github.com when absent.",
+        description="API URL of a GitHub Enterprise Server: https://github.example.org/api/v3, or without that path; "
+        "other paths are not accepted. By default that of github.com.",
     )
 
 
@@ -59,7 +59,7 @@ class HttpPlace(Model):
 
     url: Location = Field(
         pattern=r"^https?://[^/?#@]+(/[^?#]*)?$",
-        description="Address below which index.json and the releases lie, for example "
+        description="URL of the directory with index.json and the releases, for example "
         "https://releases.example.org/stacks/.",
     )
 
@@ -70,7 +70,7 @@ class DirectoryPlace(Model):
     path: Location = Field(
         default="",
         pattern=r"^([A-Za-z0-9_][A-Za-z0-9_.-]*(/[A-Za-z0-9_][A-Za-z0-9_.-]*)*)?$",
-        description="Directory below the operator's --release-dir; that directory itself when absent.",
+        description="Directory below the operator's --release-dir; by default that directory itself.",
     )
 
 
@@ -81,7 +81,7 @@ class SecretRef(Model):
 
 
 class CaRef(Model):
-    """A Secret with the certificates of the authorities that are trusted."""
+    """A Secret with the certificates of trusted certificate authorities."""
 
     secret_name: Name = Field(min_length=1, description="Name of the Secret, in the namespace of the ClusterStack.")
     key: Name = Field(default="ca.crt", min_length=1, description="Key of the Secret that holds the PEM text.")
@@ -91,38 +91,35 @@ class KeyRef(Model):
     """One or more public keys, ECDSA P-256 or Ed25519, in PEM."""
 
     model_config = ConfigDict(
-        json_schema_extra=_rule(
-            "has(self.publicKey) != has(self.secretName)", "give either publicKey or secretName, not both"
-        )
+        json_schema_extra=_rule("has(self.publicKey) != has(self.secretName)", "set either publicKey or secretName")
     )
 
     public_key: Annotated[str, Field(max_length=_KEY_LENGTH)] = Field(default="", description="The PEM text itself.")
     secret_name: Name = Field(
         default="", description="Name of a Secret in the namespace of the ClusterStack that holds the PEM text."
     )
-    key: Name = Field(default="", description="Key of that Secret; cosign.pub when absent.")
+    key: Name = Field(default="", description="Key of that Secret; by default cosign.pub.")
 
 
 class VerificationPolicy(StrEnum):
-    """What happens to a release that none of the keys signed."""
+    """Treatment of a release without a signature of a trusted key."""
 
     REQUIRE = "Require"
     WARN = "Warn"
 
 
 class VerificationSpec(Model):
-    """Who must have signed the releases."""
+    """The keys that must have signed the releases."""
 
     policy: VerificationPolicy = Field(
         default=VerificationPolicy.REQUIRE,
-        description="Require: a release that none of the keys signed is not used. Warn: it is used, and a condition "
-        "says so.",
+        description="Require: a release without a signature of one of the keys is not used. Warn: it is used, and a "
+        "condition reports it.",
     )
     keys: tuple[KeyRef, ...] = Field(
         min_length=1,
         max_length=MAX_KEYS,
-        description="Keys that are trusted; the signature of one of them is enough, so that keys can be replaced one "
-        "after the other.",
+        description="Trusted keys. The signature of one of them is sufficient, so that keys can be rotated.",
     )
 
 
@@ -132,7 +129,7 @@ class SourceSpec(Model):
     model_config = ConfigDict(
         json_schema_extra=_rule(
             "[has(self.oci), has(self.github), has(self.http), has(self.directory)].filter(given, given).size() == 1",
-            "give exactly one of oci, github, http and directory",
+            "set exactly one of oci, github, http and directory",
         )
     )
 
@@ -142,9 +139,9 @@ class SourceSpec(Model):
     directory: DirectoryPlace | None = Field(default=None, description="A directory on the operator's disk.")
     credentials: SecretRef | None = Field(
         default=None,
-        description="Who asks: a Secret of type kubernetes.io/dockerconfigjson or kubernetes.io/basic-auth, or one of "
+        description="Credentials: a Secret of type kubernetes.io/dockerconfigjson or kubernetes.io/basic-auth, or of "
         "type Opaque with the label clusterstack.x-k8s.io/source-credentials=true and the key token, or the keys "
-        "username and password. Nobody in particular when absent.",
+        "username and password. By default access is anonymous.",
     )
     ca: CaRef | None = Field(
         default=None, description="Certificates trusted instead of those of the operator's system."
@@ -155,9 +152,10 @@ class SourceSpec(Model):
             "duration(self) >= duration('1s') && duration(self) <= duration('24h')", "must be from 1s to 24h"
         )
         | {"pattern": "^([0-9]+h)?([0-9]+m)?([0-9]+s)?$", "minLength": 2},
-        description="How often the source is asked for new releases, from 1s to 24h, for example 10m; 1m when absent, "
-        "5s for a directory. A source that fails is asked less often.",
+        description="Interval at which the source is listed, from 1s to 24h, for example 10m; by default 1m, for a "
+        "directory 5s. A failing source is listed less often.",
     )
     verification: VerificationSpec | None = Field(
-        default=None, description="Who must have signed the releases; what the operator was started with when absent."
+        default=None,
+        description="Keys that must have signed the releases; by default those in the operator's settings.",
     )

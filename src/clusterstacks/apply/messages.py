@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from clusterstacks.apply.ownership import PART_OF_LABEL
 from clusterstacks.apply.policy import RECREATE_ANNOTATION
+from clusterstacks.domain.documents import and_more
 from clusterstacks.domain.errors import ClusterStacksError, SpecError
 from clusterstacks.kube.errors import (
     CredentialsFailed,
@@ -53,9 +54,8 @@ class FieldsOwnedByOthers(SpecError):
 
 def describe_conflicts(conflicts: tuple[FieldConflict, ...]) -> str:
     """Name fields and their managers: ``.spec.replicas is managed by "kubectl-edit"``."""
-    shown = [f'{one.field} is managed by "{one.manager}"' for one in conflicts[:SHOWN_FIELDS]]
-    more = len(conflicts) - len(shown)
-    return ", ".join(shown) + (f" and {more} more fields" if more else "")
+    fields = [f'{one.field} is managed by "{one.manager}"' for one in conflicts]
+    return and_more(fields, SHOWN_FIELDS, noun="fields")
 
 
 def immutable_fields(refusal: Invalid, target: ApplyTarget) -> tuple[str, ...]:

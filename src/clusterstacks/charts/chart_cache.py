@@ -14,6 +14,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING
 
 from clusterstacks.charts.lockfile import archive_name
+from clusterstacks.domain.digests import sha256_digest
 from clusterstacks.domain.errors import DependencyError
 from clusterstacks.runtime.files import replace_file
 
@@ -52,7 +53,7 @@ class DiskChartCache:
             content = self._archive(self.root, digest).read_bytes()
         except OSError:
             return None
-        return content if f"sha256:{sha256(content).hexdigest()}" == digest else None
+        return content if sha256_digest(content) == digest else None
 
     def digest(self, repository: str, name: str, version: str) -> str:
         """Return the digest that a chart version had when it was stored; empty if it was not."""
@@ -70,7 +71,7 @@ class DiskChartCache:
         """
         if self.root is None:
             return
-        digest = f"sha256:{sha256(content).hexdigest()}"
+        digest = sha256_digest(content)
         note = {"repository": repository, "name": name, "version": version, "digest": digest}
         place = self._notes(self.root, repository, name) / f"{sha256(version.encode()).hexdigest()}.json"
         try:

@@ -9,6 +9,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING
 
 from clusterstacks.charts.requirements import CHARTS, ChartIdentity, ChartInvalid, ChartRequirement
+from clusterstacks.domain.digests import sha256_digest
 from clusterstacks.domain.documents import Node
 from clusterstacks.domain.semver import SemVer
 
@@ -107,7 +108,7 @@ class VendoredCharts:
         for resolved in self.resolved:
             if self.root is not None and resolved.chart == label:
                 content = (self.root / archive_name(resolved.digest)).read_bytes()
-                if f"sha256:{sha256(content).hexdigest()}" != resolved.digest:
+                if sha256_digest(content) != resolved.digest:
                     raise ValueError(resolved.digest)
                 found[resolved.path] = content
         return found

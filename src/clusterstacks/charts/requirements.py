@@ -10,11 +10,11 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass, replace
-from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 from clusterstacks.api import yaml
 from clusterstacks.charts.chart import CHART_FILE, MAX_DOCUMENT_BYTES, read_chart
+from clusterstacks.domain.digests import sha256_digest
 from clusterstacks.domain.documents import DocumentError, Node
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.semver import Constraint, InvalidConstraint, SemVer
@@ -323,7 +323,7 @@ def _go_digest(document: object) -> str:
     text = json.dumps(document, ensure_ascii=False, separators=(",", ":"))
     for sign in "<>&\u2028\u2029":
         text = text.replace(sign, f"\\u{ord(sign):04x}")
-    return f"sha256:{sha256(text.encode(errors='surrogatepass')).hexdigest()}"
+    return sha256_digest(text.encode(errors="surrogatepass"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,6 @@ import asyncio
 import posixpath
 import re
 from dataclasses import dataclass
-from hashlib import sha256
 from typing import TYPE_CHECKING
 
 from clusterstacks.charts.archive import write_archive
@@ -16,6 +15,7 @@ from clusterstacks.charts.helmignore import chart_files
 from clusterstacks.charts.lockfile import ResolvedChart, pin_of
 from clusterstacks.charts.repository import IndexRepository, RegistryRepository, Repository
 from clusterstacks.charts.requirements import ChartIdentity, WantedChart, identify, lacking, same_version
+from clusterstacks.domain.digests import sha256_digest
 from clusterstacks.oci.reference import SCHEME
 from clusterstacks.oci.transfers import BLOBS_AT_ONCE
 from clusterstacks.runtime.concurrency import gather
@@ -204,7 +204,7 @@ class ChartResolver:
         packed = await asyncio.to_thread(self._cache.read, chart_version.digest)
         if packed is None:
             packed = await repository.fetch(wanted, chart_version)
-        found = f"sha256:{sha256(packed).hexdigest()}"
+        found = sha256_digest(packed)
         if chart_version.digest and found != chart_version.digest:
             chart = f"chart {requirement.name} {chart_version.version} of {requirement.repository}"
             raise ChartDigestMismatch(chart, expected=chart_version.digest, found=found)
@@ -213,7 +213,7 @@ class ChartResolver:
     def _verified(
         self, label: str, requirement: ChartRequirement, version: str, packed: bytes, pin: ResolvedChart | None
     ) -> FoundChart:
-        digest = f"sha256:{sha256(packed).hexdigest()}"
+        digest = sha256_digest(packed)
         if pin and digest != pin.digest:
             raise ChartDigestMismatch(pin, expected=pin.digest, found=digest)
         return FoundChart(ResolvedChart(label, requirement.name, version, requirement.repository, digest), packed)

@@ -14,6 +14,7 @@ from clusterstacks.compat.rules.ranges import ClusterChange, judge_change, one_l
 from clusterstacks.compat.rules.skew import judge_skew
 from clusterstacks.compat.verdicts import Verdict
 from clusterstacks.domain.conditions import Severity
+from clusterstacks.domain.documents import and_more
 from clusterstacks.domain.versions import KubernetesMinor
 
 if TYPE_CHECKING:
@@ -99,8 +100,7 @@ def concerns(cluster: CheckedCluster, facts: LiveFacts) -> tuple[Concern, ...]:
 
 def joined_concerns(found: Sequence[Concern]) -> str:
     """Write concerns as one message."""
-    more = f"; and {len(found) - SHOWN_CONCERNS} more" if len(found) > SHOWN_CONCERNS else ""
-    return "; ".join(one.text for one in found[:SHOWN_CONCERNS]) + more
+    return and_more([one.text for one in found], SHOWN_CONCERNS, separator="; ")
 
 
 def _of_ranges(cluster: CheckedCluster, judges: Judges) -> Iterator[Concern]:
@@ -149,5 +149,4 @@ def _next(minor: KubernetesMinor) -> KubernetesMinor:
 
 
 def _listed(names: Sequence[str]) -> str:
-    more = f" and {len(names) - SHOWN_CONCERNS} more" if len(names) > SHOWN_CONCERNS else ""
-    return ", ".join(names[:SHOWN_CONCERNS]) + more
+    return and_more(names, SHOWN_CONCERNS)

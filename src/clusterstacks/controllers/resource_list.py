@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from clusterstacks.api.meta import ResourceEntry
 from clusterstacks.api.names import ResourceStatus
+from clusterstacks.domain.documents import and_more
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -67,5 +68,4 @@ def entries(results: Iterable[ObjectResult]) -> list[Manifest]:
 def describe_failures(results: Iterable[ObjectResult]) -> str:
     """Name the first objects that are not applied, and the number of others."""
     found = [bounded(result.described_error) for result in results if not result.synced]
-    more = f"; and {len(found) - OBJECTS_SHOWN} more objects fail" if len(found) > OBJECTS_SHOWN else ""
-    return "; ".join(found[:OBJECTS_SHOWN]) + more
+    return and_more(found, OBJECTS_SHOWN, separator="; ", noun="objects fail")

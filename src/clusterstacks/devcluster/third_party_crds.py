@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from clusterstacks.api.yaml import load_all
 from clusterstacks.devcluster.contract_labels import PREFIX, stated_labels, version_for_cluster_api
-from clusterstacks.domain.documents import Node
+from clusterstacks.domain.documents import Node, and_more
 from clusterstacks.domain.errors import SpecError
 
 if TYPE_CHECKING:
@@ -131,10 +131,10 @@ def _check_labels(definitions: list[ThirdPartyCRD]) -> None:
             why = f"its labels name {version}, which is not served" if version else "no contract label"
             faults.append(f"{definition.name} ({definition.path}): {why}")
     if faults:
-        more = f"; and {len(faults) - SHOWN_FAULTS} more" if len(faults) > SHOWN_FAULTS else ""
         raise SpecError(
             "ContractLabelMissing",
-            f"{'; '.join(faults[:SHOWN_FAULTS])}{more}. Cluster API finds the API version of a kind by a label such as "
+            f"{and_more(faults, SHOWN_FAULTS, separator='; ')}. "
+            "Cluster API finds the API version of a kind by a label such as "
             f"'{PREFIX}v1beta1: v1beta1' on its definition. Take the provider's released manifest, or the directory "
             "whose kustomization.yaml lists the definitions and states the labels (config/crd), or write it into them",
         )

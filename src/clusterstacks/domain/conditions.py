@@ -8,14 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from clusterstacks.domain.objects import rfc3339
 from clusterstacks.domain.outcomes import Outcome, Settled, Stalled, Waiting
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
+    from datetime import datetime
 
     from clusterstacks.domain.objects import Manifest
 
@@ -123,7 +124,7 @@ def updated(
 def _dated(condition: Condition, before: Condition | None, now: datetime) -> Condition:
     if before is not None and before.status == condition.status and before.last_transition_time:
         return replace(condition, last_transition_time=before.last_transition_time)
-    return replace(condition, last_transition_time=now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"))
+    return replace(condition, last_transition_time=rfc3339(now))
 
 
 def ready_summary(

@@ -9,6 +9,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 
+def sha256_digest(content: bytes) -> str:
+    """Return the digest of some bytes as OCI writes it: ``sha256:`` and 64 lower-case hex digits."""
+    return f"sha256:{sha256(content).hexdigest()}"
+
+
 def content_digest(entries: Iterable[tuple[str, str]]) -> str:
     """Digest a set of files: ``sha256:`` over the sorted lines ``<hex sha256>  <name>``.
 
@@ -16,4 +21,4 @@ def content_digest(entries: Iterable[tuple[str, str]]) -> str:
         entries: Name of each file and sha256 of its content in lower-case hex.
     """
     lines = sorted(f"{digest}  {name}\n" for name, digest in entries)
-    return f"sha256:{sha256(''.join(lines).encode()).hexdigest()}"
+    return sha256_digest("".join(lines).encode())

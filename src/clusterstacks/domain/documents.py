@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 from clusterstacks.domain.errors import SpecError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from clusterstacks.domain.objects import Manifest
 
 
@@ -42,6 +44,22 @@ def shown(value: object) -> str:
     # Cut before repr, so that a large value is not copied.
     text = repr(value[: SHOWN_CHARACTERS + 1] if isinstance(value, (str, bytes)) else _plain(value))
     return text if len(text) <= SHOWN_CHARACTERS else f"{text[:SHOWN_CHARACTERS]}…"
+
+
+def and_more(items: Sequence[str], limit: int, *, separator: str = ", ", noun: str = "") -> str:
+    """Join the first ``limit`` items and say how many more there are: ``a, b and 3 more``.
+
+    Args:
+        items: The items, in order.
+        limit: Most items that are named.
+        separator: Text between the items; a separator other than a comma also stands before "and".
+        noun: Text after "more", for example ``objects fail``.
+    """
+    named = separator.join(items[:limit])
+    if len(items) <= limit:
+        return named
+    further = f"and {len(items) - limit} more{f' {noun}' if noun else ''}"
+    return f"{named} {further}" if separator == ", " else f"{named}{separator}{further}"
 
 
 def _plain(value: object) -> object:

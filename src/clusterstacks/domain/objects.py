@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeAlias
+from datetime import UTC
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+
+if TYPE_CHECKING:
+    from datetime import datetime
 
 Manifest: TypeAlias = dict[str, Any]
 """A Kubernetes object as JSON; never changed in place after it was passed on."""
@@ -49,6 +53,11 @@ def object_id(manifest: Manifest) -> ObjectId:
     metadata = manifest.get("metadata") or {}
     group, _ = split_api_version(manifest["apiVersion"])
     return ObjectId(group, manifest["kind"], metadata.get("namespace") or "", metadata["name"])
+
+
+def rfc3339(moment: datetime) -> str:
+    """Write a time as Kubernetes does: UTC, in whole seconds."""
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def merge_diff(old: Manifest, new: Manifest) -> Manifest:

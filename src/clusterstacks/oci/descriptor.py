@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
+from clusterstacks.domain.digests import sha256_digest
 from clusterstacks.oci.reference import is_sha256
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def describe(content: bytes, media_type: str) -> Descriptor:
 
 def digest_of(content: bytes) -> str:
     """Return ``sha256:<hex>``."""
-    return f"sha256:{sha256(content).hexdigest()}"
+    return sha256_digest(content)
 
 
 def digest_tag(digest: str) -> str:

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import logging
 import re
-from hashlib import sha256
 from typing import TYPE_CHECKING
 
 from clusterstacks.charts.lockfile import VendoredCharts, fingerprint, pin_of, read_vendored, write_vendored
+from clusterstacks.domain.digests import sha256_digest
 from clusterstacks.releases.staging import Staging, discard
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def store_charts(release: Path, resolved: Collection[ResolvedChart], archives: I
     target = release.with_name(f"{release.name}.{fingerprint(resolved)}")
     staging = Staging.create(release.parent)
     try:
-        by_digest = {f"sha256:{sha256(content).hexdigest()}": content for content in archives}
+        by_digest = {sha256_digest(content): content for content in archives}
         write_vendored(staging.path, resolved, by_digest)
         staging.publish(target)
     except FileExistsError:

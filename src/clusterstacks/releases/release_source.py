@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from hashlib import sha256
 from typing import TYPE_CHECKING, Protocol
+
+from clusterstacks.domain.digests import sha256_digest
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -131,4 +132,4 @@ class Evidence:
     @property
     def manifest_digest(self) -> str:
         """Digest of the manifest; empty without a manifest."""
-        return f"sha256:{sha256(self.manifest).hexdigest()}" if self.manifest else ""
+        return sha256_digest(self.manifest) if self.manifest else ""

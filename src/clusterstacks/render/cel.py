@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from cel_expr_python import cel
 
-from clusterstacks.domain.documents import shown
+from clusterstacks.domain.documents import and_more, shown
 from clusterstacks.render.errors import CelFailed, CelUndecided, shortened
 
 if TYPE_CHECKING:
@@ -113,9 +113,7 @@ def _comparable(mapping: dict[str, Any]) -> list[str]:
 
 
 def _listed(keys: Collection[str]) -> str:
-    names = sorted(keys)
-    more = f" and {len(names) - SHOWN_KEYS} more" if len(names) > SHOWN_KEYS else ""
-    return ", ".join(shown(name) for name in names[:SHOWN_KEYS]) + more
+    return and_more([shown(name) for name in sorted(keys)], SHOWN_KEYS)
 
 
 _NO_CONTAINER = " (in container '')"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from clusterstacks.domain.documents import DocumentError
+from clusterstacks.domain.documents import DocumentError, and_more
 from clusterstacks.domain.errors import DependencyError, SpecError
 from clusterstacks.releases.release_source import SIGNATURE_SUFFIX
 
@@ -72,5 +72,4 @@ class KeyUnusable(SpecError):
 
 
 def _listed(problems: tuple[str, ...]) -> str:
-    further = len(problems) - SHOWN_PROBLEMS
-    return "; ".join((*problems[:SHOWN_PROBLEMS], f"{further} more") if further > 0 else problems)
+    return and_more(problems, SHOWN_PROBLEMS, separator="; ")

@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from clusterstacks.domain.documents import shown
+from clusterstacks.domain.documents import and_more, shown
 from clusterstacks.releases.errors import ReleaseBroken
 from clusterstacks.releases.release_source import MAX_SIGNATURE_BYTES
 from clusterstacks.signing.envelope import Envelope, parse_envelope, read_document
@@ -97,8 +97,7 @@ def parse_statement(payload: bytes) -> Statement:
 
 
 def _listed(names: Collection[str]) -> str:
-    first = ", ".join(shown(name) for name in sorted(names)[:SHOWN_FILES])
-    return first if len(names) <= SHOWN_FILES else f"{first} and {len(names) - SHOWN_FILES} more"
+    return and_more([shown(name) for name in sorted(names)], SHOWN_FILES)
 
 
 def release_envelope(name: ReleaseName, files: Mapping[str, str], present: bytes = b"") -> Envelope:

@@ -11,9 +11,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
-from hashlib import sha256
 from typing import TYPE_CHECKING
 
+from clusterstacks.domain.digests import sha256_digest
 from clusterstacks.domain.documents import shown
 from clusterstacks.releases.release import class_chart_file
 from clusterstacks.releases.release_source import MAX_FILES, MAX_SIGNATURE_BYTES
@@ -190,4 +190,4 @@ def stated_by(manifest: bytes, name: ReleaseName) -> Statement:
 
 
 def _digest(manifest: bytes) -> str:
-    return f"sha256:{sha256(manifest).hexdigest()}"
+    return sha256_digest(manifest)

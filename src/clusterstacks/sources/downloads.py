@@ -9,6 +9,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from clusterstacks.domain.digests import sha256_digest
 from clusterstacks.domain.documents import shown
 from clusterstacks.http.errors import SourceUnavailable, StoreUnavailable
 from clusterstacks.releases.errors import ReleaseBroken
@@ -111,7 +112,7 @@ def check_content(place: str, file: ExpectedFile, content: bytes) -> None:
     Raises:
         SourceUnavailable: They differ.
     """
-    _check_content(place, file, f"sha256:{sha256(content).hexdigest()}", len(content))
+    _check_content(place, file, sha256_digest(content), len(content))
 
 
 def _check_size(release: ReleaseName, file: ExpectedFile) -> int:

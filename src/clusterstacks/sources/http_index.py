@@ -20,14 +20,13 @@ To publish, copy the releases first and the index last. :func:`write_index` writ
 from __future__ import annotations
 
 from collections.abc import Mapping
-from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 import orjson
 
 from clusterstacks.api.bounded_json import Undecodable, decode
-from clusterstacks.domain.digests import content_digest
+from clusterstacks.domain.digests import content_digest, sha256_digest
 from clusterstacks.domain.documents import shown
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.names import parse_release, release_named
@@ -210,7 +209,7 @@ def _described(path: Path) -> dict[str, object]:
     signature = path.with_name(f"{name}{SIGNATURE_SUFFIX}")
     entry: dict[str, object] = {"files": {file: f"sha256:{digest}" for file, digest in files.items()}}
     if signature.is_file():
-        entry["signature"] = f"sha256:{sha256(signature.read_bytes()).hexdigest()}"
+        entry["signature"] = sha256_digest(signature.read_bytes())
     return entry
 
 

@@ -138,7 +138,7 @@ async def test_the_printed_commands_of_a_plan_lead_to_its_target_one_by_one(
         assert cluster["spec"]["topology"]["version"] == NEW
         assert not [key for key in cluster["metadata"].get("annotations", {}) if "clusterstack" in key]
         assert (await document(world, "plan", "--to", second.release))["steps"] == []
-        assert "asks for v1.36.1 already" in (await csctl(world, "why", key, NEW))[1]
+        assert "already has v1.36.1" in (await csctl(world, "why", key, NEW))[1]
 
 
 async def test_live_h5_a_plan_is_followed_by_executing_exactly_what_was_printed(

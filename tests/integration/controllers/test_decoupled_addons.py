@@ -156,8 +156,8 @@ async def test_annotations_that_cannot_be_followed_are_said_on_the_clusteraddon(
         await world.cluster("one", first.class_name)
         await sources(world, {"cni": first.release})
         for annotation, value, words in (
-            ("cni", "latest", ["addon.cni: 'latest' is no release"]),
-            ("cni", "other-stack-1-35-v1", ["is of another cluster stack"]),
+            ("cni", "latest", ["addon.cni: 'latest' is not a valid release"]),
+            ("cni", "other-stack-1-35-v1", ["belongs to another cluster stack"]),
             ("cni", world.stack.release("v9").release, ["v9", "does not exist: check that a ClusterStack's source"]),
             ("dns", second.release, ["has no addon dns, it has cni; correct the annotation"]),
         ):

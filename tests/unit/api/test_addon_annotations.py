@@ -66,9 +66,15 @@ def test_every_release_that_is_needed_is_named_once() -> None:
 @pytest.mark.parametrize(
     ("annotations", "complaint"),
     [
-        ({RELEASE_ANNOTATION: "latest"}, r"addon-release: 'latest' is no release: write a name like openstack-scs"),
-        ({RELEASE_ANNOTATION: "none"}, r"'none' is no release"),
-        ({f"{ADDON_ANNOTATION}cni": "docker-scs-1-35-v1"}, r"addon\.cni: release docker-scs-1-35-v1 is of another"),
+        (
+            {RELEASE_ANNOTATION: "latest"},
+            r"addon-release: 'latest' is not a valid release \(expected for example openstack-scs",
+        ),
+        ({RELEASE_ANNOTATION: "none"}, r"'none' is not a valid release"),
+        (
+            {f"{ADDON_ANNOTATION}cni": "docker-scs-1-35-v1"},
+            r"addon\.cni: release docker-scs-1-35-v1 belongs to another",
+        ),
         ({f"{ADDON_ANNOTATION}csi": OTHER.release}, r"has no addon csi, it has cni, dns; correct the annotation"),
     ],
 )
@@ -89,7 +95,7 @@ GENERAL = f"write {ADDON_ANNOTATION}<addon>, or {RELEASE_ANNOTATION} for all add
         ({"example.org/addons.cni": "v1", f"{KEY}-release": "v1", f"{KEY}.gpu": "v1"}, ("cni", "csi"), []),
         ({f"{KEY}.csi": "none"}, ("cni", "csi"), []),
         ({f"{KEY}s.cni": "v1"}, ("cni", "csi"), [f"annotation {KEY}s.cni is not read: write {KEY}.cni{THERE}"]),
-        ({f"{KEY}.CNI": "none"}, ("cni", "csi"), [f"{KEY}.CNI keeps out addon 'CNI', which does not exist: write "]),
+        ({f"{KEY}.CNI": "none"}, ("cni", "csi"), [f"{KEY}.CNI excludes addon 'CNI', which does not exist: write "]),
         ({f"{KEY}.gpu": "none"}, (), []),
         ({f"{KEY}.snapshots": "none"}, ("cni", "csi"), [f"'snapshots', which does not exist: {GENERAL}{THERE}"]),
         ({f"{KEY}-releases": "v1"}, (), [f"{KEY}-releases is not read: write {RELEASE_ANNOTATION}"]),

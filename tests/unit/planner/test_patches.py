@@ -106,7 +106,7 @@ def test_an_annotation_that_names_no_release_is_told_instead_of_a_plan() -> None
     target = parse_target("v1.35.2")
     answer = find_plan(world, state, target)
     assert isinstance(answer, Plan)
-    with pytest.raises(AddonReleaseRefused, match="'latest' is no release"):
+    with pytest.raises(AddonReleaseRefused, match="'latest' is not a valid release"):
         plan_document(world, state, target, answer)
 
 

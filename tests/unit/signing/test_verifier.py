@@ -351,4 +351,4 @@ def test_the_policy_decides_between_refusal_and_warning() -> None:
 
 
 def test_a_message_speaks_of_some_problems_only() -> None:
-    assert "(0; 1; 2; 3; 6 more)" in enforce(NAME, Verification((), tuple("0123456789")), SignaturePolicy.WARN)
+    assert "(0; 1; 2; 3; and 6 more)" in enforce(NAME, Verification((), tuple("0123456789")), SignaturePolicy.WARN)

@@ -306,8 +306,8 @@ async def test_a_bundle_is_judged_as_before(suggester: Suggester, class_name: st
 @pytest.mark.parametrize(
     ("value", "words"),
     [
-        ("nonsense", "is no release"),
-        ("p-other-1-35-v1", "is of another cluster stack"),
+        ("nonsense", "is not a valid release"),
+        ("p-other-1-35-v1", "belongs to another cluster stack"),
         ("p-s-1-36-v66", "cannot be served by the ClusterStack of class stacks/p-s-1-35-v1: it is gone"),
         ("p-s-1-36-v67", "cannot be served"),
         ("p-s-1-35-v9", "is a bundle"),

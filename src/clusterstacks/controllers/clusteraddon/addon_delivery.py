@@ -16,6 +16,7 @@ from clusterstacks.controllers.clusteraddon.rollout_plan import StagePhase
 from clusterstacks.controllers.resource_list import OBJECTS_SHOWN, describe_failures, entries
 from clusterstacks.domain.addon_config import StageAction, StageCondition, WatchedObject
 from clusterstacks.domain.conditions import Severity
+from clusterstacks.domain.documents import and_more
 from clusterstacks.domain.errors import ClusterStacksError, DependencyError
 from clusterstacks.domain.objects import Manifest, split_api_version
 from clusterstacks.domain.outcomes import Outcome, Waiting
@@ -267,5 +268,4 @@ def _title(watched: WatchedObject) -> str:
 
 
 def _shown(names: list[str]) -> str:
-    more = f", and {len(names) - OBJECTS_SHOWN} more" if len(names) > OBJECTS_SHOWN else ""
-    return ", ".join(names[:OBJECTS_SHOWN]) + more
+    return and_more(names, OBJECTS_SHOWN)

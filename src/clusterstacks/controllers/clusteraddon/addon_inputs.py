@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -11,7 +10,8 @@ import orjson
 from clusterstacks.api.addon_annotations import AddonReleaseRefused, combined_config, without_effect
 from clusterstacks.api.clusterapi import topology_variables
 from clusterstacks.api.yaml import MAX_DEPTH
-from clusterstacks.domain.documents import shown
+from clusterstacks.domain.digests import sha256_digest
+from clusterstacks.domain.documents import and_more, shown
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.objects import ObjectKey
 from clusterstacks.render.renderer import addon_request, addon_values
@@ -100,7 +100,7 @@ def _check_levels(manifest: Manifest) -> None:
 
 
 def _digest_json(value: list[object]) -> str:
-    return "sha256:" + hashlib.sha256(orjson.dumps(value, option=orjson.OPT_SORT_KEYS)).hexdigest()
+    return sha256_digest(orjson.dumps(value, option=orjson.OPT_SORT_KEYS))
 
 
 VARIABLE = "addonValues"
@@ -145,8 +145,7 @@ def unknown_settings(cluster: Manifest, addons: Collection[str]) -> str:
 
 
 def _named(names: list[str]) -> str:
-    more = f" and {len(names) - SHOWN_NAMES} more" if len(names) > SHOWN_NAMES else ""
-    return ", ".join(shown(name) for name in names[:SHOWN_NAMES]) + more
+    return and_more([shown(name) for name in names], SHOWN_NAMES)
 
 
 def cluster_values(addon: str, cluster: Manifest) -> Manifest | None:

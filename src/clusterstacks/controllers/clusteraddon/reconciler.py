@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import logging
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -28,6 +27,7 @@ from clusterstacks.controllers.clusteraddon.rollout_plan import RolloutProgress,
 from clusterstacks.controllers.clusteraddon.snapshot import ClusterSnapshot, read_snapshot
 from clusterstacks.controllers.status_reconciler import add_finalizer, remove_finalizer
 from clusterstacks.domain.conditions import Severity
+from clusterstacks.domain.digests import sha256_digest
 from clusterstacks.domain.documents import at, text
 from clusterstacks.domain.errors import ClusterStacksError, DependencyError, SpecError, outcome_of
 from clusterstacks.domain.objects import Manifest, ObjectKey
@@ -267,7 +267,7 @@ def _pause(draft: StatusPatch, cluster: ClusterView) -> Outcome:
 
 def _admitted(snapshot: ClusterSnapshot) -> Admitted:
     """Return the note in status that a Cluster was admitted; another Cluster with its name is checked again."""
-    digest = "sha256:" + hashlib.sha256(f"{snapshot.cluster.uid} {snapshot.digest}".encode()).hexdigest()
+    digest = sha256_digest(f"{snapshot.cluster.uid} {snapshot.digest}".encode())
     name, namespace = snapshot.cluster.class_name, snapshot.cluster.class_namespace
     return Admitted.model_validate({"class": name, "classNamespace": namespace, "digest": digest})
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Final
 
+from clusterstacks.domain.documents import and_more
 from clusterstacks.domain.names import release_named
 from clusterstacks.releases.published_releases import read_listing
 
@@ -58,9 +59,8 @@ def nothing(subscription: Subscription, example: ReleaseName, listed: Collection
 
 
 def _joined(missing: Sequence[ReleaseName]) -> str:
-    names = ", ".join(name.release for name in missing[:NAMES_SHOWN])
-    more = f" and {len(missing) - NAMES_SHOWN} more" if len(missing) > NAMES_SHOWN else ""
-    return f"release {names} is" if len(missing) == 1 else f"releases {names}{more} are"
+    names = and_more([name.release for name in missing], NAMES_SHOWN)
+    return f"release {names} is" if len(missing) == 1 else f"releases {names} are"
 
 
 def _versions(present: Sequence[StackVersion]) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from typing import TYPE_CHECKING
 
 import orjson
@@ -12,6 +11,7 @@ from clusterstacks.api.names import EventReason, Reason
 from clusterstacks.api.provider_refs import CODE, TEMPLATE_SUFFIX, template_refusal
 from clusterstacks.apply.ownership import FIELD_MANAGER
 from clusterstacks.controllers.provider_objects import check_namespaced, to_decide
+from clusterstacks.domain.digests import sha256_digest
 from clusterstacks.domain.documents import mapping
 from clusterstacks.domain.errors import DependencyError, SpecError
 from clusterstacks.domain.objects import Manifest, split_api_version
@@ -143,4 +143,4 @@ def _digest(wanted: Manifest) -> str:
             f"{wanted['kind']} {metadata['namespace']}/{metadata['name']} cannot be made from its template: {error}; "
             "flatten the template",
         ) from None
-    return "sha256:" + hashlib.sha256(text).hexdigest()
+    return sha256_digest(text)

@@ -22,6 +22,7 @@ from clusterstacks.apply.delivery_plan import PruneOutcome
 from clusterstacks.controllers.class_usage import releases_used
 from clusterstacks.controllers.clusterstackrelease.class_objects import known_objects
 from clusterstacks.controllers.status_reconciler import remove_finalizer
+from clusterstacks.domain.documents import and_more
 from clusterstacks.domain.names import release_named
 from clusterstacks.domain.objects import ObjectKey
 from clusterstacks.domain.outcomes import Outcome, Settled, Waiting
@@ -112,14 +113,12 @@ async def _in_use_still(release: Manifest, client: Client) -> bool:
 
 
 def _kept(objects: list[str]) -> str:
-    more = f"; and {len(objects) - KEPT_SHOWN} more" if len(objects) > KEPT_SHOWN else ""
-    return f"listed in status.resources, but not deleted with the release: {'; '.join(objects[:KEPT_SHOWN])}{more}"
+    kept = and_more(objects, KEPT_SHOWN, separator="; ")
+    return f"listed in status.resources, but not deleted with the release: {kept}"
 
 
 def _in_use(name: ReleaseName, users: list[str]) -> str:
-    shown = ", ".join(users[:USERS_SHOWN]) + (
-        f" and {len(users) - USERS_SHOWN} more" if len(users) > USERS_SHOWN else ""
-    )
+    shown = and_more(users, USERS_SHOWN)
     return (
         f"class or addons of {name} are still used by Cluster {shown}; the release is deleted when no Cluster uses them"
     )

@@ -14,7 +14,7 @@ from clusterstacks.apply.class_object_rules import deletion_fault
 from clusterstacks.apply.ownership import FIELD_MANAGER
 from clusterstacks.apply.waves import CLASS_KIND
 from clusterstacks.controllers.clusterstackrelease.class_objects import known_objects
-from clusterstacks.domain.documents import mapping, mappings, shown, text
+from clusterstacks.domain.documents import and_more, mapping, mappings, shown, text
 from clusterstacks.domain.objects import Manifest, ObjectId, ObjectKey
 from clusterstacks.kube.errors import KindNotServed
 from clusterstacks.runtime.backoff import BackOff
@@ -247,8 +247,7 @@ def writers_of(live: Manifest | None) -> str:
         if mapping(one, "fieldsV1").keys() - {"f:metadata"} and not text(one, "subresource")
     }
     names = [shown(name) for name in sorted(others - {FIELD_MANAGER})]
-    more = f" and {len(names) - SHOWN_WRITERS} more" if len(names) > SHOWN_WRITERS else ""
-    return f" (fields of field manager {', '.join(names[:SHOWN_WRITERS])}{more})" if names else ""
+    return f" (fields of field manager {and_more(names, SHOWN_WRITERS)})" if names else ""
 
 
 def class_metadata(manifest: Manifest) -> Manifest:

@@ -19,6 +19,7 @@ from clusterstacks.controllers.clusterstackrelease.source_check import (
 )
 from clusterstacks.controllers.status_reconciler import add_finalizer
 from clusterstacks.domain.conditions import Severity
+from clusterstacks.domain.documents import and_more
 from clusterstacks.domain.errors import ClusterStacksError, DependencyError, SpecError
 from clusterstacks.domain.names import ReleaseName, parse_release
 from clusterstacks.domain.objects import split_api_version
@@ -226,8 +227,7 @@ class ReleaseReconciler:
 
 
 def _named(changed: list[str]) -> str:
-    more = f"; and {len(changed) - CHANGED_SHOWN} more" if len(changed) > CHANGED_SHOWN else ""
-    return f"{'; '.join(changed[:CHANGED_SHOWN])}{more}"
+    return and_more(changed, CHANGED_SHOWN, separator="; ")
 
 
 def _repeated(changed: list[str]) -> str:
