@@ -110,7 +110,7 @@ class Authorization:
         document = await self._ask(self._realm(challenge), challenge, scope)
         text = document.get("token") or document.get("access_token")
         if not isinstance(text, str) or not text.isprintable():
-            raise AnswerRefused(f"the token server of {self._registry.host}", "answers without a token")
+            raise AnswerRefused(f"the token server of {self._registry.host}", "answered without a token")
         life = document.get("expires_in")
         seconds = float(life) if isinstance(life, (int, float)) and life > 0 else DEFAULT_LIFE_SECONDS
         self._tokens[scope] = _Token(text, self._now() + max(seconds, MARGIN_SECONDS + 1))
@@ -120,7 +120,7 @@ class Authorization:
         """Return the URL of the token server, which gets the credentials: it must be as safe as the registry."""
         realm = follow(self._registry, challenge.parameters.get("realm", ""))
         if realm is None or realm == self._registry:
-            raise AnswerRefused(self._registry, "names a token server that is no safe URL")
+            raise AnswerRefused(self._registry, "names a token server with an unsafe URL")
         return realm
 
     async def _ask(self, realm: URL, challenge: Challenge, scope: str) -> dict[str, Any]:
@@ -157,7 +157,7 @@ class Authorization:
         except Undecodable:
             document = None
         if not isinstance(document, dict):
-            raise AnswerRefused(f"the token server of {self._registry.host}", "answers no JSON object")
+            raise AnswerRefused(f"the token server of {self._registry.host}", "did not answer with a JSON object")
         return document
 
 

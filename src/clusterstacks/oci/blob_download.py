@@ -34,15 +34,15 @@ async def download(session: Session, blob: Descriptor, into: Path, progress: Tra
     Args:
         session: The repository.
         blob: Its digest and size.
-        into: The file; it must not exist, and does not when this fails.
-        progress: Told how far it is.
+        into: The file; it must not exist, and is removed after a failure.
+        progress: Receives the progress.
 
     Raises:
-        ContentCorrupt: The registry gave other bytes.
-        NotThere: It has no such blob.
-        AnswerRefused: It answers what makes no sense.
-        ServerUnavailable: The connection broke again and again.
-        StoreUnavailable: The disk refuses.
+        ContentCorrupt: The content does not match the digest.
+        NotThere: The registry does not have the blob.
+        AnswerRefused: Its answer is not valid.
+        ServerUnavailable: The connection broke repeatedly.
+        StoreUnavailable: The disk is full or read-only.
     """
     with _new_file(into) as file:
         partial = _Partial(blob, f"{session.reference.place}@{blob.digest}", file)
@@ -52,7 +52,7 @@ async def download(session: Session, blob: Descriptor, into: Path, progress: Tra
 
 @contextmanager
 def _new_file(path: Path) -> Iterator[BinaryIO]:
-    """Open a file that is there when everything went well, and not otherwise."""
+    """Open a new file that is removed when the block fails."""
     try:
         with path.open("xb") as file:
             try:
@@ -83,7 +83,7 @@ async def _judge(answer: HTTPResponse, partial: _Partial) -> None:
     if answer.status != _NO_SUCH_PART or not partial.size:
         raise await registry_error(answer)
     partial.restart()
-    raise ServerUnavailable(answer.place, "it does not continue where it stopped")
+    raise ServerUnavailable(answer.place, "the download does not continue where it stopped")
 
 
 async def _drain(answer: HTTPResponse, partial: _Partial, progress: TransferProgress) -> None:
@@ -92,18 +92,18 @@ async def _drain(answer: HTTPResponse, partial: _Partial, progress: TransferProg
         async for piece in answer.chunks():
             buffer += piece
             if len(buffer) >= PIECE_BYTES:
-                # Digesting and writing a piece takes milliseconds, which belong to everybody else on the loop.
+                # Digesting and writing a piece takes milliseconds, so other tasks run in between.
                 full, buffer = buffer, bytearray()
                 await asyncio.to_thread(partial.add, full)
                 progress(partial.blob.title or partial.blob.digest, partial.size, partial.blob.size)
     finally:
         partial.add(buffer)
     if not partial.complete:
-        raise ServerUnavailable(answer.place, f"it gave {partial.size} of {partial.blob.size} bytes")
+        raise ServerUnavailable(answer.place, f"the download ended after {partial.size} of {partial.blob.size} bytes")
 
 
 class _Partial:
-    """A file that is being filled, and the digest of what is in it."""
+    """An incomplete file with the digest of its content."""
 
     def __init__(self, blob: Descriptor, place: str, file: BinaryIO) -> None:
         self.blob = blob
@@ -117,13 +117,13 @@ class _Partial:
         return self.size == self.blob.size
 
     def accept(self, answer: HTTPResponse) -> None:
-        """Get ready for the body of an answer: it continues, or begins again."""
+        """Prepare for the body of an answer, which continues or restarts the file."""
         if answer.status == _WHOLE:
             self.restart()
             return
         found = _CONTENT_RANGE.fullmatch(answer.headers.get("Content-Range", ""))
         if found is None or int(found[1]) != self.size:
-            raise AnswerRefused(answer.place, "answers with another part than it was asked for")
+            raise AnswerRefused(answer.place, "answered with another part than requested")
 
     def restart(self) -> None:
         self._file.seek(0)
@@ -132,7 +132,7 @@ class _Partial:
 
     def add(self, piece: bytes | bytearray) -> None:
         if self.size + len(piece) > self.blob.size:
-            raise AnswerRefused(self._place, f"has more than the {self.blob.size} bytes its manifest says")
+            raise AnswerRefused(self._place, f"has more than the {self.blob.size} bytes in its manifest")
         self._digest.update(piece)
         self._file.write(piece)
         self.size += len(piece)

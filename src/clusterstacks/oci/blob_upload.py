@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from clusterstacks.oci.transfers import TransferProgress
 
 PART_BYTES = 32 * 1024 * 1024
-"""How much goes in one request, unless the registry wants more (arbitrary: what a broken connection costs at most)."""
+"""Bytes per request, unless the registry requires more (arbitrary: the most that a broken connection repeats)."""
 
 _MAX_PART_BYTES = 1024 * 1024 * 1024
 _RANGE = re.compile(r"(?:bytes=)?0-(\d{1,18})")
@@ -38,18 +38,18 @@ _UNKNOWN, _OUT_OF_STEP, _FAILING = 404, 416, 500
 
 
 class UploadLost(ServerUnavailable):
-    """The registry does not know the upload any more; the blob itself can be sent again."""
+    """The registry has lost the upload; the blob can be sent again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Upload:
-    """A blob on its way.
+    """The upload of a blob.
 
     Args:
         session: The repository.
         blob: Its digest and size.
-        content: The bytes, or the file they are in.
-        progress: Told how far it is.
+        content: The bytes, or the file with them.
+        progress: Receives the progress.
     """
 
     session: Session
@@ -61,9 +61,9 @@ class Upload:
         """Send the blob.
 
         Raises:
-            AnswerRefused: The registry does not take it.
-            CredentialsRefused: It does not accept who asks.
-            ServerUnavailable: The connection broke again and again.
+            AnswerRefused: The registry rejects it.
+            CredentialsRefused: It rejects the credentials.
+            ServerUnavailable: The connection broke repeatedly.
             OSError: The file cannot be read.
         """
         persistence = RetryState()
@@ -77,7 +77,7 @@ class Upload:
                 return
 
     async def pieces(self, start: int, length: int) -> AsyncIterator[bytes]:
-        """Give out a part of the blob, and tell that it is on its way."""
+        """Yield a part of the blob and report the progress."""
         if isinstance(self.content, bytes):
             yield self.content[start : start + length]
             return
@@ -89,7 +89,7 @@ class Upload:
 
 
 class _Sending:
-    """One upload session of the registry: a place that changes with every answer, and how much is there."""
+    """An upload session of the registry: its URL, which changes with every answer, and the received bytes."""
 
     def __init__(self, upload: Upload, persistence: RetryState, answer: HTTPResponse) -> None:
         self._upload = upload
@@ -108,11 +108,11 @@ class _Sending:
             return cls(upload, persistence, answer)
 
     async def whole(self) -> None:
-        """Send everything with the request that ends the upload."""
+        """Send the whole blob with the request that ends the upload."""
         await self._finish(0, self._upload.blob.size)
 
     async def in_parts(self) -> None:
-        """Send part after part; the registry says how much it has after a part that failed."""
+        """Send the blob in parts; after a failed part the registry reports its offset."""
         size = self._upload.blob.size
         while self._there < size:
             try:
@@ -136,7 +136,7 @@ class _Sending:
             length=length,
         ) as answer:
             if answer.status == _OUT_OF_STEP:
-                raise ServerUnavailable(answer.place, "it has another part of the upload than it said")
+                raise ServerUnavailable(answer.place, "it has another part of the upload than it reported")
             await self._note(answer, start + length - 1)
 
     async def _ask(self) -> None:
@@ -144,15 +144,15 @@ class _Sending:
             await self._note(answer, 0)
 
     async def _note(self, answer: HTTPResponse, assumed: int) -> None:
-        """Take from an answer where to go on, and the last byte that is there: ``assumed`` when it does not say."""
+        """Read the next URL and the last received byte from an answer; ``assumed`` when it has none."""
         await _check(answer)
         if "Location" in answer.headers:
             self._location = next_location(self._upload.session, answer)
         found = _RANGE.fullmatch(answer.headers.get("Range", f"0-{assumed}"))
         end = int(found[1]) if found else -1
         if not 0 <= end < self._upload.blob.size:
-            raise AnswerRefused(answer.place, "says that it has a part of the upload that makes no sense")
-        # "0-0" is nothing: one byte alone is never sent.
+            raise AnswerRefused(answer.place, "reports an invalid part of the upload")
+        # "0-0" means empty: a single byte is never sent.
         self._there = end + 1 if end else 0
         self._least = max(self._least, _least_part(answer))
 
@@ -176,7 +176,7 @@ def _least_part(answer: HTTPResponse) -> int:
 
 async def _check(answer: HTTPResponse) -> None:
     if answer.status == _UNKNOWN:
-        raise UploadLost(answer.place, "it does not know the upload any more")
+        raise UploadLost(answer.place, "it has lost the upload")
     if answer.status >= _FAILING:
         raise ServerUnavailable(answer.place, f"it answers with status {answer.status}")
     if answer.status not in (_CREATED, _ACCEPTED, _NO_CONTENT):
@@ -184,20 +184,20 @@ async def _check(answer: HTTPResponse) -> None:
 
 
 def _with_digest(location: URL, digest: str) -> URL:
-    # The query is the registry's own and goes back as it came.
+    # The query belongs to the registry and is returned unchanged.
     joint = "&" if location.raw_query_string else "?"
     return URL(f"{location}{joint}digest={digest}", encoded=True)
 
 
 def next_location(session: Session, answer: HTTPResponse) -> URL:
-    """Return where the registry wants the next request of an upload.
+    """Return the URL for the next request of an upload.
 
     Raises:
-        AnswerRefused: It says nothing, or a place nobody should go to.
+        AnswerRefused: It is missing or unsafe.
     """
     location = answer.headers.get("Location", "")
     if not location:
-        raise AnswerRefused(answer.place, "does not say where the upload goes")
+        raise AnswerRefused(answer.place, "does not name the URL of the upload")
     return session.location(answer.url, location)
 
 

@@ -35,11 +35,11 @@ class RegistryCredentials:
     """Credentials for a registry; all fields are empty for anonymous access.
 
     Args:
-        username: For Basic, and to get a token with.
-        password: Likewise.
-        token: A bearer token for the registry itself, used as it is.
-        identity: A refresh token, to get tokens with instead of user name and password.
-        origin: Where they are from, for messages: a variable, a file, a helper; of nobody's, why there are none.
+        username: For Basic, and to request a token.
+        password: For Basic, and to request a token.
+        token: A bearer token for the registry, used directly.
+        identity: A refresh token that requests tokens instead of user name and password.
+        origin: Origin for messages: a variable, a file, a helper; for anonymous access, why there are none.
     """
 
     username: str = field(default="", repr=False)
@@ -50,15 +50,15 @@ class RegistryCredentials:
 
     @property
     def basic(self) -> str:
-        """What stands behind ``Basic`` in an Authorization header."""
+        """The value after ``Basic`` in an Authorization header."""
         return base64.b64encode(f"{self.username}:{self.password}".encode()).decode()
 
     @property
     def described(self) -> str:
-        """Whether there are any, and where they are from; nothing of what is secret."""
+        """A description without secrets: whether credentials were sent, and their origin."""
         if self == ANONYMOUS:
             return f"no credentials were sent: {self.origin}" if self.origin else "no credentials were sent"
-        return f"sent were the credentials of {self.origin}" if self.origin else "credentials were sent"
+        return f"the credentials of {self.origin} were sent" if self.origin else "credentials were sent"
 
 
 ANONYMOUS = RegistryCredentials()
@@ -66,13 +66,13 @@ ANONYMOUS = RegistryCredentials()
 
 @dataclass(frozen=True, slots=True)
 class DockerConfig:
-    """One such file.
+    """A configuration file of docker or podman.
 
     Args:
-        file: How messages call it.
-        auths: What it holds for each registry.
-        helpers: Which helper keeps those of each registry.
-        store: The helper that keeps all others; empty for none.
+        file: Name in messages.
+        auths: Entries by registry.
+        helpers: Credential helpers by registry.
+        store: Helper for all other registries; empty for none.
     """
 
     file: str
@@ -82,30 +82,30 @@ class DockerConfig:
 
     @classmethod
     def parse(cls, text: str | bytes, file: str) -> DockerConfig:
-        """Read the JSON text of a file; the format before 2014, a plain map of registries, is read too.
+        """Parse a file; the format before 2014, a plain map of registries, is also read.
 
         Raises:
-            DockerConfigInvalid: It has another shape.
+            DockerConfigInvalid: The file is not valid.
         """
         try:
             document = json.loads(text)
         except (ValueError, RecursionError):
             raise DockerConfigInvalid(file, "is no JSON") from None
         if not isinstance(document, dict):
-            raise DockerConfigInvalid(file, "is no JSON object")
+            raise DockerConfigInvalid(file, "is not a JSON object")
         known = any(key in document for key in ("auths", "credHelpers", "credsStore"))
         auths = _mapping(document, "auths", file) if known else document
         helpers = _mapping(document, "credHelpers", file)
         store = document.get("credsStore") or ""
         if not isinstance(store, str) or not all(isinstance(helper, str) for helper in helpers.values()):
-            raise DockerConfigInvalid(file, "names a credential helper that is no text")
+            raise DockerConfigInvalid(file, "names a credential helper that is not a string")
         return cls(file, {key: entry for key, entry in auths.items() if isinstance(entry, dict)}, helpers, store)
 
     def stored(self, reference: Reference) -> RegistryCredentials | None:
-        """Return what the file itself holds for a repository; None when that is nothing.
+        """Return the credentials in the file for a repository; None without any.
 
         Raises:
-            DockerConfigInvalid: What it holds cannot be read.
+            DockerConfigInvalid: The entry is not valid.
         """
         hosts = {_host_of(key): entry for key, entry in self.auths.items()}
         for key in _keys(reference):
@@ -115,14 +115,14 @@ class DockerConfig:
         return None
 
     def helper(self, reference: Reference) -> tuple[str, str] | None:
-        """Return the helper that keeps this registry's credentials, and how it calls the registry."""
+        """Return the helper for this registry, and the registry's name for it."""
         for key in _host_keys(reference.registry):
             if key in self.helpers:
                 return self.helpers[key], key
         return None
 
     def general_helper(self, reference: Reference) -> tuple[str, str] | None:
-        """Return the helper that may keep credentials of any registry, and how it calls this one."""
+        """Return the helper for all registries, and the registry's name for it."""
         return (self.store, _host_keys(reference.registry)[0]) if self.store else None
 
     def _entry(self, key: str, entry: Mapping[str, Any]) -> RegistryCredentials | None:
@@ -131,19 +131,19 @@ class DockerConfig:
         token = entry.get("registrytoken") or ""
         words = (username, password, auth, identity, token)
         if not all(isinstance(word, str) and word.isprintable() for word in words):
-            raise DockerConfigInvalid(self.file, f"holds something for {key} that is no text of one line")
+            raise DockerConfigInvalid(self.file, f"contains a value for {key} that is not a single-line string")
         if auth:
             try:
                 username, _, password = base64.b64decode(auth, validate=True).decode().partition(":")
             except ValueError:
-                raise DockerConfigInvalid(self.file, f"holds an 'auth' for {key} that is no base64 text") from None
+                raise DockerConfigInvalid(self.file, f"contains an 'auth' for {key} that is not base64") from None
             password = password.rstrip("\0")
         found = RegistryCredentials(username, password, token, identity, f"{self.file} (entry {key})")
         return None if found == ANONYMOUS else found
 
 
 def from_helper(username: str, secret: str, origin: str = "") -> RegistryCredentials:
-    """Return the credentials a helper's answer means."""
+    """Return the credentials in a helper's answer."""
     if username == _TOKEN_USER:
         return RegistryCredentials(identity=secret, origin=origin)
     return RegistryCredentials(username, secret, origin=origin)
@@ -154,12 +154,12 @@ def _mapping(document: Mapping[str, Any], key: str, file: str) -> Mapping[str, A
     if value is None:
         return {}
     if not isinstance(value, dict):
-        raise DockerConfigInvalid(file, f"has a {key} that is no JSON object")
+        raise DockerConfigInvalid(file, f"has a {key} that is not a JSON object")
     return value
 
 
 def _keys(reference: Reference) -> Iterator[str]:
-    """Name the keys that may hold a repository's credentials, the longest path first as podman has it."""
+    """Return the keys for a repository's credentials, the longest path first, as podman does."""
     parts = reference.repository.split("/")
     for length in range(len(parts), 0, -1):
         yield "/".join((reference.registry, *parts[:length]))
@@ -185,28 +185,28 @@ MAX_HELPER_ANSWER_BYTES = 64 * 1024
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _NOT_FOUND = b"credentials not found"
-"""What a helper prints that keeps nothing for the server; it is the protocol's only way to say so."""
+"""Output of a helper without credentials for the server, as the protocol defines it."""
 
 
 async def ask_helper(
     helper: str, server: str, environ: Mapping[str, str], deadline: timedelta = HELPER_DEADLINE
 ) -> tuple[str, str] | None:
-    """Return the user name and secret a helper keeps for a server; None when it keeps none.
+    """Return user name and secret of a server from a helper; None when it has none.
 
     Args:
-        helper: The program's name without ``docker-credential-``.
-        server: What the configuration calls the registry.
-        environ: What the helper sees; its ``PATH`` says where it is.
+        helper: Program name without ``docker-credential-``.
+        server: Name of the registry in the configuration.
+        environ: Environment of the helper; its ``PATH`` is searched.
         deadline: Longest run.
 
     Raises:
-        HelperFailed: There is no such program, or it fails.
+        HelperFailed: The program is missing or fails.
     """
     program = f"docker-credential-{helper}"
     path = shutil.which(program, path=environ.get("PATH", os.defpath)) if _NAME.fullmatch(helper) else None
     if path is None or not os.path.isabs(path):  # noqa: PTH117 - never one out of the working directory
         raise HelperFailed(
-            program, "is not on PATH", "install it, or take it out of the configuration that 'docker login' wrote"
+            program, "is not on PATH", "install it, or remove it from the configuration that 'docker login' wrote"
         )
     code, answer = await _run(program, path, server, environ, deadline)
     if code:
@@ -253,7 +253,7 @@ async def _run(
 
 async def _converse(program: str, process: asyncio.subprocess.Process, server: str) -> bytes:
     if process.stdin is None or process.stdout is None:
-        raise HelperFailed(program, "cannot be talked to")
+        raise HelperFailed(program, "cannot be communicated with")
     with suppress(BrokenPipeError, ConnectionResetError):
         process.stdin.write(f"{server}\n".encode())
         await process.stdin.drain()
@@ -267,14 +267,14 @@ async def _converse(program: str, process: asyncio.subprocess.Process, server: s
 
 
 async def find_credentials(reference: Reference, environ: Mapping[str, str]) -> RegistryCredentials:
-    """Find the credentials for a repository, of who runs this program.
+    """Find the current user's credentials for a repository.
 
     In this order: ``OCI_ACCESS_TOKEN``, or ``OCI_USERNAME`` and ``OCI_PASSWORD``, for the registry ``OCI_REGISTRY``
     names and no other; the files ``REGISTRY_AUTH_FILE``, ``$DOCKER_CONFIG/config.json`` (``~/.docker`` without the
-    variable) and ``$XDG_RUNTIME_DIR/containers/auth.json`` with the helpers they name. Nobody's when none has any.
+    variable) and ``$XDG_RUNTIME_DIR/containers/auth.json`` with the helpers they name. Anonymous when none has any.
 
     Raises:
-        SpecError: A file is broken.
+        SpecError: A file is not valid.
         DependencyError: A helper fails.
     """
     found = _from_variables(reference, environ)
@@ -288,13 +288,13 @@ async def find_credentials(reference: Reference, environ: Mapping[str, str]) -> 
         if (found := await _from_config(config, reference, environ)) is not None:
             return found
         reasons.append(f"{path} has none for {reference.registry}")
-    return replace(ANONYMOUS, origin="; ".join(reasons) or "no variable and no configuration file has any")
+    return replace(ANONYMOUS, origin="; ".join(reasons) or "neither a variable nor a configuration file has any")
 
 
 def from_docker_config(
     text: str | bytes, reference: Reference, *, file: str = ".dockerconfigjson"
 ) -> RegistryCredentials:
-    """Return what a Secret of type ``kubernetes.io/dockerconfigjson`` holds for a repository; runs no helper.
+    """Return the credentials for a repository in a Secret of type ``kubernetes.io/dockerconfigjson``; runs no helper.
 
     Args:
         text: The Secret's value.
@@ -302,14 +302,14 @@ def from_docker_config(
         file: How messages call it.
 
     Raises:
-        DockerConfigInvalid: It is no such text.
+        DockerConfigInvalid: The value is not valid.
     """
     nothing = replace(ANONYMOUS, origin=f"{file} has none for {reference.registry}")
     return DockerConfig.parse(text, file).stored(reference) or nothing
 
 
 def _from_variables(reference: Reference, environ: Mapping[str, str]) -> RegistryCredentials | None:
-    # Without OCI_REGISTRY they could go to whatever host a reference names.
+    # Without OCI_REGISTRY they could be sent to any host that a reference names.
     if _registry_of(environ) != reference.registry:
         return None
     if token := environ.get("OCI_ACCESS_TOKEN"):
@@ -326,7 +326,7 @@ def _registry_of(environ: Mapping[str, str]) -> str:
 
 
 def _unused_variables(reference: Reference, environ: Mapping[str, str]) -> Iterator[str]:
-    """Say why variables with credentials were not used."""
+    """Describe why variables with credentials were not used."""
     given = [name for name in ("OCI_ACCESS_TOKEN", "OCI_USERNAME", "OCI_PASSWORD") if environ.get(name)]
     if not given:
         return

@@ -20,14 +20,14 @@ EMPTY = b"{}"
 
 @dataclass(frozen=True, slots=True)
 class Descriptor:
-    """Where some bytes are and how to know them.
+    """A reference to content, with its type, digest and size.
 
     Args:
-        media_type: What they are.
-        digest: ``sha256:<hex>`` of them.
-        size: How many.
-        annotations: Further words; the title is the file's name.
-        artifact_type: Of a manifest in an index.
+        media_type: Type of the content.
+        digest: ``sha256:<hex>`` of the content.
+        size: Number of bytes.
+        annotations: The title is the file's name.
+        artifact_type: Artifact type of a manifest in an index.
     """
 
     media_type: str
@@ -38,7 +38,7 @@ class Descriptor:
 
     @property
     def title(self) -> str:
-        """The file's name; empty when the manifest gives none."""
+        """The file's name; empty when the manifest has none."""
         return self.annotations.get(TITLE, "")
 
     @property
@@ -47,10 +47,10 @@ class Descriptor:
         return self.digest.removeprefix("sha256:")
 
     def document(self) -> dict[str, Any]:
-        """Return it as it stands in a manifest."""
+        """Return its JSON form."""
         document: dict[str, Any] = {"mediaType": self.media_type, "digest": self.digest, "size": self.size}
         if self.media_type == EMPTY_TYPE:
-            document["data"] = "e30="  # the two bytes themselves, as csctl's library writes them
+            document["data"] = "e30="  # the two bytes, as the library of csctl in Go writes them
         if self.annotations:
             document["annotations"] = dict(self.annotations)
         if self.artifact_type:
@@ -69,15 +69,15 @@ def digest_of(content: bytes) -> str:
 
 
 def digest_tag(digest: str) -> str:
-    """Name the tag under which is kept what belongs to a manifest (distribution-spec, "Referrers Tag Schema")."""
+    """Return the tag with the referrers of a manifest (distribution-spec, "Referrers Tag Schema")."""
     return digest.replace(":", "-", 1)
 
 
 def parse_descriptor(node: Node) -> Descriptor:
-    """Read one.
+    """Parse a descriptor.
 
     Raises:
-        DocumentError: It breaks the image-spec, or its digest is of another algorithm than sha256.
+        DocumentError: It violates the image-spec, or its digest is not sha256.
     """
     digest = node.child("digest")
     if not is_sha256(digest.value):

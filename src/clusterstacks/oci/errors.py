@@ -3,13 +3,13 @@
 ::
 
     SpecError
-    ├── InvalidReference       a text names nothing in a registry
+    ├── InvalidReference       a text is not a reference
     ├── DockerConfigInvalid    a file with credentials cannot be read
-    ├── ManifestInvalid        a manifest breaks the image-spec
-    └── ManifestUnsupported    something else than a release is under a tag
+    ├── ManifestInvalid        a manifest violates the image-spec
+    └── ManifestUnsupported    a tag is not a release
     DependencyError
-    ├── HelperFailed           a credential helper does not do its work
-    └── ContentCorrupt         bytes are not what their digest says
+    ├── HelperFailed           a credential helper fails
+    └── ContentCorrupt         content does not match its digest
 """
 
 from __future__ import annotations
@@ -19,41 +19,41 @@ from clusterstacks.domain.errors import DependencyError, SpecError
 
 
 class InvalidReference(SpecError):
-    """A text that names nothing in a registry."""
+    """The text is not a reference to a registry."""
 
     def __init__(self, message: str) -> None:
         super().__init__("InvalidReference", message)
 
 
 class DockerConfigInvalid(SpecError):
-    """A file with credentials that is none."""
+    """A file with credentials is not valid."""
 
     def __init__(self, file: object, problem: str) -> None:
-        super().__init__("DockerConfigInvalid", f"{file} {problem}: log in again to write it anew, or remove it")
+        super().__init__("DockerConfigInvalid", f"{file} {problem}: log in again to rewrite it, or remove it")
 
 
 class ManifestUnsupported(SpecError):
-    """What is under a tag is no release, or one this program cannot read."""
+    """The content of a tag is not a release, or cannot be read by this program."""
 
     def __init__(self, place: object, problem: str) -> None:
         super().__init__("ManifestUnsupported", f"{place} {problem}")
 
 
 class ManifestInvalid(DocumentError):
-    """A manifest that breaks the image-spec."""
+    """A manifest violates the image-spec."""
 
     CODE = "ManifestInvalid"
 
 
 class HelperFailed(DependencyError):
-    """A program that keeps credentials gave none; what it said may hold anything and is not repeated."""
+    """A credential helper failed; its output may contain secrets and is not shown."""
 
     def __init__(self, program: str, problem: str, way_out: str = "log in with it again") -> None:
         super().__init__("CredentialHelperFailed", f"the credential helper {program} {problem}: {way_out}")
 
 
 class ContentCorrupt(DependencyError):
-    """A registry gave bytes that are not what their digest says; nothing of them was kept."""
+    """Content of a registry does not match its digest; it was discarded."""
 
     def __init__(self, place: object, *, expected: str, found: str) -> None:
         super().__init__(

@@ -26,7 +26,7 @@ DOCKER_MANIFEST = "application/vnd.docker.distribution.manifest.v2+json"
 DOCKER_LIST = "application/vnd.docker.distribution.manifest.list.v2+json"
 
 ACCEPT = f"{OCI_MANIFEST}, {OCI_INDEX}, {DOCKER_MANIFEST}, {DOCKER_LIST}"
-"""Everything is asked for, so that what is no release can be called by its name."""
+"""All types are accepted, so that messages can name the type of other content."""
 
 MAX_MANIFEST_BYTES = 4 * 1024 * 1024
 """Largest manifest (distribution-spec: registries should take at least this much, and may refuse more)."""
@@ -40,11 +40,11 @@ class Manifest:
     """A manifest or index.
 
     Args:
-        raw: The bytes its digest is of.
-        digest: ``sha256:<hex>`` of them.
-        media_type: What it says to be.
-        document: What it says.
-        place: Where it is, for messages.
+        raw: Its exact bytes.
+        digest: ``sha256:<hex>`` of ``raw``.
+        media_type: Stated type.
+        document: Content.
+        place: Origin for messages.
     """
 
     raw: bytes = field(repr=False)
@@ -55,12 +55,12 @@ class Manifest:
 
     @property
     def descriptor(self) -> Descriptor:
-        """What another manifest says of it."""
+        """Its descriptor."""
         return Descriptor(self.media_type, self.digest, len(self.raw))
 
     @property
     def artifact_type(self) -> str:
-        """What kind of artifact it is; before image-spec 1.1 the config's media type said so."""
+        """Its artifact type; before image-spec 1.1 the config's media type."""
         return self._node.child("artifactType").optional_text() or (
             self.config.media_type if self.media_type == OCI_MANIFEST else ""
         )
@@ -75,7 +75,7 @@ class Manifest:
         """The layers.
 
         Raises:
-            ManifestInvalid: There are too many, or one breaks the image-spec.
+            ManifestInvalid: There are too many, or one violates the image-spec.
         """
         return self._descriptors("layers")
 
@@ -86,22 +86,22 @@ class Manifest:
 
     @property
     def annotations(self) -> Mapping[str, str]:
-        """The words about it; those that are no texts are left out."""
+        """Its annotations, without values that are not strings."""
         node = self._node.child("annotations")
         words = {} if node.value is None else node.mapping()
         return {key: word for key, word in words.items() if isinstance(key, str) and isinstance(word, str)}
 
     @property
     def subject(self) -> Descriptor | None:
-        """The manifest it belongs to."""
+        """The subject to which it refers."""
         node = self._node.child("subject")
         return None if node.value is None else parse_descriptor(node)
 
     def require_image(self) -> None:
-        """Check that it is an OCI image manifest, which every release is.
+        """Check that it is an OCI image manifest, as every release is.
 
         Raises:
-            ManifestUnsupported: It is something else.
+            ManifestUnsupported: It has another type.
         """
         what = {
             OCI_INDEX: "is an image index",
@@ -109,8 +109,8 @@ class Manifest:
             DOCKER_MANIFEST: "is a Docker image",
         }.get(self.media_type)
         if self.media_type != OCI_MANIFEST:
-            problem = what or "is none of the manifests this program knows"
-            raise ManifestUnsupported(self.place, f"{problem}, no release: name one that csctl push published")
+            problem = what or "has an unknown type"
+            raise ManifestUnsupported(self.place, f"{problem}, not a release: name one that csctl push published")
 
     def _descriptors(self, key: str) -> tuple[Descriptor, ...]:
         items = self._node.child(key).items()
@@ -124,23 +124,23 @@ class Manifest:
 
 
 def read_manifest(raw: bytes, media_type: str, place: str) -> Manifest:
-    """Read the bytes of a manifest or index.
+    """Parse a manifest or index.
 
     Args:
-        raw: The bytes.
-        media_type: What the server calls them; what they call themselves counts more.
-        place: Where they are from, for messages.
+        raw: The exact bytes.
+        media_type: Type in the server's answer; the type in the document has precedence.
+        place: Origin for messages.
 
     Raises:
-        ManifestInvalid: They are no manifest.
-        ManifestUnsupported: They are one of the version before 2016.
+        ManifestInvalid: It is not a manifest.
+        ManifestUnsupported: It has the format before 2016.
     """
     try:
         document = decode(raw)
     except Undecodable:
         document = None
     if not isinstance(document, dict):
-        raise ManifestInvalid(f"{place} is no manifest but something that is no JSON object: is it the right address?")
+        raise ManifestInvalid(f"{place} is not a manifest, because it is not a JSON object: check the address")
     if document.get("schemaVersion") != 2:
         raise ManifestUnsupported(place, "is a manifest of another version than 2: publish it again with a newer tool")
     own = document.get("mediaType") or media_type.partition(";")[0].strip()
@@ -176,11 +176,11 @@ SUBJECT_HEADER = "OCI-Subject"
 
 
 async def find_digest(session: Session, target: str) -> str | None:
-    """Return the digest of the manifest under a tag or digest; None when the registry says there is none.
+    """Return the digest of a manifest by tag or digest; None when it does not exist.
 
     Raises:
-        CredentialsRefused: The registry does not accept who asks.
-        AnswerRefused: It answers what makes no sense.
+        CredentialsRefused: The registry rejects the credentials.
+        AnswerRefused: Its answer is not valid.
         ServerUnavailable: It cannot be reached.
     """
     async with session.open("HEAD", f"manifests/{target}", headers={"Accept": ACCEPT}) as answer:
@@ -189,22 +189,22 @@ async def find_digest(session: Session, target: str) -> str | None:
         if answer.status != 200:
             raise await registry_error(answer)
         stated = answer.headers.get(DIGEST_HEADER, "")
-    # The header is no must: then the manifest itself tells.
+    # The header is optional: without it the manifest is read.
     return stated if is_sha256(stated) else (await get_manifest(session, target)).digest
 
 
 async def get_manifest(session: Session, target: str, limit: int = MAX_MANIFEST_BYTES) -> Manifest:
-    """Return the manifest under a tag or digest, verified against the digest asked for or stated.
+    """Pull a manifest by tag or digest and verify it against the requested or stated digest.
 
     Args:
         session: The repository.
         target: Tag or digest.
-        limit: Most bytes it may have.
+        limit: Largest size in bytes.
 
     Raises:
-        NotThere: There is none.
-        ContentCorrupt: Its bytes have another digest.
-        SpecError: It is no manifest.
+        NotThere: It does not exist.
+        ContentCorrupt: It has another digest.
+        SpecError: It is not a manifest.
         DependencyError: As :func:`find_digest`.
     """
     place = str(session.reference.at(target))
@@ -220,10 +220,10 @@ async def get_manifest(session: Session, target: str, limit: int = MAX_MANIFEST_
 
 
 async def put_manifest(session: Session, raw: bytes, media_type: str, target: str) -> Mapping[str, str]:
-    """Put a manifest under a tag or its digest; return what the registry said in its headers.
+    """Push a manifest by tag or digest; return the headers of the answer.
 
     Raises:
-        ContentCorrupt: The registry says it got other bytes.
+        ContentCorrupt: The registry reports another digest.
         DependencyError: As :func:`find_digest`.
     """
     digest = digest_of(raw)

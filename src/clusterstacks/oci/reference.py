@@ -27,22 +27,22 @@ _DOCKER_HUB = {"docker.io": "registry-1.docker.io", "index.docker.io": "registry
 
 
 def is_sha256(digest: object) -> bool:
-    """Whether a value is a digest this program can check."""
+    """Return whether a value is a sha256 digest."""
     return isinstance(digest, str) and _DIGEST.fullmatch(digest) is not None
 
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """A place in a registry.
+    """A repository in a registry, with an optional tag or digest.
 
     Args:
-        registry: Host, with a port where it is not the usual one.
+        registry: Host, with the port unless it is the default.
         repository: Path below it.
         tag: Empty for none.
         digest: ``sha256:<hex>``; empty for none; wins over the tag.
 
     Raises:
-        InvalidReference: A part is none.
+        InvalidReference: A part is not valid.
     """
 
     registry: str
@@ -52,49 +52,51 @@ class Reference:
 
     def __post_init__(self) -> None:
         if not _HOST.fullmatch(self.registry):
-            raise InvalidReference(f"{shown(self.registry)} is no registry: write its host, like ghcr.io")
+            raise InvalidReference(
+                f"{shown(self.registry)} is not a valid registry (expected a host, for example ghcr.io)"
+            )
         if not _REPOSITORY.fullmatch(self.repository) or len(self.repository) > _MAX_REPOSITORY:
             raise InvalidReference(
-                f"{shown(self.repository)} is no repository: write lower-case words joined by slashes"
+                f"{shown(self.repository)} is not a valid repository (expected lower-case words joined by slashes)"
             )
         if self.tag and not _TAG.fullmatch(self.tag):
-            raise InvalidReference(f"{shown(self.tag)} is no tag: write letters, digits, dots and dashes")
+            raise InvalidReference(f"{shown(self.tag)} is not a valid tag (expected letters, digits, dots and dashes)")
         if self.digest and not is_sha256(self.digest):
-            raise InvalidReference(f"{shown(self.digest)} is no digest: write sha256: and 64 hex digits")
+            raise InvalidReference(f"{shown(self.digest)} is not a valid digest (expected sha256: and 64 hex digits)")
 
     @classmethod
     def parse(cls, text: str) -> Reference:
-        """Read a reference.
+        """Parse a reference.
 
         Raises:
-            InvalidReference: The text is none.
+            InvalidReference: The text is not a reference.
         """
         rest, at, digest = text.removeprefix(SCHEME).partition("@")
         registry, slash, path = rest.partition("/")
         if at and not digest.startswith("sha256:"):
-            # What stands before it may be a password, which is not repeated.
+            # The text before it may be a password, so it is not shown.
             raise InvalidReference(
-                "a reference has an @ that no digest follows: write <host>/<repository>[:<tag>][@sha256:<hex>]; "
+                "a reference has an @ without a digest after it: write <host>/<repository>[:<tag>][@sha256:<hex>]; "
                 "credentials come from 'docker login' or OCI_USERNAME and OCI_PASSWORD"
             )
         if not slash or not looks_like_registry(registry) or (at and not digest):
             raise InvalidReference(
-                f"{shown(text)} names nothing in a registry: write <host>/<repository>[:<tag>], "
+                f"{shown(text)} is not a valid reference: write <host>/<repository>[:<tag>], "
                 "like registry.example.com/kaas/cluster-stacks"
             )
         repository, _, tag = path.partition(":")
         if ":" in path and not tag:
-            raise InvalidReference(f"{shown(text)} has an empty tag: write one, or leave the colon out")
+            raise InvalidReference(f"{shown(text)} has an empty tag: write one, or remove the colon")
         return cls(registry, repository, tag, digest)
 
     @classmethod
     def from_environ(cls, environ: Mapping[str, str]) -> Reference | None:
         """Read ``OCI_REGISTRY`` and ``OCI_REPOSITORY``; None when there is no ``OCI_REPOSITORY``.
 
-        The repository may hold the registry's host, as csctl wants it, or not, as build.sh does.
+        The repository may contain the registry's host, as in csctl, or not, as in build.sh.
 
         Raises:
-            InvalidReference: They name no repository.
+            InvalidReference: They are not a valid reference.
         """
         registry = environ.get("OCI_REGISTRY", "").strip().removeprefix(SCHEME).rstrip("/")
         repository = environ.get("OCI_REPOSITORY", "").strip().removeprefix(SCHEME).strip("/")
@@ -106,7 +108,7 @@ class Reference:
 
     @property
     def host(self) -> str:
-        """Where the registry's API is: Docker's is not where its name says."""
+        """Host of the registry's API, which differs from the name for docker.io."""
         return _DOCKER_HUB.get(self.registry, self.registry)
 
     @property
@@ -126,5 +128,5 @@ class Reference:
 
 
 def looks_like_registry(part: str) -> bool:
-    """Whether the first part of a path is a host: it has a dot or a port, or is localhost."""
+    """Return whether the first part of a path is a host: it has a dot or a port, or is localhost."""
     return part == "localhost" or ("." in part.strip(".") or ":" in part)

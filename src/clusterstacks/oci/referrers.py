@@ -1,7 +1,7 @@
 """Referrers of a manifest: the registry's list, or an index under a tag where the registry has no such list.
 
 Source: distribution-spec 1.1, "Listing Referrers" and "Referrers Tag Schema". Anyone who may push to the repository may
-add to such a list, so one member that cannot be read is left out with its problem, and the others count.
+add to such a list, so a member that cannot be read is skipped and reported, and the others count.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ MAX_LIST_PAGES = 16
 """Most pages of a list read (arbitrary; registries that divide the list at all give 50 and more members a page)."""
 
 MAX_LISTED = 16_000
-"""Most members of a list looked at, of whatever type (arbitrary: 20 ms; scanners leave one for each of their runs)."""
+"""Most members of a list that are read, of all types (arbitrary: 20 ms; scanners leave one for each of their runs)."""
 
 MAX_CANDIDATES = 500
-"""Most envelopes, and most cosign signatures, looked at beside one release.
+"""Most envelopes, and most cosign signatures, that are read for one release.
 
 Arbitrary: a key rotation leaves two, everything above was added by others; 500 cost a thousand requests.
 """
@@ -40,12 +40,12 @@ Arbitrary: a key rotation leaves two, everything above was added by others; 500 
 
 @dataclass(frozen=True, slots=True)
 class Referrers:
-    """A list of what belongs to a manifest.
+    """The referrers of a manifest.
 
     Args:
-        members: Those that could be read, at most ``MAX_CANDIDATES``.
-        problems: What is wrong with the others.
-        complete: Whether the list was read to its end.
+        members: The valid ones, at most ``MAX_CANDIDATES``.
+        problems: Problems of the others.
+        complete: True when the list was read to its end.
     """
 
     members: tuple[Descriptor, ...] = ()
@@ -55,11 +55,11 @@ class Referrers:
 
 @dataclass(slots=True)
 class _Reading:
-    """A list that is being read.
+    """Collects the pages of a list.
 
     Args:
-        place: What messages call it.
-        artifact_type: Of the members wanted; empty for all.
+        place: Name in messages.
+        artifact_type: Type of the wanted members; empty for all.
     """
 
     place: str
@@ -73,7 +73,7 @@ class _Reading:
         """Add a page, until there are enough.
 
         Raises:
-            ManifestInvalid: It is no list.
+            ManifestInvalid: It is not a list.
         """
         if manifests is None:
             return
@@ -88,7 +88,7 @@ class _Reading:
             self._take_member(member)
 
     def stop(self, problem: str) -> None:
-        """Note that the list goes on, and why it is not read to its end; this is the first thing to say."""
+        """Note as the first problem that the list was not read to its end, and why."""
         self.problems.insert(0, problem)
         self.complete = False
 
@@ -107,17 +107,17 @@ class _Reading:
 
 
 async def list_referrers(session: Session, digest: str, artifact_type: str = "") -> Referrers | None:
-    """Ask the registry; None when it keeps no such lists.
+    """Read the registry's list; None when the registry does not support such lists.
 
     Args:
         session: The repository.
-        digest: Of the manifest.
-        artifact_type: Of the members wanted; empty for all. A registry may list the others all the same.
+        digest: Digest of the manifest.
+        artifact_type: Type of the wanted members; empty for all. A registry may also list others.
 
     Raises:
-        ManifestInvalid: The list is none.
-        AnswerRefused: The registry answers what makes no sense.
-        CredentialsRefused: It does not accept who asks.
+        ManifestInvalid: The list is not valid.
+        AnswerRefused: The registry's answer is not valid.
+        CredentialsRefused: It rejects the credentials.
         ServerUnavailable: It cannot be reached.
     """
     reading = _Reading(f"the referrers of {session.reference.place}@{digest}", artifact_type)
@@ -136,7 +136,7 @@ async def list_referrers(session: Session, digest: str, artifact_type: str = "")
                     reading.stop(f"{reading.place} {problem}")
                     break
     except (NotThere, AnswerRefused) as error:
-        if number:  # what came before it counts
+        if number:  # the pages before it count
             reading.stop(error.message)
         elif isinstance(error, NotThere):
             return None
@@ -146,10 +146,10 @@ async def list_referrers(session: Session, digest: str, artifact_type: str = "")
 
 
 async def read_index(session: Session, digest: str, artifact_type: str = "") -> Referrers:
-    """Read the index kept under the referrers tag; nothing when there is none.
+    """Read the index of the referrers tag; empty when it does not exist.
 
     Raises:
-        SpecError: It is none.
+        SpecError: It is not an index.
         DependencyError: The registry fails.
     """
     reading = _Reading(f"{session.reference.at(digest_tag(digest))}", artifact_type)
@@ -158,12 +158,12 @@ async def read_index(session: Session, digest: str, artifact_type: str = "") -> 
 
 
 async def add_to_index(session: Session, digest: str, referrer: Descriptor) -> None:
-    """Put a referrer into the index, unless it is there; the other members stay as they are written.
+    """Add a referrer to the index unless it has it; the other members are kept unchanged.
 
-    Two programs that do this at the same moment may lose one of the two: the protocol has no way to prevent that.
+    If two programs do this at the same moment, one entry may be lost: the protocol cannot prevent that.
 
     Raises:
-        SpecError: What is there is no index.
+        SpecError: The existing content is not an index.
         DependencyError: The registry fails.
     """
     members = await _members(session, digest)

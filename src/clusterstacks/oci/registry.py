@@ -74,7 +74,7 @@ class Registry:
         async for document in read_pages(self._session, f"tags/list?n={PAGE}", limit=MAX_TAG_PAGE_BYTES, headers={}):
             tags = parse_page(document, self._session).get("tags") or []
             if not isinstance(tags, list) or not all(isinstance(tag, str) for tag in tags):
-                raise AnswerRefused(self.reference.place, "gives tags that are no list of texts")
+                raise AnswerRefused(self.reference.place, "returned tags that are not a list of strings")
             found.update(tags)
             if len(found) > MAX_TAGS:
                 raise AnswerRefused(self.reference.place, f"has more than {MAX_TAGS} tags")
@@ -88,21 +88,21 @@ class Registry:
         return await find_digest(self._session, target)
 
     async def manifest(self, target: str, limit: int = MAX_MANIFEST_BYTES) -> Manifest:
-        """Return the manifest under a tag or digest, verified against the digest asked for or stated.
+        """Pull a manifest by tag or digest and verify it against the requested or stated digest.
 
         Args:
             target: Tag or digest.
-            limit: Most bytes it may have.
+            limit: Largest size in bytes.
 
         Raises:
-            NotThere: There is none.
-            ContentCorrupt: Its bytes have another digest.
-            SpecError: It is no manifest.
+            NotThere: It does not exist.
+            ContentCorrupt: It has another digest.
+            SpecError: It is not a manifest.
         """
         return await get_manifest(self._session, target, limit)
 
     async def has_blob(self, digest: str) -> bool:
-        """Whether the repository holds a blob."""
+        """Return whether the repository has a blob."""
         async with self._session.open("HEAD", f"blobs/{digest}", access=PUSH) as answer:
             if answer.status not in (200, 404):
                 raise await registry_error(answer)
@@ -112,9 +112,9 @@ class Registry:
         """Write a blob to a new file, resumed when the connection breaks, and verified; no file when it fails.
 
         Raises:
-            NotThere: The registry has no such blob.
-            ContentCorrupt: Its bytes have another digest.
-            StoreUnavailable: The disk refuses.
+            NotThere: The registry does not have the blob.
+            ContentCorrupt: It has another digest.
+            StoreUnavailable: The disk is full or read-only.
         """
         await download(self._session, blob, into, self._progress)
 
@@ -122,8 +122,8 @@ class Registry:
         """Return a blob of at most ``limit`` bytes.
 
         Raises:
-            NotThere: The registry has no such blob.
-            ContentCorrupt: Its bytes have another digest.
+            NotThere: The registry does not have the blob.
+            ContentCorrupt: It has another digest.
         """
         place = f"{self.reference.place}@{blob.digest}"
         if blob.size > limit:
@@ -138,7 +138,7 @@ class Registry:
 
         Args:
             content: The bytes, or the file that holds them.
-            title: What the progress calls it.
+            title: Name in the progress.
 
         Raises:
             OSError: The file cannot be read.
@@ -165,7 +165,7 @@ class Registry:
                 left = next_location(self._session, answer) if answer.status == 202 else None
                 mounted = answer.status == 201
         except CredentialsRefused:
-            return False  # who may push here may not read there
+            return False  # the credentials may not read that repository
         if left is not None:
             # The registry started an upload instead, which is not used.
             async with self._session.open("DELETE", left, access=PUSH):
@@ -173,13 +173,13 @@ class Registry:
         return mounted
 
     async def push_manifest(self, raw: bytes, media_type: str, target: str = "") -> str:
-        """Put a manifest under a tag, or under its digest without one; return the digest.
+        """Push a manifest by tag, or by its digest without a tag; return the digest.
 
-        One with a subject becomes known as its referrer, whether the registry keeps such lists or not.
+        A manifest with a subject becomes its referrer, also in registries without such lists.
 
         Raises:
-            ContentCorrupt: The registry says it got other bytes.
-            SpecError: The bytes are no manifest.
+            ContentCorrupt: The registry reports another digest.
+            SpecError: It is not a manifest.
         """
         manifest = read_manifest(raw, media_type, self.reference.place)
         headers = await put_manifest(self._session, raw, media_type, target or manifest.digest)
@@ -191,10 +191,10 @@ class Registry:
         return manifest.digest
 
     async def referrers(self, digest: str, artifact_type: str = "") -> Referrers:
-        """Return what belongs to a manifest, of one artifact type or of all; nothing of it is verified yet.
+        """Return the unverified referrers of a manifest, of one artifact type or of all.
 
         Raises:
-            SpecError: The list is none.
+            SpecError: The list is not valid.
         """
         listed = await list_referrers(self._session, digest, artifact_type)
         return await read_index(self._session, digest, artifact_type) if listed is None else listed

@@ -30,10 +30,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RegistryAccess:
-    """What a request needs to be allowed.
+    """The permissions that a request needs.
 
     Args:
-        actions: In the repository, as scopes of tokens name them.
+        actions: Actions in the repository, as in the scopes of tokens.
         origin: Another repository that must be readable, for a mount; empty for none.
     """
 
@@ -51,10 +51,10 @@ class Session:
     """One repository of one registry.
 
     Args:
-        web: What carries the requests.
-        reference: Which repository.
-        credentials: Who asks.
-        plain_http: Whether the registry speaks plain HTTP. One on this machine is asked.
+        web: HTTP client.
+        reference: The repository.
+        credentials: The credentials.
+        plain_http: Whether the registry speaks plain HTTP. On this machine it is detected.
     """
 
     def __init__(
@@ -78,20 +78,20 @@ class Session:
         body: Body | None = None,
         length: int | None = None,
     ) -> AsyncIterator[HTTPResponse]:
-        """Send a request; any status but 401, 429 and 5xx is the caller's to judge.
+        """Send a request; the caller handles all statuses except 401, 429 and 5xx.
 
         Args:
             method: GET, HEAD, PUT, ...
-            target: A path below the repository, or a URL the registry gave: another host gets no credentials.
-            access: What it needs to be allowed.
-            headers: Sent along.
-            body: What to send, or what makes it anew.
-            length: Bytes of ``body``, where that is no ``bytes``.
+            target: A path below the repository, or a URL from the registry: other hosts get no credentials.
+            access: The needed permissions.
+            headers: Additional headers.
+            body: The content, or a function that creates it for each attempt.
+            length: Size of ``body`` when that is not ``bytes``.
 
         Raises:
-            CredentialsRefused: The registry does not accept who asks.
+            CredentialsRefused: The registry rejects the credentials.
             ServerUnavailable: It cannot be reached.
-            AnswerRefused: It asks for what cannot be given.
+            AnswerRefused: Its challenge is not valid.
         """
         try:
             async with self._sent(method, target, access, headers, body, length) as answer:
@@ -133,12 +133,12 @@ class Session:
         limit: int,
         headers: Mapping[str, str] | None = None,
     ) -> HTTPDocument:
-        """Read a small document.
+        """Read a document of limited size.
 
         Raises:
             NotThere: The registry says 404.
-            AnswerRefused: It answers with another status, or too much.
-            CredentialsRefused: It does not accept who asks.
+            AnswerRefused: It answers with another status, or the document is too large.
+            CredentialsRefused: It rejects the credentials.
             ServerUnavailable: It cannot be reached.
         """
         async with self.open("GET", target, headers=headers) as answer:
@@ -155,14 +155,14 @@ class Session:
         return URL(f"{root}/v2/{self.reference.repository}/{path}", encoded=True)
 
     def location(self, base: str, location: str) -> URL:
-        """Resolve where the registry sends its client next, which must not lead to a weaker or an inner place.
+        """Resolve the next URL from the registry, which must be as secure and must not be internal.
 
         Raises:
-            AnswerRefused: It does.
+            AnswerRefused: It is unsafe.
         """
         target = follow(URL(base), location)
         if target is None:
-            raise AnswerRefused(shown_url(base), "sends its client to a place that is no safe URL")
+            raise AnswerRefused(shown_url(base), "redirects to an unsafe URL")
         return target
 
     def _scope(self, access: RegistryAccess) -> str:
@@ -179,14 +179,14 @@ class Session:
                 speaks_plain = await self._speaks_plain(plain)
             root = plain if speaks_plain else URL(f"https://{self.reference.host}")
             resolved = root, Authorization(self._web, root, self._credentials)
-            # One that did not answer is asked again: it may have been down.
+            # A registry without an answer is tried again later, because it may have been down.
             self._resolved = None if speaks_plain is None else resolved
             return resolved
 
     async def _speaks_plain(self, root: URL) -> bool | None:
-        """Ask a registry on this machine, without credentials; one that speaks TLS says 400 to plain HTTP.
+        """Detect whether a registry on this machine speaks plain HTTP: with TLS it answers 400. Sends no credentials.
 
-        None when there is no answer.
+        None without an answer.
         """
         try:
             async with self._web.open("GET", f"{root}/v2/") as answer:
@@ -196,11 +196,11 @@ class Session:
 
 
 def _origin(url: URL) -> tuple[str, str | None, int | None]:
-    return url.scheme, url.host, url.port  # with the port of the scheme where the URL names none
+    return url.scheme, url.host, url.port  # with the default port of the scheme
 
 
 async def registry_error(answer: HTTPResponse) -> ClusterStacksError:
-    """Return the error for an answer that is none, with the registry's own code and words where it gives some."""
+    """Return the error for an unexpected answer, with the registry's code and message if it has them."""
     error = status_error(answer)
     if not isinstance(error, AnswerRefused):
         return error
@@ -220,18 +220,18 @@ _NEXT = re.compile(r'<([^<>]{1,4096})>\s*;[^<]*?\brel\s*=\s*"?next\b', re.IGNORE
 async def read_pages(
     session: Session, first: str, *, limit: int, headers: Mapping[str, str]
 ) -> AsyncGenerator[HTTPDocument, None]:
-    """Read a list page by page.
+    """Yield the pages of a list.
 
     Args:
         session: The repository.
         first: Path of the first page.
-        limit: Most bytes of a page.
-        headers: Sent along.
+        limit: Largest size of a page in bytes.
+        headers: Additional headers.
 
     Raises:
-        NotThere: There is no such list.
-        AnswerRefused: It has no end.
-        CredentialsRefused: The registry does not accept who asks.
+        NotThere: The list does not exist.
+        AnswerRefused: It has too many pages.
+        CredentialsRefused: The registry rejects the credentials.
         ServerUnavailable: It cannot be reached.
     """
     target: str | URL = first
@@ -245,20 +245,20 @@ async def read_pages(
         base = str(target) if isinstance(target, URL) else str(await session.url(target))
         target = session.location(base, following[1])
         if str(target) in seen or len(seen) >= MAX_PAGES:
-            raise AnswerRefused(session.reference.place, "gives a list that has no end")
+            raise AnswerRefused(session.reference.place, "returned a list with too many pages")
         seen.add(str(target))
 
 
 def parse_page(document: HTTPDocument, session: Session) -> dict[str, Any]:
-    """Read the JSON object a page is.
+    """Parse a page, a JSON object.
 
     Raises:
-        AnswerRefused: It is none.
+        AnswerRefused: It is not one.
     """
     try:
         page = decode(document.body)
     except Undecodable:
         page = None
     if not isinstance(page, dict):
-        raise AnswerRefused(session.reference.place, "gives a list that is no JSON object")
+        raise AnswerRefused(session.reference.place, "returned a list that is not a JSON object")
     return page

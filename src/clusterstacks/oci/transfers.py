@@ -47,7 +47,7 @@ class RetryState:
     failures: int = 0
 
     async def wait(self, reached: int, error: ServerUnavailable) -> None:
-        """Wait before the next attempt, or raise the error when there is no progress.
+        """Wait before the next attempt; raise the error without progress.
 
         Args:
             reached: Number of transferred bytes.

@@ -29,7 +29,7 @@ MAX_FILE_BYTES = 1024 * 1024
 
 
 class SettingInvalid(SpecError):
-    """The command line or the environment names no source that can be used."""
+    """The command line or the environment does not name a usable source."""
 
     def __init__(self, message: str) -> None:
         super().__init__("SettingInvalid", message)
@@ -120,7 +120,7 @@ def read_text(flag: str, path: str) -> str:
         with Path(path).open("rb") as file:
             content = file.read(MAX_FILE_BYTES + 1)
         if len(content) > MAX_FILE_BYTES:
-            raise SettingInvalid(f"{flag}: {path} is larger than {MAX_FILE_BYTES} bytes; is it the right file?")
+            raise SettingInvalid(f"{flag}: {path} is larger than {MAX_FILE_BYTES} bytes; check the path")
         return content.decode()
     except OSError as error:
         raise SettingInvalid(f"{flag}: {path} cannot be read: {error.strerror}") from None

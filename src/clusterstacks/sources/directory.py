@@ -76,7 +76,7 @@ class DirectorySource:
         return await asyncio.to_thread(self._list)
 
     async def fetch(self, name: ReleaseName, into: Path) -> None:
-        """Copy the regular files of one release; sub-directories (unpacked addons) are skipped.
+        """Copy the regular files of a release; sub-directories (unpacked addons) are skipped.
 
         Raises:
             ReleaseNotFound: There is no directory of that name.
@@ -89,7 +89,7 @@ class DirectorySource:
         await asyncio.to_thread(self._fetch, name, into)
 
     async def read(self, name: ReleaseName, files: Collection[str], limit: int) -> dict[str, bytes]:
-        """Return the content of some files.
+        """Return the content of files.
 
         Raises:
             ReleaseNotFound: There is no directory of that name.
@@ -99,7 +99,7 @@ class DirectorySource:
         return await asyncio.to_thread(self._read, name, files, limit)
 
     async def digest(self, name: ReleaseName) -> str:
-        """Return the digest of the current files; empty while they still change.
+        """Return the digest of the current files; empty while they change.
 
         Raises:
             ReleaseNotFound: There is no directory of that name.

@@ -53,7 +53,7 @@ class ReleaseOrigin:
 
 @dataclass(frozen=True, slots=True)
 class PinnedRelease:
-    """The digests that a ClusterStackRelease pins, and the keys that are known to have signed them."""
+    """The pinned digests of a ClusterStackRelease, and the keys known to have signed them."""
 
     pins: PinnedDigests
     signers: tuple[str, ...]
@@ -95,7 +95,7 @@ class ReleaseFetcher:
 
     Args:
         charts: Resolves missing chart dependencies; None when that is not allowed.
-        tasks: Those of the reconciler that asks.
+        tasks: Background tasks of the reconciler.
     """
 
     client: Client
@@ -109,15 +109,15 @@ class ReleaseFetcher:
     _broken: dict[ObjectKey, tuple[str, SpecError]] = field(default_factory=dict)
 
     def forget(self, key: ObjectKey) -> None:
-        """Give up what was known for an object that is gone."""
+        """Forget a deleted object."""
         self.tasks.forget(key)
         self._broken.pop(key, None)
 
     async def origin(self, release: Manifest) -> ReleaseOrigin:
-        """Find out where a ClusterStackRelease comes from: what the first ClusterStack that owns it says.
+        """Return the source of a ClusterStackRelease: that of the first ClusterStack that owns it.
 
         Raises:
-            SpecError: The ClusterStack names a source it may not name.
+            SpecError: The ClusterStack's source is not allowed.
             DependencyError: The management API server does not answer.
         """
         manifest = await leading_stack(release, self.stacks, self.client)
@@ -125,18 +125,18 @@ class ReleaseFetcher:
         return ReleaseOrigin(self.choice.terms(stack), self.choice.trusted(stack))
 
     async def obtain(self, key: ObjectKey, release: Manifest, name: ReleaseName) -> FetchedRelease | None:
-        """Return a release that may be used, None while it is being downloaded; then ``key`` is woken at the end.
+        """Return a verified release; None while it is downloaded, which enqueues ``key`` at the end.
 
-        One that is in the store under the pinned digest was verified when it was pinned: no source is asked for it.
+        A release in the store with the pinned digest was verified when it was pinned: the source is not read.
 
         Args:
             key: The object that needs it.
-            release: Its ClusterStackRelease; what is pinned there must be found, otherwise whatever there is.
+            release: Its ClusterStackRelease, with the pinned digests, if any.
             name: Its name.
 
         Raises:
-            Unsigned: It must be signed and is not.
-            SpecError: It is broken, its content is not the pinned one, or its source may not be used.
+            Unsigned: A required signature is missing.
+            SpecError: It is not valid, its content is not the pinned one, or its source is not allowed.
             DependencyError: The source does not have it or cannot be read.
         """
         pins = PinnedDigests.of(release)
@@ -150,17 +150,17 @@ class ReleaseFetcher:
     async def look(
         self, key: ObjectKey, origin: ReleaseOrigin, name: ReleaseName, release: Manifest
     ) -> PublishedState | None:
-        """Return what the source has now, at the cost of one or two small requests; None while it is being asked.
+        """Return the source's current state of a release with one or two small requests; None while they run.
 
         Args:
             key: The object that asks.
-            origin: The source, and whose signatures are wanted.
+            origin: The source and the trusted keys.
             name: The release's.
-            release: Its ClusterStackRelease, which says what is pinned and who is known to have signed that.
+            release: Its ClusterStackRelease, with the pinned digests and their signers.
 
         Raises:
             SpecError: The source cannot be used.
-            SignaturesUnclear: Whether a trusted key signed it cannot be found out now.
+            SignaturesUnclear: The signatures cannot be read completely now.
             DependencyError: The source cannot be read.
         """
         known = PinnedRelease(PinnedDigests.of(release), signers_of(release))
@@ -193,7 +193,7 @@ class ReleaseFetcher:
         pins: PinnedDigests,
         approve: Callable[[Release], Awaitable[None]],
     ) -> Release:
-        """Download a release, unless the source says that it is on disk, was found broken, or is not the pinned one."""
+        """Download a release, unless it is on disk, was found invalid, or is not the pinned one."""
         stated = await live.source.digest(name)
         if pins.digest and stated not in ("", pins.digest):
             raise DigestMismatch(name, pinned=pins.digest, found=stated)
@@ -228,7 +228,7 @@ class ReleaseFetcher:
                 stated = await live.source.digest(name)
             except ReleaseNotFound:
                 return PublishedState(place, None, None)
-            # The signatures of a moved tag are those of another content and say nothing of ours.
+            # The signatures of a moved tag are for other content.
             if trust is None or stated not in ("", pins.digest):
                 return PublishedState(place, stated, None)
             held = await self.store.open(name, pins.digest, pins.charts)
@@ -237,12 +237,12 @@ class ReleaseFetcher:
     async def _judge(
         self, trust: SignatureTrust, live: CachedSource, release: Release, signers: tuple[str, ...]
     ) -> SignatureVerdict:
-        """Find out who signed a release; the source is asked only when no trusted key is known to have.
+        """Verify the signatures of a release; read them from the source only if no trusted key is known to have signed.
 
-        Content that a key has signed stays signed, so what happens to signatures in the source later is no matter.
+        Signed content stays signed, so later changes of the signatures in the source do not matter.
 
         Raises:
-            SignaturesUnclear: Not all signatures could be looked at, and none is known of before.
+            SignaturesUnclear: Not all signatures could be read, and no earlier one is known.
         """
         keys = await trusted_keys(trust, self.secrets)
         if any(key.fingerprint in signers for key in keys):
@@ -270,10 +270,10 @@ class RepositoryCharts(ChartDependencies):
         *,
         tree: Mapping[str, bytes] | None = None,
     ) -> dict[str, Vendored]:
-        """Add to each chart what it depends on.
+        """Add the missing dependencies of each chart.
 
         Raises:
-            ChartsUnavailable: A repository lacks a chart or cannot be asked now.
+            ChartsUnavailable: A repository lacks a chart or is unavailable.
             SpecError: As in the base class.
         """
         try:

@@ -29,12 +29,12 @@ if TYPE_CHECKING:
     from clusterstacks.oci.registry import Registry
 
 DEADLINE = timedelta(seconds=60)
-"""How long the signatures of one release may take (arbitrary: a thousand requests of 0.2 s, four at a time)."""
+"""Deadline for the signatures of a release (arbitrary: a thousand requests of 0.2 s, four at a time)."""
 
 MAX_EVIDENCE_BYTES = 16 * 1024 * 1024
 """Most bytes of envelopes read, and of payloads that cosign signed.
 
-Arbitrary: 500 envelopes for releases of 100 files, which have 30 KB each. So rubbish of that size hides none.
+Arbitrary: 500 envelopes for releases of 100 files, which have 30 KB each. Useless data of that size hides no signature.
 """
 
 MAX_REFERRER_BYTES = 16 * 1024
@@ -51,15 +51,15 @@ _COSIGN_PAYLOAD = "application/vnd.dev.cosign.simplesigning.v1+json"
 
 
 def cosign_tag(digest: str, kind: str = "sig") -> str:
-    """Name the tag under which cosign keeps what belongs to a manifest (cosign ``specs/SIGNATURE_SPEC.md``)."""
+    """Return cosign's tag for the signatures of a manifest (cosign ``specs/SIGNATURE_SPEC.md``)."""
     return f"{digest_tag(digest)}.{kind}"
 
 
 async def attach(registry: Registry, manifest_digest: str, envelope: bytes) -> str:
-    """Put an envelope beside a manifest, as its referrer; the same envelope twice is there once.
+    """Push an envelope as a referrer of a manifest; the same envelope is stored once.
 
     Args:
-        registry: The repository that holds the manifest.
+        registry: The repository of the manifest.
         manifest_digest: Digest or tag of the manifest.
         envelope: The DSSE envelope, as JSON.
 
@@ -67,7 +67,7 @@ async def attach(registry: Registry, manifest_digest: str, envelope: bytes) -> s
         The digest of the referrer.
 
     Raises:
-        NotThere: There is no such manifest.
+        NotThere: The manifest does not exist.
         DependencyError: The registry fails.
     """
     subject = (await registry.manifest(manifest_digest)).descriptor
@@ -83,10 +83,10 @@ async def attach(registry: Registry, manifest_digest: str, envelope: bytes) -> s
 
 
 async def find_evidence(registry: Registry, manifest: Manifest) -> Evidence:
-    """Return the signatures of a manifest; none of them is believed yet.
+    """Return the unverified signatures of a manifest.
 
-    What claims to be a signature and cannot be read is a problem among others, because anyone who may push may have put
-    it there. A registry that fails for some signatures leaves the evidence incomplete.
+    A signature that cannot be read is only reported, because anyone who may push may have added it.
+    A registry that fails for some signatures leaves the evidence incomplete.
 
     Raises:
         RateLimited: The registry asks to wait.
@@ -97,13 +97,13 @@ async def find_evidence(registry: Registry, manifest: Manifest) -> Evidence:
         async with asyncio.timeout(DEADLINE.total_seconds()):
             await gather(lambda look: look(), [search.find_envelopes, search.find_cosign], at_once=BLOBS_AT_ONCE)
     except TimeoutError:
-        search.stop(f"signatures that did not come within {DEADLINE.total_seconds():.0f} s were not looked at")
+        search.stop(f"signatures that were not received within {DEADLINE.total_seconds():.0f} s were not read")
     return search.evidence(manifest.raw)
 
 
 @dataclass(slots=True)
 class _Search:
-    """The signatures of one manifest that have been found so far: what tells of them, and the blobs by digest."""
+    """Collects the signatures of a manifest: their references, and the blobs by digest."""
 
     registry: Registry
     digest: str
@@ -115,10 +115,10 @@ class _Search:
     failure: DependencyError | None = None
 
     def evidence(self, manifest: bytes) -> Evidence:
-        """Return what was found.
+        """Return the collected signatures.
 
         Raises:
-            DependencyError: Nothing was, and the registry failed.
+            DependencyError: There are none, and the registry failed.
         """
         if self.failure is not None and not self.blobs:
             raise self.failure
@@ -135,12 +135,12 @@ class _Search:
         )
 
     def stop(self, problem: str) -> None:
-        """Note that not everything was looked at, and why; this is the first thing to say."""
+        """Note as the first problem that not everything was read, and why."""
         self.problems.insert(0, problem)
         self.complete = False
 
     async def find_envelopes(self) -> None:
-        """Look at the referrers."""
+        """Collect the referrers."""
         with self._noting("the list of signatures"):
             listed = await self.registry.referrers(self.digest, ENVELOPE_TYPE)
             self.problems += listed.problems
@@ -150,7 +150,7 @@ class _Search:
             await self._read(self.envelopes)
 
     async def find_cosign(self) -> None:
-        """Look at what is under cosign's tag, where all signatures are layers of one manifest."""
+        """Collect the signatures of cosign's tag, which are layers of one manifest."""
         with self._noting("what cosign has signed"):
             try:
                 manifest = await self.registry.manifest(cosign_tag(self.digest), MAX_COSIGN_BYTES)
@@ -158,13 +158,13 @@ class _Search:
                 return
             layers = Node(manifest.document, manifest.place, error=ManifestInvalid).child("layers").items()
             if len(layers) > MAX_CANDIDATES:
-                self.stop(f"only the first {MAX_CANDIDATES} signatures in {manifest.place} are looked at")
+                self.stop(f"only the first {MAX_CANDIDATES} signatures in {manifest.place} are read")
             made = [one for layer in layers[:MAX_CANDIDATES] if (one := self._cosign_layer(layer)) is not None]
             self.cosign = tuple(made)
             await self._read({payload.digest: payload for payload, _ in made}.values())
 
     async def _envelope_blob(self, referrer: Descriptor) -> Descriptor | None:
-        """Return where the envelope is of which a manifest tells; None with a problem when it tells of none."""
+        """Return the descriptor of a referrer's envelope; None, with a problem, when it has none."""
         with self._noting(f"referrer {referrer.digest}"):
             if referrer.size > MAX_REFERRER_BYTES:
                 raise ManifestInvalid(f"it has {referrer.size} bytes, and at most {MAX_REFERRER_BYTES} are read")
@@ -173,12 +173,12 @@ class _Search:
             if subject is None or subject.digest != self.digest:
                 raise ManifestInvalid("it belongs to another manifest")
             if len(layers) != 1:
-                raise ManifestInvalid(f"it has {len(layers)} layers, and an envelope is one")
+                raise ManifestInvalid(f"it has {len(layers)} layers, and an envelope has one")
             return layers[0]
         return None
 
     def _cosign_layer(self, node: Node) -> tuple[Descriptor, bytes] | None:
-        """Return where a payload is, and its signature; None for what is no signature of cosign's."""
+        """Return the descriptor of a payload and its signature; None for other layers."""
         with self._noting("what cosign has signed"):
             layer = parse_descriptor(node)
             signature = _decoded(layer.annotations.get(_COSIGN_SIGNATURE, ""))
@@ -187,13 +187,13 @@ class _Search:
         return None
 
     async def _read(self, blobs: Collection[Descriptor]) -> None:
-        """Read blobs, the smallest first: large ones cannot use up what may be read."""
+        """Read blobs, the smallest first, so that large ones cannot use up the limit."""
         wanted, room = [], MAX_EVIDENCE_BYTES
         for blob in sorted(blobs, key=lambda blob: blob.size):
             if blob.size > MAX_SIGNATURE_BYTES:
                 self.problems.append(f"blob {blob.digest}: it has {blob.size} bytes, too many for a signature")
             elif (room := room - blob.size) < 0:
-                self.stop(f"of all signatures only the smallest, {MAX_EVIDENCE_BYTES} bytes together, are looked at")
+                self.stop(f"of all signatures only the smallest, {MAX_EVIDENCE_BYTES} bytes together, are read")
                 break
             else:
                 wanted.append(blob)
@@ -205,7 +205,7 @@ class _Search:
 
     @contextmanager
     def _noting(self, label: str) -> Iterator[None]:
-        """Take an error for one problem among others."""
+        """Record an error as a problem."""
         try:
             yield
         except RateLimited:

@@ -16,7 +16,7 @@ STACK_INDEX = "cluster stack"
 
 
 def is_stack(owner: Manifest, name: str = "") -> bool:
-    """Whether an owner reference is one to a ClusterStack; to that of a name, where one is given."""
+    """Return whether an owner reference is to a ClusterStack, with the given name if any."""
     return (
         owner.get("kind") == Kind.CLUSTER_STACK
         and str(owner.get("apiVersion")).startswith(f"{GROUP}/")
@@ -25,7 +25,7 @@ def is_stack(owner: Manifest, name: str = "") -> bool:
 
 
 def stacks_owning(release: Manifest) -> list[str]:
-    """Values of the index: the ClusterStacks among a release's owners."""
+    """Return the values of the index: the ClusterStacks among a release's owners."""
     metadata = release["metadata"]
     return [
         str(ObjectKey(metadata["namespace"], owner["name"]))
@@ -35,9 +35,9 @@ def stacks_owning(release: Manifest) -> list[str]:
 
 
 async def leading_stack(release: Manifest, stacks: ObjectCache, client: Client) -> Manifest | None:
-    """Find the ClusterStack whose word counts for a release: the first of its owners that exists.
+    """Return the ClusterStack that decides about a release: the first of its owners that exists.
 
-    It is read live where the store has none: the class of a Cluster may come from a namespace nobody watches here.
+    It is read from the API server if the cache lacks it: a Cluster's class may be in a namespace that is not watched.
     """
     namespace = release["metadata"]["namespace"]
     for owner in release["metadata"].get("ownerReferences") or []:

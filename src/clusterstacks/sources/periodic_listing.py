@@ -22,30 +22,30 @@ if TYPE_CHECKING:
     from clusterstacks.sources.spec import SourceAddress, SourceSettings
 
 DEADLINE = timedelta(seconds=30)
-"""How long a source may take for its list before it is said to fail. As the deadline of requests to API servers."""
+"""Time after which an unfinished list counts as failed: the deadline of requests to API servers."""
 
 LONGEST_LIST = timedelta(minutes=10)
-"""How long a server may take for its list before it is asked anew. Arbitrary: 100 pages of 6 seconds."""
+"""Time after which a list is started again. Arbitrary: 100 pages of 6 seconds."""
 
 SLOWEST = timedelta(minutes=10)
-"""Longest wait before a failing source is asked again, unless its interval is longer. Arbitrary."""
+"""Longest wait between attempts at a failing source, unless its interval is longer. Arbitrary."""
 
 FACTOR = 10
-"""How many intervals that wait may have at most. Arbitrary: a directory is looked at again within a minute."""
+"""Longest wait in intervals. Arbitrary: a directory is read again within a minute."""
 
 PATIENCE = timedelta(minutes=15)
-"""How long the operator's own source may fail until the operator counts as not ready. Arbitrary: some attempts, as the
-pause between two grows to 10 min."""
+"""Time of failure of the operator's own source after which the operator is not ready. Arbitrary: some attempts, as the
+wait between two grows to 10 min."""
 
 log = logging.getLogger(__name__)
 
 
 class SourceListing:
-    """The names one source holds, as far as known.
+    """The known names of a source.
 
     Args:
-        terms: Which source.
-        clock: Time.
+        terms: Settings of the source.
+        clock: Clock.
     """
 
     def __init__(self, terms: SourceSettings, clock: Clock) -> None:
@@ -57,10 +57,10 @@ class SourceListing:
         self._failure: ClusterStacksError | None = None
 
     def names(self) -> frozenset[str]:
-        """Return all names, foreign ones included; none before it ``is_read``.
+        """Return all names, including foreign ones; none before it ``is_read``.
 
         Raises:
-            ClusterStacksError: The source could not be listed the last time.
+            ClusterStacksError: The last list failed.
         """
         if self._failure is not None:
             raise self._failure
@@ -68,17 +68,17 @@ class SourceListing:
 
     @property
     def last_names(self) -> frozenset[str]:
-        """The names it had when it was last read, however long ago."""
+        """The names of the last successful list."""
         return self._names
 
     def found(self, names: Collection[str]) -> bool:
-        """Note a list; tells whether it is news."""
+        """Record a list; return whether it differs."""
         news = not self.is_read or self._failure is not None or self._names != frozenset(names)
         self.is_read, self._failure, self._names = True, None, frozenset(names)
         return news
 
     def failed(self, failure: ClusterStacksError) -> bool:
-        """Note that there is no list; tells whether it is news."""
+        """Record a failure; return whether it differs."""
         news = self._failure is None or self._failure.message != failure.message
         self.is_read, self._failure = True, failure
         return news
@@ -88,9 +88,9 @@ class SourceListings:
     """Lists every source that a ClusterStack follows.
 
     Args:
-        sources: Where sources come from.
-        clock: Time.
-        changed: Called with the ClusterStacks that follow a source whose names changed, were lost or came back.
+        sources: Open sources.
+        clock: Clock.
+        changed: Called with the ClusterStacks of a source when its names change or its state changes.
     """
 
     def __init__(self, sources: SourceCache, clock: Clock, changed: Callable[[Collection[ObjectKey]], None]) -> None:
@@ -102,7 +102,7 @@ class SourceListings:
         self._tasks: dict[SourceSettings, asyncio.Task[None]] = {}
 
     def follow(self, stack: ObjectKey, terms: SourceSettings) -> SourceListing:
-        """Have a source listed from now on, in place of the one the stack followed before."""
+        """Start listing a source for a stack, in place of its previous one."""
         listing = self._followed.get(stack)
         if listing is None or listing.terms != terms:
             self.unfollow(stack)
@@ -114,7 +114,7 @@ class SourceListings:
         return listing
 
     def unfollow(self, stack: ObjectKey) -> None:
-        """List no longer what nobody else follows."""
+        """Stop listing a source unless another stack follows it."""
         listing = self._followed.pop(stack, None)
         if listing is None:
             return
@@ -124,30 +124,30 @@ class SourceListings:
             self._tasks.pop(listing.terms).cancel()
 
     def known(self, stack: ObjectKey) -> frozenset[str]:
-        """Return the names a stack's source had when it was last read; none for a stack that follows no source."""
+        """Return the names of the last list of a stack's source; none when the stack follows no source."""
         listing = self._followed.get(stack)
         return listing.last_names if listing is not None else frozenset()
 
     def failing(self) -> int:
-        """Count the sources that could not be listed the last time; any thread may ask."""
+        """Return the number of sources with a failed last list; thread-safe."""
         return sum(listing.health.is_failing for listing in tuple(self._listings.values()))
 
     def oldest_success(self) -> float:
-        """Return the Unix time of the last success of the source listed longest ago; NaN without sources.
+        """Return the Unix time of the oldest last success of all sources; NaN without sources.
 
-        A source that was never listed counts since its first failure. Any thread may ask.
+        A source that was never listed counts since its first failure. Thread-safe.
         """
         health = [listing.health for listing in tuple(self._listings.values())]
         times = [one.last_success or one.failing_since for one in health]
         return min((time for time in times if time), default=nan)
 
     def problem(self, address: SourceAddress) -> str:
-        """Say that a source has failed for long; empty where it works, or is followed by no ClusterStack."""
+        """Describe a long failure of a source; empty when it works, or no ClusterStack follows it."""
         problems = [one.health.problem() for terms, one in self._listings.items() if terms.address == address]
         return next((f"{address} {problem}" for problem in problems if problem), "")
 
     async def close(self) -> None:
-        """List nothing any more."""
+        """Stop listing."""
         tasks, self._tasks = list(self._tasks.values()), {}
         for task in tasks:
             task.cancel()
@@ -175,7 +175,7 @@ class SourceListings:
 
 
 class _Reader:
-    """Reads the list of a source. One that hangs is not asked twice at a time, it may hold a thread for ever."""
+    """Reads the list of a source. A hanging request is not repeated, because it may block a thread."""
 
     def __init__(self, sources: SourceCache, terms: SourceSettings) -> None:
         self._sources = sources
@@ -194,7 +194,7 @@ class _Reader:
         if not done:
             raise DependencyError(
                 "SourceUnavailable",
-                f"{self._terms.address} gives no list of its releases within {DEADLINE}; look at the server or volume",
+                f"{self._terms.address} did not list its releases within {DEADLINE}; check the server or volume",
             )
         self._reading = None
         return reading.result()
@@ -211,5 +211,5 @@ class _Reader:
         except ClusterStacksError:
             raise
         except Exception as error:
-            log.exception("Unexpected failure while a source was listed, please report it")
+            log.exception("Unexpected failure while listing a source, please report it")
             raise DependencyError("SourceFailed", f"{self._terms.address} cannot be listed; see the log") from error

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def signers_of(release: Manifest) -> tuple[str, ...]:
-    """Return the fingerprints of the keys that were found to have signed what is pinned; none after a move."""
+    """Return the fingerprints of the keys known to have signed the pinned content; none after a tag was moved."""
     status = mapping(release, "status")
     pinned = mapping(release, "metadata", "annotations").get(DIGEST_ANNOTATION)
     if not pinned or status.get("digest") != pinned:
@@ -29,11 +29,11 @@ def signers_of(release: Manifest) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class PinnedDigests:
-    """What exactly must be used.
+    """The digests that must be used.
 
     Args:
-        digest: Of the release; empty while it was never downloaded.
-        charts: Those that were resolved because the release itself does not hold them.
+        digest: Digest of the release; empty before the first download.
+        charts: Charts that were resolved because the release does not contain them.
     """
 
     digest: str = ""
@@ -41,10 +41,10 @@ class PinnedDigests:
 
     @classmethod
     def of(cls, release: Manifest) -> PinnedDigests:
-        """Read those of a ClusterStackRelease.
+        """Read the pinned digests of a ClusterStackRelease.
 
         Raises:
-            SpecError: Somebody edited the annotation and it cannot be read.
+            SpecError: The annotation was edited and is not valid.
         """
         annotations = mapping(release, "metadata", "annotations")
         text = annotations.get(CHARTS_ANNOTATION)
@@ -52,11 +52,11 @@ class PinnedDigests:
 
     @classmethod
     def holding(cls, release: Release) -> PinnedDigests:
-        """Pin a release as it is."""
+        """Return the digests of a release."""
         return cls(release.digest, release.dependencies)
 
     def annotations(self) -> dict[str, str]:
-        """Return the annotations that say so."""
+        """Return the annotations."""
         digest = {DIGEST_ANNOTATION: self.digest}
         if not self.charts:
             return digest

@@ -27,19 +27,19 @@ if TYPE_CHECKING:
     from clusterstacks.sources.stack_source import SourcePolicy
 
 REST = timedelta(minutes=5)
-"""How long a source that failed is not asked again. Arbitrary: advice is worth no more."""
+"""Pause after a failure of a source. Arbitrary: the statements are only advice."""
 
 log = logging.getLogger(__name__)
 
 
 class RemoteStatements:
-    """What is known of listed releases.
+    """The statements of listed releases.
 
     Args:
-        sources: Where sources come from.
-        listings: What they have.
-        choice: Which of them a ClusterStack means.
-        clock: Time.
+        sources: Open sources.
+        listings: Lists of the sources.
+        choice: Chooses the source of a ClusterStack.
+        clock: Clock.
     """
 
     def __init__(self, sources: SourceCache, listings: SourceListings, choice: SourcePolicy, clock: Clock) -> None:
@@ -52,10 +52,10 @@ class RemoteStatements:
         self._rest_until: dict[SourceSettings, float] = {}
 
     def known(self, stacks: Iterable[ClusterStack]) -> dict[ReleaseName, Candidate]:
-        """Return what has been read so far of the releases that ClusterStacks could offer, and have the rest read.
+        """Return the statements read so far for the releases that ClusterStacks could offer; start reading the others.
 
         Args:
-            stacks: The ClusterStacks; one that follows no source could offer none.
+            stacks: The ClusterStacks; those without a source offer none.
         """
         found: dict[ReleaseName, Candidate] = {}
         for stack in stacks:
@@ -70,7 +70,7 @@ class RemoteStatements:
         return found
 
     async def close(self) -> None:
-        """Read nothing more."""
+        """Stop reading."""
         tasks, self._reading = list(self._reading.values()), {}
         for task in tasks:
             task.cancel()
@@ -91,7 +91,7 @@ class RemoteStatements:
                         self._read[terms][name] = await fetch_candidate(live.source, name)
                     except (SpecError, ReleaseNotFound) as error:
                         self._read[terms][name] = None
-                        log.debug("Release %s gives no advice: %s", name, error)
+                        log.debug("Cannot read the statements of release %s: %s", name, error)
         except ClusterStacksError as error:
             self._rest_until[terms] = self._clock.monotonic() + REST.total_seconds()
             log.debug("%s gives no advice: %s", terms.address, error)

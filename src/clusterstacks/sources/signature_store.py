@@ -1,4 +1,4 @@
-"""Files of signatures and keys."""
+"""Stores signatures beside release directories, and keys."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ _RETRY_SECONDS = 0.02
 
 
 def signature_file(contents: Contents) -> Path:
-    """Name the file with the signatures: beside the release's directory, because it is none of its files."""
+    """Return the file with the signatures, beside the release's directory, because it is not part of the release."""
     return contents.root.with_name(f"{contents.release}{SIGNATURE_SUFFIX}")
 
 
 async def sign_beside(contents: Contents, key: PrivateKey) -> bool:
     """Add a signature to the file beside a release; False when the key signed it before and nothing changes.
 
-    Two who sign at the same time wait for each other, so no signature is lost.
+    Concurrent signers wait for each other, so no signature is lost.
 
     Raises:
-        SpecError: The file is there and is none of this release, or it is full.
+        SpecError: The file belongs to another release, or it is full.
         SourceUnavailable: It cannot be read.
         OSError: It cannot be written.
     """
@@ -54,13 +54,13 @@ async def sign_beside(contents: Contents, key: PrivateKey) -> bool:
 
 
 def write_new_key(path: Path, password: bytes = b"") -> Path:
-    """Make a key pair: the private key in ``path``, readable by its owner only, the public one in ``path.pub``.
+    """Create a key pair: the private key in ``path``, readable by its owner only, the public one in ``path.pub``.
 
     Returns:
         The file of the public key.
 
     Raises:
-        KeyUnusable: One of the files is there already; a key is never overwritten.
+        KeyUnusable: One of the files exists; a key is never overwritten.
         OSError: A file cannot be written.
     """
     private, public = new_key_pair(password)
@@ -75,7 +75,7 @@ def write_new_key(path: Path, password: bytes = b"") -> Path:
 
 
 def read_key_file(path: Path) -> bytes:
-    """Read a file with keys, or a little more than keys may have.
+    """Read a file with keys, up to just above the limit.
 
     Raises:
         OSError: It cannot be read.
@@ -87,7 +87,7 @@ def read_key_file(path: Path) -> bytes:
 async def _lock(directory: Path) -> int:
     handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        # Not in a thread: those who wait would take the threads that the one who works needs.
+        # Not in a thread: waiting signers would take the threads that the working one needs.
         while not _locked(handle):  # noqa: ASYNC110 - another process tells nobody when it is done
             await asyncio.sleep(_RETRY_SECONDS)
     except BaseException:
@@ -105,11 +105,11 @@ def _locked(handle: int) -> bool:
 
 
 def _create(path: Path, content: bytes, mode: int) -> None:
-    """Write a new file, whole and on disk, or none."""
+    """Write a new file completely and sync it, or leave none."""
     try:
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode)
     except FileExistsError:
-        raise KeyUnusable(path, "is there already and is not overwritten: choose another name") from None
+        raise KeyUnusable(path, "already exists and is not overwritten: choose another name") from None
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(content)
@@ -117,4 +117,6 @@ def _create(path: Path, content: bytes, mode: int) -> None:
             os.fsync(handle)
     except OSError as error:
         path.unlink()
-        raise OSError(error.errno, error.strerror, str(path)) from None  # a failed write does not name its file
+        raise OSError(
+            error.errno, error.strerror, str(path)
+        ) from None  # the error of a failed write does not name the file

@@ -22,7 +22,7 @@ SECRET_KEY = "cosign.pub"  # noqa: S105 - no secret: the name cosign gives the p
 
 
 class SourceRefused(SpecError):
-    """A ClusterStack names a source that the operator does not allow."""
+    """The operator does not allow the source of a ClusterStack."""
 
     def __init__(self, stack: object, address: SourceAddress) -> None:
         super().__init__(
@@ -37,10 +37,10 @@ class SourcePolicy:
     """The operator's settings about sources.
 
     Args:
-        default: The source of every ClusterStack that names none.
-        trust: Who must have signed the releases where a ClusterStack does not say.
-        allowed: Hosts and repositories ClusterStacks may name. Directories need no mention: they are below the
-            operator's own one, so only whoever starts the operator says what can be read.
+        default: The source of ClusterStacks without one.
+        trust: The trusted keys of ClusterStacks without any.
+        allowed: Hosts and repositories that ClusterStacks may name. Directories are always allowed, because they are
+            below the operator's own directory.
     """
 
     default: SourceSettings
@@ -48,11 +48,11 @@ class SourcePolicy:
     allowed: AllowedHosts = NOTHING_ALLOWED
 
     def terms(self, stack: ClusterStack | None) -> SourceSettings:
-        """Return the source of a ClusterStack; the operator's own for a release without one.
+        """Return the source of a ClusterStack; the operator's own for a release without a ClusterStack.
 
         Raises:
-            SourceRefused: The stack may not name it.
-            SpecError: The stack names none, or not one alone.
+            SourceRefused: It is not allowed.
+            SpecError: The stack names none or several.
         """
         named = named_terms(stack, self.default.address) if stack is not None else None
         if stack is None or named is None:
@@ -71,14 +71,14 @@ class SourcePolicy:
 
 
 def named_terms(stack: ClusterStack, default: SourceAddress | None = None) -> SourceSettings | None:
-    """Return the source a ClusterStack names, allowed or not; None when it leaves that to the operator.
+    """Return the source of a ClusterStack, allowed or not; None when the operator's own is used.
 
     Args:
         stack: The ClusterStack.
-        default: The operator's own source, which may be named as it is.
+        default: The operator's own source, which is always allowed.
 
     Raises:
-        SpecError: It names none, or not one alone, or an API of GitHub that cannot be one.
+        SpecError: It names none or several, or an invalid API URL of GitHub.
     """
     spec = stack.spec.source
     if spec is None:
@@ -97,7 +97,7 @@ def named_terms(stack: ClusterStack, default: SourceAddress | None = None) -> So
 
 
 def trust_of(spec: VerificationSpec, namespace: str) -> SignatureTrust:
-    """Read ``verification``; ``namespace`` is the namespace of its Secrets."""
+    """Parse ``verification``; ``namespace`` is the namespace of its Secrets."""
     keys = tuple(
         TrustedKey(secret=one.secret_name, key=one.key or SECRET_KEY) if one.secret_name else TrustedKey(one.public_key)
         for one in spec.keys
@@ -109,10 +109,10 @@ def trust_of(spec: VerificationSpec, namespace: str) -> SignatureTrust:
 
 
 def default_terms(spec: SourceSpec) -> SourceSettings:
-    """Read the operator's own source, whose credentials and authorities do not come from Secrets.
+    """Parse the operator's own source, whose credentials and CAs do not come from Secrets.
 
     Raises:
-        SpecError: It names no source, or not one alone.
+        SpecError: It names none or several.
     """
     address = _one_address(spec)
     if address is None:

@@ -23,7 +23,7 @@ KEYS = "spec.source.verification"
 
 
 class Unsigned(SpecError):
-    """A release is refused because no trusted key signed it."""
+    """No trusted key signed the release."""
 
     def __init__(self, complaint: str) -> None:
         super().__init__(Reason.SIGNATURE_REQUIRED, complaint)
@@ -31,12 +31,12 @@ class Unsigned(SpecError):
 
 @dataclass(frozen=True, slots=True)
 class SignatureVerdict:
-    """What the signatures prove.
+    """Result of the verification of signatures.
 
     Args:
-        required: Whether a release without proof may not be used.
-        complaint: Why there is no proof; empty when there is.
-        signers: Fingerprints of the keys that are known to have signed the release, trusted now or before.
+        required: Whether a release without a trusted signature is rejected.
+        complaint: Why it has no trusted signature; empty if it has one.
+        signers: Fingerprints of the keys known to have signed the release, trusted now or earlier.
     """
 
     required: bool
@@ -45,16 +45,16 @@ class SignatureVerdict:
 
     @property
     def refused(self) -> bool:
-        """Whether the release may not be used."""
+        """True when the release is rejected."""
         return self.required and bool(self.complaint)
 
 
 async def trusted_keys(trust: SignatureTrust, secrets: SecretReader) -> tuple[PublicKey, ...]:
-    """Read the keys as they are now.
+    """Read the current keys.
 
     Raises:
         SecretUnusable: A Secret is missing, or lacks the key.
-        KeyUnusable: A text is no public key.
+        KeyUnusable: A value is not a public key.
     """
     found: list[PublicKey] = []
     for number, key in enumerate(trust.keys, start=1):
@@ -69,17 +69,17 @@ async def trusted_keys(trust: SignatureTrust, secrets: SecretReader) -> tuple[Pu
 async def verify_release(
     release: Release, evidence: Evidence, keys: tuple[PublicKey, ...], trust: SignatureTrust, signers: tuple[str, ...]
 ) -> SignatureVerdict:
-    """Verify the signatures of a release; in a thread, as hostile ones take their time.
+    """Verify the signatures of a release in a thread, because hostile ones may take long.
 
     Args:
-        release: The release in hand.
-        evidence: Its signatures, as they were found.
+        release: The release.
+        evidence: Its signatures.
         keys: The trusted keys.
-        trust: Whether one of them must have signed it.
-        signers: Keys that are known to have signed it.
+        trust: Whether a signature is required.
+        signers: Keys known to have signed it.
 
     Raises:
-        SignaturesUnclear: One must have, not all signatures could be looked at, and none is known of before.
+        SignaturesUnclear: A signature is required, not all could be read, and no earlier one is known.
     """
     proof = await asyncio.to_thread(verify, release.name, release.contents.files, evidence, keys)
     unclear = trust.required and not proof.complete and not signers
@@ -89,7 +89,7 @@ async def verify_release(
 
 
 def uncovered(release: Release) -> str:
-    """Say that a release is used with charts that no signature of it covers; empty where it holds all it needs."""
+    """Describe the charts that no signature of the release covers; empty when it contains all it needs."""
     needs = [
         f"{chart} needs {one} of {one.repository or 'its own charts/'}"
         for chart, lacking in sorted(release.lacking.items())
