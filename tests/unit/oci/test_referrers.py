@@ -178,7 +178,7 @@ async def test_signatures_that_take_too_long_leave_the_evidence_incomplete(
     evidence = await find_evidence(registry, manifest)
 
     assert (evidence.envelopes, evidence.complete) == ((), False)
-    assert "did not come within 0 s" in evidence.problems[0]
+    assert "were not received within 0 s" in evidence.problems[0]
 
 
 async def test_a_registry_that_fails_altogether_says_so_itself(double: RegistryDouble, registry: Registry) -> None:

@@ -138,5 +138,5 @@ def test_a_release_is_bounded_before_a_byte_is_fetched() -> None:
 
 @pytest.mark.parametrize("media_type", [OCI_INDEX, DOCKER_MANIFEST, DOCKER_LIST, "application/json"])
 def test_what_is_no_release_is_called_by_its_name(media_type: str) -> None:
-    with pytest.raises(ManifestUnsupported, match="no release"):
+    with pytest.raises(ManifestUnsupported, match="not a release"):
         files_of(manifest("metadata.yaml", mediaType=media_type), STAGED)

@@ -139,7 +139,7 @@ def test_a_new_key_is_private_to_its_owner_and_its_other_half_is_not(tmp_path: P
 def test_a_key_is_never_overwritten(tmp_path: Path, taken: str) -> None:
     (tmp_path / taken).write_text("precious")
 
-    with pytest.raises(KeyUnusable, match=rf"{taken} is there already"):
+    with pytest.raises(KeyUnusable, match=rf"{taken} already exists"):
         write_new_key(tmp_path / "release.key")
 
     assert names(tmp_path) == [taken]
