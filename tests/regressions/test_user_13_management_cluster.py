@@ -108,7 +108,7 @@ async def test_user_13_started_without_arguments_it_touches_no_cluster(home: Pat
     messages, status = await logged({"HOME": str(home)}, lines=1)
 
     assert status == 1
-    assert "give --kubeconfig FILE" in messages[0]
+    assert "set --kubeconfig FILE" in messages[0]
 
 
 async def test_user_13_the_first_line_names_the_api_server(world: World) -> None:
