@@ -26,9 +26,9 @@ from clusterstacks.kube.client import Client
 from clusterstacks.kube.kubeconfig import parse_kubeconfig
 from clusterstacks.kube.tls import client_context
 from clusterstacks.kube.transport import Pool
-from tests.support.guarding import guarded, of_minor, ranged, refusal
-from tests.support.operating import World, accept_classes, cluster_manifest, foreign_crds, install
-from tests.support.stacks import TinyStack
+from tests.support.builders.stacks import TinyStack
+from tests.support.running.admission import guarded, of_minor, ranged, refusal
+from tests.support.running.world import World, accept_classes, cluster_manifest, foreign_crds, install
 
 if TYPE_CHECKING:
     from clusterstacks.devcluster.apiserver import ApiServer

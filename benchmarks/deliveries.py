@@ -27,7 +27,7 @@ from clusterstacks.devcluster.processes import start_on_free_port
 from clusterstacks.kube.client import Client
 from clusterstacks.kube.kubeconfig import load_kubeconfig
 from clusterstacks.kube.transport import Pool
-from tests.support.manifests import config_map, deployment
+from tests.support.builders.manifests import config_map, deployment
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Iterator

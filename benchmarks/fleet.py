@@ -25,8 +25,8 @@ from clusterstacks.devcluster.state_directory import StateDirectory
 from clusterstacks.kube.client import Client
 from clusterstacks.kube.kubeconfig import load_kubeconfig
 from clusterstacks.kube.transport import Pool
-from tests.support.stories import cluster, create, delivered, namespace, set_topology, stack
-from tests.support.writes import writes
+from tests.support.builders.e2e_objects import cluster, create, delivered, namespace, set_topology, stack
+from tests.support.observing.write_counter import writes
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator

@@ -24,14 +24,14 @@ from benchmarks.processes import Spent, run
 from benchmarks.report import Figure, show
 from clusterstacks.releases.open import open_directory
 from clusterstacks.sources.oci_artifact import compose, created_at
-from tests.support.registries import running_registry
-from tests.support.releases import staged_release, write_release
-from tests.support.stacks import TinyStack
+from tests.support.builders.releases import staged_release, write_release
+from tests.support.builders.stacks import TinyStack
+from tests.support.servers.registries import running_registry
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from tests.support.registries import RegistryServer
+    from tests.support.servers.registries import RegistryServer
 
 RUNS = 5
 BLOB_BYTES = 500_000_000

@@ -7,7 +7,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 from clusterstacks.compat.world import ClusterState, World
-from tests.support.planning import candidate
+from tests.support.planner_oracle import candidate
 
 if TYPE_CHECKING:
     from collections.abc import Callable

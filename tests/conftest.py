@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from hypothesis import settings
 
-from tests.support.api_servers import api_server, etcd, workload_server
-from tests.support.registries import registry, secure_registry
+from tests.support.servers.api_servers import api_server, etcd, workload_server
+from tests.support.servers.registries import registry, secure_registry
 
 __all__ = ["api_server", "etcd", "registry", "secure_registry", "workload_server"]  # fixtures of several suites
 

@@ -74,7 +74,13 @@ class Local:
         """Start an operator that is killed right after its n-th write."""
         with (self.scratch / "operator.log").open("ab") as log:
             return subprocess.Popen(
-                [sys.executable, "-m", "tests.support.mortal_operator", str(writes), *self.arguments(namespace)],
+                [
+                    sys.executable,
+                    "-m",
+                    "tests.support.running.mortal_operator",
+                    str(writes),
+                    *self.arguments(namespace),
+                ],
                 stdout=log,
                 stderr=log,
             )

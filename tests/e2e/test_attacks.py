@@ -29,10 +29,10 @@ from clusterstacks.kube.client import Client
 from clusterstacks.kube.errors import Forbidden, Invalid
 from clusterstacks.kube.kubeconfig import load_kubeconfig
 from clusterstacks.kube.transport import Pool
-from tests.support.csctl import Csctl
-from tests.support.kubectl import Kubectl
-from tests.support.loop_probe import LoopProbe
-from tests.support.stories import addon_of, cluster, create, delivered, namespace, set_topology, stack
+from tests.support.builders.e2e_objects import addon_of, cluster, create, delivered, namespace, set_topology, stack
+from tests.support.observing.loop_probe import LoopProbe
+from tests.support.running.csctl import Csctl
+from tests.support.running.kubectl import Kubectl
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ import pytest
 from clusterstacks.devcluster import teardown
 from clusterstacks.devcluster.binaries import cache_directory, silent
 from clusterstacks.devcluster.state_directory import StateDirectory
-from tests.support.pages import Page
+from tests.support.running.doc_pages import Page
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -13,7 +13,7 @@ import pytest
 from clusterstacks.devcluster import teardown
 from clusterstacks.devcluster.binaries import cache_directory, resolve, silent
 from clusterstacks.devcluster.state_directory import StateDirectory
-from tests.support.pages import CHECKOUT, Page
+from tests.support.running.doc_pages import CHECKOUT, Page
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

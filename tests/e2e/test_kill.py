@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from clusterstacks.devcluster.demo.await_state import read_back
 from clusterstacks.devcluster.demo.scenario import build_first, build_second
 from clusterstacks.kube.transport import Pool
-from tests.support.stories import addon_of, cluster, create, delivered, namespace, set_topology, stack
+from tests.support.builders.e2e_objects import addon_of, cluster, create, delivered, namespace, set_topology, stack
+from tests.support.observing.write_counter import writes
 from tests.support.waiting import eventually
-from tests.support.writes import writes
 
 if TYPE_CHECKING:
     import subprocess

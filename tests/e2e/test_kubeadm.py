@@ -9,7 +9,7 @@ import pytest
 from clusterstacks.api.yaml import dump
 from clusterstacks.devcluster import binaries, capi_managers, teardown
 from clusterstacks.devcluster.state_directory import StateDirectory
-from tests.support.csctl import Csctl
+from tests.support.running.csctl import Csctl
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -12,7 +12,7 @@ import pytest
 from clusterstacks.devcluster import process_records, teardown
 from clusterstacks.devcluster.binaries import silent
 from clusterstacks.devcluster.state_directory import StateDirectory
-from tests.support.csctl import Csctl
+from tests.support.running.csctl import Csctl
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,8 +9,7 @@ from clusterstacks.devcluster.demo.await_state import read_back
 from clusterstacks.devcluster.demo.scenario import build_first, build_second, examples
 from clusterstacks.domain.documents import mappings, text
 from clusterstacks.kube.transport import Pool
-from tests.support.kubectl import Kubectl
-from tests.support.stories import (
+from tests.support.builders.e2e_objects import (
     addon_of,
     cluster,
     cluster_condition,
@@ -20,6 +19,7 @@ from tests.support.stories import (
     set_topology,
     stack,
 )
+from tests.support.running.kubectl import Kubectl
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:

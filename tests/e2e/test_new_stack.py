@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from clusterstacks.authoring.scaffold import NewStack, write_new_files
 from clusterstacks.building.create import build_release
 from clusterstacks.kube.transport import Pool
-from tests.support.kubectl import Kubectl
-from tests.support.stories import cluster, create, delivered, namespace, stack
+from tests.support.builders.e2e_objects import cluster, create, delivered, namespace, stack
+from tests.support.running.kubectl import Kubectl
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:

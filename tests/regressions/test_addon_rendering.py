@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from clusterstacks.api.names import Kind
-from tests.support.operating import bugs, is_unready
-from tests.support.stacks import config_map, stage, templates
+from tests.support.builders.stacks import config_map, stage, templates
+from tests.support.running.world import bugs, is_unready
 
 if TYPE_CHECKING:
-    from tests.support.operating import World
+    from tests.support.running.world import World
 
 ADDON = "cluster-addon-one"
 

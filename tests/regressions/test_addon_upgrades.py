@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from clusterstacks.api.names import Kind
-from tests.support.manifests import crd
-from tests.support.operating import condition_of, install, is_ready, is_unready
-from tests.support.stacks import config_map, stage, templates
+from tests.support.builders.manifests import crd
+from tests.support.builders.stacks import config_map, stage, templates
+from tests.support.running.world import condition_of, install, is_ready, is_unready
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from clusterstacks.domain.names import ReleaseName
-    from tests.support.operating import World
+    from tests.support.running.world import World
 
 
 async def settled(world: World, version: str, cluster: str = "one") -> ReleaseName:

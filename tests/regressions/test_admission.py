@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from clusterstacks.api.names import CLUSTER_KIND, Kind
-from tests.support.guarding import guarded, refusal
-from tests.support.operating import cluster_manifest
-from tests.support.stacks import KUBERNETES
+from tests.support.builders.stacks import KUBERNETES
+from tests.support.running.admission import guarded, refusal
+from tests.support.running.world import cluster_manifest
 
 if TYPE_CHECKING:
     from clusterstacks.domain.names import ReleaseName
     from clusterstacks.domain.objects import Manifest
-    from tests.support.operating import World
+    from tests.support.running.world import World
 
 
 async def bundle(world: World, version: str) -> tuple[Manifest, ReleaseName]:

@@ -6,11 +6,11 @@ import shutil
 from typing import TYPE_CHECKING
 
 from clusterstacks.api.names import CLUSTER_CLASS_KIND, Kind
-from tests.support.operating import condition_of, is_unready
-from tests.support.stacks import INFRASTRUCTURE
+from tests.support.builders.stacks import INFRASTRUCTURE
+from tests.support.running.world import condition_of, is_unready
 
 if TYPE_CHECKING:
-    from tests.support.operating import World
+    from tests.support.running.world import World
 
 GROUP = INFRASTRUCTURE.partition("/")[0]
 

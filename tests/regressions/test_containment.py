@@ -16,17 +16,17 @@ from clusterstacks.kube.client import Client
 from clusterstacks.kube.kubeconfig import parse_kubeconfig
 from clusterstacks.kube.transport import Pool
 from clusterstacks.runtime import controller
-from tests.support.operating import is_ready, is_unready
-from tests.support.requests import Recorder
-from tests.support.silence import silent_server
-from tests.support.stacks import TinyStack, config_map, templates
+from tests.support.builders.stacks import TinyStack, config_map, templates
+from tests.support.fakes.silent_server import silent_server
+from tests.support.observing.client_requests import Recorder
+from tests.support.observing.write_counter import writes
+from tests.support.running.world import is_ready, is_unready
 from tests.support.waiting import eventually
-from tests.support.writes import writes
 
 if TYPE_CHECKING:
     import pytest
 
-    from tests.support.operating import World
+    from tests.support.running.world import World
 
 ENDLESS = "{{ range $i := until 100000 }}{{ range $j := until 100000 }}{{ end }}{{ end }}"
 

@@ -12,13 +12,13 @@ from clusterstacks.http.client import HTTPClient, RetryPolicy
 from clusterstacks.oci.reference import Reference
 from clusterstacks.oci.registry import Registry
 from clusterstacks.sources.oci_publish import publish
-from tests.support.releases import STAGED, staged_release, write_release
-from tests.support.scripted_server import ScriptedServer, hangs_up, says
+from tests.support.builders.releases import STAGED, staged_release, write_release
+from tests.support.fakes.scripted_server import ScriptedServer, hangs_up, says
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.support.scripted_server import Answer
+    from tests.support.fakes.scripted_server import Answer
 
 QUICK = RetryPolicy(attempts=2, pause=timedelta(milliseconds=1))
 

@@ -6,15 +6,15 @@ import logging
 from typing import TYPE_CHECKING
 
 from clusterstacks.http.allowlist import AllowedHosts
-from tests.support.github_double import OWNER, REPOSITORY, GitHubDouble
-from tests.support.operating import attempts
-from tests.support.stacks import TinyStack
+from tests.support.builders.stacks import TinyStack
+from tests.support.fakes.github import OWNER, REPOSITORY, GitHubDouble
+from tests.support.running.world import attempts
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
     import pytest
 
-    from tests.support.operating import World
+    from tests.support.running.world import World
 
 
 async def test_d57_foreign_tags_are_passed_over_and_all_stacks_share_one_listing(

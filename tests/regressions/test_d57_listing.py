@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from clusterstacks.http.client import HTTPClient
 from clusterstacks.sources.github.assets import GitHubSource
-from tests.support.github_double import OWNER, REPOSITORY, TOKEN, GitHubDouble
+from tests.support.fakes.github import OWNER, REPOSITORY, TOKEN, GitHubDouble
 
 if TYPE_CHECKING:
     import pytest

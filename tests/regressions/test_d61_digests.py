@@ -15,8 +15,8 @@ from clusterstacks.releases.errors import DigestMismatch
 from clusterstacks.releases.store import ReleaseStore
 from clusterstacks.sources.oci_publish import publish
 from clusterstacks.sources.oci_repository import OCISource
-from tests.support.registry_double import RegistryDouble, digest
-from tests.support.releases import STAGED, staged_release, write_release
+from tests.support.builders.releases import STAGED, staged_release, write_release
+from tests.support.fakes.registry import RegistryDouble, digest
 
 if TYPE_CHECKING:
     from pathlib import Path

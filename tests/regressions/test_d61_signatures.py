@@ -13,8 +13,8 @@ from clusterstacks.signing.errors import SignatureRequired
 from clusterstacks.signing.verifier import enforce, verify
 from clusterstacks.sources.directory import DirectorySource
 from clusterstacks.sources.signature_store import sign_beside, signature_file
-from tests.support.releases import STAGED, staged_release, write_release
-from tests.support.signing import ecdsa_key
+from tests.support.builders.releases import STAGED, staged_release, write_release
+from tests.support.builders.signatures import ecdsa_key
 
 if TYPE_CHECKING:
     from collections.abc import Callable

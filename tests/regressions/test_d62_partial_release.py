@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from clusterstacks.releases.store import ReleaseStore
-from tests.support.releases import STAGED, FakeSource, read_release, staged_release
+from tests.support.builders.releases import STAGED, FakeSource, read_release, staged_release
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,7 +8,7 @@ import pytest
 
 from clusterstacks.charts.errors import UnsafeArchive
 from clusterstacks.releases.store import ReleaseStore
-from tests.support.releases import STAGED, FakeSource, gzipped, staged_release, tar_of
+from tests.support.builders.releases import STAGED, FakeSource, gzipped, staged_release, tar_of
 
 if TYPE_CHECKING:
     from pathlib import Path

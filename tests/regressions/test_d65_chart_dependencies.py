@@ -15,8 +15,8 @@ from clusterstacks.http.allowlist import AllowedHosts
 from clusterstacks.http.client import HTTPClient
 from clusterstacks.releases.store import ReleaseStore
 from clusterstacks.render.renderer import Renderer, addon_request, class_request
-from tests.support.chart_repository import chart_files, chart_repository, packaged
-from tests.support.releases import STAGED, FakeSource, below, chart, staged_release
+from tests.support.builders.releases import STAGED, FakeSource, below, chart, staged_release
+from tests.support.servers.chart_repository import chart_files, chart_repository, packaged
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

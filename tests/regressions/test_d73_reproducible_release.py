@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from clusterstacks.building.create import build_release
-from tests.support.releases import read_release
-from tests.support.sources import LAYOUTS, directory_of
+from tests.support.builders.releases import read_release
+from tests.support.builders.stack_directories import LAYOUTS, directory_of
 
 SOURCE = Path(__file__).parents[2] / "examples/stacks/local/demo/1-35"
 HERE = {"TZ": "UTC", "LC_ALL": "C.UTF-8", "PYTHONHASHSEED": "1", "UMASK": "022"}

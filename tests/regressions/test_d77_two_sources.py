@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING
 
 from clusterstacks.api.names import Kind
 from clusterstacks.http.allowlist import AllowedHosts
-from tests.support.github_double import OWNER, REPOSITORY, GitHubDouble
-from tests.support.operating import is_ready
-from tests.support.remote import repository
-from tests.support.stacks import TinyStack
+from tests.support.builders.remote_repositories import repository
+from tests.support.builders.stacks import TinyStack
+from tests.support.fakes.github import OWNER, REPOSITORY, GitHubDouble
+from tests.support.running.world import is_ready
 
 if TYPE_CHECKING:
     from typing import Any
 
-    from tests.support.operating import World
-    from tests.support.registries import RegistryServer
+    from tests.support.running.world import World
+    from tests.support.servers.registries import RegistryServer
 
 
 async def test_d77_two_cluster_stacks_follow_two_sources(world: World, registry: RegistryServer) -> None:

@@ -11,14 +11,14 @@ from clusterstacks.api.names import Kind
 from clusterstacks.http.allowlist import AllowedHosts
 from clusterstacks.kube.pki import Authority
 from clusterstacks.sources.http_index import write_index
-from tests.support.remote import repository
-from tests.support.static_server import StaticServer
+from tests.support.builders.remote_repositories import repository
+from tests.support.servers.static_server import StaticServer
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.support.operating import World
-    from tests.support.registries import RegistryServer
+    from tests.support.running.world import World
+    from tests.support.servers.registries import RegistryServer
 
 LOOPBACK = AllowedHosts.parse("127.0.0.1:*")
 

@@ -13,8 +13,8 @@ from clusterstacks.http.errors import SourceUnavailable
 from clusterstacks.kube.pki import Authority
 from clusterstacks.releases.store import ReleaseStore
 from clusterstacks.sources.http_index import HttpSource, write_index
-from tests.support.releases import STAGED, staged_release, write_release
-from tests.support.static_server import StaticServer
+from tests.support.builders.releases import STAGED, staged_release, write_release
+from tests.support.servers.static_server import StaticServer
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,7 +9,7 @@ import pytest
 
 from clusterstacks.http.errors import SourceUnavailable
 from clusterstacks.releases.store import ReleaseStore
-from tests.support.releases import SINGLE, STAGED, FakeSource, single_release, staged_release
+from tests.support.builders.releases import SINGLE, STAGED, FakeSource, single_release, staged_release
 
 if TYPE_CHECKING:
     from pathlib import Path

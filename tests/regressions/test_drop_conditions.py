@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from clusterstacks.api.clusteraddon import addon_name
 from clusterstacks.api.names import Kind
 from clusterstacks.controllers.clusteraddon import reconciler
-from tests.support.operating import condition_of
-from tests.support.stacks import config_map, templates
+from tests.support.builders.stacks import config_map, templates
+from tests.support.running.world import condition_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import pytest
 
     from clusterstacks.domain.objects import Manifest
-    from tests.support.operating import World
+    from tests.support.running.world import World
 
 
 async def test_drop_m4_conditions_of_the_go_operator_become_true(world: World) -> None:

@@ -17,7 +17,7 @@ from clusterstacks.cli.create import UNCHANGED, create, default_remote
 from clusterstacks.cli.hash import hash as hash_command
 from clusterstacks.cli.shared import output
 from clusterstacks.cli.template import template
-from tests.support.sources import copied
+from tests.support.builders.stack_directories import copied
 
 if TYPE_CHECKING:
     from collections.abc import Callable

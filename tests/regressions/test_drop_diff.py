@@ -13,7 +13,7 @@ from clusterstacks.charts.archive import read_archive, write_archive
 from clusterstacks.cli.diff import diff
 from clusterstacks.cli.shared import output
 from clusterstacks.cli.template import template
-from tests.support.tiny_stack import tiny, write
+from tests.support.builders.tiny_stack import tiny, write
 
 if TYPE_CHECKING:
     from collections.abc import Callable

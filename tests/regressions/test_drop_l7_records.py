@@ -15,13 +15,13 @@ from clusterstacks.api.names import ADOPT_ANNOTATION, CLUSTER_KIND, Kind
 from clusterstacks.apply.delivery import Delivery, RecordOfAnotherCluster, RecordOwner, Revision
 from clusterstacks.apply.record_store import SECRETS, record_name
 from clusterstacks.domain.objects import ObjectKey
-from tests.support.requests import Recorder
-from tests.support.stacks import TinyStack, config_map, templates
+from tests.support.builders.stacks import TinyStack, config_map, templates
+from tests.support.observing.client_requests import Recorder
 
 if TYPE_CHECKING:
     from clusterstacks.domain.names import ReleaseName
     from clusterstacks.domain.objects import Manifest
-    from tests.support.operating import World
+    from tests.support.running.world import World
 
 
 async def stack_with(world: World, *addons: str) -> ReleaseName:

@@ -15,8 +15,8 @@ from clusterstacks.api.names import Kind
 from clusterstacks.devcluster.loopback import free_port
 from clusterstacks.operator.go_operator import EXTENSIONS, WEBHOOKS, GoLeftovers
 from clusterstacks.operator.rbac import TAKE_OVER_RIGHTS, RightScope
-from tests.support.manifests import crd, named
-from tests.support.operating import install, is_ready
+from tests.support.builders.manifests import crd, named
+from tests.support.running.world import install, is_ready
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import pytest
 
     from clusterstacks.domain.objects import Manifest
-    from tests.support.operating import World
+    from tests.support.running.world import World
 
 RBAC = "rbac.authorization.k8s.io"
 PROGRAM = Path(sys.executable).parent / "cluster-stack-operator"

@@ -9,13 +9,13 @@ from clusterstacks.api.names import ADDON_FINALIZER, API_VERSION, CLUSTER_API_GR
 from clusterstacks.kube.client import Client
 from clusterstacks.kube.kubeconfig import load_kubeconfig
 from clusterstacks.kube.transport import Pool
-from tests.support.operating import condition_of, finished_status, foreign_crds, install, is_ready
-from tests.support.stacks import KUBERNETES, config_map, templates
+from tests.support.builders.stacks import KUBERNETES, config_map, templates
+from tests.support.running.world import condition_of, finished_status, foreign_crds, install, is_ready
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
     from clusterstacks.domain.objects import Manifest
-    from tests.support.operating import World
+    from tests.support.running.world import World
 
 READS_THE_CLASS = "values: |\n  used: {{ .Cluster.spec.topology.class }}\n"
 INITIALIZED = [

@@ -6,13 +6,13 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 from clusterstacks.api.names import Kind
-from tests.support.guarding import guarded, ranged
-from tests.support.kubectl import Kubectl
-from tests.support.operating import condition_of, is_ready
-from tests.support.stacks import config_map, templates
+from tests.support.builders.stacks import config_map, templates
+from tests.support.running.admission import guarded, ranged
+from tests.support.running.kubectl import Kubectl
+from tests.support.running.world import condition_of, is_ready
 
 if TYPE_CHECKING:
-    from tests.support.operating import World
+    from tests.support.running.world import World
 
 ADDON = "cluster-addon-one"
 SETTINGS = "AddonSettingsUsed"

@@ -8,16 +8,16 @@ import time
 from typing import TYPE_CHECKING
 
 from clusterstacks.api.names import CLUSTER_CLASS_KIND, Kind
-from tests.support.operating import condition_of, is_ready
-from tests.support.stacks import INFRASTRUCTURE
+from tests.support.builders.stacks import INFRASTRUCTURE
+from tests.support.observing.write_counter import writes
+from tests.support.running.world import condition_of, is_ready
 from tests.support.waiting import eventually
-from tests.support.writes import writes
 
 if TYPE_CHECKING:
     from clusterstacks.domain.names import ReleaseName
     from clusterstacks.domain.objects import Manifest
     from clusterstacks.kube.client import Client
-    from tests.support.operating import World
+    from tests.support.running.world import World
 
 GROUP = INFRASTRUCTURE.partition("/")[0]
 TEMPLATE = "TinyClusterTemplate"

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from clusterstacks.api.names import Kind
-from tests.support.guarding import guarded, refusal
-from tests.support.operating import LOOKING_OFTEN, condition_of, is_unready
+from tests.support.running.admission import guarded, refusal
+from tests.support.running.world import LOOKING_OFTEN, condition_of, is_unready
 
 if TYPE_CHECKING:
     from clusterstacks.domain.objects import Manifest
-    from tests.support.operating import World
+    from tests.support.running.world import World
 
 
 def publish(world: World, *versions: str) -> None:

@@ -12,14 +12,14 @@ import yaml
 
 from clusterstacks.api.addon_annotations import ADDON_ANNOTATION
 from clusterstacks.api.names import Kind
-from tests.support.guarding import of_minor, ranged
-from tests.support.operating import is_ready
+from tests.support.running.admission import of_minor, ranged
+from tests.support.running.world import is_ready
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from clusterstacks.domain.names import ReleaseName
-    from tests.support.operating import World
+    from tests.support.running.world import World
 
 OLD, NEW = "v1.35.4", "v1.36.1"
 GROUP = "rbac.authorization.k8s.io"

@@ -13,9 +13,9 @@ from clusterstacks.controllers.status_reconciler import StatusReconciler
 from clusterstacks.kube.client import Client
 from clusterstacks.kube.kubeconfig import parse_kubeconfig
 from clusterstacks.kube.transport import Pool
-from tests.support import operating
-from tests.support.api_servers import started_api_server
-from tests.support.guarding import guarded, ranged, refusal
+from tests.support.running import world as operating
+from tests.support.running.admission import guarded, ranged, refusal
+from tests.support.servers.api_servers import started_api_server
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from clusterstacks.devcluster.apiserver import ApiServer
     from clusterstacks.devcluster.etcd import Etcd
     from clusterstacks.domain.objects import Manifest
-    from tests.support.operating import World
+    from tests.support.running.world import World
 
 OLD, NEW = "v1.35.4", "v1.36.1"
 

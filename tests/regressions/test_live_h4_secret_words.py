@@ -10,14 +10,14 @@ import pytest
 
 from clusterstacks.api.names import ADDONS_READY_CONDITION, CLUSTER_KIND, Kind
 from clusterstacks.kube.errors import ApiError
-from tests.support.stacks import templates
+from tests.support.builders.stacks import templates
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from clusterstacks.domain.objects import Manifest
-    from tests.support.operating import World
+    from tests.support.running.world import World
 
 GROUP = "admissionregistration.k8s.io"
 CONTENT = "aHVudGVyMg=="

@@ -10,11 +10,11 @@ from clusterstacks.domain.objects import ObjectKey
 from clusterstacks.kube.client import Client
 from clusterstacks.kube.kubeconfig import parse_kubeconfig
 from clusterstacks.kube.transport import Pool
-from tests.support.manifests import pod_template
-from tests.support.stacks import config_map, templates
+from tests.support.builders.manifests import pod_template
+from tests.support.builders.stacks import config_map, templates
 
 if TYPE_CHECKING:
-    from tests.support.operating import World
+    from tests.support.running.world import World
 
 APPLIED = ("pre-install", "post-install", "pre-upgrade", "post-upgrade", "post-upgrade,test")
 LEFT_OUT = ("pre-delete", "post-delete", "pre-rollback", "post-rollback", "test", "test-success", "test,pre-delete")

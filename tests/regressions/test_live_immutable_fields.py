@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from clusterstacks.api.names import Kind
-from tests.support.manifests import pod_template
-from tests.support.operating import condition_of
-from tests.support.stacks import config_map, templates
+from tests.support.builders.manifests import pod_template
+from tests.support.builders.stacks import config_map, templates
+from tests.support.running.world import condition_of
 
 if TYPE_CHECKING:
-    from tests.support.operating import World
+    from tests.support.running.world import World
 
 READABLE_CHARACTERS = 500
 """What fits into an event and a few lines of kubectl (arbitrary)."""

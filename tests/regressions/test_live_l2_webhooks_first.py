@@ -10,13 +10,13 @@ from clusterstacks.devcluster.loopback import free_port
 from clusterstacks.runtime.controller import Controller
 from clusterstacks.webhooks.certificates import CertificateRotator, Times, create_serving
 from clusterstacks.webhooks.configuration import Endpoint, WebhookScope, configuration
-from tests.support.guarding import guarded
+from tests.support.running.admission import guarded
 
 if TYPE_CHECKING:
     import pytest
 
     from clusterstacks.webhooks.certificates import Serving
-    from tests.support.operating import World
+    from tests.support.running.world import World
 
 
 async def dead_webhooks(world: World) -> None:

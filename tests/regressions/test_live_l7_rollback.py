@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from clusterstacks.api.names import ADDONS_READY_CONDITION, CLUSTER_KIND
-from tests.support.kubectl import Kubectl
-from tests.support.stacks import config_map, stage, templates
+from tests.support.builders.stacks import config_map, stage, templates
+from tests.support.running.kubectl import Kubectl
 
 if TYPE_CHECKING:
-    from tests.support.operating import World
+    from tests.support.running.world import World
 
 DOCS = Path(__file__).parents[2] / "docs"
 

@@ -17,7 +17,7 @@ from clusterstacks.kube.failure_status import status_error
 from clusterstacks.sources import kinds
 from clusterstacks.sources.directory import DirectorySource
 from clusterstacks.sources.spec import SourceAddress
-from tests.support.releases import write_release
+from tests.support.builders.releases import write_release
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -13,14 +13,14 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from clusterstacks.api.names import API_VERSION, Kind
 from clusterstacks.devcluster.loopback import free_port
-from tests.support.guarding import guarded
-from tests.support.stacks import config_map, templates
+from tests.support.builders.stacks import config_map, templates
+from tests.support.running.admission import guarded
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tests.support.operating import World
+    from tests.support.running.world import World
 
 DOCS = Path(__file__).parents[2] / "docs"
 WORDS_OF_PROMQL = frozenset(["and", "by", "count", "for", "increase", "or", "rate", "sum", "time", "unless", "without"])

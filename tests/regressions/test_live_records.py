@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from clusterstacks.api.names import Kind
 from clusterstacks.apply.record_store import SECRETS
-from tests.support.stacks import config_map, templates
+from tests.support.builders.stacks import config_map, templates
 
 if TYPE_CHECKING:
-    from tests.support.operating import World
+    from tests.support.running.world import World
 
 ADDON = "cluster-addon-one"
 

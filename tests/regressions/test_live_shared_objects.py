@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from clusterstacks.api.names import Kind
-from tests.support.operating import is_unready
-from tests.support.stacks import config_map, templates
+from tests.support.builders.stacks import config_map, templates
+from tests.support.running.world import is_unready
 
 if TYPE_CHECKING:
-    from tests.support.operating import World
+    from tests.support.running.world import World
 
 ADDON = "cluster-addon-one"
 

@@ -16,13 +16,13 @@ from clusterstacks.kube.client import Client
 from clusterstacks.kube.errors import WebhookFailed
 from clusterstacks.kube.kubeconfig import parse_kubeconfig
 from clusterstacks.kube.transport import Pool
-from tests.support.operating import condition_of
-from tests.support.stacks import config_map, templates
+from tests.support.builders.stacks import config_map, templates
+from tests.support.running.world import condition_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from tests.support.operating import World
+    from tests.support.running.world import World
 
 VALIDATING, MUTATING = CONFIGURATIONS
 SHORT = Deadlines(served=timedelta(seconds=3))

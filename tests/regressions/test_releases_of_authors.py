@@ -25,7 +25,7 @@ from clusterstacks.domain.names import parse_release
 from clusterstacks.domain.versions import StackVersion
 from clusterstacks.releases.published_releases import PublishedReleases
 from clusterstacks.sources.directory import DirectorySource
-from tests.support.sources import copied, directory_of, first_stack, versions
+from tests.support.builders.stack_directories import copied, directory_of, first_stack, versions
 
 if TYPE_CHECKING:
     from pathlib import Path

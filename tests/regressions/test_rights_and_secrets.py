@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from clusterstacks.api.names import Kind
-from tests.support.operating import condition_of, is_ready
-from tests.support.stacks import config_map, templates
+from tests.support.builders.stacks import config_map, templates
+from tests.support.running.world import condition_of, is_ready
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     import pytest
 
-    from tests.support.operating import World
+    from tests.support.running.world import World
 
 
 async def restricted(world: World, directory: Path, *rules: dict[str, Any]) -> Path:

@@ -13,11 +13,11 @@ from clusterstacks.kube.errors import NotFound
 from clusterstacks.operator.go_operator import EXTENSIONS
 from clusterstacks.operator.rbac import ANY, READ, RIGHTS, RightScope, policy_rules
 from clusterstacks.webhooks.certificates import SECRET_NAME
-from tests.support.guarding import guarded
-from tests.support.manifests import crd
-from tests.support.operating import PROVIDER_GROUP, install, is_ready
-from tests.support.signing import ecdsa_key, public_pem
-from tests.support.stacks import INFRASTRUCTURE, KUBERNETES, config_map, templates
+from tests.support.builders.manifests import crd
+from tests.support.builders.signatures import ecdsa_key, public_pem
+from tests.support.builders.stacks import INFRASTRUCTURE, KUBERNETES, config_map, templates
+from tests.support.running.admission import guarded
+from tests.support.running.world import PROVIDER_GROUP, install, is_ready
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from clusterstacks.domain.names import ReleaseName
     from clusterstacks.domain.objects import Manifest
     from clusterstacks.operator.rbac import Right
-    from tests.support.operating import World
-    from tests.support.recording import Request
+    from tests.support.observing.request_recorder import Request
+    from tests.support.running.world import World
 
 HOME = "default"
 RBAC = "rbac.authorization.k8s.io"

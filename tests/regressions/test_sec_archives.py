@@ -19,10 +19,10 @@ from clusterstacks.sources import kinds
 from clusterstacks.sources.directory import DirectorySource
 from clusterstacks.sources.source_opener import SecretReader, SourceAccess, SourceOpener
 from clusterstacks.sources.spec import SourceAddress
-from tests.support import charts
-from tests.support.fake_api import FakeApi
-from tests.support.releases import STAGED, gzipped, read_release, staged_release, tar_of, write_release
-from tests.support.tarheaders import GNU, USTAR, V7, Header, extended, long_name, record, stream
+from tests.support.builders import charts
+from tests.support.builders.releases import STAGED, gzipped, read_release, staged_release, tar_of, write_release
+from tests.support.builders.tar_headers import GNU, USTAR, V7, Header, extended, long_name, record, stream
+from tests.support.fakes.api_server import FakeApi
 
 if TYPE_CHECKING:
     from pathlib import Path

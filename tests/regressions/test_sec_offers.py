@@ -10,19 +10,19 @@ from typing import TYPE_CHECKING, Any
 from clusterstacks.api.clusteraddon import addon_name
 from clusterstacks.api.names import API_VERSION, CLUSTER_KIND, Kind
 from tests.regressions.test_containment import idle
-from tests.support.guarding import guarded, refusal
-from tests.support.operating import accept_classes, cluster_manifest, condition_of, is_ready, is_unready
-from tests.support.signing import ecdsa_key, public_pem
-from tests.support.stacks import TinyStack, config_map, templates
+from tests.support.builders.signatures import ecdsa_key, public_pem
+from tests.support.builders.stacks import TinyStack, config_map, templates
+from tests.support.observing.write_counter import writes
+from tests.support.running.admission import guarded, refusal
+from tests.support.running.world import accept_classes, cluster_manifest, condition_of, is_ready, is_unready
 from tests.support.waiting import eventually
-from tests.support.writes import writes
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from clusterstacks.domain.names import ReleaseName
     from clusterstacks.domain.objects import Manifest
-    from tests.support.operating import World
+    from tests.support.running.world import World
 
 READY = "ClusterStackAddonsReady"
 SAME = {"from": "Same"}

@@ -9,18 +9,18 @@ import pytest
 from clusterstacks.api.names import CLUSTER_CLASS_KIND, RELEASE_FINALIZER, Kind
 from clusterstacks.apply.ownership import FIELD_MANAGER
 from clusterstacks.kube.errors import NotFound
-from tests.support.garbage_collector import garbage_collector
-from tests.support.guarding import guarded, refusal
-from tests.support.operating import PROVIDER_GROUP, condition_of
-from tests.support.recording import record
-from tests.support.stacks import INFRASTRUCTURE
+from tests.support.builders.stacks import INFRASTRUCTURE
+from tests.support.observing.request_recorder import record
+from tests.support.running.admission import guarded, refusal
+from tests.support.running.world import PROVIDER_GROUP, condition_of
+from tests.support.servers.garbage_collector import garbage_collector
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from clusterstacks.devcluster.apiserver import ApiServer
     from clusterstacks.domain.objects import Manifest
-    from tests.support.operating import World
+    from tests.support.running.world import World
 
 PROVIDER_READY = "ProviderClusterStackReleaseReady"
 RELEASE_KIND = "TinyClusterStackRelease"

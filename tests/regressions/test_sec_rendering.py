@@ -17,9 +17,9 @@ from clusterstacks.render import worker_processes
 from clusterstacks.render.errors import NotStarted, RenderTimeout, WorkerDied, WorkersBusy
 from clusterstacks.render.renderer import DEADLINE, FIRST_TRY, Renderer, RenderLimits
 from clusterstacks.runtime.metrics import Metrics
-from tests.support.charts import CONFIG_MAP, template
+from tests.support.builders.charts import CONFIG_MAP, template
+from tests.support.observing.render_workers import chart_request
 from tests.support.virtual_time import in_virtual_time
-from tests.support.workers import chart_request
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable

@@ -10,14 +10,14 @@ from clusterstacks.releases.contents import read_contents
 from tests.integration.controllers.test_chart_dependencies import ALLOWED, depending, resolved
 from tests.integration.controllers.test_signatures import below_the_operators_directory, trusting
 from tests.integration.controllers.test_sources import following, secret
-from tests.support.chart_repository import chart_repository
-from tests.support.github_double import OWNER, REPOSITORY, TOKEN, GitHubDouble
-from tests.support.operating import condition_of, is_unready
-from tests.support.signing import ecdsa_key, signed
+from tests.support.builders.signatures import ecdsa_key, signed
+from tests.support.fakes.github import OWNER, REPOSITORY, TOKEN, GitHubDouble
+from tests.support.running.world import condition_of, is_unready
+from tests.support.servers.chart_repository import chart_repository
 
 if TYPE_CHECKING:
     from clusterstacks.domain.names import ReleaseName
-    from tests.support.operating import World
+    from tests.support.running.world import World
 
 OURS = ecdsa_key("ours")
 

@@ -21,9 +21,9 @@ from clusterstacks.kube.errors import FieldCause, Forbidden, Invalid
 from clusterstacks.kube.kubeconfig import MAX_SECRET_BYTES, parse_secret_kubeconfig
 from clusterstacks.kube.resources import Resource
 from clusterstacks.render.renderer import Renderer
-from tests.support.manifests import config_map
-from tests.support.pieces import completed
-from tests.support.stopwatch import no_stall
+from tests.support.builders.manifests import config_map
+from tests.support.in_pieces import completed
+from tests.support.observing.cpu_time import no_stall
 
 if TYPE_CHECKING:
     from collections.abc import Generator

@@ -32,19 +32,19 @@ from clusterstacks.sources.oci_repository import OCISource
 from clusterstacks.sources.oci_signatures import ENVELOPE_TYPE, attach, cosign_tag
 from tests.integration.controllers.test_signatures import trusting
 from tests.integration.controllers.test_sources import following
-from tests.support.operating import condition_of, is_ready, is_unready
-from tests.support.registry_double import RegistryDouble
-from tests.support.releases import STAGED, staged_release, write_release
-from tests.support.remote import Repository, repository
-from tests.support.signing import cosign_payload, ecdsa_key, public_pem, signed
-from tests.support.stacks import config_map, templates
+from tests.support.builders.releases import STAGED, staged_release, write_release
+from tests.support.builders.remote_repositories import Repository, repository
+from tests.support.builders.signatures import cosign_payload, ecdsa_key, public_pem, signed
+from tests.support.builders.stacks import config_map, templates
+from tests.support.fakes.registry import RegistryDouble
+from tests.support.running.world import condition_of, is_ready, is_unready
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
     from pathlib import Path
 
-    from tests.support.operating import World
-    from tests.support.registries import RegistryServer
+    from tests.support.running.world import World
+    from tests.support.servers.registries import RegistryServer
 
 OURS, FOREIGN = ecdsa_key("ours"), ecdsa_key("foreign")
 EPOCH = datetime.fromtimestamp(0, UTC)

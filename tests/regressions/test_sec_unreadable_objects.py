@@ -14,15 +14,15 @@ from clusterstacks.api.names import CLUSTER_API_GROUP, CLUSTER_CLASS_KIND, CLUST
 from clusterstacks.controllers.class_usage import CLASS_INDEX
 from clusterstacks.domain.objects import ObjectKey
 from clusterstacks.kube.transport import Call
-from tests.support.operating import SECONDS, condition_of, finished_status
-from tests.support.stacks import KUBERNETES, config_map, templates
-from tests.support.stalls import measured
+from tests.support.builders.stacks import KUBERNETES, config_map, templates
+from tests.support.observing.stalls import measured
+from tests.support.running.world import SECONDS, condition_of, finished_status
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
     from clusterstacks.domain.objects import Manifest
     from clusterstacks.operator.app import Operator
-    from tests.support.operating import World
+    from tests.support.running.world import World
 
 DEEP = "[" * 1100 + "]" * 1100
 WIDE = "[" + "[]," * 60_000 + "1]"

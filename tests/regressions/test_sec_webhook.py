@@ -30,10 +30,10 @@ from clusterstacks.runtime.metrics import Metrics
 from clusterstacks.webhooks.answers import ALLOWED
 from clusterstacks.webhooks.certificates import SECRET_NAME, create_serving
 from clusterstacks.webhooks.server import PATH, WebhookServer
-from tests.support.flooding import BODIES, flood
-from tests.support.guarding import guarded, ranged
-from tests.support.kubectl import Kubectl
-from tests.support.operating import cluster_manifest
+from tests.support.running.admission import guarded, ranged
+from tests.support.running.flood import BODIES, flood
+from tests.support.running.kubectl import Kubectl
+from tests.support.running.world import cluster_manifest
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     from clusterstacks.webhooks.answers import AdmissionResponse
     from clusterstacks.webhooks.reviews import AdmissionRequest
-    from tests.support.operating import World
+    from tests.support.running.world import World
 
 MIB = 1024 * 1024
 STALL_SECONDS = 0.5

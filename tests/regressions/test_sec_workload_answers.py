@@ -20,13 +20,13 @@ from clusterstacks.kube.connection import Connection
 from clusterstacks.kube.errors import TooMany, Unreachable
 from clusterstacks.kube.resources import Resource
 from clusterstacks.kube.transport import Pool, RequestTimeouts
-from tests.support.scripted_server import ScriptedServer, refuses, says
-from tests.support.stalls import measured
+from tests.support.fakes.scripted_server import ScriptedServer, refuses, says
+from tests.support.observing.stalls import measured
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from tests.support.scripted_server import Answer
+    from tests.support.fakes.scripted_server import Answer
 
 MIB = 1024 * 1024
 CONFIG_MAPS = Resource("", "v1", "ConfigMap", "configmaps", namespaced=True)

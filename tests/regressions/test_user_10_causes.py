@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from clusterstacks.api.names import CLUSTER_KIND, Kind
-from tests.support.operating import LOOKING_OFTEN
-from tests.support.stacks import config_map, stage, templates
+from tests.support.builders.stacks import config_map, stage, templates
+from tests.support.running.world import LOOKING_OFTEN
 
 if TYPE_CHECKING:
-    from tests.support.operating import World
+    from tests.support.running.world import World
 
 ADDON = "cluster-addon-one"
 

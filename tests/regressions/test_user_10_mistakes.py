@@ -11,8 +11,8 @@ from clusterstacks.cli.main import csctl
 from clusterstacks.cli.shared import output
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.signing.keys import parse_private_key
-from tests.support.releases import STAGED, staged_release, write_release
-from tests.support.tiny_stack import tiny, write
+from tests.support.builders.releases import STAGED, staged_release, write_release
+from tests.support.builders.tiny_stack import tiny, write
 
 if TYPE_CHECKING:
     from collections.abc import Callable

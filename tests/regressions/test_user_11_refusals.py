@@ -10,7 +10,7 @@ import pytest
 
 from clusterstacks.webhooks.cluster_rules import ClassOffer
 from clusterstacks.webhooks.suggestions import Suggester
-from tests.support.planning import candidate
+from tests.support.planner_oracle import candidate
 from tests.unit.webhooks.test_dispatch import Given, cluster, judged
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from clusterstacks.kube.kubeconfig import default_connection, named_connection
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from tests.support.operating import World
+    from tests.support.running.world import World
 
 ROOT = Path(__file__).parents[2]
 

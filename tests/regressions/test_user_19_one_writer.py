@@ -31,9 +31,9 @@ from clusterstacks.kube.transport import Pool
 from clusterstacks.operator.lease_settings import LEASE_NAME, ElectionSettings
 from clusterstacks.runtime.leader_election import LEASES
 from clusterstacks.runtime.leases import LeaseDurations
-from tests.support.audit import AuditLog, Write, audit_flags, outside, tenures
-from tests.support.guarding import guarded
-from tests.support.operating import attempts, foreign_crds, install, is_ready
+from tests.support.observing.audit_log import AuditLog, Write, audit_flags, outside, tenures
+from tests.support.running.admission import guarded
+from tests.support.running.world import attempts, foreign_crds, install, is_ready
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     from clusterstacks.devcluster.etcd import Etcd
     from clusterstacks.domain.objects import Manifest
-    from tests.support.operating import World
+    from tests.support.running.world import World
 
 pytestmark = pytest.mark.timeout(300)  # they start several operators and wait for leases to run out
 
@@ -137,7 +137,7 @@ class Arena:
     async def operator(self, user: str, durations: LeaseDurations = BRIEF, *flags: str) -> AsyncIterator[Replica]:
         stop = self.directory / f"stop-{user}"
         argv = [
-            *(sys.executable, "-m", "tests.support.brief_operator"),
+            *(sys.executable, "-m", "tests.support.running.short_lease_operator"),
             *map(str, (durations.duration, durations.renew_deadline, durations.retry, stop)),
             f"--kubeconfig={self.kubeconfig(user)}",
             f"--release-dir={self.directory}",

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 from clusterstacks.api.names import CLUSTER_KIND
 from tests.regressions.test_live_h1_csctl import NEW, OLD, csctl, offered, user
-from tests.support.guarding import guarded, refusal
+from tests.support.running.admission import guarded, refusal
 
 if TYPE_CHECKING:
-    from tests.support.operating import World
+    from tests.support.running.world import World
 
 
 async def test_user_3_csctl_explains_the_refusal_of_the_webhook(world: World) -> None:

@@ -14,8 +14,8 @@ from clusterstacks.authoring.linter import apply_rules
 from clusterstacks.authoring.scaffold import INFRASTRUCTURE, NewStack, write_new_files
 from clusterstacks.authoring.stack import load_stack
 from clusterstacks.building.source_tree import read_tree
-from tests.support.tiny_stack import SETTINGS, STAGES, tiny
-from tests.support.tiny_stack import write as write_tree
+from tests.support.builders.tiny_stack import SETTINGS, STAGES, tiny
+from tests.support.builders.tiny_stack import write as write_tree
 
 if TYPE_CHECKING:
     from clusterstacks.authoring.findings import LintFinding

@@ -12,8 +12,8 @@ import pytest
 from clusterstacks.cli.main import csctl
 from clusterstacks.cli.shared import output
 from clusterstacks.cli.shared.options import form_and_directory
-from tests.support.releases import STAGED, staged_release, write_release
-from tests.support.tiny_stack import tiny, write
+from tests.support.builders.releases import STAGED, staged_release, write_release
+from tests.support.builders.tiny_stack import tiny, write
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -14,8 +14,8 @@ from clusterstacks.cli.shared import output
 from clusterstacks.cli.shared.help_texts import EXAMPLES, SUGGESTIONS
 from clusterstacks.cli.version import commit_of
 from clusterstacks.http.client import HTTPClient
-from tests.support.static_server import StaticServer
-from tests.support.tiny_stack import STAGES, tiny, write
+from tests.support.builders.tiny_stack import STAGES, tiny, write
+from tests.support.servers.static_server import StaticServer
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from clusterstacks.api.names import CLUSTER_KIND
-from tests.support.stacks import config_map, templates
+from tests.support.builders.stacks import config_map, templates
 
 if TYPE_CHECKING:
-    from tests.support.operating import World
+    from tests.support.running.world import World
 
 
 async def test_user_8_addons_that_fail_or_arrive_are_events_of_the_cluster(world: World) -> None:

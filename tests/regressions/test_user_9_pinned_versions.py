@@ -6,11 +6,11 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from clusterstacks.api.names import Kind
-from tests.support.kubectl import Kubectl
-from tests.support.operating import LOOKING_OFTEN, condition_of
+from tests.support.running.kubectl import Kubectl
+from tests.support.running.world import LOOKING_OFTEN, condition_of
 
 if TYPE_CHECKING:
-    from tests.support.operating import World
+    from tests.support.running.world import World
 
 
 async def test_user_9_a_pinned_version_that_does_not_exist_is_in_the_table_and_in_the_condition(world: World) -> None:

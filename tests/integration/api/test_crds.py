@@ -11,7 +11,7 @@ from clusterstacks.api.clusteraddon import ClusterAddon, ClusterAddonStatus, Del
 from clusterstacks.api.clusterstack import ClusterStack
 from clusterstacks.api.crd_manifests import all_crds
 from clusterstacks.api.meta import Condition
-from tests.support.kubectl import Kubectl
+from tests.support.running.kubectl import Kubectl
 
 if TYPE_CHECKING:
     from clusterstacks.devcluster.apiserver import ApiServer

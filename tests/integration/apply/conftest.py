@@ -12,7 +12,7 @@ from clusterstacks.apply.record_store import RECORD_LABEL, SECRETS
 from clusterstacks.kube.client import Client
 from clusterstacks.kube.kubeconfig import parse_kubeconfig
 from clusterstacks.kube.transport import Pool
-from tests.support.requests import Recorder
+from tests.support.observing.client_requests import Recorder
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -13,7 +13,7 @@ from clusterstacks.apply.results import Deadlines
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.objects import ObjectId
 from clusterstacks.kube.errors import AlreadyExists
-from tests.support.manifests import crd, named
+from tests.support.builders.manifests import crd, named
 
 if TYPE_CHECKING:
     from clusterstacks.apply.results import ObjectResult

@@ -10,8 +10,8 @@ from clusterstacks.apply.delivery import Delivery, Revision
 from clusterstacks.apply.delivery_plan import DeliveryState
 from clusterstacks.apply.ownership import OWNED_LABEL, PART_OF_LABEL
 from clusterstacks.kube.resources import Resource
-from tests.support.manifests import config_map, crd, deployment, named
-from tests.support.requests import Killed, Recorder
+from tests.support.builders.manifests import config_map, crd, deployment, named
+from tests.support.observing.client_requests import Killed, Recorder
 
 if TYPE_CHECKING:
     from clusterstacks.domain.objects import Manifest

@@ -14,7 +14,7 @@ from clusterstacks.apply.record_store import (
     SECRETS,
     TOOLING_ANNOTATION,
 )
-from tests.support.manifests import addon, config_map, crd, deployment, named
+from tests.support.builders.manifests import addon, config_map, crd, deployment, named
 
 if TYPE_CHECKING:
     from tests.integration.apply.conftest import Cluster

@@ -9,7 +9,7 @@ import pytest
 
 from clusterstacks.apply.delivery import Delivery, Revision
 from clusterstacks.kube.errors import Unreachable
-from tests.support.manifests import config_map
+from tests.support.builders.manifests import config_map
 
 if TYPE_CHECKING:
     from clusterstacks.devcluster.apiserver import ApiServer

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 from clusterstacks.apply.delivery import Delivery, Revision
 from clusterstacks.apply.ownership import OWNED_LABEL, PART_OF_LABEL
 from clusterstacks.apply.policy import RECREATE_ANNOTATION
-from tests.support.manifests import config_map, cron_job, deployment, named, with_annotation
+from tests.support.builders.manifests import config_map, cron_job, deployment, named, with_annotation
 
 if TYPE_CHECKING:
     from clusterstacks.domain.objects import Manifest

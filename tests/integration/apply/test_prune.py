@@ -12,9 +12,9 @@ from clusterstacks.apply.policy import PRUNE_ANNOTATION
 from clusterstacks.apply.results import Deadlines
 from clusterstacks.apply.waiting import pauses
 from clusterstacks.kube.errors import KindNotServed
-from tests.support.manifests import addon, config_map, crd, named, with_annotation
-from tests.support.pruning import needs_pruning
-from tests.support.requests import Killed, Recorder
+from tests.support.builders.manifests import addon, config_map, crd, named, with_annotation
+from tests.support.observing.client_requests import Killed, Recorder
+from tests.support.observing.prune_check import needs_pruning
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

@@ -13,8 +13,8 @@ from clusterstacks.kube.client import Client
 from clusterstacks.kube.kubeconfig import parse_kubeconfig
 from clusterstacks.kube.transport import Pool
 from clusterstacks.render.renderer import Renderer
-from tests.support.api_servers import started_api_server
-from tests.support.tiny_stack import TEMPLATE, tiny
+from tests.support.builders.tiny_stack import TEMPLATE, tiny
+from tests.support.servers.api_servers import started_api_server
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator

@@ -17,7 +17,7 @@ from clusterstacks.building.source_tree import read_tree
 from clusterstacks.charts.vendor import ChartDependencies
 from clusterstacks.http.client import HTTPClient
 from clusterstacks.render.renderer import Renderer
-from tests.support.tiny_stack import CLASS, DEPLOYMENT, STAGES, TEMPLATE, tiny
+from tests.support.builders.tiny_stack import CLASS, DEPLOYMENT, STAGES, TEMPLATE, tiny
 
 if TYPE_CHECKING:
     from clusterstacks.authoring.findings import LintFinding

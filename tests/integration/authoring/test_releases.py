@@ -16,7 +16,7 @@ from clusterstacks.charts.vendor import ChartDependencies
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.versions import KubernetesVersion
 from clusterstacks.http.client import HTTPClient
-from tests.support.tiny_stack import DEPLOYMENT, IMAGE, SETTINGS, tiny, write
+from tests.support.builders.tiny_stack import DEPLOYMENT, IMAGE, SETTINGS, tiny, write
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 
 from clusterstacks.authoring.linter import Linter
-from tests.support.tiny_stack import CLASS, DEPLOYMENT, SETTINGS, STAGES, tiny
+from tests.support.builders.tiny_stack import CLASS, DEPLOYMENT, SETTINGS, STAGES, tiny
 
 if TYPE_CHECKING:
     from clusterstacks.render.renderer import Renderer

@@ -10,7 +10,7 @@ import pytest
 from clusterstacks.api import yaml
 from clusterstacks.cli.main import csctl
 from clusterstacks.cli.shared import output
-from tests.support.tiny_stack import IMAGE, SETTINGS, tiny, write
+from tests.support.builders.tiny_stack import IMAGE, SETTINGS, tiny, write
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -12,14 +12,14 @@ from clusterstacks.http.client import HTTPClient
 from clusterstacks.oci.reference import Reference
 from clusterstacks.oci.registry import Registry
 from clusterstacks.sources.oci_publish import publish
-from tests.support.github_double import OWNER, REPOSITORY, TOKEN, GitHubDouble
-from tests.support.registries import registry, secure_registry
-from tests.support.sources import copied
+from tests.support.builders.stack_directories import copied
+from tests.support.fakes.github import OWNER, REPOSITORY, TOKEN, GitHubDouble
+from tests.support.servers.registries import registry, secure_registry
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.support.registries import RegistryServer
+    from tests.support.servers.registries import RegistryServer
 
 __all__ = ["registry", "secure_registry"]  # fixtures
 

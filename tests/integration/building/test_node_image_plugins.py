@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.sources import copied
+from tests.support.builders.stack_directories import copied
 
 
 def created(out: str) -> Path:

@@ -17,13 +17,13 @@ from clusterstacks.oci.descriptor import EMPTY, Descriptor
 from clusterstacks.oci.manifests import OCI_MANIFEST, write_manifest
 from clusterstacks.oci.reference import Reference
 from clusterstacks.oci.registry import Registry
-from tests.support.chart_repository import chart_files, chart_repository, digest_of, packaged, push_chart
+from tests.support.servers.chart_repository import chart_files, chart_repository, digest_of, packaged, push_chart
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
-    from tests.support.registries import RegistryServer
+    from tests.support.servers.registries import RegistryServer
 
 LABEL = "cluster-addon/web"
 

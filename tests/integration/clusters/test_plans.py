@@ -16,10 +16,10 @@ import yaml
 from clusterstacks.api.clusteraddon import addon_name
 from clusterstacks.api.names import CLUSTER_KIND, SOURCE_CREDENTIALS_LABEL, Kind
 from clusterstacks.kube.errors import Conflict
-from tests.support.guarding import guarded, of_minor, ranged
-from tests.support.kubectl import Kubectl
-from tests.support.operating import finished_status, is_ready
-from tests.support.remote import repository
+from tests.support.builders.remote_repositories import repository
+from tests.support.running.admission import guarded, of_minor, ranged
+from tests.support.running.kubectl import Kubectl
+from tests.support.running.world import finished_status, is_ready
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
     from clusterstacks.domain.names import ReleaseName
     from clusterstacks.domain.objects import Manifest
-    from tests.support.operating import World
-    from tests.support.registries import RegistryServer
-    from tests.support.remote import Repository
+    from tests.support.builders.remote_repositories import Repository
+    from tests.support.running.world import World
+    from tests.support.servers.registries import RegistryServer
 
 OLD, NEW = "v1.35.4", "v1.36.1"
 CILIUM = ">=1.30 <1.36"

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.integration.clusters.test_plans import csctl, nodes_roll
-from tests.support.guarding import guarded, of_minor, ranged
-from tests.support.kubectl import Kubectl
+from tests.support.running.admission import guarded, of_minor, ranged
+from tests.support.running.kubectl import Kubectl
 
 if TYPE_CHECKING:
     from clusterstacks.domain.names import ReleaseName
-    from tests.support.operating import World
+    from tests.support.running.world import World
 
 PLANS = 10
 """Plans to follow, as the issue of the finding asks for."""

@@ -9,7 +9,7 @@ import pytest
 
 from clusterstacks.controllers.clusterstackrelease import registration
 from clusterstacks.controllers.clusterstackrelease.source_check import SourceCheck
-from tests.support.operating import world
+from tests.support.running.world import world
 
 __all__ = ["world"]
 

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 from clusterstacks.api.names import ADDON_FINALIZER, API_VERSION, CLUSTER_CLASS_KIND, RELEASE_FINALIZER, Kind
 from clusterstacks.apply.ownership import OWNED_LABEL, OWNED_VALUE, PREDECESSOR
-from tests.support.operating import condition_of, is_ready
-from tests.support.stacks import config_map, templates
+from tests.support.builders.stacks import config_map, templates
+from tests.support.running.world import condition_of, is_ready
 
 if TYPE_CHECKING:
     from clusterstacks.domain.objects import Manifest
-    from tests.support.operating import World
+    from tests.support.running.world import World
 
 SINCE = "2025-09-23T00:00:00Z"
 

@@ -17,8 +17,8 @@ from clusterstacks.kube.errors import ApiError
 from clusterstacks.operator import app
 from clusterstacks.render.renderer import RenderLimits
 from clusterstacks.runtime import controller
-from tests.support.operating import condition_of, is_ready, is_unready
-from tests.support.stacks import INFRASTRUCTURE, config_map, stage, templates
+from tests.support.builders.stacks import INFRASTRUCTURE, config_map, stage, templates
+from tests.support.running.world import condition_of, is_ready, is_unready
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from clusterstacks.domain.objects import Manifest
     from clusterstacks.kube.client import Client
-    from tests.support.operating import World
+    from tests.support.running.world import World
 
 ADDON = "cluster-addon-one"
 ENDLESS = "{{ range $i := until 100000 }}{{ range $j := until 100000 }}{{ end }}{{ end }}"

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 import pytest
 
 from clusterstacks.api.names import Kind
-from tests.support.operating import is_ready, is_unready
-from tests.support.releases import gzipped, tar_of
-from tests.support.stacks import config_map, templates
+from tests.support.builders.releases import gzipped, tar_of
+from tests.support.builders.stacks import config_map, templates
+from tests.support.running.world import is_ready, is_unready
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from clusterstacks.domain.names import ReleaseName
-    from tests.support.operating import World
+    from tests.support.running.world import World
 
 CLASS, ADDON = "cluster-class", "cluster-addon-"
 FILES = {"metadata.yaml": "", "clusteraddon.yaml": "", CLASS: "-cluster-class-v1.tgz", ADDON: "-cluster-addon-v1.tgz"}

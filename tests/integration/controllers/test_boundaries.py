@@ -12,13 +12,13 @@ from clusterstacks.api.names import (
     WATCH_FILTER_LABEL,
     Kind,
 )
-from tests.support.operating import condition_of, is_unready
-from tests.support.stacks import config_map, templates
+from tests.support.builders.stacks import config_map, templates
+from tests.support.running.world import condition_of, is_unready
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
     from clusterstacks.domain.names import ReleaseName
-    from tests.support.operating import World
+    from tests.support.running.world import World
 
 
 async def stack_is_ready(world: World, **spec: Any) -> ReleaseName:

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 from clusterstacks.api.clusteraddon import addon_name
 from clusterstacks.api.names import CHARTS_ANNOTATION, Kind
 from clusterstacks.http.allowlist import AllowedHosts
-from tests.support.chart_repository import chart_repository, packaged
-from tests.support.operating import condition_of, is_ready
-from tests.support.stacks import config_map, templates
+from tests.support.builders.stacks import config_map, templates
+from tests.support.running.world import condition_of, is_ready
+from tests.support.servers.chart_repository import chart_repository, packaged
 
 if TYPE_CHECKING:
     from clusterstacks.domain.objects import Manifest
-    from tests.support.operating import World
+    from tests.support.running.world import World
 
 ALLOWED = AllowedHosts.parse("127.0.0.1:*")
 CONDITION = "ChartDependenciesResolved"

@@ -6,13 +6,13 @@ import json
 from typing import TYPE_CHECKING
 
 from clusterstacks.api.names import CLUSTER_KIND, Kind
-from tests.support.operating import is_ready
-from tests.support.stacks import TinyStack, config_map, templates
+from tests.support.builders.stacks import TinyStack, config_map, templates
+from tests.support.running.world import is_ready
 
 if TYPE_CHECKING:
     from clusterstacks.domain.names import ReleaseName
     from clusterstacks.domain.objects import Manifest
-    from tests.support.operating import World
+    from tests.support.running.world import World
 
 PREFIX = "clusterstack.x-k8s.io/addon."
 ALL = "clusterstack.x-k8s.io/addon-release"

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from clusterstacks.api.names import Kind
-from tests.support.operating import is_ready
-from tests.support.stacks import config_map, templates
+from tests.support.builders.stacks import config_map, templates
+from tests.support.running.world import is_ready
 
 if TYPE_CHECKING:
     from clusterstacks.domain.objects import Manifest
-    from tests.support.operating import World
+    from tests.support.running.world import World
 
 
 async def told(world: World, manifest: Manifest) -> list[tuple[str, str]]:

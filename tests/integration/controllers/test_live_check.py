@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Any
 from clusterstacks.api.names import CLUSTER_KIND, GROUP, Kind
 from clusterstacks.domain.objects import ObjectKey
 from tests.integration.controllers.test_decoupled_addons import PREFIX, annotate, offered, ranged
-from tests.support.operating import attempts, condition_of, finished_status, is_ready
-from tests.support.stacks import KUBERNETES, config_map, templates
+from tests.support.builders.stacks import KUBERNETES, config_map, templates
+from tests.support.observing.write_counter import writes
+from tests.support.running.world import attempts, condition_of, finished_status, is_ready
 from tests.support.waiting import eventually
-from tests.support.writes import writes
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from clusterstacks.domain.objects import Manifest
     from clusterstacks.operator.app import Operator
-    from tests.support.operating import World
+    from tests.support.running.world import World
 
 ADDON = "cluster-addon-one"
 CONDITION = "WithinRanges"

@@ -10,16 +10,16 @@ from clusterstacks.api.names import DIGEST_ANNOTATION, Kind
 from clusterstacks.api.source import SourceSpec
 from clusterstacks.releases.contents import read_contents
 from tests.integration.controllers.test_sources import following, secret
-from tests.support.operating import condition_of, is_ready, is_unready
-from tests.support.remote import repository
-from tests.support.signing import ecdsa_key, ed25519_key, public_pem, signed
-from tests.support.stacks import config_map, templates
+from tests.support.builders.remote_repositories import repository
+from tests.support.builders.signatures import ecdsa_key, ed25519_key, public_pem, signed
+from tests.support.builders.stacks import config_map, templates
+from tests.support.running.world import condition_of, is_ready, is_unready
 
 if TYPE_CHECKING:
     from clusterstacks.domain.objects import Manifest
     from clusterstacks.signing.keys import PrivateKey
-    from tests.support.operating import World
-    from tests.support.registries import RegistryServer
+    from tests.support.running.world import World
+    from tests.support.servers.registries import RegistryServer
 
 
 def trusting(*keys: PrivateKey, **more: Any) -> dict[str, Any]:

@@ -16,22 +16,22 @@ from clusterstacks.api.names import DIGEST_ANNOTATION, Kind
 from clusterstacks.http.allowlist import AllowedHosts
 from clusterstacks.sources import periodic_listing
 from tests.integration.controllers.test_sources import following, secret
-from tests.support.cutting_proxy import CuttingProxy
-from tests.support.github_double import OWNER, REPOSITORY, GitHubDouble
-from tests.support.operating import LOOKING_OFTEN, attempts, condition_of, is_ready
-from tests.support.registries import running_registry
-from tests.support.remote import repository
-from tests.support.stacks import config_map, templates
+from tests.support.builders.remote_repositories import repository
+from tests.support.builders.stacks import config_map, templates
+from tests.support.fakes.github import OWNER, REPOSITORY, GitHubDouble
+from tests.support.observing.write_counter import writes
+from tests.support.running.world import LOOKING_OFTEN, attempts, condition_of, is_ready
+from tests.support.servers.cutting_proxy import CuttingProxy
+from tests.support.servers.registries import running_registry
 from tests.support.waiting import eventually
-from tests.support.writes import writes
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
     from clusterstacks.domain.objects import Manifest
-    from tests.support.operating import World
-    from tests.support.registries import RegistryServer
+    from tests.support.running.world import World
+    from tests.support.servers.registries import RegistryServer
 
 
 @asynccontextmanager

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any
 from clusterstacks.api.names import SOURCE_CREDENTIALS_LABEL, Kind
 from clusterstacks.http.allowlist import AllowedHosts
 from clusterstacks.operator.settings import parse_settings
-from tests.support.github_double import OWNER, REPOSITORY, TOKEN, GitHubDouble
-from tests.support.operating import condition_of, is_ready
-from tests.support.remote import repository
-from tests.support.stacks import TinyStack, config_map, templates
+from tests.support.builders.remote_repositories import repository
+from tests.support.builders.stacks import TinyStack, config_map, templates
+from tests.support.fakes.github import OWNER, REPOSITORY, TOKEN, GitHubDouble
+from tests.support.running.world import condition_of, is_ready
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from tests.support.operating import World
-    from tests.support.registries import RegistryServer
+    from tests.support.running.world import World
+    from tests.support.servers.registries import RegistryServer
 
 
 async def secret(

@@ -5,11 +5,11 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING
 
-from tests.support.operating import condition_of
-from tests.support.stacks import config_map, templates
+from tests.support.builders.stacks import config_map, templates
+from tests.support.running.world import condition_of
 
 if TYPE_CHECKING:
-    from tests.support.operating import World
+    from tests.support.running.world import World
 
 
 async def test_who_else_wrote_a_field_is_named_when_it_is_taken_back(world: World) -> None:

@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from tests.integration.controllers.conftest import watchful
-from tests.support.operating import world
+from tests.support.running.world import world
 
 __all__ = ["watchful", "world"]

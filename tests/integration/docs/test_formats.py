@@ -19,8 +19,8 @@ from clusterstacks.releases.contents import read_contents
 from clusterstacks.signing.statement import PREDICATE_TYPE, STATEMENT_TYPE, parse_statement
 from clusterstacks.sources.oci_artifact import ARTIFACT_TYPE, layer_type
 from clusterstacks.sources.oci_signatures import ENVELOPE_TYPE
-from tests.support.pages import DOCS, Page
-from tests.support.stacks import TinyStack, publish
+from tests.support.builders.stacks import TinyStack, publish
+from tests.support.running.doc_pages import DOCS, Page
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

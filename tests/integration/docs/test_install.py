@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from clusterstacks.devcluster.binaries import resolve
-from tests.support.api_servers import started_api_server
-from tests.support.pages import CHECKOUT, Block, Page
+from tests.support.running.doc_pages import CHECKOUT, Block, Page
+from tests.support.servers.api_servers import started_api_server
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.support.pages import CHECKOUT, DOCS, Block, Page, shows
+from tests.support.running.doc_pages import CHECKOUT, DOCS, Block, Page, shows
 
 if TYPE_CHECKING:
     from pathlib import Path

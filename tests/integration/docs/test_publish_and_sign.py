@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 import pytest
 import yaml
 
-from tests.support.github_double import OWNER, REPOSITORY, TOKEN, GitHubDouble
-from tests.support.pages import Page
-from tests.support.static_server import StaticServer
+from tests.support.fakes.github import OWNER, REPOSITORY, TOKEN, GitHubDouble
+from tests.support.running.doc_pages import Page
+from tests.support.servers.static_server import StaticServer
 
 if TYPE_CHECKING:
-    from tests.support.registries import RegistryServer
+    from tests.support.servers.registries import RegistryServer
 
 PAGE = "how-to/publish-and-sign.md"
 STACK = "local/shop/1-35"

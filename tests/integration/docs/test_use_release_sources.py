@@ -19,17 +19,17 @@ from clusterstacks.api.names import DIGEST_ANNOTATION, SOURCE_CREDENTIALS_LABEL,
 from clusterstacks.api.source import SourceSpec
 from clusterstacks.devcluster.binaries import resolve
 from clusterstacks.operator.settings import parse_settings
-from tests.support.operating import is_ready
-from tests.support.pages import Page
-from tests.support.remote import repository
-from tests.support.stacks import TinyStack, config_map, templates
+from tests.support.builders.remote_repositories import repository
+from tests.support.builders.stacks import TinyStack, config_map, templates
+from tests.support.running.doc_pages import Page
+from tests.support.running.world import is_ready
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from clusterstacks.domain.objects import Manifest
-    from tests.support.operating import World
-    from tests.support.registries import RegistryServer
+    from tests.support.running.world import World
+    from tests.support.servers.registries import RegistryServer
 
 PAGE = "how-to/use-release-sources.md"
 STACK = TinyStack("shop")

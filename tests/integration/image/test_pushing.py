@@ -11,7 +11,7 @@ from clusterstacks.http.client import HTTPClient
 from clusterstacks.oci.reference import Reference
 from clusterstacks.oci.registry import Registry
 from clusterstacks.sources.oci_signatures import cosign_tag, find_evidence
-from tests.support.signing import ecdsa_key, ed25519_key
+from tests.support.builders.signatures import ecdsa_key, ed25519_key
 from tools.image.layers import File, archive
 from tools.image.layout import Layout, Origin
 from tools.image.pushing import open_layout, push
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
-    from tests.support.registries import RegistryServer
+    from tests.support.servers.registries import RegistryServer
     from tools.image.pushing import Stored
 
 

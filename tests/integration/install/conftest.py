@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from clusterstacks.render.renderer import Renderer
-from tests.support.operating import world
+from tests.support.running.world import world
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -16,17 +16,17 @@ from clusterstacks.operator.settings import parse_settings
 from clusterstacks.render.errors import RenderFailed
 from clusterstacks.runtime.metrics import Metrics
 from deploy.manifests import CHART, INSTALL, NAMESPACE, chart_files, install_yaml, rendered
-from tests.support.installing import PLAIN, container, everything, granted, of_kind
-from tests.support.kubectl import Kubectl
-from tests.support.manifests import crd
-from tests.support.operating import install
+from tests.support.builders.manifests import crd
+from tests.support.builders.operator_chart import PLAIN, container, everything, granted, of_kind
+from tests.support.running.kubectl import Kubectl
+from tests.support.running.world import install
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from clusterstacks.domain.objects import Manifest
     from clusterstacks.render.renderer import Renderer
-    from tests.support.operating import World
+    from tests.support.running.world import World
 
 NAME = "cluster-stack-operator"
 

@@ -16,12 +16,12 @@ from clusterstacks.api.names import Kind
 from clusterstacks.devcluster.loopback import free_port
 from clusterstacks.domain.objects import split_api_version
 from deploy.manifests import rendered
-from tests.support.garbage_collector import garbage_collector
-from tests.support.guarding import forget, refusal
-from tests.support.installing import PLAIN
-from tests.support.kubectl import Kubectl
-from tests.support.operating import condition_of
-from tests.support.stacks import config_map, templates
+from tests.support.builders.operator_chart import PLAIN
+from tests.support.builders.stacks import config_map, templates
+from tests.support.running.admission import forget, refusal
+from tests.support.running.kubectl import Kubectl
+from tests.support.running.world import condition_of
+from tests.support.servers.garbage_collector import garbage_collector
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from clusterstacks.devcluster.apiserver import ApiServer
     from clusterstacks.domain.objects import Manifest
     from clusterstacks.render.renderer import Renderer
-    from tests.support.operating import World
+    from tests.support.running.world import World
 
 WEBHOOKS = ("admissionregistration.k8s.io", "ValidatingWebhookConfiguration")
 

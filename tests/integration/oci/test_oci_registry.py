@@ -27,15 +27,23 @@ from clusterstacks.releases.errors import ReleaseTaken
 from clusterstacks.sources.oci_publish import publish
 from clusterstacks.sources.oci_repository import OCISource
 from clusterstacks.sources.oci_signatures import attach
-from tests.support.cutting_proxy import CuttingProxy
-from tests.support.registries import registry, running_registry, secure_registry
-from tests.support.releases import SINGLE, STAGED, chart, read_release, single_release, staged_release, write_release
+from tests.support.builders.releases import (
+    SINGLE,
+    STAGED,
+    chart,
+    read_release,
+    single_release,
+    staged_release,
+    write_release,
+)
+from tests.support.servers.cutting_proxy import CuttingProxy
+from tests.support.servers.registries import registry, running_registry, secure_registry
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
-    from tests.support.registries import RegistryServer
+    from tests.support.servers.registries import RegistryServer
 
 __all__ = ["registry", "secure_registry"]  # fixtures
 

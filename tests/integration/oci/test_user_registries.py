@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.integration.oci.test_oci_registry import csctl
-from tests.support.registries import registry, secure_registry
-from tests.support.releases import STAGED, staged_release, write_release
+from tests.support.builders.releases import STAGED, staged_release, write_release
+from tests.support.servers.registries import registry, secure_registry
 
 if TYPE_CHECKING:
     import subprocess
     from pathlib import Path
 
-    from tests.support.registries import RegistryServer
+    from tests.support.servers.registries import RegistryServer
 
 __all__ = ["registry", "secure_registry"]  # fixtures
 

@@ -14,17 +14,17 @@ import yaml
 
 from clusterstacks.api.names import Kind
 from clusterstacks.devcluster.loopback import free_port
-from tests.support.operating import is_ready
-from tests.support.stacks import config_map, templates
+from tests.support.builders.stacks import config_map, templates
+from tests.support.running.world import is_ready
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from tests.support.operating import World
+    from tests.support.running.world import World
 
 OPERATOR = ("-m", "clusterstacks.operator.main")
-MORTAL = ("-m", "tests.support.mortal_operator")
+MORTAL = ("-m", "tests.support.running.mortal_operator")
 ROOT = Path(__file__).parents[3]
 
 

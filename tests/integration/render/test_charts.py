@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from clusterstacks.render.errors import RenderFailed
-from tests.support.charts import CONFIG_MAP, packed, template
-from tests.support.workers import chart_request
+from tests.support.builders.charts import CONFIG_MAP, packed, template
+from tests.support.observing.render_workers import chart_request
 
 if TYPE_CHECKING:
     from clusterstacks.render.renderer import Renderer

@@ -14,8 +14,8 @@ import pytest
 
 from clusterstacks.render.errors import RenderTimeout, WorkerDied
 from clusterstacks.render.renderer import Renderer, RenderLimits
-from tests.support.charts import CONFIG_MAP, template
-from tests.support.workers import chart_request, forget_strangers, until, worker_ids
+from tests.support.builders.charts import CONFIG_MAP, template
+from tests.support.observing.render_workers import chart_request, forget_strangers, until, worker_ids
 
 FINE = chart_request(template(CONFIG_MAP % "a"))
 ENDLESS = chart_request(

@@ -15,7 +15,7 @@ import pytest
 
 from clusterstacks.signing.envelope import PAYLOAD_TYPE, pae
 from clusterstacks.signing.keys import parse_private_key, parse_public_keys
-from tests.support.releases import STAGED, staged_release, write_release
+from tests.support.builders.releases import STAGED, staged_release, write_release
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -18,15 +18,15 @@ from clusterstacks.oci.manifests import OCI_MANIFEST
 from clusterstacks.oci.reference import Reference
 from clusterstacks.oci.registry import Registry
 from clusterstacks.sources.oci_signatures import attach, cosign_tag
-from tests.support.releases import STAGED, staged_release, write_release
-from tests.support.signing import ecdsa_key, ed25519_key, public_pem, signed
+from tests.support.builders.releases import STAGED, staged_release, write_release
+from tests.support.builders.signatures import ecdsa_key, ed25519_key, public_pem, signed
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
     from clusterstacks.signing.keys import PrivateKey
-    from tests.support.registries import RegistryServer
+    from tests.support.servers.registries import RegistryServer
 
 
 def csctl(*arguments: object) -> subprocess.CompletedProcess[str]:

@@ -9,12 +9,12 @@ import subprocess
 from typing import TYPE_CHECKING
 
 from clusterstacks.devcluster.loopback import LOOPBACK
-from tests.support.registries import registry_binary, running_registry
+from tests.support.servers.registries import registry_binary, running_registry
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.support.registries import RegistryServer
+    from tests.support.servers.registries import RegistryServer
 
 
 def ask(server: RegistryServer, method: str, path: str, *, password: str | None = None) -> http.client.HTTPResponse:

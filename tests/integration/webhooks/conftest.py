@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from tests.support.operating import world
+from tests.support.running.world import world
 
 __all__ = ["world"]

@@ -13,15 +13,15 @@ from clusterstacks.api.names import CLUSTER_KIND, Kind
 from clusterstacks.devcluster.loopback import free_port
 from clusterstacks.webhooks.certificates import create_serving
 from clusterstacks.webhooks.configuration import Endpoint, WebhookScope, configuration
-from tests.support.guarding import forget, guarded, of_minor, ranged, refusal
-from tests.support.kubectl import Kubectl
-from tests.support.stacks import config_map, templates
+from tests.support.builders.stacks import config_map, templates
+from tests.support.running.admission import forget, guarded, of_minor, ranged, refusal
+from tests.support.running.kubectl import Kubectl
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
     from clusterstacks.domain.names import ReleaseName
     from clusterstacks.domain.objects import Manifest
-    from tests.support.operating import World
+    from tests.support.running.world import World
 
 OLD, NEW = "v1.35.4", "v1.36.1"
 

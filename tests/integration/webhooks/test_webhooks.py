@@ -12,15 +12,15 @@ from clusterstacks.kube.pki import single_certificates
 from clusterstacks.webhooks.answers import AdmissionResponse
 from clusterstacks.webhooks.certificates import SECRET_NAME, Times
 from clusterstacks.webhooks.configuration import WebhookScope
-from tests.support.guarding import Recorder, asked_about, forget, refusal, replica
-from tests.support.operating import cluster_manifest, finished_status
+from tests.support.running.admission import Recorder, asked_about, forget, refusal, replica
+from tests.support.running.world import cluster_manifest, finished_status
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from clusterstacks.domain.objects import Manifest
-    from tests.support.operating import World
+    from tests.support.running.world import World
 
 SHORT = Times(lifetime=timedelta(seconds=6), look=timedelta(seconds=0.4), settle=timedelta(seconds=0.8))
 OURS = "openstack-scs-1-35-v1"

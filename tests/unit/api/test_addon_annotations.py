@@ -19,7 +19,7 @@ from clusterstacks.api.addon_annotations import (
 )
 from clusterstacks.domain.addon_config import AddonConfig, LifecycleHook, Stage, StageAction, StageCondition
 from clusterstacks.domain.names import parse_release
-from tests.support.stopwatch import no_stall
+from tests.support.observing.cpu_time import no_stall
 
 if TYPE_CHECKING:
     from collections.abc import Collection

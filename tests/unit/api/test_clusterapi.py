@@ -20,7 +20,7 @@ from clusterstacks.api.clusterapi import (
     template_data,
 )
 from clusterstacks.domain.objects import ObjectKey
-from tests.support.documents import damaged
+from tests.support.builders.documents import damaged
 
 METADATA = {
     "name": "a",

@@ -17,7 +17,7 @@ from clusterstacks.api.names import ResourceStatus
 from clusterstacks.controllers.clusteraddon.rollout_plan import StagePhase
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.objects import ObjectKey
-from tests.support.documents import damaged
+from tests.support.builders.documents import damaged
 
 STACK: dict[str, Any] = {
     "apiVersion": "clusterstack.x-k8s.io/v1alpha1",

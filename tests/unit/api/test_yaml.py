@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from clusterstacks.api import yaml
 from clusterstacks.api.yaml import YamlError, dump, load, load_all
-from tests.support.stopwatch import no_stall
+from tests.support.observing.cpu_time import no_stall
 
 SCALARS: list[tuple[str, Any]] = [
     ("yes", True),

@@ -5,7 +5,7 @@ import pytest
 from clusterstacks.apply.class_object_rules import GroupKind, check_class_objects, deletion_fault
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.objects import ObjectId
-from tests.support.manifests import Manifest, config_map, named
+from tests.support.builders.manifests import Manifest, config_map, named
 
 LOCAL = GroupKind("local.clusterstack.x-k8s.io", "LocalClusterTemplate")
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from clusterstacks.apply.targets import digest_of, mark_of
-from tests.support.manifests import config_map, deployment
+from tests.support.builders.manifests import config_map, deployment
 
 SENT: dict[str, Any] = {"metadata": {"name": "a", "labels": {"ours": "1"}, "annotations": {"ours": "2"}}}
 

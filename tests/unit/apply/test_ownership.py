@@ -19,7 +19,7 @@ from clusterstacks.apply.ownership import (
     owner_of,
 )
 from clusterstacks.apply.policy import refuses_pruning, wants_recreation
-from tests.support.documents import JSON
+from tests.support.builders.documents import JSON
 
 LABELLED: dict[str, Any] = {"f:metadata": {"f:labels": {f"f:{OWNED_LABEL}": {}}}}
 TRIES: st.SearchStrategy[dict[str, Any]] = st.recursive(

@@ -17,7 +17,7 @@ from clusterstacks.apply.delivery_plan import (
     shared_objects,
 )
 from clusterstacks.domain.objects import ObjectId
-from tests.support.pruning import needs_pruning
+from tests.support.observing.prune_check import needs_pruning
 
 GONE, KEPT, PENDING = (
     PruneResult(PruneOutcome.GONE),

@@ -21,9 +21,9 @@ from clusterstacks.apply.record_codec import (
     unpacking_revision,
 )
 from clusterstacks.domain.objects import ObjectId
-from tests.support.documents import JSON, damaged
-from tests.support.manifests import addon, config_map
-from tests.support.pieces import completed
+from tests.support.builders.documents import JSON, damaged
+from tests.support.builders.manifests import addon, config_map
+from tests.support.in_pieces import completed
 
 NAMES = st.from_regex(r"[a-z0-9][a-z0-9.:-]{0,20}", fullmatch=True)
 WORDS = st.from_regex(r"[a-z0-9:]{0,20}", fullmatch=True)

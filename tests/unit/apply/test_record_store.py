@@ -17,8 +17,8 @@ from clusterstacks.apply.record_store import MAX_SECRET_BYTES, RecordStore, Stor
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.objects import Manifest, ObjectId
 from clusterstacks.kube.resources import ObjectList
-from tests.support.manifests import config_map
-from tests.support.stopwatch import no_stall
+from tests.support.builders.manifests import config_map
+from tests.support.observing.cpu_time import no_stall
 
 
 class Cluster:

@@ -9,8 +9,8 @@ from hypothesis import given
 from clusterstacks.apply.ownership import OWNED_LABEL, PART_OF_LABEL
 from clusterstacks.apply.targets import documents, sent_texts, stamped
 from clusterstacks.domain.errors import SpecError
-from tests.support.documents import JSON
-from tests.support.manifests import config_map, cron_job, deployment, named
+from tests.support.builders.documents import JSON
+from tests.support.builders.manifests import config_map, cron_job, deployment, named
 
 
 def labels_of(manifest: Any, *path: str) -> dict[str, str]:

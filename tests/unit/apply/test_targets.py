@@ -8,7 +8,7 @@ from clusterstacks.apply.targets import defined_kinds, resolve
 from clusterstacks.kube.client import Client
 from clusterstacks.kube.errors import KindNotServed
 from clusterstacks.kube.resources import Resource
-from tests.support.manifests import config_map, crd, named
+from tests.support.builders.manifests import config_map, crd, named
 
 if TYPE_CHECKING:
     from clusterstacks.domain.objects import Manifest

@@ -15,7 +15,7 @@ from clusterstacks.apply.wave_applier import WaveApplier
 from clusterstacks.kube.client import Client
 from clusterstacks.kube.errors import Forbidden, Unauthorized, Unreachable
 from clusterstacks.kube.resources import Resource
-from tests.support.manifests import config_map
+from tests.support.builders.manifests import config_map
 
 if TYPE_CHECKING:
     from clusterstacks.apply.results import ObjectResult

@@ -19,8 +19,8 @@ from clusterstacks.compat.library import facts
 from clusterstacks.domain.compatibility import UpgradeRule, parse_compatibility
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.versions import KubernetesVersion
-from tests.support.releases import METADATA, staged_release, write_release
-from tests.support.tiny_stack import tiny, write
+from tests.support.builders.releases import METADATA, staged_release, write_release
+from tests.support.builders.tiny_stack import tiny, write
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from clusterstacks.authoring.findings import split_message
 from clusterstacks.authoring.linter import RULES, apply_rules
 from clusterstacks.authoring.stack import load_stack
-from tests.support.tiny_stack import SETTINGS, STAGES, tiny
+from tests.support.builders.tiny_stack import SETTINGS, STAGES, tiny
 
 if TYPE_CHECKING:
     from clusterstacks.authoring.findings import LintFinding

@@ -14,8 +14,8 @@ from clusterstacks.charts.vendor import ChartDependencies
 from clusterstacks.domain.hashes import parse_hashes
 from clusterstacks.http.client import HTTPClient
 from clusterstacks.releases.errors import ReleaseBroken
-from tests.support.releases import read_release
-from tests.support.sources import LAYOUTS, copied, directory_of, first_stack, versions
+from tests.support.builders.releases import read_release
+from tests.support.builders.stack_directories import LAYOUTS, copied, directory_of, first_stack, versions
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -13,8 +13,8 @@ from clusterstacks.domain.versions import KubernetesMinor, KubernetesVersion
 from clusterstacks.http.client import HTTPClient, RetryPolicy
 from clusterstacks.http.errors import SourceUnavailable
 from clusterstacks.releases.errors import SourceBroken
-from tests.support.sources import REPOSITORY, directory_of
-from tests.support.static_server import StaticServer
+from tests.support.builders.stack_directories import REPOSITORY, directory_of
+from tests.support.servers.static_server import StaticServer
 
 if TYPE_CHECKING:
     from pathlib import Path

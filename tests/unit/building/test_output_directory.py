@@ -7,7 +7,7 @@ import pytest
 from clusterstacks.building.output_directory import place_release, staged
 from clusterstacks.releases.errors import ReleaseBroken, SourceBroken
 from clusterstacks.releases.staging import Staging
-from tests.support.releases import STAGED, read_release, staged_release, write_release
+from tests.support.builders.releases import STAGED, read_release, staged_release, write_release
 
 if TYPE_CHECKING:
     from pathlib import Path

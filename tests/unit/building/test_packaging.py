@@ -18,7 +18,7 @@ from clusterstacks.domain.names import parse_release
 from clusterstacks.releases.contents import read_contents
 from clusterstacks.releases.errors import SourceBroken
 from clusterstacks.releases.open import open_release
-from tests.support.releases import read_release, write_release
+from tests.support.builders.releases import read_release, write_release
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,7 +8,7 @@ from clusterstacks.building.settings import VERSIONS, StackSettings, read_settin
 from clusterstacks.building.source_tree import read_tree
 from clusterstacks.domain.versions import KubernetesVersion
 from clusterstacks.releases.errors import SourceBroken
-from tests.support.sources import directory_of
+from tests.support.builders.stack_directories import directory_of
 
 CHART = "cluster-addon/{}/Chart.yaml"
 

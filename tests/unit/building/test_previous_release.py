@@ -8,8 +8,8 @@ from clusterstacks.building.packaging import fill_versions, package
 from clusterstacks.building.previous_release import changed_files
 from clusterstacks.charts.archive import read_archive, write_archive
 from clusterstacks.releases.contents import Contents, read_contents
-from tests.support.releases import write_release
-from tests.support.sources import LAYOUTS, copied, first_stack, versions
+from tests.support.builders.releases import write_release
+from tests.support.builders.stack_directories import LAYOUTS, copied, first_stack, versions
 
 if TYPE_CHECKING:
     from pathlib import Path

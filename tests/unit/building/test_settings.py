@@ -6,7 +6,7 @@ from clusterstacks.building.settings import open_minor, read_settings
 from clusterstacks.building.source_tree import read_tree
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.versions import KubernetesMinor, KubernetesVersion
-from tests.support.sources import LAYOUTS, directory_of
+from tests.support.builders.stack_directories import LAYOUTS, directory_of
 
 CSCTL = """\
 config:

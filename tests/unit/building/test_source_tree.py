@@ -7,7 +7,7 @@ import pytest
 from clusterstacks.api import yaml
 from clusterstacks.building.source_tree import read_tree, updated_metadata, write_metadata, written_metadata
 from clusterstacks.domain.metadata import InvalidMetadata, parse_metadata
-from tests.support.sources import directory_of, versions
+from tests.support.builders.stack_directories import directory_of, versions
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -23,7 +23,7 @@ from clusterstacks.domain.metadata import Metadata
 from clusterstacks.domain.names import parse_release
 from clusterstacks.domain.versions import STABLE, KubernetesVersion, StackVersion
 from clusterstacks.releases.published_releases import BETA, PublishedReleases, beta_line, read_listing
-from tests.support.sources import versions
+from tests.support.builders.stack_directories import versions
 
 NAME = parse_release("local-tiny-1-34-v3")
 HASHES = Hashes("stack", "addons", "values", "image", "images")

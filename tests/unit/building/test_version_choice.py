@@ -12,7 +12,7 @@ from clusterstacks.domain.versions import StackVersion
 from clusterstacks.http.errors import NotThere
 from clusterstacks.releases.errors import ReleaseBroken
 from clusterstacks.sources.directory import DirectorySource
-from tests.support.sources import copied, first_stack, versions
+from tests.support.builders.stack_directories import copied, first_stack, versions
 
 if TYPE_CHECKING:
     from pathlib import Path

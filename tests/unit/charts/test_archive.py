@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from clusterstacks.charts.archive import ArchiveLimits, read_archive, write_archive
 from clusterstacks.charts.errors import UnsafeArchive
-from tests.support.releases import GZIP, gzipped, tar_of
+from tests.support.builders.releases import GZIP, gzipped, tar_of
 
 FILES = {"a/Chart.yaml": b"name: a\n", "a/templates/x.yaml": b"x" * 2000, "b": b""}
 SMALL = ArchiveLimits(members=3, file_bytes=1000, total_bytes=20_000, ratio=200)

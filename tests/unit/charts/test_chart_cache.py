@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from clusterstacks.charts.chart_cache import ChartCacheUnavailable, DiskChartCache
-from tests.support.chart_repository import digest_of
+from tests.support.servers.chart_repository import digest_of
 
 if TYPE_CHECKING:
     from pathlib import Path

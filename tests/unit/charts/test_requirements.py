@@ -18,7 +18,7 @@ from clusterstacks.charts.requirements import (
 )
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.semver import Constraint
-from tests.support.chart_repository import packaged
+from tests.support.servers.chart_repository import packaged
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

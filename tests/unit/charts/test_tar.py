@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from clusterstacks.charts.archive import read_archive
 from clusterstacks.charts.errors import UnsafeArchive
-from tests.support.releases import gzipped
-from tests.support.tarheaders import GNU, USTAR, V7, Header, extended, long_name, stream
+from tests.support.builders.releases import gzipped
+from tests.support.builders.tar_headers import GNU, USTAR, V7, Header, extended, long_name, stream
 
 NAMES = st.sampled_from([b"c/a", b"c/b/", b"./c/d", b"c//e", b"c/./f", b"c", b"", b"c/" + b"g" * 98])
 KEYS = st.sampled_from([b"path", b"path", b"comment", b"mtime", b"uid", b"size", b"linkpath", b"hdrcharset", b""])

@@ -24,7 +24,7 @@ from clusterstacks.http.allowlist import AllowedHosts
 from clusterstacks.http.client import HTTPClient, RetryPolicy
 from clusterstacks.http.errors import NotThere, ServerUnavailable
 from clusterstacks.oci.credentials import RegistryCredentials
-from tests.support.chart_repository import ChartRepository, chart_files, chart_repository, digest_of, packaged
+from tests.support.servers.chart_repository import ChartRepository, chart_files, chart_repository, digest_of, packaged
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping

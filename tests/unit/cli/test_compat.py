@@ -9,8 +9,8 @@ import pytest
 
 from clusterstacks.cli.main import csctl
 from clusterstacks.cli.shared import output
-from tests.support.releases import METADATA, write_release
-from tests.support.tiny_stack import tiny, write
+from tests.support.builders.releases import METADATA, write_release
+from tests.support.builders.tiny_stack import tiny, write
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 from clusterstacks.cli.create import UNCHANGED, create
 from clusterstacks.cli.hash import hash as hash_command
 from clusterstacks.cli.shared import output
-from tests.support.sources import REPOSITORY, copied, directory_of
+from tests.support.builders.stack_directories import REPOSITORY, copied, directory_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable

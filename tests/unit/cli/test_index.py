@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from clusterstacks.cli.main import csctl
 from clusterstacks.cli.shared import output
-from tests.support.releases import STAGED, staged_release, write_release
+from tests.support.builders.releases import STAGED, staged_release, write_release
 
 if TYPE_CHECKING:
     from pathlib import Path

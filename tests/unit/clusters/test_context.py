@@ -19,8 +19,8 @@ from clusterstacks.domain.versions import KubernetesVersion, StackVersion
 from clusterstacks.http.errors import CredentialsRefused, RateLimited
 from clusterstacks.planner.planner import Plan, find_plan
 from clusterstacks.planner.state_file import parse_target
-from tests.support.management import Management, source, stated
-from tests.support.releases import FakeSource
+from tests.support.builders.releases import FakeSource
+from tests.support.fakes.management_cluster import Management, source, stated
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping

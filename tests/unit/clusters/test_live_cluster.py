@@ -9,7 +9,7 @@ import pytest
 from clusterstacks.clusters.live_cluster import ClusterUnplannable, read_cluster
 from clusterstacks.domain.errors import DependencyError
 from clusterstacks.kube.resources import Resource
-from tests.support.management import CLUSTER_API, CONTROL_PLANES, KEY, Management
+from tests.support.fakes.management_cluster import CLUSTER_API, CONTROL_PLANES, KEY, Management
 
 if TYPE_CHECKING:
     from clusterstacks.clusters.live_cluster import LiveCluster

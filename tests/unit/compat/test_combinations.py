@@ -18,7 +18,7 @@ from clusterstacks.domain.compatibility import UpgradeRule
 from clusterstacks.domain.ranges import Range
 from clusterstacks.domain.semver import SemVer
 from clusterstacks.domain.versions import KubernetesMinor, KubernetesVersion
-from tests.support.planning import candidate
+from tests.support.planner_oracle import candidate
 
 if TYPE_CHECKING:
     from clusterstacks.compat.world import Candidate

@@ -13,7 +13,7 @@ from clusterstacks.compat.world import ClusterVersions
 from clusterstacks.domain.compatibility import Rule, parse_rule
 from clusterstacks.domain.objects import ObjectKey
 from clusterstacks.domain.versions import KubernetesVersion
-from tests.support.planning import candidate
+from tests.support.planner_oracle import candidate
 
 CILIUM = {"name": "cilium", "addon": "cilium", "version": "1.17.2", "kubernetes": ">=1.30 <1.36"}
 RELEASE = candidate("p-s-1-35-v1", "v1.35.1", {"kubernetes": ">=1.34 <1.38", "components": [CILIUM]})

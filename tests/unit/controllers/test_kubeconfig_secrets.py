@@ -11,7 +11,7 @@ from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.objects import ObjectKey
 from clusterstacks.kube.resources import Resource
 from clusterstacks.kube.transport import Pool
-from tests.support.fake_api import FakeApi
+from tests.support.fakes.api_server import FakeApi
 
 if TYPE_CHECKING:
     from clusterstacks.domain.objects import Manifest

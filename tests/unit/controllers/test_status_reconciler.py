@@ -12,7 +12,7 @@ from clusterstacks.domain.outcomes import Outcome, Settled
 from clusterstacks.kube.resources import Resource
 from clusterstacks.runtime.clock import SystemClock
 from clusterstacks.runtime.events import EventRecorder
-from tests.support.fake_api import FakeApi
+from tests.support.fakes.api_server import FakeApi
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

@@ -21,7 +21,7 @@ from clusterstacks.kube.client import Client
 from clusterstacks.kube.connection import Connection
 from clusterstacks.kube.limits import BusyTime
 from clusterstacks.kube.transport import Pool
-from tests.support.fake_api import FakeApi
+from tests.support.fakes.api_server import FakeApi
 from tests.support.virtual_time import in_virtual_time
 
 if TYPE_CHECKING:

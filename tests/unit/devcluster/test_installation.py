@@ -12,10 +12,10 @@ from clusterstacks.kube.client import Client
 from clusterstacks.kube.connection import Connection
 from clusterstacks.kube.errors import KindNotServed
 from clusterstacks.kube.transport import Pool
-from tests.support.scripted_server import ScriptedServer, says
+from tests.support.fakes.scripted_server import ScriptedServer, says
 
 if TYPE_CHECKING:
-    from tests.support.scripted_server import Answer
+    from tests.support.fakes.scripted_server import Answer
 
 CLUSTERS = {
     "kind": "CustomResourceDefinition",

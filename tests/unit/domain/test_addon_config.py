@@ -16,7 +16,7 @@ from clusterstacks.domain.addon_config import (
     parse_addon_config,
 )
 from clusterstacks.domain.documents import DocumentError
-from tests.support.documents import JSON, damaged
+from tests.support.builders.documents import JSON, damaged
 
 WATCHED = {"key": "ds", "apiVersion": "apps/v1", "kind": "DaemonSet", "name": "cilium", "namespace": "kube-system"}
 DOCUMENT: dict[str, Any] = {

@@ -16,7 +16,7 @@ from clusterstacks.domain.conditions import (
     updated,
 )
 from clusterstacks.domain.outcomes import Outcome, Settled, Stalled, Waiting
-from tests.support.documents import JSON
+from tests.support.builders.documents import JSON
 
 NOON = datetime(2026, 11, 21, 12, 0, 0, 250000, tzinfo=UTC)
 LATER = NOON + timedelta(minutes=5)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.hashes import Hashes, InvalidHashes, clean_hash, directory_hash, file_hash, parse_hashes
-from tests.support.documents import JSON
+from tests.support.builders.documents import JSON
 
 SIX_FILES = {".hidden": b"", "Chart.yaml": b"version: v1\n", "Z": b"z", "a-b": b"1\n", "a.b": b"3\n", "a/b": b"2\n"}
 DIGEST = sha256(b"").hexdigest()

@@ -9,7 +9,7 @@ from hypothesis import given
 from clusterstacks.domain.documents import DocumentError
 from clusterstacks.domain.metadata import InvalidMetadata, Metadata, parse_metadata
 from clusterstacks.domain.versions import KubernetesVersion, StackVersion
-from tests.support.documents import JSON, damaged
+from tests.support.builders.documents import JSON, damaged
 
 METADATA = Metadata(
     cluster_stack=StackVersion(0, "sha", "abc1234"),

@@ -18,13 +18,13 @@ from clusterstacks.http.errors import AnswerRefused, CredentialsRefused, NotTher
 from clusterstacks.http.messages import PIECE_BYTES
 from clusterstacks.http.urls import is_loopback
 from clusterstacks.kube.pki import Authority
-from tests.support.scripted_server import ScriptedServer, hangs_up, says
+from tests.support.fakes.scripted_server import ScriptedServer, hangs_up, says
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
-    from tests.support.scripted_server import Answer
+    from tests.support.fakes.scripted_server import Answer
 
 QUICK = RetryPolicy(pause=timedelta(milliseconds=1))
 

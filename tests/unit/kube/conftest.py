@@ -9,7 +9,7 @@ import pytest
 from clusterstacks.kube.client import Client
 from clusterstacks.kube.connection import Connection
 from clusterstacks.kube.transport import Pool, RequestTimeouts
-from tests.support.scripted_server import ScriptedServer
+from tests.support.fakes.scripted_server import ScriptedServer
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

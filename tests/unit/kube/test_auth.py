@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from clusterstacks.kube.transport import Pool
-    from tests.support.scripted_server import ScriptedServer
+    from tests.support.fakes.scripted_server import ScriptedServer
 
 CONFIG_MAPS = Resource("", "v1", "ConfigMap", "configmaps", namespaced=True)
 V1 = "client.authentication.k8s.io/v1"

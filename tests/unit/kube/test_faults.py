@@ -15,13 +15,13 @@ from clusterstacks.kube.connection import Connection
 from clusterstacks.kube.errors import ApiError, Conflict, TooMany, Unreachable
 from clusterstacks.kube.limits import Bounds
 from clusterstacks.kube.resources import Resource
-from tests.support.scripted_server import hangs_up, refuses, says
+from tests.support.fakes.scripted_server import hangs_up, refuses, says
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from clusterstacks.kube.transport import Pool, RequestTimeouts
-    from tests.support.scripted_server import ScriptedServer
+    from tests.support.fakes.scripted_server import ScriptedServer
 
 CONFIG_MAPS = Resource("", "v1", "ConfigMap", "configmaps", namespaced=True)
 OBJECT = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x", "namespace": "a"}}

@@ -19,11 +19,11 @@ from clusterstacks.kube.limits import Bounds
 from clusterstacks.kube.resources import Resource, WatchEvent
 from clusterstacks.kube.transport import RequestTimeouts
 from clusterstacks.kube.watch import WatchBroken, lines
-from tests.support.scripted_server import refuses
+from tests.support.fakes.scripted_server import refuses
 
 if TYPE_CHECKING:
     from clusterstacks.kube.transport import Pool
-    from tests.support.scripted_server import Answer, ScriptedServer
+    from tests.support.fakes.scripted_server import Answer, ScriptedServer
 
 CONFIG_MAPS = Resource("", "v1", "ConfigMap", "configmaps", namespaced=True)
 

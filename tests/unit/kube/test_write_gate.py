@@ -16,7 +16,7 @@ from clusterstacks.kube.connection import Connection
 from clusterstacks.kube.errors import WriteRefused
 from clusterstacks.kube.transport import Pool, RequestTimeouts
 from clusterstacks.kube.write_gate import PIECE_BYTES, GuardedBody, WriteGate
-from tests.support.scripted_server import says
+from tests.support.fakes.scripted_server import says
 from tests.unit.kube.test_faults import CONFIG_MAPS, OBJECT, ONCE, REPEATABLE
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from aiohttp import web
 
-    from tests.support.scripted_server import ScriptedServer
+    from tests.support.fakes.scripted_server import ScriptedServer
 
 READS = {name: REPEATABLE[name] for name in ("get", "list")}
 WRITES = {name: verb for name, verb in {**REPEATABLE, **ONCE}.items() if name not in READS}

@@ -8,7 +8,7 @@ import pytest
 from clusterstacks.http.client import HTTPClient, RetryPolicy
 from clusterstacks.oci import transfers
 from clusterstacks.oci.registry import Registry
-from tests.support.registry_double import RegistryDouble
+from tests.support.fakes.registry import RegistryDouble
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -18,7 +18,7 @@ from clusterstacks.oci.registry import Registry
 
 if TYPE_CHECKING:
     from clusterstacks.http.client import HTTPClient
-    from tests.support.registry_double import RegistryDouble
+    from tests.support.fakes.registry import RegistryDouble
 
 ME = RegistryCredentials("me", "secret")
 

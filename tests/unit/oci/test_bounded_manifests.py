@@ -6,7 +6,7 @@ import pytest
 
 from clusterstacks.oci.errors import ManifestInvalid
 from clusterstacks.oci.manifests import MAX_MANIFEST_BYTES, read_manifest
-from tests.support.stopwatch import no_stall
+from tests.support.observing.cpu_time import no_stall
 
 
 @pytest.mark.parametrize("unit", [b"[],", b'{"a":{}},', b"[[[]]],"])

@@ -15,7 +15,7 @@ from clusterstacks.oci.errors import InvalidReference
 from clusterstacks.oci.manifests import OCI_MANIFEST, read_manifest
 from clusterstacks.oci.reference import Reference
 from clusterstacks.sources.oci_artifact import files_of
-from tests.support.releases import STAGED
+from tests.support.builders.releases import STAGED
 
 HERE = Reference.parse("r.example/kaas/stacks")
 JSON = st.recursive(

@@ -18,13 +18,13 @@ from clusterstacks.oci.registry import Registry
 from clusterstacks.releases.release_source import Evidence
 from clusterstacks.sources import oci_signatures
 from clusterstacks.sources.oci_signatures import ENVELOPE_TYPE, attach, cosign_tag, find_evidence
-from tests.support.registry_double import digest
-from tests.support.scripted_server import ScriptedServer, says
+from tests.support.fakes.registry import digest
+from tests.support.fakes.scripted_server import ScriptedServer, says
 
 if TYPE_CHECKING:
     from clusterstacks.http.client import HTTPClient
-    from tests.support.registry_double import RegistryDouble
-    from tests.support.scripted_server import Answer
+    from tests.support.fakes.registry import RegistryDouble
+    from tests.support.fakes.scripted_server import Answer
 
 MANIFEST = write_manifest(artifact_type="a/b", layers=[], config=describe(EMPTY, EMPTY_TYPE))
 

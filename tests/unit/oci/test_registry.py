@@ -15,14 +15,14 @@ from clusterstacks.oci.descriptor import EMPTY, EMPTY_TYPE, describe
 from clusterstacks.oci.errors import ContentCorrupt, ManifestInvalid, ManifestUnsupported
 from clusterstacks.oci.manifests import MAX_BLOBS, OCI_MANIFEST, write_manifest
 from clusterstacks.oci.registry import Registry
-from tests.support.registry_double import digest
-from tests.support.scripted_server import ScriptedServer, says
+from tests.support.fakes.registry import digest
+from tests.support.fakes.scripted_server import ScriptedServer, says
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from clusterstacks.http.client import HTTPClient
-    from tests.support.registry_double import RegistryDouble
+    from tests.support.fakes.registry import RegistryDouble
 
 CONTENT = os.urandom(3 * 1024 * 1024)
 BLOB = describe(CONTENT, "x")
@@ -196,7 +196,7 @@ async def test_a_refusal_has_the_registrys_own_words(
     double: RegistryDouble, registry: Registry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "blob").write_bytes(CONTENT)
-    monkeypatch.setattr("tests.support.registry_double.digest", lambda _content: "sha256:other")
+    monkeypatch.setattr("tests.support.fakes.registry.digest", lambda _content: "sha256:other")
 
     with pytest.raises(AnswerRefused, match=r"status 400 .*DIGEST_INVALID.*other bytes"):
         await registry.push_blob(tmp_path / "blob")

@@ -12,7 +12,7 @@ from clusterstacks.domain.errors import SpecError
 from clusterstacks.planner.plan_document import plan_document
 from clusterstacks.planner.planner import NoPlan, Plan, find_plan
 from clusterstacks.planner.state_file import parse_state, parse_target
-from tests.support.planning import candidate
+from tests.support.planner_oracle import candidate
 
 PREFIX = "clusterstack.x-k8s.io/addon."
 

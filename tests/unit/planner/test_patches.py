@@ -16,7 +16,7 @@ from clusterstacks.domain.versions import KubernetesVersion
 from clusterstacks.planner.plan_document import plan_document
 from clusterstacks.planner.planner import Plan, find_plan
 from clusterstacks.planner.state_file import parse_target
-from tests.support.planning import candidate
+from tests.support.planner_oracle import candidate
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -14,7 +14,7 @@ from clusterstacks.planner.model_builder import build_model, planning_problem
 from clusterstacks.planner.planner import NoPlan, Plan, find_plan
 from clusterstacks.planner.search import Search
 from clusterstacks.planner.steps import StepKind, steps_of
-from tests.support.planning import Oracle, random_question
+from tests.support.planner_oracle import Oracle, random_question
 
 seeds = st.integers(0, 2**32)
 

@@ -12,7 +12,7 @@ from clusterstacks.domain.versions import KubernetesVersion
 from clusterstacks.planner.budget import Budget
 from clusterstacks.planner.model_builder import PlanImpossible, Target
 from clusterstacks.planner.planner import NoPlan, Plan, Undecided, find_plan
-from tests.support.planning import Oracle, candidate
+from tests.support.planner_oracle import Oracle, candidate
 
 
 def release(name: str, kubernetes: str, stated: str, **addons: tuple[str, str]) -> Candidate:

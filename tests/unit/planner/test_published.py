@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from clusterstacks.compat.world import ClusterState
 from clusterstacks.planner.planner import Plan, find_plan
 from clusterstacks.planner.steps import StepKind
-from tests.support.published import COMPONENTS, published_world
-from tests.support.stopwatch import no_stall
+from tests.support.builders.published_stack import COMPONENTS, published_world
+from tests.support.observing.cpu_time import no_stall
 
 if TYPE_CHECKING:
     from clusterstacks.planner.steps import Step

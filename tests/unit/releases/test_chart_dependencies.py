@@ -18,8 +18,8 @@ from clusterstacks.http.client import HTTPClient, RetryPolicy
 from clusterstacks.http.errors import SourceUnavailable
 from clusterstacks.releases.errors import DigestMismatch, ReleaseDamaged
 from clusterstacks.releases.store import ReleaseStore
-from tests.support.chart_repository import ChartRepository, chart_repository, packaged
-from tests.support.releases import SINGLE, STAGED, FakeSource, below, chart, single_release, staged_release
+from tests.support.builders.releases import SINGLE, STAGED, FakeSource, below, chart, single_release, staged_release
+from tests.support.servers.chart_repository import ChartRepository, chart_repository, packaged
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable

@@ -17,7 +17,7 @@ from clusterstacks.domain.errors import SpecError
 from clusterstacks.releases.contents import read_contents
 from clusterstacks.releases.errors import ReleaseBroken, ReleaseDamaged
 from clusterstacks.releases.open import open_release
-from tests.support.releases import (
+from tests.support.builders.releases import (
     CONFIG,
     METADATA,
     SINGLE,

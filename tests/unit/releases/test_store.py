@@ -15,7 +15,7 @@ from clusterstacks.http.errors import SourceUnavailable, StoreUnavailable
 from clusterstacks.releases.errors import DigestMismatch, ReleaseBroken, ReleaseDamaged, ReleaseNotFound
 from clusterstacks.releases.staging import Staging
 from clusterstacks.releases.store import ReleaseStore
-from tests.support.releases import SINGLE, STAGED, FakeSource, single_release, staged_release
+from tests.support.builders.releases import SINGLE, STAGED, FakeSource, single_release, staged_release
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,7 +9,7 @@ import pytest
 from clusterstacks.domain.errors import ClusterStacksError
 from clusterstacks.render import cel
 from clusterstacks.render.errors import CelFailed, CelUndecided
-from tests.support.stopwatch import no_stall
+from tests.support.observing.cpu_time import no_stall
 
 OBJECTS: dict[str, Any] = {
     "info": {"data": {"clusterName": "hunter2", "port": "1"}, "status": {"n": 1, "list": [1, {"a": 2}], "none": {}}},

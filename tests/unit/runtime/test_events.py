@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 from clusterstacks.kube.resources import Resource
 from clusterstacks.runtime import events
 from clusterstacks.runtime.events import MESSAGE_LIMIT, EventRecorder
-from tests.support.fake_api import FakeApi, unreachable
+from tests.support.fakes.api_server import FakeApi, unreachable
 from tests.support.virtual_time import VirtualClock, in_virtual_time
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from clusterstacks.kube.resources import Resource
 from clusterstacks.operator.app import sync_problem
 from clusterstacks.runtime.health import FAILURE_TOLERANCE, REPEAT_INTERVAL
 from clusterstacks.runtime.informer import CacheChange, Informer
-from tests.support.fake_api import FakeApi, too_many, unreachable
+from tests.support.fakes.api_server import FakeApi, too_many, unreachable
 from tests.support.virtual_time import VirtualClock, in_virtual_time
 
 if TYPE_CHECKING:

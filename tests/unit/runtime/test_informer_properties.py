@@ -11,7 +11,7 @@ from clusterstacks.domain.objects import ObjectKey
 from clusterstacks.kube.errors import Expired
 from clusterstacks.kube.resources import Resource
 from clusterstacks.runtime.informer import CacheChange, Informer
-from tests.support.fake_api import FakeApi, too_many, unreachable
+from tests.support.fakes.api_server import FakeApi, too_many, unreachable
 from tests.support.virtual_time import VirtualLoop
 
 if TYPE_CHECKING:

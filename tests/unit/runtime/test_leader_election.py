@@ -11,8 +11,8 @@ import pytest
 from clusterstacks.kube.errors import Forbidden
 from clusterstacks.runtime.leader_election import LEASES, LeaseLostError
 from clusterstacks.runtime.leases import LeaseDurations
-from tests.support.electors import LEASE, Journey, Replica, lease_of
-from tests.support.fake_api import FakeApi, unreachable
+from tests.support.fakes.api_server import FakeApi, unreachable
+from tests.support.fakes.electors import LEASE, Journey, Replica, lease_of
 from tests.support.virtual_time import in_virtual_time
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from clusterstacks.runtime.leader_election import LEASES
 from clusterstacks.runtime.leases import LeaseDurations
-from tests.support.electors import Journey, Replica
-from tests.support.fake_api import FakeApi
+from tests.support.fakes.api_server import FakeApi
+from tests.support.fakes.electors import Journey, Replica
 from tests.support.virtual_time import run_in_virtual_time
 
 if TYPE_CHECKING:

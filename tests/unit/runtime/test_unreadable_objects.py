@@ -11,7 +11,7 @@ from clusterstacks.runtime.health import REPEAT_INTERVAL
 from clusterstacks.runtime.informer import Informer
 from clusterstacks.runtime.metrics import Metrics
 from clusterstacks.runtime.unreadable_objects import BATCH_SIZE, UnreadableObjectReporter
-from tests.support.fake_api import FakeApi
+from tests.support.fakes.api_server import FakeApi
 from tests.support.virtual_time import VirtualClock, in_virtual_time
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from clusterstacks.releases.release_source import MAX_SIGNATURE_BYTES, MAX_SIGNA
 from clusterstacks.signing.envelope import PAYLOAD_TYPE, Envelope, Signature, pae, parse_envelope
 from clusterstacks.signing.errors import SignatureRefused
 from clusterstacks.signing.keys import PublicKey
-from tests.support.signing import ecdsa_key, ed25519_key
+from tests.support.builders.signatures import ecdsa_key, ed25519_key
 
 PAYLOAD = b'{"\xff~?>": 1}'  # its base64 has characters in which the two alphabets differ
 

@@ -18,7 +18,7 @@ from clusterstacks.signing.keys import (
     parse_private_key,
     parse_public_keys,
 )
-from tests.support.signing import ecdsa_key, ed25519_key, ed25519_pem, public, public_pem
+from tests.support.builders.signatures import ecdsa_key, ed25519_key, ed25519_pem, public, public_pem
 
 PEM = serialization.Encoding.PEM
 PKCS8 = serialization.PrivateFormat.PKCS8

@@ -19,7 +19,7 @@ from clusterstacks.signing.errors import SignatureRequired, SignaturesUnclear
 from clusterstacks.signing.keys import PublicKey
 from clusterstacks.signing.statement import PREDICATE_TYPE, STATEMENT_TYPE, Statement
 from clusterstacks.signing.verifier import SignaturePolicy, Verification, enforce, verify
-from tests.support.signing import FILES, NAME, cosign_signed, ecdsa_key, ed25519_key, manifest, signed
+from tests.support.builders.signatures import FILES, NAME, cosign_signed, ecdsa_key, ed25519_key, manifest, signed
 
 OURS, ROTATED, FOREIGN = ecdsa_key("ours"), ed25519_key("rotated"), ecdsa_key("foreign")
 TRUSTED = (OURS.public, ROTATED.public)

@@ -13,7 +13,7 @@ from clusterstacks.releases.errors import ReleaseBroken, ReleaseNotFound
 from clusterstacks.releases.release_source import MAX_SIGNATURE_BYTES, Evidence
 from clusterstacks.sources import directory
 from clusterstacks.sources.directory import DirectorySource
-from tests.support.releases import STAGED, read_release, staged_release, write_release
+from tests.support.builders.releases import STAGED, read_release, staged_release, write_release
 
 if TYPE_CHECKING:
     from pathlib import Path

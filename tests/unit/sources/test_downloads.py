@@ -15,7 +15,7 @@ from clusterstacks.http.messages import HTTPDocument
 from clusterstacks.releases.errors import ReleaseBroken
 from clusterstacks.releases.release_source import MAX_FILE_BYTES, MAX_RELEASE_BYTES
 from clusterstacks.sources.downloads import ExpectedFile, check_files, is_file_name
-from tests.support.releases import STAGED
+from tests.support.builders.releases import STAGED
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

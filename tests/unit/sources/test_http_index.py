@@ -24,9 +24,9 @@ from clusterstacks.releases.errors import ReleaseBroken, ReleaseNotFound
 from clusterstacks.releases.store import ReleaseStore
 from clusterstacks.sources import http_index
 from clusterstacks.sources.http_index import HttpSource, write_index
-from tests.support.releases import SINGLE, STAGED, read_release, single_release, staged_release, write_release
-from tests.support.scripted_server import ScriptedServer, says
-from tests.support.static_server import StaticServer
+from tests.support.builders.releases import SINGLE, STAGED, read_release, single_release, staged_release, write_release
+from tests.support.fakes.scripted_server import ScriptedServer, says
+from tests.support.servers.static_server import StaticServer
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

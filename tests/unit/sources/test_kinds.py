@@ -15,7 +15,7 @@ from clusterstacks.sources.http_index import HttpSource
 from clusterstacks.sources.kinds import DIRECTORY, GITHUB, HTTP, KINDS, OCI, open_location, parse_location
 from clusterstacks.sources.oci_repository import OCISource
 from clusterstacks.sources.spec import Location, SourceAddress
-from tests.support.releases import STAGED
+from tests.support.builders.releases import STAGED
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -17,7 +17,7 @@ from clusterstacks.releases.errors import ReleaseBroken
 from clusterstacks.releases.open import open_directory
 from clusterstacks.releases.release_source import MAX_FILE_BYTES
 from clusterstacks.sources.oci_artifact import compose, created_at, digest_of_files, files_of, layer_type
-from tests.support.releases import STAGED, staged_release, write_release
+from tests.support.builders.releases import STAGED, staged_release, write_release
 
 if TYPE_CHECKING:
     from pathlib import Path

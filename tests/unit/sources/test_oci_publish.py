@@ -25,8 +25,8 @@ from clusterstacks.sources.oci_copy import copy
 from clusterstacks.sources.oci_publish import check_tag, publish
 from clusterstacks.sources.oci_repository import OCISource
 from clusterstacks.sources.oci_signatures import attach, cosign_tag, find_evidence
-from tests.support.registry_double import RegistryDouble, digest
-from tests.support.releases import SINGLE, STAGED, read_release, staged_release, write_release
+from tests.support.builders.releases import SINGLE, STAGED, read_release, staged_release, write_release
+from tests.support.fakes.registry import RegistryDouble, digest
 
 if TYPE_CHECKING:
     from pathlib import Path

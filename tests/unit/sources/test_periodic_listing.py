@@ -19,7 +19,7 @@ from clusterstacks.sources.periodic_listing import DEADLINE, SourceListings
 from clusterstacks.sources.source_cache import SourceCache
 from clusterstacks.sources.source_opener import SecretReader, SourceAccess, SourceOpener
 from clusterstacks.sources.spec import SourceAddress, SourceSettings
-from tests.support.fake_api import FakeApi
+from tests.support.fakes.api_server import FakeApi
 from tests.support.virtual_time import VirtualClock, in_virtual_time
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import pytest
 
 from clusterstacks.releases.errors import ReleaseTaken
 from clusterstacks.sources.directory import publish_to_directory
-from tests.support.releases import STAGED, read_release, staged_release, write_release
+from tests.support.builders.releases import STAGED, read_release, staged_release, write_release
 
 if TYPE_CHECKING:
     from pathlib import Path

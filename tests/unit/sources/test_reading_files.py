@@ -21,10 +21,10 @@ from clusterstacks.sources.github.assets import GitHubSource
 from clusterstacks.sources.http_index import HttpSource, write_index
 from clusterstacks.sources.oci_publish import publish
 from clusterstacks.sources.oci_repository import OCISource
-from tests.support.github_double import OWNER, REPOSITORY, GitHubDouble
-from tests.support.registry_double import RegistryDouble, digest
-from tests.support.releases import STAGED, FakeSource, staged_release, write_release
-from tests.support.static_server import StaticServer
+from tests.support.builders.releases import STAGED, FakeSource, staged_release, write_release
+from tests.support.fakes.github import OWNER, REPOSITORY, GitHubDouble
+from tests.support.fakes.registry import RegistryDouble, digest
+from tests.support.servers.static_server import StaticServer
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping

@@ -15,7 +15,7 @@ from clusterstacks.sources.source_cache import SourceCache
 from clusterstacks.sources.source_opener import SecretReader, SourceOpener
 from clusterstacks.sources.spec import SourceAddress, SourceSettings
 from clusterstacks.sources.stack_source import SourcePolicy
-from tests.support.fake_api import FakeApi
+from tests.support.fakes.api_server import FakeApi
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ from clusterstacks.signing.statement import release_envelope
 from clusterstacks.signing.verifier import verify
 from clusterstacks.sources.directory import DirectorySource
 from clusterstacks.sources.signature_store import read_key_file, sign_beside, signature_file, write_new_key
-from tests.support.releases import STAGED, staged_release, write_release
-from tests.support.signing import ecdsa_key, ed25519_key
+from tests.support.builders.releases import STAGED, staged_release, write_release
+from tests.support.builders.signatures import ecdsa_key, ed25519_key
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -22,7 +22,7 @@ from clusterstacks.sources.source_opener import (
     SourceOpener,
 )
 from clusterstacks.sources.spec import SourceAddress, SourceSettings
-from tests.support.fake_api import FakeApi
+from tests.support.fakes.api_server import FakeApi
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.support import debian
-from tests.support.registries import VARIABLE, RegistryMissing, registry_binary
+from tests.support.servers import debian_packages as debian
+from tests.support.servers.registries import VARIABLE, RegistryMissing, registry_binary
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

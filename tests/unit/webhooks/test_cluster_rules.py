@@ -19,7 +19,7 @@ from clusterstacks.domain.versions import KubernetesVersion
 from clusterstacks.planner.budget import Budget
 from clusterstacks.webhooks.cluster_rules import AddonUnavailable, Decision, decide, wanted_versions
 from clusterstacks.webhooks.suggestions import PlanRequest, class_or_version_for, plan_suggestion, releases_with
-from tests.support.planning import candidate
+from tests.support.planner_oracle import candidate
 
 ADDON = "clusterstack.x-k8s.io/addon."
 CLUSTER = ObjectKey("users", "one")

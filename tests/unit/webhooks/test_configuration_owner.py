@@ -14,7 +14,7 @@ from clusterstacks.kube.tls import server_context
 from clusterstacks.runtime.clock import SYSTEM_CLOCK
 from clusterstacks.webhooks.certificates import CertificateRotator
 from clusterstacks.webhooks.configuration import NAME, Endpoint, WebhookScope
-from tests.support.fake_api import FakeApi
+from tests.support.fakes.api_server import FakeApi
 
 if TYPE_CHECKING:
     from clusterstacks.domain.objects import Manifest

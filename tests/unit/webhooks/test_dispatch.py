@@ -27,8 +27,8 @@ from clusterstacks.webhooks.dispatch import Validator
 from clusterstacks.webhooks.reviews import AdmissionRequest, Operation
 from clusterstacks.webhooks.stack_validators import StackValidators
 from clusterstacks.webhooks.suggestions import Suggester
-from tests.support.fake_api import FakeApi
-from tests.support.planning import candidate
+from tests.support.fakes.api_server import FakeApi
+from tests.support.planner_oracle import candidate
 from tests.support.virtual_time import VirtualClock, in_virtual_time
 
 if TYPE_CHECKING:

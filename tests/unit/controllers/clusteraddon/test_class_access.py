@@ -21,7 +21,7 @@ from clusterstacks.kube.transport import Pool
 from clusterstacks.runtime.cache import ObjectCache
 from clusterstacks.runtime.clock import SYSTEM_CLOCK
 from clusterstacks.runtime.events import EventRecorder
-from tests.support.fake_api import FakeApi
+from tests.support.fakes.api_server import FakeApi
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

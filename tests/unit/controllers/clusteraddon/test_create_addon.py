@@ -15,7 +15,7 @@ from clusterstacks.kube.resources import Resource
 from clusterstacks.runtime.cache import ObjectCache, key_of
 from clusterstacks.runtime.clock import SystemClock
 from clusterstacks.runtime.events import EventRecorder
-from tests.support.fake_api import FakeApi
+from tests.support.fakes.api_server import FakeApi
 
 ADDONS = Resource(GROUP, "v1alpha1", Kind.CLUSTER_ADDON.value, "clusteraddons", namespaced=True)
 CLUSTERS = Resource("cluster.x-k8s.io", "v1beta2", "Cluster", "clusters", namespaced=True)

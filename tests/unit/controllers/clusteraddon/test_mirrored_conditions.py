@@ -10,7 +10,7 @@ from clusterstacks.domain.objects import Manifest, ObjectKey
 from clusterstacks.domain.outcomes import Settled, Waiting
 from clusterstacks.kube.errors import NotFound
 from clusterstacks.kube.resources import Resource
-from tests.support.fake_api import FakeApi
+from tests.support.fakes.api_server import FakeApi
 
 CLUSTERS = Resource("cluster.x-k8s.io", "v1beta2", "Cluster", "clusters", namespaced=True)
 NOW = datetime(2026, 11, 21, tzinfo=UTC)

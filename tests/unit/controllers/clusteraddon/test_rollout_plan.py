@@ -19,7 +19,7 @@ from clusterstacks.controllers.clusteraddon.rollout_plan import (
 )
 from clusterstacks.domain.addon_config import AddonConfig, LifecycleHook, Stage, StageAction
 from clusterstacks.domain.versions import KubernetesVersion
-from tests.support.documents import JSON
+from tests.support.builders.documents import JSON
 
 INSTALL, BEFORE, AFTER = LifecycleHook
 OLD, NEW = KubernetesVersion(1, 35, 4), KubernetesVersion(1, 36, 1)

@@ -10,7 +10,7 @@ from clusterstacks.api.names import GROUP
 from clusterstacks.controllers.clusteraddon.snapshot import REMEMBER, REMEMBER_MISSING, ContractKinds, read_snapshot
 from clusterstacks.domain.objects import ObjectKey
 from clusterstacks.kube.resources import Resource
-from tests.support.fake_api import FakeApi
+from tests.support.fakes.api_server import FakeApi
 
 if TYPE_CHECKING:
     from datetime import timedelta

@@ -16,7 +16,7 @@ from clusterstacks.kube.resources import Resource
 from clusterstacks.runtime.cache import ObjectCache, key_of
 from clusterstacks.runtime.events import EventRecorder
 from clusterstacks.sources.owners import STACK_INDEX, stacks_owning
-from tests.support.fake_api import FakeApi
+from tests.support.fakes.api_server import FakeApi
 
 if TYPE_CHECKING:
     import pytest

@@ -22,7 +22,7 @@ from clusterstacks.sources.source_cache import SourceCache
 from clusterstacks.sources.source_opener import SecretReader, SourceOpener
 from clusterstacks.sources.spec import SourceAddress, SourceSettings
 from clusterstacks.sources.stack_source import SourcePolicy
-from tests.support.fake_api import FakeApi
+from tests.support.fakes.api_server import FakeApi
 
 RELEASES = Resource(GROUP, "v1alpha1", Kind.CLUSTER_STACK_RELEASE.value, "clusterstackreleases", namespaced=True)
 CLUSTERS = Resource("cluster.x-k8s.io", "v1beta2", "Cluster", "clusters", namespaced=True)

@@ -12,7 +12,7 @@ from clusterstacks.controllers.clusterstackrelease.class_objects import apply_cl
 from clusterstacks.controllers.status_reconciler import StatusPatch
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.names import parse_release
-from tests.support.fake_api import FakeApi
+from tests.support.fakes.api_server import FakeApi
 
 if TYPE_CHECKING:
     from clusterstacks.domain.objects import Manifest

@@ -15,7 +15,7 @@ from clusterstacks.domain.objects import Manifest, ObjectKey
 from clusterstacks.domain.outcomes import Outcome, Settled, Waiting
 from clusterstacks.kube.resources import Resource
 from clusterstacks.runtime.events import EventRecorder
-from tests.support.fake_api import FakeApi
+from tests.support.fakes.api_server import FakeApi
 
 RELEASES = Resource(GROUP, "v1alpha1", Kind.CLUSTER_STACK_RELEASE.value, "clusterstackreleases", namespaced=True)
 CLUSTERS = Resource("cluster.x-k8s.io", "v1beta2", "Cluster", "clusters", namespaced=True)

@@ -22,8 +22,8 @@ from clusterstacks.releases import release_source
 from clusterstacks.releases.errors import ReleaseBroken, ReleaseNotFound
 from clusterstacks.releases.store import ReleaseStore
 from clusterstacks.sources.github.assets import GitHubSource
-from tests.support.github_double import LIMIT, OWNER, REPOSITORY, TOKEN, Fault, GitHubDouble
-from tests.support.releases import SINGLE, STAGED, read_release, single_release, staged_release
+from tests.support.builders.releases import SINGLE, STAGED, read_release, single_release, staged_release
+from tests.support.fakes.github import LIMIT, OWNER, REPOSITORY, TOKEN, Fault, GitHubDouble
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

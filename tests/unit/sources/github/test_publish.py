@@ -14,8 +14,8 @@ from clusterstacks.http.errors import AnswerRefused, CredentialsRefused, RateLim
 from clusterstacks.releases.errors import ReleaseBroken, ReleaseTaken
 from clusterstacks.sources.github.assets import GitHubSource
 from clusterstacks.sources.github.publish import publish
-from tests.support.github_double import OWNER, REPOSITORY, TOKEN, Fault, GitHubDouble
-from tests.support.releases import STAGED, read_release, staged_release, write_release
+from tests.support.builders.releases import STAGED, read_release, staged_release, write_release
+from tests.support.fakes.github import OWNER, REPOSITORY, TOKEN, Fault, GitHubDouble
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -19,7 +19,7 @@ from clusterstacks.signing.statement import release_envelope
 from clusterstacks.sources.oci_artifact import compose
 from clusterstacks.sources.oci_publish import publish
 from clusterstacks.sources.oci_signatures import attach
-from tests.support.stacks import publish as write
+from tests.support.builders.stacks import publish as write
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
     from clusterstacks.domain.names import ReleaseName
     from clusterstacks.signing.keys import PrivateKey
-    from tests.support.operating import World
-    from tests.support.registries import RegistryServer
+    from tests.support.running.world import World
+    from tests.support.servers.registries import RegistryServer
 
 EPOCH = datetime.fromtimestamp(0, UTC)
 

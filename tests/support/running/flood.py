@@ -1,4 +1,4 @@
-"""Posts one body several times at once over TLS, from a process of its own: ``python -m tests.support.flooding``.
+"""Posts one body several times at once over TLS, from a process of its own: ``python -m tests.support.running.flood``.
 
 Prints the status and the answer of each as a list of JSON; a connection that is closed without an answer is status 0.
 """
@@ -26,7 +26,7 @@ BODIES = {
 
 async def flood(port: int, path: str, kind: str, *, size: int, times: int) -> list[tuple[int, str]]:
     """Post a body of ``BODIES``; returns statuses and answers."""
-    arguments = ["-m", "tests.support.flooding", str(port), path, kind, str(size), str(times)]
+    arguments = ["-m", "tests.support.running.flood", str(port), path, kind, str(size), str(times)]
     running = await asyncio.create_subprocess_exec(sys.executable, *arguments, stdout=asyncio.subprocess.PIPE, cwd=ROOT)
     output, _ = await running.communicate()
     assert running.returncode == 0

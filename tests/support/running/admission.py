@@ -18,7 +18,7 @@ from clusterstacks.webhooks.answers import ALLOWED
 from clusterstacks.webhooks.certificates import SECRET_NAME, CertificateRotator
 from clusterstacks.webhooks.configuration import Endpoint, WebhookScope
 from clusterstacks.webhooks.server import WebhookServer
-from tests.support.stacks import TinyStack, config_map, templates
+from tests.support.builders.stacks import TinyStack, config_map, templates
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from clusterstacks.webhooks.answers import AdmissionResponse
     from clusterstacks.webhooks.certificates import Times
     from clusterstacks.webhooks.reviews import AdmissionRequest
-    from tests.support.operating import World
+    from tests.support.running.world import World
 
 
 @asynccontextmanager

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from clusterstacks.charts.archive import write_archive
 from clusterstacks.domain.names import ReleaseName
 from clusterstacks.domain.versions import KubernetesMinor, StackVersion
-from tests.support.releases import below
+from tests.support.builders.releases import below
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

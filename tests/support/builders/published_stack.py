@@ -10,7 +10,7 @@ from clusterstacks.compat.verdicts import Verdict
 from clusterstacks.compat.world import World
 from clusterstacks.domain.semver import SemVer
 from clusterstacks.domain.versions import KubernetesVersion
-from tests.support.planning import candidate
+from tests.support.planner_oracle import candidate
 
 if TYPE_CHECKING:
     from clusterstacks.compat.world import Candidate

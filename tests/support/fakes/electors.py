@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from clusterstacks.domain.objects import Manifest
     from clusterstacks.kube.resources import Resource
     from clusterstacks.runtime.leases import LeaseDurations
-    from tests.support.fake_api import FakeApi
+    from tests.support.fakes.api_server import FakeApi
 
 T = TypeVar("T")
 

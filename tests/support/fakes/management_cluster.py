@@ -17,8 +17,8 @@ from clusterstacks.domain.objects import Manifest, ObjectKey
 from clusterstacks.kube.errors import Forbidden
 from clusterstacks.kube.resources import ObjectList, Resource
 from clusterstacks.sources.source_opener import SecretReader, SourceAccess, SourceOpener
-from tests.support.fake_api import FakeApi
-from tests.support.releases import FakeSource
+from tests.support.builders.releases import FakeSource
+from tests.support.fakes.api_server import FakeApi
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -24,7 +24,7 @@ from clusterstacks.devcluster.loopback import LOOPBACK
 from clusterstacks.devcluster.private_files import write_private
 from clusterstacks.devcluster.processes import Command, Process, start_on_free_port
 from clusterstacks.kube.pki import Authority
-from tests.support import debian
+from tests.support.servers import debian_packages as debian
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

@@ -1,8 +1,8 @@
-"""The operator as it is, with a lease that lasts as long as a test wants, and that stops itself at the worst moment.
+"""The real operator with a short lease, which stops itself at the worst moment.
 
-Run as ``python -m tests.support.brief_operator DURATION DEADLINE RETRY FILE <operator's arguments>``. As soon as FILE
-exists, the process removes it and stops itself by SIGSTOP where it has everything to send a write: the connection, the
-headers and the body, one step before the gate is looked at.
+Run as ``python -m tests.support.running.short_lease_operator DURATION DEADLINE RETRY FILE`` with the operator's
+arguments. As soon as FILE exists, the process removes it and sends itself SIGSTOP right before it sends a write: it has
+the connection, the headers and the body, and checks the gate next.
 """
 
 from __future__ import annotations

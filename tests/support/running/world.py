@@ -26,9 +26,9 @@ from clusterstacks.kube.transport import Pool
 from clusterstacks.operator.app import Operator
 from clusterstacks.operator.settings import OperatorSettings
 from clusterstacks.runtime.informer import Informer
-from tests.support.manifests import crd
-from tests.support.recording import record, uncovered
-from tests.support.stacks import INFRASTRUCTURE, KUBERNETES, TinyStack, config_map, publish, templates
+from tests.support.builders.manifests import crd
+from tests.support.builders.stacks import INFRASTRUCTURE, KUBERNETES, TinyStack, config_map, publish, templates
+from tests.support.observing.request_recorder import record, uncovered
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from clusterstacks.devcluster.apiserver import ApiServer
     from clusterstacks.domain.names import ReleaseName
     from clusterstacks.domain.objects import Manifest
-    from tests.support.recording import Request
+    from tests.support.observing.request_recorder import Request
 
 PROVIDER_GROUP = "infrastructure.clusterstack.x-k8s.io"
 PROVIDER_KINDS = ("TinyClusterStackRelease", "OtherClusterStackRelease")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tests.support.signing import ecdsa_key, public_pem
+from tests.support.builders.signatures import ecdsa_key, public_pem
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
