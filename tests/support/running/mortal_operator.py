@@ -1,7 +1,7 @@
 """The real operator, which dies by SIGKILL right after the API server did its n-th write.
 
-Run as ``python -m tests.support.running.mortal_operator N`` with the operator's arguments. The answer to that write never
-reaches the operator's code: the server did it, the operator does not know. Writes of its Lease do not count.
+Run as ``python -m tests.support.running.mortal_operator N`` with the operator's arguments. The answer to that write
+never reaches the operator's code: the server did it, the operator does not know. Writes of its Lease do not count.
 """
 
 from __future__ import annotations
