@@ -46,12 +46,12 @@ class ConditionView:
 
     @property
     def true(self) -> bool:
-        """Whether the status is True."""
+        """True if the status is True."""
         return self.status == "True"
 
     @property
     def false(self) -> bool:
-        """Whether the status is False, not just Unknown."""
+        """True if the status is False, not just Unknown."""
         return self.status == "False"
 
 

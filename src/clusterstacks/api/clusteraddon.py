@@ -6,7 +6,15 @@ from typing import Final, Literal
 
 from pydantic import ConfigDict, Field, JsonValue, StrictBool, StrictInt
 
-from clusterstacks.api.meta import LIST_LENGTH, Condition, KubernetesObject, Model, Name, ObjectReference, ResourceEntry
+from clusterstacks.api.meta import (
+    LIST_LENGTH,
+    ConditionEntry,
+    KubernetesObject,
+    Model,
+    Name,
+    ObjectReference,
+    ResourceEntry,
+)
 
 # As in the Go operator's webhook, the kind is checked at creation, and kind and name are immutable.
 _SAME: Final = "has(self.{0}) == has(oldSelf.{0}) && (!has(self.{0}) || self.{0} == oldSelf.{0})"
@@ -125,7 +133,7 @@ class ClusterAddonStatus(Model):
     resources: tuple[ResourceEntry, ...] = Field(
         default=(), max_length=LIST_LENGTH, description="State of the addons' objects."
     )
-    conditions: tuple[Condition, ...] = Field(
+    conditions: tuple[ConditionEntry, ...] = Field(
         default=(), max_length=LIST_LENGTH, description="Conditions of the object; Ready summarizes them."
     )
 

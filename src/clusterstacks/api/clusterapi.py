@@ -33,7 +33,7 @@ class ObjectRef:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterView:
-    """What we read of a Cluster.
+    """The fields read from a Cluster.
 
     Args:
         class_name: Name of its ClusterClass; empty for a Cluster without topology.
@@ -86,7 +86,7 @@ class ClusterView:
 
 @dataclass(frozen=True, slots=True)
 class ClusterClassView:
-    """Whether a ClusterClass can be used; ``cause`` says why not, ``refused`` that waiting is of no use."""
+    """Usability of a ClusterClass; ``cause`` is the reason if not, ``refused`` means that waiting does not help."""
 
     name: str
     namespace: str
@@ -95,7 +95,7 @@ class ClusterClassView:
 
     @property
     def ready(self) -> bool:
-        """Whether nothing stands in the way."""
+        """True if it can be used."""
         return not self.cause
 
 
@@ -202,7 +202,7 @@ def is_paused(manifest: Manifest) -> bool:
 
 
 def is_moving(manifest: Manifest) -> bool:
-    """Tell whether ``clusterctl move`` deletes this object here: nothing it stands for may be cleaned up."""
+    """Return whether ``clusterctl move`` deletes this object: then nothing that belongs to it may be cleaned up."""
     return DELETE_FOR_MOVE_ANNOTATION in mapping(manifest, "metadata", "annotations")
 
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import ConfigDict, Field, StrictBool
 
-from clusterstacks.api.meta import LIST_LENGTH, Condition, KubernetesObject, Model, Name, ObjectReference, Text
+from clusterstacks.api.meta import LIST_LENGTH, ConditionEntry, KubernetesObject, Model, Name, ObjectReference, Text
 from clusterstacks.api.names import CompatibilityPolicy
 from clusterstacks.api.selectors import ClusterNamespaces
 from clusterstacks.api.source import SourceSpec
@@ -122,7 +122,7 @@ class ClusterStackStatus(Model):
         default=(), max_length=LIST_LENGTH, description="State of every release."
     )
     usable_versions: Text = Field(default="", description="Versions that are ready, separated by commas.")
-    conditions: tuple[Condition, ...] = Field(
+    conditions: tuple[ConditionEntry, ...] = Field(
         default=(), max_length=LIST_LENGTH, description="Conditions of the object; Ready summarizes them."
     )
 

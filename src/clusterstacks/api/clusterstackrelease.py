@@ -6,7 +6,15 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StrictBool
 
-from clusterstacks.api.meta import LIST_LENGTH, Condition, KubernetesObject, Model, Name, ObjectReference, ResourceEntry
+from clusterstacks.api.meta import (
+    LIST_LENGTH,
+    ConditionEntry,
+    KubernetesObject,
+    Model,
+    Name,
+    ObjectReference,
+    ResourceEntry,
+)
 
 MAX_FACTS_BYTES = 128 * 1024
 """Maximum size of the facts in UTF-8. Arbitrary: a release with twelve components has 3 KB, and etcd limits an object
@@ -49,7 +57,7 @@ class ClusterStackReleaseStatus(Model):
         max_length=LIST_LENGTH,
         description="State of the cluster class and every other object of the release.",
     )
-    conditions: tuple[Condition, ...] = Field(
+    conditions: tuple[ConditionEntry, ...] = Field(
         default=(), max_length=LIST_LENGTH, description="Conditions of the object; Ready summarizes them."
     )
 

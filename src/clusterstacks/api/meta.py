@@ -96,7 +96,7 @@ class ObjectMeta(Model):
 
     @property
     def deleting(self) -> bool:
-        """Whether the object is being deleted."""
+        """True if the object is being deleted."""
         return bool(self.deletion_timestamp)
 
 
@@ -152,7 +152,7 @@ class ObjectReference(Model):
     field_path: Name = Field(default="", description="Part of the object. Not used.")
 
 
-class Condition(Model):
+class ConditionEntry(Model):
     """A condition of the object, in the format of Cluster API's v1beta1."""
 
     type: Name = Field(description="Type of the condition; each type occurs at most once.")

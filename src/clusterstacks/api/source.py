@@ -124,7 +124,7 @@ class VerificationSpec(Model):
 
 
 class SourceSpec(Model):
-    """Where the releases are published."""
+    """The source of the releases."""
 
     model_config = ConfigDict(
         json_schema_extra=_rule(

@@ -57,7 +57,7 @@ _TYPES: Final[dict[str, tuple[type, ...]]] = {
     f"{_TAG}bool": (bool,),
     f"{_TAG}null": (type(None),),
 }
-"""What a scalar with an explicit tag must turn out to be."""
+"""Types of scalars by their explicit tag."""
 
 _MAYBE_ALIAS: Final = re.compile(r"(?:^|[\s\[{,:\-])\*[^\s\[\]{},*]", re.MULTILINE)
 
@@ -77,11 +77,11 @@ _ADVICE: Final = {
     "found unknown escape character": "use single quotes, in which a backslash has no meaning",
     "did not find expected alphabetic or numeric character": f"{_QUOTE} that begins with * or &",
 }
-"""What to do about what PyYAML's parser says; none has the word 'is', which separates the field of a message."""
+"""Remedies for errors of PyYAML's parser; none contains the word 'is', which separates the field in a message."""
 
 
 class YamlError(SpecError):
-    """The text is no YAML, or none that Kubernetes takes; ``line`` counts from 1 and is 0 when there is none."""
+    """The text is not YAML, or Kubernetes does not accept it; ``line`` counts from 1, 0 if unknown."""
 
     def __init__(self, name: str, problem: str, line: int = 0) -> None:
         super().__init__("YamlInvalid", f"{name}, line {line}: {problem}" if line else f"{name}: {problem}")
@@ -142,7 +142,7 @@ def load_all(
     unique_keys: bool = True,
     resolve: Resolver = yaml_scalars.resolve,
 ) -> list[Any]:
-    """Read every document of ``text``; an empty document is None.
+    """Parse every document of ``text``; an empty document is None.
 
     Mappings have string keys only and hold no shared parts, so aliases behave as copies.
 

@@ -1,4 +1,4 @@
-"""What a plain YAML scalar means to Kubernetes: bool, null, integer before float, else a string.
+"""Plain YAML scalars as Kubernetes reads them: bool, null, integer before float, else a string.
 
 The table is what ``sigs.k8s.io/yaml`` does, measured by feeding the same scalars to Helm's ``fromYaml | toJson``.
 """
@@ -22,7 +22,7 @@ INT: Final = re.compile(r"([-+]?)(?:0[bB]([01_]+)|0[oO]?([0-7_]+)|0[xX]([0-9a-fA
 FLOAT: Final = re.compile(r"[-+]?(?:\.[0-9]+|[0-9][0-9_]*(?:\.[0-9_]*)?)(?:[eE][-+]?[0-9]+)?")
 NOT_FINITE: Final = re.compile(r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)")
 _TELLING_START: Final = frozenset("0123456789+-.~yYnNtTfFoO")
-"""First characters of every plain scalar that is no string."""
+"""First characters of every plain scalar that is not a string."""
 
 _LONGEST_INT: Final = 64
 """Digits that 64 bits need in base 2; longer ones are read as floats, which also keeps ``int()`` linear."""

@@ -161,7 +161,7 @@ class Delivery:
         return _records(stored)
 
     def _how_to_reconcile(self) -> str:
-        """Return how to trigger a reconcile after a repair, for which there is no event."""
+        """Return how to trigger a reconcile after a repair, which causes no event."""
         if self._recipient is None:
             return ""
         cluster = self._recipient.cluster

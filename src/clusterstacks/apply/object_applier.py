@@ -47,7 +47,7 @@ class ObjectStep:
 
     @property
     def first(self) -> bool:
-        """Whether the object was never delivered completely."""
+        """True if the object was never delivered completely."""
         return self.known is None or not self.known.digest
 
     @property

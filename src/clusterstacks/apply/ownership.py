@@ -81,7 +81,7 @@ def inherited_fields(managed_fields: Iterable[Any]) -> list[Any]:
 
 
 def _claims(entries: object, manager: str) -> bool:
-    """Whether ``manager`` applied the label, as only the two operators do, on every object."""
+    """Return whether ``manager`` applied the label, as only the two operators do, on every object."""
     return isinstance(entries, list) and any(_applies(entry, manager) and _owns_label(entry) for entry in entries)
 
 

@@ -66,7 +66,7 @@ class DeliveryReport:
 
     @property
     def synced(self) -> bool:
-        """Whether every object is in place."""
+        """True if every object is in place."""
         return all(result.synced for result in self.objects)
 
 

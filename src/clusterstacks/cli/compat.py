@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class SubjectParam(ClusterName):
-    """Parameter type of ``DIR``, or of ``NAMESPACE/CLUSTER`` if there is no such directory."""
+    """Parameter type of ``DIR``, or of ``NAMESPACE/CLUSTER`` unless the directory exists."""
 
     name = "DIR|NAMESPACE/CLUSTER"
 

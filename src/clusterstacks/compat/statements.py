@@ -173,7 +173,7 @@ class ComponentFacts:
 
     @property
     def outside_verdict(self) -> Verdict | None:
-        """The strictest verdict outside the ranges; None where there are no ranges."""
+        """The strictest verdict outside the ranges; None without ranges."""
         ranged = [one for one in self.statements if one.kubernetes is not None]
         return (self.outside or _strictest(ranged)) if ranged else None
 

@@ -90,7 +90,7 @@ class Reconciler:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Environment:
+class ControllerContext:
     """The parts of the operator that reconcilers are built from.
 
     Args:
@@ -164,7 +164,7 @@ class Registration:
 
     name: str
     kind: str
-    build: Callable[[Environment], Reconciler]
+    build: Callable[[ControllerContext], Reconciler]
     caches: tuple[CachedKind, ...] = ()
     concurrency: int = 0
     concurrency_of: str = ""

@@ -107,7 +107,7 @@ class StatusPatch:
 
     @property
     def deleting(self) -> bool:
-        """Whether the object is being deleted."""
+        """True if the object is being deleted."""
         return "deletionTimestamp" in self.manifest["metadata"]
 
     def annotation(self, name: str) -> str:
@@ -144,7 +144,7 @@ class StatusPatch:
         return next((condition for condition in known if condition.type == kind), None)
 
     def holds(self, condition: str) -> bool:
-        """Whether ``condition`` is True, as read or as changed since."""
+        """Return whether ``condition`` is True, as read or as changed since."""
         found = self.condition(condition)
         return found is not None and found.status == "True"
 

@@ -47,7 +47,7 @@ def shown(value: object) -> str:
 
 
 def and_more(items: Sequence[str], limit: int, *, separator: str = ", ", noun: str = "") -> str:
-    """Join the first ``limit`` items and say how many more there are: ``a, b and 3 more``.
+    """Join the first ``limit`` items and the number of the others: ``a, b and 3 more``.
 
     Args:
         items: The items, in order.
@@ -173,7 +173,7 @@ def parse_duration(text: str) -> timedelta:
 
 
 def at(document: Any, *path: str) -> Any:  # noqa: ANN401 - JSON
-    """Give what lies at a path, or None where the path ends before."""
+    """Return the value at a path; None when the path does not exist."""
     for key in path:
         if not isinstance(document, dict):
             return None

@@ -98,7 +98,7 @@ class _AllowedPlace:
 
 
 def _leads_elsewhere(part: str) -> bool:
-    """Whether some server reads a part of a path, decoded once, as several parts or as a parent directory.
+    """Return whether some server reads a part of a path, decoded once, as several parts or as a parent directory.
 
     A chain of proxies decodes several times, and some servers cut off parameters, which begin with a semicolon.
     """
@@ -124,7 +124,7 @@ class AllowedHosts:
         return cls(tuple(_Pattern.parse(part.strip()) for part in text.split(",") if part.strip()))
 
     def allows(self, url: str) -> bool:
-        """Whether an ``http://``, ``https://`` or ``oci://`` URL is allowed; any other URL is not."""
+        """Return whether an ``http://``, ``https://`` or ``oci://`` URL is allowed; any other URL is not."""
         place = _AllowedPlace.of(url)
         return place is not None and any(pattern.allows(place) for pattern in self.patterns)
 

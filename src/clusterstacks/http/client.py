@@ -201,7 +201,7 @@ class HTTPClient:
             pause *= 2
 
     def _is_transient(self, request: HTTPRequest, response: RawResponse) -> bool:
-        """Whether the same request may succeed soon."""
+        """Return whether the same request may succeed soon."""
         return response.status == TOO_MANY or (request.is_safe and response.status in _TRANSIENT)
 
     async def _follow(self, request: HTTPRequest) -> RawResponse:
@@ -280,7 +280,7 @@ class HTTPClient:
 
 
 def _may_repeat(request: HTTPRequest, error: RequestBroken) -> bool:
-    """Whether a retry may succeed and cannot have an effect twice."""
+    """Return whether a retry may succeed and cannot have an effect twice."""
     return not error.permanent and (request.is_safe or error.unsent)
 
 

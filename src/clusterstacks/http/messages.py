@@ -153,7 +153,7 @@ class HTTPRequest:
 
     @property
     def is_safe(self) -> bool:
-        """Whether the method is safe: it changes nothing, however often it is sent."""
+        """True if the method is safe: it changes nothing, however often it is sent."""
         return self.method in _SAFE
 
     def headers_for(self, headers: Mapping[str, str]) -> dict[str, str]:

@@ -41,7 +41,7 @@ def proxy_for(url: URL, environ: Mapping[str, str]) -> URL | None:
 
 
 def is_loopback(url: URL) -> bool:
-    """Whether a URL names this machine."""
+    """Return whether a URL names this machine."""
     address = address_of(url)
     if address is None:
         return (url.host or "").rstrip(".").lower() == "localhost"
@@ -112,7 +112,7 @@ def resolve(source: URL, text: str) -> URL | None:
 
 
 def may_follow(source: URL, target: URL) -> bool:
-    """Whether a server may redirect its client to a URL.
+    """Return whether a server may redirect its client to a URL.
 
     It may not redirect from TLS to plain HTTP, nor from another machine to this one, nor to a link-local address, and
     the target must not contain credentials.

@@ -26,7 +26,7 @@ class Resource:
 
     @property
     def confidential(self) -> bool:
-        """Whether the objects contain secrets, which messages of a server may quote."""
+        """True if the objects contain secrets, which messages of a server may quote."""
         return self.kind == "Secret" and not self.group
 
     def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:

@@ -140,7 +140,7 @@ class Call:
 
     @property
     def writes(self) -> bool:
-        """Whether the call may change something; a dry run and a read by POST count as well."""
+        """True if the call may change something; a dry run and a read by POST count as well."""
         return self.method != "GET"
 
 

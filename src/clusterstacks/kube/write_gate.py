@@ -45,7 +45,7 @@ class WriteGate:
 
     @property
     def is_open(self) -> bool:
-        """Whether a write may be sent now."""
+        """True if a write may be sent now."""
         return self._now() < self._until
 
     def open_until(self, moment: float) -> None:

@@ -91,7 +91,7 @@ class Reference:
 
     @classmethod
     def from_environ(cls, environ: Mapping[str, str]) -> Reference | None:
-        """Read ``OCI_REGISTRY`` and ``OCI_REPOSITORY``; None when there is no ``OCI_REPOSITORY``.
+        """Read ``OCI_REGISTRY`` and ``OCI_REPOSITORY``; None without ``OCI_REPOSITORY``.
 
         The repository may contain the registry's host, as in csctl, or not, as in build.sh.
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from clusterstacks.api.names import DIGEST_ANNOTATION, Kind
 from clusterstacks.clusters.provider_rules import ProviderRules
 from clusterstacks.controllers.registered import REGISTRATIONS
-from clusterstacks.controllers.registration import Environment, count_unready
+from clusterstacks.controllers.registration import ControllerContext, count_unready
 from clusterstacks.controllers.workload_clients import Workloads
 from clusterstacks.domain.errors import ClusterStacksError
 from clusterstacks.kube.client import Client
@@ -219,8 +219,8 @@ class Operator:
             self._unreadable.follow(informer)
         return informer
 
-    def _environment(self) -> Environment:
-        return Environment(
+    def _environment(self) -> ControllerContext:
+        return ControllerContext(
             client=self._client,
             clock=self._clock,
             events=self._events,

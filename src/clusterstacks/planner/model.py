@@ -186,11 +186,11 @@ class PlanningModel:
         }
 
     def is_bundle(self, node: TopologyState) -> bool:
-        """Whether the class of a node is a bundle's."""
+        """Return whether the class of a node is a bundle's."""
         return self.candidates[node.candidate].is_bundle
 
     def is_goal(self, node: TopologyState) -> bool:
-        """Whether class and Kubernetes version are those of the target."""
+        """Return whether class and Kubernetes version are those of the target."""
         return node.version == self.goal_version and self.goal_candidate in (None, node.candidate)
 
     def offered(self, candidate: int) -> Choice:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from clusterstacks.compat.world import ClusterState, World
     from clusterstacks.domain.names import ReleaseName
     from clusterstacks.domain.objects import Manifest
-    from clusterstacks.planner.steps import ClusterVersions, Step
+    from clusterstacks.planner.steps import PlannedVersions, Step
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,14 +52,14 @@ def annotated(world: World, state: ClusterState) -> AnnotatedAddons | None:
     return AnnotatedAddons(home, offered, named)
 
 
-def assumed(start: ClusterVersions) -> AnnotatedAddons:
+def assumed(start: PlannedVersions) -> AnnotatedAddons:
     """Return the fewest annotations that describe the addons of a cluster."""
     own = start.candidate
     return AnnotatedAddons(addons=_needed(start, own.name, own.addons, {}))
 
 
 def patches(
-    start: ClusterVersions, steps: Iterable[Step], written: AnnotatedAddons | None = None
+    start: PlannedVersions, steps: Iterable[Step], written: AnnotatedAddons | None = None
 ) -> Iterator[Manifest | None]:
     """Yield for each step its patch; None for a step that only waits.
 
@@ -118,7 +118,7 @@ def _with_moved(step: Step, home: ReleaseName, offered: Collection[str], written
 
 
 def _needed(
-    situation: ClusterVersions, home: ReleaseName, offered: Collection[str], written: Mapping[str, str]
+    situation: PlannedVersions, home: ReleaseName, offered: Collection[str], written: Mapping[str, str]
 ) -> dict[str, str]:
     """Return, by addon, the annotation that versions need; one that is right already stays.
 

@@ -79,12 +79,12 @@ class PatternDatabase:
 
     @cached_property
     def by_class(self) -> bool:
-        """Whether any of the facts depends on the class."""
+        """True if any of the facts depends on the class."""
         return any(scope.by_class for scope, _ in self._scopes)
 
     @cached_property
     def by_version(self) -> bool:
-        """Whether any of the facts depends on the Kubernetes version."""
+        """True if any of the facts depends on the Kubernetes version."""
         return any(scope.by_version for scope, _ in self._scopes)
 
     def _place(self, node: TopologyState) -> TopologyState:

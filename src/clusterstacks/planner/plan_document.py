@@ -17,7 +17,7 @@ from clusterstacks.planner.waits import waits
 if TYPE_CHECKING:
     from clusterstacks.compat.world import ClusterState, World
     from clusterstacks.planner.model_builder import Target
-    from clusterstacks.planner.steps import ClusterVersions, Step
+    from clusterstacks.planner.steps import PlannedVersions, Step
     from clusterstacks.planner.waits import Wait
 
 Document = dict[str, Any]
@@ -73,7 +73,7 @@ def _wait(wait: Wait) -> Document:
     return {"kind": wait.kind, "for": wait.until, "timeout": wait.timeout}
 
 
-def _place(situation: ClusterVersions) -> Document:
+def _place(situation: PlannedVersions) -> Document:
     return {
         "kubernetes": situation.kubernetes.text,
         "class": situation.candidate.name.release,
@@ -81,7 +81,7 @@ def _place(situation: ClusterVersions) -> Document:
     }
 
 
-def _wanted(world: World, start: ClusterVersions, target: Target) -> Document:
+def _wanted(world: World, start: PlannedVersions, target: Target) -> Document:
     """Return the target; for a Kubernetes version any class and addons are allowed."""
     if not isinstance(target, ReleaseName):
         return {"kubernetes": target.text, "class": None, "addons": None}

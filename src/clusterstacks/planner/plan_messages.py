@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from clusterstacks.domain.versions import KubernetesVersion
     from clusterstacks.planner.constraint_catalog import Fact
     from clusterstacks.planner.model_builder import PlanningProblem, Target
-    from clusterstacks.planner.steps import ClusterVersions, Step
+    from clusterstacks.planner.steps import PlannedVersions, Step
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Refusal:
     nearest: str = ""
 
 
-def present(situation: ClusterVersions) -> list[Component]:
+def present(situation: PlannedVersions) -> list[Component]:
     """Return every component of a cluster."""
     stated = situation.candidate.compatibility
     own = list(stated.of_addon("")) if stated is not None else []
@@ -55,7 +55,7 @@ def reasons(steps: Sequence[Step], target: Target, judges: Judges) -> Iterator[s
             yield _class_reason(step, target)
 
 
-def warnings(start: ClusterVersions, steps: Sequence[Step], judges: Judges) -> list[str]:
+def warnings(start: PlannedVersions, steps: Sequence[Step], judges: Judges) -> list[str]:
     """Return what the cluster violates already, and the untested combinations that the plan passes; each once."""
     found = [
         f"the cluster is outside what is allowed already: {one.text}"

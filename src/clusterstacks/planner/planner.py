@@ -10,7 +10,7 @@ from clusterstacks.planner.conflicts import ConflictSearch, minimal_conflict
 from clusterstacks.planner.model import ADDON_COST, NODE_COST
 from clusterstacks.planner.model_builder import Target, build_model, planning_problem
 from clusterstacks.planner.search import Progress, Search
-from clusterstacks.planner.steps import ClusterVersions, Step, StepKind, start_of, steps_of
+from clusterstacks.planner.steps import PlannedVersions, Step, StepKind, start_of, steps_of
 
 if TYPE_CHECKING:
     from clusterstacks.compat.world import ClusterState, World
@@ -28,12 +28,12 @@ class Plan:
         cost: 10 for each step that rolls nodes, 1 for each addon step.
     """
 
-    start: ClusterVersions
+    start: PlannedVersions
     steps: tuple[Step, ...]
     cost: int
 
     @property
-    def end(self) -> ClusterVersions:
+    def end(self) -> PlannedVersions:
         """The versions after the last step."""
         return self.steps[-1].after if self.steps else self.start
 
@@ -48,7 +48,7 @@ class NoPlan:
         minimal: Whether every fact of the set is proven necessary; else the budget was too small to prove it.
     """
 
-    start: ClusterVersions
+    start: PlannedVersions
     facts: tuple[Fact, ...]
     minimal: bool = True
 

@@ -31,7 +31,7 @@ class StepKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class ClusterVersions:
+class PlannedVersions:
     """The versions of a cluster between two steps.
 
     Args:
@@ -57,8 +57,8 @@ class Step:
     """
 
     kind: StepKind
-    before: ClusterVersions
-    after: ClusterVersions
+    before: PlannedVersions
+    after: PlannedVersions
     addon: str = ""
 
 
@@ -80,7 +80,7 @@ def steps_of(search: Search, partial: PartialPlan) -> tuple[Step, ...]:
     return tuple(steps)
 
 
-def start_of(model: PlanningModel) -> ClusterVersions:
+def start_of(model: PlanningModel) -> PlannedVersions:
     """Return the versions of the cluster before the first step."""
     return _versions(model, model.start, model.installed)
 
@@ -220,7 +220,7 @@ def _moves_back(tree: Subtree, visits: Sequence[_Visit], layers: Sequence[Costs]
             return moves
 
 
-def _step(old: ClusterVersions, new: ClusterVersions) -> Step:
+def _step(old: PlannedVersions, new: PlannedVersions) -> Step:
     if old.candidate != new.candidate:
         bundled = old.candidate.is_bundle or new.candidate.is_bundle
         return Step(StepKind.RELEASE if bundled else StepKind.CLASS, old, new)
@@ -230,24 +230,24 @@ def _step(old: ClusterVersions, new: ClusterVersions) -> Step:
     return Step(StepKind.ADDON, old, new, addon)
 
 
-def _arrive(model: PlanningModel, old: PartialPlan, new: PartialPlan, here: ClusterVersions) -> ClusterVersions:
+def _arrive(model: PlanningModel, old: PartialPlan, new: PartialPlan, here: PlannedVersions) -> PlannedVersions:
     if new.state is None or old.state is None:
         return _versions(model, new.node, new.state or ())
     for addon, (before, after) in enumerate(zip(old.state, new.state, strict=True)):
         if before != after:
             return _with_addon(model, here, addon, after)
-    return ClusterVersions(model.candidates[new.node.candidate], model.versions[new.node.version], here.addons)
+    return PlannedVersions(model.candidates[new.node.candidate], model.versions[new.node.version], here.addons)
 
 
-def _versions(model: PlanningModel, node: TopologyState, state: Choice) -> ClusterVersions:
+def _versions(model: PlanningModel, node: TopologyState, state: Choice) -> PlannedVersions:
     options = zip(model.addons, state, strict=False)
     addons = {addon.name: addon.options[option] for addon, option in options if option != ABSENT}
-    return ClusterVersions(model.candidates[node.candidate], model.versions[node.version], addons)
+    return PlannedVersions(model.candidates[node.candidate], model.versions[node.version], addons)
 
 
-def _with_addon(model: PlanningModel, here: ClusterVersions, at: int, option: int) -> ClusterVersions:
+def _with_addon(model: PlanningModel, here: PlannedVersions, at: int, option: int) -> PlannedVersions:
     addon = model.addons[at]
     addons = {name: one for name, one in here.addons.items() if name != addon.name}
     if option != ABSENT:
         addons[addon.name] = addon.options[option]
-    return ClusterVersions(here.candidate, here.kubernetes, dict(sorted(addons.items())))
+    return PlannedVersions(here.candidate, here.kubernetes, dict(sorted(addons.items())))

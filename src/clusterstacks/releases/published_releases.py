@@ -63,5 +63,5 @@ def beta_line(listing: PublishedReleases) -> int:
 
 
 def is_counted(version: StackVersion) -> bool:
-    """Whether the build of a version is a number, as in betas."""
+    """Return whether the build of a version is a number, as in betas."""
     return version.build.isdecimal()

@@ -111,7 +111,7 @@ class Release:
 
     @property
     def staged(self) -> bool:
-        """Whether the release has the staged layout (clusteraddon.yaml) and not the single-chart layout."""
+        """True if the release has the staged layout (clusteraddon.yaml) and not the single-chart layout."""
         return self.config is not None
 
     @property

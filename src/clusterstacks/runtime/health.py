@@ -49,7 +49,7 @@ class Health:
 
     @property
     def is_failing(self) -> bool:
-        """Whether the last attempt failed."""
+        """True if the last attempt failed."""
         return bool(self.failing_since)
 
     def succeeded(self) -> bool:

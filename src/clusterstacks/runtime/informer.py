@@ -132,7 +132,7 @@ class Informer:
 
     @property
     def is_synced(self) -> bool:
-        """Whether the first list is complete."""
+        """True if the first list is complete."""
         return self._synced.is_set()
 
     async def synced(self) -> None:

@@ -48,7 +48,7 @@ class Signature:
 
     @property
     def plausible(self) -> bool:
-        """Whether its length fits the supported keys."""
+        """True if its length fits the supported keys."""
         return len(self.value) <= MAX_VALUE_BYTES and len(self.keyid) <= MAX_KEYID_CHARACTERS
 
 

@@ -69,7 +69,7 @@ class PublicKey:
         return self.fingerprint[:SHORT_CHARACTERS]
 
     def verifies(self, message: bytes, signature: bytes) -> bool:
-        """Whether this key made ``signature`` (DER for ECDSA, 64 bytes for Ed25519) over ``message``."""
+        """Return whether this key made ``signature`` (DER for ECDSA, 64 bytes for Ed25519) over ``message``."""
         try:
             if isinstance(self.key, ec.EllipticCurvePublicKey):
                 self.key.verify(signature, message, ec.ECDSA(hashes.SHA256()))
@@ -143,7 +143,7 @@ def parse_private_key(text: bytes, *, name: str, password: bytes = b"") -> Priva
 
 
 def needs_password(text: bytes) -> bool:
-    """Whether a text is an encrypted private key."""
+    """Return whether a text is an encrypted private key."""
     return f"-----BEGIN {_ENCRYPTED}-----".encode() in text
 
 

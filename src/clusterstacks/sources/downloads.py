@@ -70,7 +70,7 @@ def check_files(release: ReleaseName, files: Sequence[ExpectedFile]) -> None:
 
 
 def is_file_name(name: str) -> bool:
-    """Whether a name is a plain file name that stays in its directory and can be printed."""
+    """Return whether a name is a plain file name that stays in its directory and can be printed."""
     plain = name.isprintable() and not {"/", "\\"} & set(name)
     return plain and name not in {"", ".", ".."} and len(name.encode(errors="replace")) <= _MAX_NAME_BYTES
 

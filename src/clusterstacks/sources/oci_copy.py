@@ -130,7 +130,7 @@ class _Carrier:
         return carried
 
     async def _loses_nothing(self, tag: str, manifest: Manifest) -> bool:
-        """Whether the new manifest contains all signatures of a cosign tag in the target.
+        """Return whether the new manifest contains all signatures of a cosign tag in the target.
 
         Cosign stores all signatures in one manifest, so a signature made in the target would be lost.
         """

@@ -46,16 +46,16 @@ class SourceKind(ABC, Generic[S]):
     """Default interval between two listings."""
 
     is_remote: bool = True
-    """Whether the source is on the network; any other is below the operator's release directory."""
+    """True for sources on the network; others are below the operator's release directory."""
 
     is_registry: bool = False
-    """Whether it is a registry: it may speak plain HTTP, and Secrets for docker hold its credentials."""
+    """True for registries: they may speak plain HTTP, and docker Secrets hold their credentials."""
 
     reads_at_once: int = 8
     """Releases that are read at a time. Arbitrary."""
 
     made_by_publishing: bool = False
-    """Whether the place comes into being with the first release, as repositories of registries do."""
+    """True if the first release creates the place, as in repositories of registries."""
 
     @abstractmethod
     def from_spec(self, place: Any) -> SourceAddress:  # noqa: ANN401 - each kind has its own model
@@ -159,7 +159,7 @@ class SourceAddress:
 
     @property
     def is_plain(self) -> bool:
-        """Whether requests are sent over HTTP without TLS."""
+        """True if requests are sent over HTTP without TLS."""
         return self.plain_http or (self.api or self.place).startswith("http://")
 
     def __str__(self) -> str:

@@ -10,7 +10,7 @@ import pytest
 from clusterstacks.api.clusteraddon import ClusterAddon, ClusterAddonStatus, DeliveredAddon
 from clusterstacks.api.clusterstack import ClusterStack
 from clusterstacks.api.crd_manifests import all_crds
-from clusterstacks.api.meta import Condition
+from clusterstacks.api.meta import ConditionEntry
 from tests.support.running.kubectl import Kubectl
 
 if TYPE_CHECKING:
@@ -200,7 +200,7 @@ def test_a_status_is_written_through_the_subresource_and_shown(kubectl: Kubectl)
         target="docker-ferrol-1-27-v2",
         addons=(DeliveredAddon(name="cni", release="docker-ferrol-1-27-v2", version="v2", objects=3),),
         conditions=(
-            Condition(
+            ConditionEntry(
                 type="Ready",
                 status="False",
                 severity="Info",

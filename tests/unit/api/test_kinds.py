@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from clusterstacks.api.clusteraddon import ClusterAddon, ClusterAddonStatus, DeliveredAddon, StageStatus
 from clusterstacks.api.clusterstack import Channel, ClusterStack, ClusterStackStatus, ReleaseSummary
 from clusterstacks.api.clusterstackrelease import ClusterStackRelease, ClusterStackReleaseStatus
-from clusterstacks.api.meta import Condition, ResourceEntry
+from clusterstacks.api.meta import ConditionEntry, ResourceEntry
 from clusterstacks.api.names import ResourceStatus
 from clusterstacks.controllers.clusteraddon.rollout_plan import StagePhase
 from clusterstacks.domain.errors import SpecError
@@ -165,7 +165,7 @@ def test_writes_status_as_plain_json_and_leaves_out_what_is_empty() -> None:
         stages=(StageStatus(name="cni", action="apply", phase=StagePhase.DONE),),
         addons=(DeliveredAddon(name="cni", version="v2", objects=0),),
         resources=(ResourceEntry(version="v1", kind="ConfigMap", name="a", status=ResourceStatus.SYNCED),),
-        conditions=(Condition(type="Ready", status="True", last_transition_time="2026-11-21T10:00:00Z"),),
+        conditions=(ConditionEntry(type="Ready", status="True", last_transition_time="2026-11-21T10:00:00Z"),),
     )
 
     expected = {

@@ -114,7 +114,7 @@ class AddonDelivery:
         return None if report.complete else self.not_deleted(report)
 
     def has_changed(self, stage: Stage) -> bool:
-        """Whether the stage, which is done, may have changed the cluster."""
+        """Return whether the stage, which is done, may have changed the cluster."""
         return stage.action is StageAction.DELETE or stage.addon in self.results
 
     def not_deleted(self, report: PruneReport) -> Outcome:
@@ -152,7 +152,7 @@ class AddonDelivery:
         return not shares_objects(addon, self.records)
 
     async def _is_current(self, record: DeliveryRecord) -> bool:
-        """Whether a record holds the revision of the release; False for an addon that cannot be rendered."""
+        """Return whether a record holds the revision of the release; False for an addon that cannot be rendered."""
         try:
             chart = self.inputs.chart(record.addon)
             values = await self.inputs.values(chart)

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from clusterstacks.api.clusterapi import ClusterView
-    from clusterstacks.controllers.registration import Environment, ToKeys
+    from clusterstacks.controllers.registration import ControllerContext, ToKeys
     from clusterstacks.runtime.cache import CacheChange, ObjectCache
 
 NAME = "clusteraddon"
@@ -139,11 +139,11 @@ def addons_of(clusters: ToKeys) -> ToKeys:
     return to_keys
 
 
-def _cluster_watches(env: Environment) -> ClusterWatches:
+def _cluster_watches(env: ControllerContext) -> ClusterWatches:
     return ClusterWatches(env.cache(CLUSTER_KIND), env.cache(Kind.CLUSTER_STACK_RELEASE), env.watch_filter)
 
 
-def _build_creator(env: Environment) -> Reconciler:
+def _build_creator(env: ControllerContext) -> Reconciler:
     creator = AddonCreator(
         client=env.client,
         clock=env.clock,
@@ -164,7 +164,7 @@ def _build_creator(env: Environment) -> Reconciler:
     )
 
 
-def _build(env: Environment) -> Reconciler:
+def _build(env: ControllerContext) -> Reconciler:
     supply = env.make_supply(env.enqueue(NAME))
     rollout = RolloutExecutor(
         client=env.client, supply=supply, renderer=env.renderer, events=env.events, metrics=env.metrics

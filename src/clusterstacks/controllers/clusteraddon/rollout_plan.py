@@ -67,7 +67,7 @@ class RolloutProgress:
 
     @property
     def finished(self) -> bool:
-        """Whether every stage is done, also when there are no stages."""
+        """True if every stage is done, also without any stage."""
         return all(stage.phase is StagePhase.DONE for stage in self.stages)
 
     def documents(self) -> list[dict[str, str]]:

@@ -41,10 +41,10 @@ CONTRACT_LABELS: Final = (f"{CLUSTER_API_GROUP}/v1beta2", f"{CLUSTER_API_GROUP}/
 https://cluster-api.sigs.k8s.io/developer/providers/contracts/overview.html#api-version-labels"""
 
 REMEMBER = timedelta(minutes=10)
-"""How long the result for a kind with a label is cached. Arbitrary: no upgrade removes the label."""
+"""Cache time of a kind with a label. Arbitrary: no upgrade removes the label."""
 
 REMEMBER_MISSING = timedelta(seconds=60)
-"""How long the result for a kind without a label is cached, as discovery does for a missing version."""
+"""Cache time of a kind without a label, as in discovery for a missing version."""
 
 
 class ReferenceNotAllowed(SpecError):

@@ -15,11 +15,11 @@ from clusterstacks.sources.owners import stacks_owning
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from clusterstacks.controllers.registration import Environment
+    from clusterstacks.controllers.registration import ControllerContext
     from clusterstacks.runtime.cache import CacheChange
 
 
-def _build(env: Environment) -> Reconciler:
+def _build(env: ControllerContext) -> Reconciler:
     stacks, clusters, watch_filter = env.cache(Kind.CLUSTER_STACK), env.cache(CLUSTER_KIND), env.watch_filter
     reconciler = StackReconciler(
         client=env.client,

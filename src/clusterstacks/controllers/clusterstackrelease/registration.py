@@ -33,7 +33,7 @@ from clusterstacks.sources.owners import STACK_INDEX, stacks_owning
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from clusterstacks.controllers.registration import Environment
+    from clusterstacks.controllers.registration import ControllerContext
     from clusterstacks.runtime.cache import CacheChange, ObjectCache
 
 NAME = "clusterstackrelease"
@@ -79,7 +79,7 @@ class ReleaseWatches:
             yield from self.existing([release])
 
 
-def _build(env: Environment) -> Reconciler:
+def _build(env: ControllerContext) -> Reconciler:
     enqueue = env.enqueue(NAME)
     watches = ReleaseWatches(env.cache(Kind.CLUSTER_STACK_RELEASE), env.cache(CLUSTER_KIND), env.watch_filter)
     supply = env.make_supply(enqueue)

@@ -174,7 +174,7 @@ class LocalFile:
             reader.close()
 
     def is_equal(self, asset: Asset) -> bool:
-        """Whether an asset certainly is this file; false without a stated digest."""
+        """Return whether an asset certainly is this file; false without a stated digest."""
         return asset.complete and asset.file == self.stated
 
 

@@ -100,7 +100,7 @@ class GitHubRepository:
 
     @property
     def may_write(self) -> bool:
-        """Whether there is a token."""
+        """True if there is a token."""
         return bool(self._token)
 
     def url(self, path: str) -> str:
