@@ -150,7 +150,7 @@ def test_a_render_worker_starts_with_helm_and_cel(root: Path) -> None:
         said = python(
             root,
             "import asyncio\n"
-            "from clusterstacks.render.worker_processes import WorkerProcess\n"
+            "from clusterstacks.render.worker_pool import WorkerProcess\n"
             "async def main():\n"
             "    worker = await WorkerProcess.start(768 << 20)\n"
             "    await worker.ready()\n"

@@ -10,11 +10,11 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from clusterstacks.apply.class_object_rules import GroupKind, check_class_objects, deletion_fault
-from clusterstacks.apply.delivery_plan import PruneOutcome, PruneResult
 from clusterstacks.apply.object_applier import ObjectStep
 from clusterstacks.apply.ownership import is_marked
 from clusterstacks.apply.policy import refuses_pruning
 from clusterstacks.apply.prune import PruneCandidate, Remover
+from clusterstacks.apply.prune_plan import PruneOutcome, PruneResult
 from clusterstacks.apply.results import Deadlines, ObjectResult
 from clusterstacks.apply.targets import documents, resolve
 from clusterstacks.apply.wave_applier import WaveApplier

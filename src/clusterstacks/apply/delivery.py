@@ -13,12 +13,10 @@ from clusterstacks.apply.delivery_plan import (
     DeliveryRecord,
     DeliveryState,
     LiveMember,
-    PruneOutcome,
     RecordedObject,
     foreign_owners,
     objects_to_read,
     plan_delivery,
-    plan_pruning,
     record_results,
     shared_objects,
     shares_objects,
@@ -28,6 +26,7 @@ from clusterstacks.apply.live_members import read_live_members
 from clusterstacks.apply.object_applier import ObjectStep
 from clusterstacks.apply.ownership import PART_OF_LABEL
 from clusterstacks.apply.prune import Pruner
+from clusterstacks.apply.prune_plan import PruneOutcome, plan_pruning
 from clusterstacks.apply.record_codec import RecordUnreadable, pack_revision, unpacking_revision
 from clusterstacks.apply.record_store import RecordStore, Stored, record_name
 from clusterstacks.apply.results import Deadlines, DeliveryReport, ObjectResult, PruneReport
@@ -40,7 +39,7 @@ from clusterstacks.runtime.concurrency import run_in_steps
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 
-    from clusterstacks.apply.delivery_plan import PrunePlan
+    from clusterstacks.apply.prune_plan import PrunePlan
     from clusterstacks.domain.objects import Manifest, ObjectId, ObjectKey
     from clusterstacks.kube.client import Client
 

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
-from clusterstacks.apply.delivery_plan import MAX_KEPT, DeliveryRecord, DeliveryState, Mark, RecordedObject
+from clusterstacks.apply.delivery_plan import DeliveryRecord, DeliveryState, Mark, RecordedObject
+from clusterstacks.apply.prune_plan import MAX_KEPT
 from clusterstacks.domain.documents import shown
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.objects import Manifest, ObjectId

@@ -7,7 +7,8 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from clusterstacks.apply.delivery_plan import DeliveryState, Mark, PruneResult
+    from clusterstacks.apply.delivery_plan import DeliveryState, Mark
+    from clusterstacks.apply.prune_plan import PruneResult
     from clusterstacks.domain.objects import ObjectId
     from clusterstacks.kube.errors import FieldConflict
 

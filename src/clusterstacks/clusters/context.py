@@ -11,7 +11,7 @@ from clusterstacks.clusters.live_cluster import LiveCluster, read_cluster
 from clusterstacks.clusters.offered_stacks import Offered, read_offered
 from clusterstacks.clusters.provider_rules import read_rules
 from clusterstacks.compat.constraints import Judges
-from clusterstacks.compat.rules.skew import other_stack
+from clusterstacks.compat.rules.upgrades import other_stack
 from clusterstacks.compat.world import ClusterState, World
 from clusterstacks.domain.compatibility import leading
 from clusterstacks.domain.documents import mapping

@@ -44,7 +44,7 @@ def supported_minors() -> Range:
 
 @cache
 def skew_rules() -> tuple[SkewRule, ...]:
-    """Return the rules of the version skew policy, for :func:`clusterstacks.compat.skew.judge_skew`."""
+    """Return the rules of the version skew policy, for :func:`clusterstacks.compat.rules.skew.judge_skew`."""
     document = _document()
     urls = {source["id"]: source["url"] for source in document["sources"]}
     return tuple(

@@ -26,7 +26,7 @@ from clusterstacks.operator.rbac import Feature, RightsCheck
 from clusterstacks.operator.source_wiring import SourceServices
 from clusterstacks.operator.webhook_wiring import Webhooks, webhook_namespace
 from clusterstacks.render.renderer import Renderer, RenderLimits
-from clusterstacks.render.worker_processes import sizing
+from clusterstacks.render.worker_pool import sizing
 from clusterstacks.runtime.clock import SystemClock
 from clusterstacks.runtime.controller import Controller
 from clusterstacks.runtime.events import EventRecorder

@@ -2,10 +2,10 @@
 
 ::
 
-    renderer          the interface for the rest of the program
+    renderer          the interface for the rest of the program; deadlines and repeated tries
     render_queue      the order in which requests get a worker
     failure_cache     inputs whose render was slow or failed
-    worker_processes  processes: start, requests, deadline, end
+    worker_pool       worker processes: start, memory limit, kill, end
     protocol          messages between the program and a worker
     worker            the main program of a worker
     helm, helm_output Helm's engine, and the objects it renders

@@ -30,7 +30,7 @@ from clusterstacks.render.errors import (
 from clusterstacks.render.failure_cache import Failure, Failures
 from clusterstacks.render.protocol import BrokenFrameError, Examined, HelmHook, RenderedDocument, Repetition
 from clusterstacks.render.render_queue import WorkerQueue
-from clusterstacks.render.worker_processes import MEMORY_BYTES, WorkerPool, WorkerProcess
+from clusterstacks.render.worker_pool import MEMORY_BYTES, WorkerPool, WorkerProcess
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

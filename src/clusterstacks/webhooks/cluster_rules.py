@@ -13,7 +13,7 @@ from clusterstacks.compat.rules.ranges import (
     listed_refusal,
     one_line_refusal,
 )
-from clusterstacks.compat.rules.skew import other_stack, upgrade_refusal
+from clusterstacks.compat.rules.upgrades import other_stack, upgrade_refusal
 from clusterstacks.compat.verdicts import Verdict
 from clusterstacks.compat.world import ClusterVersions
 from clusterstacks.domain.errors import SpecError

@@ -17,9 +17,9 @@ from clusterstacks.api.addon_annotations import (
 from clusterstacks.api.clusterapi import cluster_view, topology_variables
 from clusterstacks.api.names import ESCAPE_ANNOTATION, CompatibilityPolicy
 from clusterstacks.compat.constraints import Judges, depends_on_labels_or_variables
-from clusterstacks.compat.rules.bundles import between_bundles_refusal, bundle_refusal, into_bundle_refusal
+from clusterstacks.compat.rules.bundles import bundle_refusal
 from clusterstacks.compat.rules.ranges import ClusterChange
-from clusterstacks.compat.rules.skew import other_stack
+from clusterstacks.compat.rules.upgrades import between_bundles_refusal, into_bundle_refusal, other_stack
 from clusterstacks.compat.world import Candidate, ClusterVersions
 from clusterstacks.domain.errors import ClusterStacksError, SpecError
 from clusterstacks.domain.names import InvalidName, ReleaseName, parse_class

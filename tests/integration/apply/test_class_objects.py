@@ -7,8 +7,9 @@ import pytest
 
 from clusterstacks.apply.class_applier import ClassApplier
 from clusterstacks.apply.class_object_rules import GroupKind
-from clusterstacks.apply.delivery_plan import PruneOutcome, RecordedObject
+from clusterstacks.apply.delivery_plan import RecordedObject
 from clusterstacks.apply.ownership import OWNED_LABEL, PART_OF_LABEL
+from clusterstacks.apply.prune_plan import PruneOutcome
 from clusterstacks.apply.results import Deadlines
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.objects import ObjectId

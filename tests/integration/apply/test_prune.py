@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from clusterstacks.apply.delivery import Delivery, Revision
-from clusterstacks.apply.delivery_plan import DeliveryState, PruneOutcome
+from clusterstacks.apply.delivery_plan import DeliveryState
 from clusterstacks.apply.policy import PRUNE_ANNOTATION
+from clusterstacks.apply.prune_plan import PruneOutcome
 from clusterstacks.apply.results import Deadlines
 from clusterstacks.apply.waiting import pauses
 from clusterstacks.kube.errors import KindNotServed

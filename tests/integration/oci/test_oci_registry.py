@@ -307,7 +307,7 @@ def test_csctl_says_what_is_wrong(registry: RegistryServer, directory: Path) -> 
         (("push", directory, f"{place}:{SINGLE}"), 2, "whose tag is its name"),
         (("push", directory.parent, place), 2, "is not a release directory: it has no metadata.yaml"),
         (("pull", f"{place}:{SINGLE}", "-o", directory.parent / "out"), 1, "publish it there"),
-        (("pull", place), 2, "name a release"),
+        (("pull", place), 2, "the release is missing"),
         (("copy", f"{place}:{SINGLE}", f"{place}-2"), 1, "does not exist"),
         (("copy", place, f"{place}-2"), 2, "expected a release, REF:<release name>"),
         (("copy", f"{place}:{STAGED}", f"{place}-2:{SINGLE}"), 2, "the tag of a release is its name"),

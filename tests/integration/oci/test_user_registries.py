@@ -95,7 +95,7 @@ def test_user_12_a_refusal_says_whose_credentials_were_sent_and_why_not(
 
     begin = f"Error: {place} refuses access with status 401 "
     assert said(**home) == (
-        f"{begin}(no credentials were sent: no variable and no configuration file has any): "
+        f"{begin}(no credentials were sent: neither a variable nor a configuration file has any): "
         "use credentials with access to it, or correct the address"
     )
     assert "OCI_USERNAME and OCI_PASSWORD are set, but OCI_REGISTRY is not)" in said(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from clusterstacks.apply.delivery_plan import plan_pruning
+from clusterstacks.apply.prune_plan import plan_pruning
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping

@@ -6,16 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clusterstacks.apply.delivery_plan import (
-    DeliveryRecord,
-    DeliveryState,
-    PruneOutcome,
-    PruneResult,
-    RecordedObject,
-    plan_pruning,
-    record_after_prune,
-    shared_objects,
-)
+from clusterstacks.apply.delivery_plan import DeliveryRecord, DeliveryState, RecordedObject, shared_objects
+from clusterstacks.apply.prune_plan import PruneOutcome, PruneResult, plan_pruning, record_after_prune
 from clusterstacks.domain.objects import ObjectId
 from tests.support.observing.prune_check import needs_pruning
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from clusterstacks.compat.rules.bundles import between_bundles_refusal, bundle_refusal, into_bundle_refusal
+from clusterstacks.compat.rules.bundles import bundle_refusal
+from clusterstacks.compat.rules.upgrades import between_bundles_refusal, into_bundle_refusal
 from clusterstacks.domain.names import parse_class
 
 BUNDLE = parse_class("openstack-scs-1-35-v1")

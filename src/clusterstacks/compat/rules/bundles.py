@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from clusterstacks.api.addon_annotations import ADDON_ANNOTATION, RELEASE_ANNOTATION
-from clusterstacks.compat.rules.skew import other_stack, upgrade_refusal
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -39,20 +38,3 @@ def bundle_refusal(release: ReleaseName, version: str, made_for: str, annotation
             "come with it; remove the annotation, or choose a class that states ranges"
         )
     return ""
-
-
-def between_bundles_refusal(old: ReleaseName, new: ReleaseName) -> str:
-    """Validate a move from the class of one bundle to that of another, by their names; the major is ignored."""
-    refusal = other_stack(old, new)
-    if refusal or new.kubernetes.minor - old.kubernetes.minor in (0, 1):
-        return refusal
-    direction = "skips a minor" if new.kubernetes.minor > old.kubernetes.minor else "goes back"
-    return (
-        f"class {old.class_name} cannot be changed to {new.class_name}: that {direction}, and Kubernetes moves up "
-        f"one minor at a time; choose a class of {old.series} or of the next minor"
-    )
-
-
-def into_bundle_refusal(old: ReleaseName, new: ReleaseName, before: str, version: str) -> str:
-    """Validate a move from a class with ranges into a bundle, by the rules for every upgrade."""
-    return other_stack(old, new) or upgrade_refusal(before, version)

@@ -5,16 +5,14 @@ Source: https://kubernetes.io/releases/version-skew-policy/
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from clusterstacks.compat.verdicts import Judgement, Verdict
-from clusterstacks.domain.versions import InvalidVersion, KubernetesVersion
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from clusterstacks.domain.names import ReleaseName
     from clusterstacks.domain.ranges import Range
     from clusterstacks.domain.versions import KubernetesMinor
 
@@ -106,40 +104,3 @@ def _distance(older: int, newer: int) -> str:
     if older:
         return f"at most {older} minor{'' if older == 1 else 's'} older and never newer than"
     return f"at most {newer} minor{'' if newer == 1 else 's'} newer and never older than" if newer else "only as old as"
-
-
-def upgrade_refusal(before: str, after: str) -> str:
-    """Return why a cluster may not move from one Kubernetes version to another; empty when it may.
-
-    No fact, policy or annotation overrides this rule. Texts that are not versions are ignored: Cluster API refuses one
-    in ``after``, and has accepted the one in ``before``.
-    """
-    old, new = _version(before), _version(after)
-    if old is None or new is None:
-        return ""
-    if new < old:
-        return f"Kubernetes never goes down: the cluster has {old}; keep it, or move to a higher version than {new}"
-    if new.major != old.major or new.minor - old.minor > 1:
-        return f"Kubernetes moves one minor at a time: from {old} go to a version of {old.major}.{old.minor + 1} first"
-    return ""
-
-
-def other_stack(old: ReleaseName, new: ReleaseName) -> str:
-    """Return why a Cluster may not move to a class of another provider or stack; empty for one of its own stack.
-
-    No fact, policy or annotation overrides this rule.
-    """
-    if (old.provider, old.stack) == (new.provider, new.stack):
-        return ""
-    return (
-        f"class {old.class_name} cannot be changed to {new.class_name}: a Cluster stays with its provider and stack "
-        f"{old.provider}-{old.stack}; choose a class of these, or create another Cluster"
-    )
-
-
-def _version(text: str) -> KubernetesVersion | None:
-    """Read a version without build metadata (``+k3s1``), which has no order."""
-    try:
-        return replace(KubernetesVersion.parse(text), build="")
-    except InvalidVersion:
-        return None

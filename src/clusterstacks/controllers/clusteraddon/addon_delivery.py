@@ -4,23 +4,20 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from clusterstacks.api.names import AddonCondition, Reason
 from clusterstacks.apply.delivery import Delivery, ReleaseAddons, Revision
-from clusterstacks.apply.delivery_plan import DeliveryState, PruneOutcome, shares_objects
+from clusterstacks.apply.delivery_plan import DeliveryState, shares_objects
 from clusterstacks.apply.messages import describe_conflicts
+from clusterstacks.apply.prune_plan import PruneOutcome
 from clusterstacks.apply.results import ObjectResult
-from clusterstacks.controllers.clusteraddon.rollout_plan import StagePhase
 from clusterstacks.controllers.resource_list import OBJECTS_SHOWN, describe_failures, entries
-from clusterstacks.domain.addon_config import StageAction, StageCondition, WatchedObject
+from clusterstacks.domain.addon_config import StageAction
 from clusterstacks.domain.conditions import Severity
 from clusterstacks.domain.documents import and_more
 from clusterstacks.domain.errors import ClusterStacksError, DependencyError
-from clusterstacks.domain.objects import Manifest, split_api_version
 from clusterstacks.domain.outcomes import Outcome, Waiting
-from clusterstacks.kube.errors import KindNotServed
 from clusterstacks.render.renderer import ADDON_NAMESPACE
 
 if TYPE_CHECKING:
@@ -30,17 +27,10 @@ if TYPE_CHECKING:
     from clusterstacks.apply.results import PruneReport
     from clusterstacks.charts.chart import AddonChart
     from clusterstacks.controllers.clusteraddon.addon_inputs import AddonInputs
-    from clusterstacks.controllers.clusteraddon.rollout_plan import RolloutStep
     from clusterstacks.controllers.status_reconciler import StatusPatch
     from clusterstacks.domain.addon_config import Stage
-    from clusterstacks.kube.client import Client
+    from clusterstacks.domain.objects import Manifest
     from clusterstacks.runtime.metrics import Metrics
-
-WATCHED_SHOWN = 3
-"""Objects of a condition that a message names; arbitrary."""
-
-RETRY = timedelta(seconds=5)
-"""Interval at which a condition that is not met is evaluated again (the Go operator waits 20 s). Arbitrary."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -120,7 +110,11 @@ class AddonDelivery:
     def not_deleted(self, report: PruneReport) -> Outcome:
         """Report that objects are not gone yet, or that a record cannot be read."""
         pending = [str(one.id) for one in report.removals if one.result.outcome is PruneOutcome.PENDING]
-        message = f"waiting for {_shown(pending)} to be deleted" if pending else _shown([*report.unreadable.values()])
+        message = (
+            f"waiting for {and_more(pending, OBJECTS_SHOWN)} to be deleted"
+            if pending
+            else and_more([*report.unreadable.values()], OBJECTS_SHOWN)
+        )
         self.draft.false(AddonCondition.CHART_DELETED, Reason.FAILED_TO_DELETE_OBJECTS, message)
         return Waiting(Reason.FAILED_TO_DELETE_OBJECTS, message)
 
@@ -187,85 +181,3 @@ class AddonDelivery:
         reason = Reason.WEBHOOK_FAILED if blocked else Reason.OBJECTS_APPLYING_ONGOING
         self.draft.false(AddonCondition.CHART_APPLIED, reason, message)
         return Waiting(reason, message)
-
-
-@dataclass(slots=True)
-class StageRun:
-    """Runs one stage: waits for its pre-condition, applies or deletes its addon, waits for its post-condition.
-
-    Args:
-        step: The stage with the phase it had reached.
-        delivery: Delivers its addon.
-        workload: The workload cluster.
-        phase: The phase reached, also after a failure.
-    """
-
-    step: RolloutStep
-    delivery: AddonDelivery
-    workload: Client
-    phase: StagePhase = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.phase = self.step.phase
-
-    async def run_stage(self) -> Outcome | None:
-        """Continue from the phase the stage had reached; a pre-condition that was met once is not evaluated again.
-
-        Returns:
-            What the stage waits for; None when it is done.
-        """
-        stage = self.step.stage
-        if self.phase in {StagePhase.PENDING, StagePhase.WAITING_FOR_PRE}:
-            self.phase = StagePhase.WAITING_FOR_PRE
-            waiting = await self._check(stage.pre, Reason.FAILED_PRE_CONDITION)
-            if waiting is not None:
-                return waiting
-        if self.phase is not StagePhase.WAITING_FOR_POST:
-            self.phase = StagePhase.CHANGING
-            if stage.action is StageAction.APPLY:
-                waiting = await self.delivery.deliver_addon(stage.addon)
-            else:
-                waiting = await self.delivery.remove_addon(stage.addon)
-            if waiting is not None:
-                return waiting
-        self.phase = StagePhase.WAITING_FOR_POST
-        waiting = await self._check(stage.post, Reason.FAILED_POST_CONDITION)
-        if waiting is None:
-            self.phase = StagePhase.DONE
-        return waiting
-
-    async def _check(self, condition: StageCondition | None, reason: Reason) -> Outcome | None:
-        if condition is None:
-            return None
-        draft, inputs = self.delivery.draft, self.delivery.inputs
-        label = f"stage {self.step.stage.addon} of {inputs.release_name(self.step.stage.addon)}"
-        with draft.failing_condition(AddonCondition.CEL_EVALUATED, reason):
-            variables = {watched.key: await self._read(watched) for watched in condition.objects}
-            missing = [watched for watched in condition.objects if variables[watched.key] is None]
-            if missing:
-                message = f"{label} waits for {_title(missing[0])}, which does not exist"
-                return Waiting("ConditionNotMet", message, RETRY)
-            objects = {key: manifest for key, manifest in variables.items() if manifest is not None}
-            watched = ", ".join(f"{one.key} is {_title(one)}" for one in condition.objects[:WATCHED_SHOWN])
-            holds = await inputs.renderer.holds(condition.expression, objects, label=f"{label} ({watched})")
-        draft.true(AddonCondition.CEL_EVALUATED)
-        if holds:
-            return None
-        return Waiting("ConditionNotMet", f"{label} waits until this holds: {condition.expression}", RETRY)
-
-    async def _read(self, watched: WatchedObject) -> Manifest | None:
-        group, version = split_api_version(watched.api_version)
-        try:
-            resource = await self.workload.resource(group, watched.kind, version)
-        except KindNotServed:
-            return None
-        return await self.workload.find(resource, watched.name, watched.namespace if resource.namespaced else "")
-
-
-def _title(watched: WatchedObject) -> str:
-    place = f"{watched.namespace}/{watched.name}" if watched.namespace else watched.name
-    return f"{watched.kind} {place}"
-
-
-def _shown(names: list[str]) -> str:
-    return and_more(names, OBJECTS_SHOWN)

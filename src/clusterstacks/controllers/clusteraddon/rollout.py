@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from clusterstacks.api.clusteraddon import DeliveredAddon
 from clusterstacks.api.names import ADOPT_ANNOTATION, GROUP, AddonCondition, Kind, Reason
 from clusterstacks.apply.delivery import Delivery, RecordOfAnotherCluster, RecordOwner
-from clusterstacks.apply.delivery_plan import PruneOutcome
-from clusterstacks.controllers.clusteraddon.addon_delivery import AddonDelivery, StageRun
+from clusterstacks.apply.prune_plan import PruneOutcome
+from clusterstacks.controllers.clusteraddon.addon_delivery import AddonDelivery
 from clusterstacks.controllers.clusteraddon.addon_inputs import AddonInputs, combine_releases, unknown_settings
 from clusterstacks.controllers.clusteraddon.rollout_plan import (
     Done,
@@ -22,6 +22,7 @@ from clusterstacks.controllers.clusteraddon.rollout_plan import (
     plan_rollout,
     read_progress,
 )
+from clusterstacks.controllers.clusteraddon.stage_run import StageRun
 from clusterstacks.domain.addon_config import InvalidAddonConfig
 from clusterstacks.domain.compatibility import leading
 from clusterstacks.domain.conditions import Severity

@@ -136,9 +136,8 @@ def decide(
             is deleted, as the latest one is unknown. Only read with ``auto_subscribe``.
         existing: The ClusterStackReleases the ClusterStack owns.
         classes_in_use: The class of every Cluster that may use this stack, one per Cluster; foreign ones are ignored.
-        addons_in_use: Releases that Clusters take addons from. One that neither exists nor is listed is not created:
-        users
-            who write such an annotation do not decide which releases are offered.
+        addons_in_use: Releases that Clusters take addons from. One that neither exists nor is listed is not
+            created: users who write such an annotation do not decide which releases are offered.
 
     Raises:
         InvalidName: Provider or stack cannot be part of a name.

@@ -18,7 +18,7 @@ from clusterstacks.api.names import (
     Reason,
     ReleaseCondition,
 )
-from clusterstacks.apply.delivery_plan import PruneOutcome
+from clusterstacks.apply.prune_plan import PruneOutcome
 from clusterstacks.controllers.class_usage import releases_used
 from clusterstacks.controllers.clusterstackrelease.class_objects import known_objects
 from clusterstacks.controllers.status_reconciler import remove_finalizer

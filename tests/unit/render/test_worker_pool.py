@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from clusterstacks.render.worker_processes import MIB, sizing
+from clusterstacks.render.worker_pool import MIB, sizing
 
 
 @pytest.mark.parametrize(

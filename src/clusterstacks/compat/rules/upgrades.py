@@ -1,0 +1,65 @@
+"""Rules for every upgrade: Kubernetes moves up one minor at a time, and a Cluster stays with its stack."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from clusterstacks.domain.versions import InvalidVersion, KubernetesVersion
+
+if TYPE_CHECKING:
+    from clusterstacks.domain.names import ReleaseName
+
+
+def upgrade_refusal(before: str, after: str) -> str:
+    """Return why a cluster may not move from one Kubernetes version to another; empty when it may.
+
+    No fact, policy or annotation overrides this rule. Texts that are not versions are ignored: Cluster API refuses one
+    in ``after``, and has accepted the one in ``before``.
+    """
+    old, new = _version(before), _version(after)
+    if old is None or new is None:
+        return ""
+    if new < old:
+        return f"Kubernetes never goes down: the cluster has {old}; keep it, or move to a higher version than {new}"
+    if new.major != old.major or new.minor - old.minor > 1:
+        return f"Kubernetes moves one minor at a time: from {old} go to a version of {old.major}.{old.minor + 1} first"
+    return ""
+
+
+def other_stack(old: ReleaseName, new: ReleaseName) -> str:
+    """Return why a Cluster may not move to a class of another provider or stack; empty for one of its own stack.
+
+    No fact, policy or annotation overrides this rule.
+    """
+    if (old.provider, old.stack) == (new.provider, new.stack):
+        return ""
+    return (
+        f"class {old.class_name} cannot be changed to {new.class_name}: a Cluster stays with its provider and stack "
+        f"{old.provider}-{old.stack}; choose a class of these, or create another Cluster"
+    )
+
+
+def _version(text: str) -> KubernetesVersion | None:
+    """Read a version without build metadata (``+k3s1``), which has no order."""
+    try:
+        return replace(KubernetesVersion.parse(text), build="")
+    except InvalidVersion:
+        return None
+
+
+def between_bundles_refusal(old: ReleaseName, new: ReleaseName) -> str:
+    """Validate a move from the class of one bundle to that of another, by their names; the major is ignored."""
+    refusal = other_stack(old, new)
+    if refusal or new.kubernetes.minor - old.kubernetes.minor in (0, 1):
+        return refusal
+    direction = "skips a minor" if new.kubernetes.minor > old.kubernetes.minor else "goes back"
+    return (
+        f"class {old.class_name} cannot be changed to {new.class_name}: that {direction}, and Kubernetes moves up "
+        f"one minor at a time; choose a class of {old.series} or of the next minor"
+    )
+
+
+def into_bundle_refusal(old: ReleaseName, new: ReleaseName, before: str, version: str) -> str:
+    """Validate a move from a class with ranges into a bundle, by the rules for every upgrade."""
+    return other_stack(old, new) or upgrade_refusal(before, version)
