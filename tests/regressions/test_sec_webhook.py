@@ -220,7 +220,7 @@ def test_sec_23_the_namespace_of_the_key_is_never_guessed(tmp_path: Path) -> Non
     flag = [*url, "--operator-namespace=from-flag"]
     assert webhook_namespace(parse_settings(flag, {"POD_NAMESPACE": "from-env"}, pod)) == "from-flag"
     assert webhook_namespace(parse_settings(["--webhook-service=beside/it"], {}, pod)) == "beside"
-    with pytest.raises(SpecError, match=r"--webhook-url needs a namespace .* set --operator-namespace NAMESPACE"):
+    with pytest.raises(SpecError, match=r"--webhook-url needs a namespace .* set --operator-namespace to a namespace"):
         webhook_namespace(parse_settings(url, {}, tmp_path / "nothing"))
 
 

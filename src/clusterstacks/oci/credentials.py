@@ -58,7 +58,7 @@ class RegistryCredentials:
         """A description without secrets: whether credentials were sent, and their origin."""
         if self == ANONYMOUS:
             return f"no credentials were sent: {self.origin}" if self.origin else "no credentials were sent"
-        return f"the credentials of {self.origin} were sent" if self.origin else "credentials were sent"
+        return f"credentials were sent: {self.origin}" if self.origin else "credentials were sent"
 
 
 ANONYMOUS = RegistryCredentials()

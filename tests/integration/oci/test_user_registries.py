@@ -95,7 +95,7 @@ def test_user_12_a_refusal_says_whose_credentials_were_sent_and_why_not(
 
     begin = f"Error: {place} refuses access with status 401 "
     assert said(**home) == (
-        f"{begin}(no credentials were sent: neither a variable nor a configuration file has any): "
+        f"{begin}(no credentials were sent: neither a variable nor a configuration file has any); "
         "use credentials with access to it, or correct the address"
     )
     assert "OCI_USERNAME and OCI_PASSWORD are set, but OCI_REGISTRY is not)" in said(
@@ -105,14 +105,12 @@ def test_user_12_a_refusal_says_whose_credentials_were_sent_and_why_not(
         **home, OCI_USERNAME="a", OCI_REGISTRY="other.example"
     )
     assert "(no credentials were sent: OCI_PASSWORD is set, but OCI_USERNAME is not)" in said(**mine, OCI_PASSWORD="p")
-    assert "(sent were the credentials of OCI_USERNAME, but OCI_PASSWORD is not set)" in said(
-        **mine, OCI_USERNAME="author"
-    )
-    assert "(sent were the credentials of OCI_USERNAME and OCI_PASSWORD)" in said(
+    assert "(credentials were sent: OCI_USERNAME, but OCI_PASSWORD is not set)" in said(**mine, OCI_USERNAME="author")
+    assert "(credentials were sent: OCI_USERNAME and OCI_PASSWORD)" in said(
         **mine, OCI_USERNAME="author", OCI_PASSWORD="hunter2"
     )
     wrong = said(**home, DOCKER_CONFIG=str(docker.parent))
-    assert f"(sent were the credentials of {docker} (entry {host}))" in wrong
+    assert f"(credentials were sent: {docker} (entry {host}))" in wrong
     assert f"{empty} has none for {host})" in said(**home, DOCKER_CONFIG=str(empty.parent))
     assert "hunter2" not in wrong
     assert entry not in wrong

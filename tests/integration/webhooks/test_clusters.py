@@ -119,7 +119,7 @@ async def test_annotations_name_what_can_be_served(world: World) -> None:
         await world.cluster("one", first.class_name)
 
         assert "is not a valid release" in await annotate(world, addon__cilium="nonsense")
-        assert "of another cluster stack" in await annotate(world, addon_release="openstack-scs-1-35-v1")
+        assert "belongs to another cluster stack" in await annotate(world, addon_release="openstack-scs-1-35-v1")
         assert "has no addon csi" in await annotate(world, addon__csi=second.release)
         missing = world.stack.release("v77")
         told = await annotate(world, addon__cilium=missing.class_name)
