@@ -13,7 +13,6 @@ import pytest
 from clusterstacks.domain.errors import DependencyError, outcome_of
 from clusterstacks.domain.objects import ObjectKey
 from clusterstacks.domain.outcomes import Waiting
-from clusterstacks.render import worker_pool
 from clusterstacks.render.errors import NotStarted, RenderTimeout, WorkerDied, WorkersBusy
 from clusterstacks.render.renderer import DEADLINE, FIRST_TRY, Renderer, RenderLimits
 from clusterstacks.runtime.metrics import Metrics
@@ -241,19 +240,19 @@ async def test_sec_12_real_workers_that_hang_let_an_innocent_cluster_through() -
 
 async def test_sec_12_workers_that_fail_to_start_for_minutes_are_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
     renderer = Renderer()
-    monkeypatch.setattr(worker_processes, "_MODULE", "clusterstacks.render.missing_module")
+    monkeypatch.setattr(worker_pool, "_MODULE", "clusterstacks.render.missing_module")
     try:
         with pytest.raises(NotStarted, match=r"no render worker can be started: .* ended with exit code 1"):
             await renderer.chart(FINE)
         assert renderer.problem() == ""
-        monkeypatch.setattr(worker_processes, "LASTING_SECONDS", 0.0)
+        monkeypatch.setattr(worker_pool, "LASTING_SECONDS", 0.0)
         assert "no render worker can be started" in renderer.problem()
-        monkeypatch.setattr(worker_processes, "STALE_SECONDS", 0.0)
+        monkeypatch.setattr(worker_pool, "STALE_SECONDS", 0.0)
         assert renderer.problem() == ""
         monkeypatch.undo()
 
         await renderer.chart(FINE)
-        monkeypatch.setattr(worker_processes, "LASTING_SECONDS", 0.0)
+        monkeypatch.setattr(worker_pool, "LASTING_SECONDS", 0.0)
         assert renderer.problem() == ""
     finally:
         await renderer.close()

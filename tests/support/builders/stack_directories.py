@@ -10,7 +10,7 @@ from clusterstacks.building.source_tree import read_tree
 from clusterstacks.domain.metadata import Metadata
 from clusterstacks.domain.versions import KubernetesVersion, StackVersion
 
-REPOSITORY = Path(__file__).parents[1] / "stacks"
+REPOSITORY = Path(__file__).parents[2] / "stacks"
 LAYOUTS = {
     "single": "local-single-1-33",
     "staged": "local-staged-1-34",

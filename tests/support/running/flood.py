@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from http.client import HTTPException, HTTPSConnection
 from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 BODIES = {
     "lists": lambda size: b"[" + b"[]," * (size // 3) + b"[]]",
     "mappings": lambda size: b"[" + b'{"a":1},' * (size // 8) + b"{}]",
