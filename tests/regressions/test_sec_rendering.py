@@ -13,6 +13,7 @@ import pytest
 from clusterstacks.domain.errors import DependencyError, outcome_of
 from clusterstacks.domain.objects import ObjectKey
 from clusterstacks.domain.outcomes import Waiting
+from clusterstacks.render import worker_pool
 from clusterstacks.render.errors import NotStarted, RenderTimeout, WorkerDied, WorkersBusy
 from clusterstacks.render.renderer import DEADLINE, FIRST_TRY, Renderer, RenderLimits
 from clusterstacks.runtime.metrics import Metrics
