@@ -184,5 +184,5 @@ async def test_user_11_where_there_is_no_way_the_command_names_the_facts(suggest
 
     answer = await judged(suggester, cluster(version="v1.36.3"), cluster(**NOW), Given((OLD, closed)))
 
-    assert "\nThere is no way: no release offers a version of demo-network" in answer.refusal
+    assert "\nThere is no plan: no release offers a version of demo-network" in answer.refusal
     assert answer.refusal.endswith("\nThe facts that forbid it:\n  csctl plan users/one --to v1.36.3")

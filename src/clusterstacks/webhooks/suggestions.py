@@ -176,7 +176,7 @@ def plan_suggestion(request: PlanRequest, budget: Budget) -> str:
     command = f"csctl plan {request.cluster} --to {request.target}"
     if not isinstance(answer, Plan):
         document = plan_document(request.world, request.state, request.target, answer)
-        return f"There is no way: {document['refused']['message']}\nThe facts that forbid it:\n  {command}"
+        return f"There is no plan: {document['refused']['message']}\nThe facts that forbid it:\n  {command}"
     if not answer.steps:
         return ""
     if answer.steps[0].kind is StepKind.WORKERS:

@@ -371,7 +371,7 @@ def test_an_addon_without_a_compatible_release_keeps_its_version() -> None:
 
 def test_a_refusal_without_a_plan_says_why_there_is_none() -> None:
     assert suggestion(plan_request("v1.36.1", OLD, LATE)).startswith(
-        "There is no way: no release offers a version of cilium"
+        "There is no plan: no release offers a version of cilium"
     )
 
 
