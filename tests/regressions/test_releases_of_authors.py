@@ -9,7 +9,8 @@ import pytest
 
 from clusterstacks.building.create import ReleaseBuilder
 from clusterstacks.building.previous_release import Remote
-from clusterstacks.building.version_bump import (
+from clusterstacks.building.version_inputs import VersionChooser
+from clusterstacks.building.version_rules import (
     Mode,
     NothingChanged,
     PreviousRelease,
@@ -17,7 +18,6 @@ from clusterstacks.building.version_bump import (
     beta_release,
     stable_release,
 )
-from clusterstacks.building.version_choice import VersionChooser
 from clusterstacks.charts.archive import read_archive, write_archive
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.hashes import Hashes

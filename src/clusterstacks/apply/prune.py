@@ -12,11 +12,11 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
 from clusterstacks.apply.delivery_plan import record_before_removal
-from clusterstacks.apply.in_use_check import InUseCheck
 from clusterstacks.apply.live_members import LiveMembers, read_live_members
 from clusterstacks.apply.messages import raise_outage
 from clusterstacks.apply.ownership import PART_OF_LABEL
 from clusterstacks.apply.policy import refuses_pruning
+from clusterstacks.apply.prune_guard import InUseCheck
 from clusterstacks.apply.prune_plan import PruneOutcome, PrunePlan, PruneResult, record_after_prune
 from clusterstacks.apply.results import Deadlines, Removal
 from clusterstacks.apply.waiting import until_gone

@@ -12,8 +12,8 @@
     plugins           node images by a plugin of the provider
     output_directory  atomic replacement of builds
     previous_release  the release to compare with
-    version_bump      rules for the versions of the next release
-    version_choice    the inputs of these rules
+    version_rules     rules for the versions of the next release
+    version_inputs    the inputs of these rules
     remotes           places to publish to
 
 The same source gives the same bytes on any machine. Nothing but the output directory is written, and a release appears

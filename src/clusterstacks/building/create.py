@@ -26,7 +26,7 @@ from clusterstacks.building.plugins import Plugin, check_node_images, find_plugi
 from clusterstacks.building.previous_release import is_from_same_source
 from clusterstacks.building.settings import CSCTL, read_settings
 from clusterstacks.building.source_tree import hash_tree, overlaid, read_tree, updated_metadata, write_metadata
-from clusterstacks.building.version_bump import NoStackChanged, NothingChanged
+from clusterstacks.building.version_rules import NoStackChanged, NothingChanged
 from clusterstacks.domain.errors import DependencyError, told_of
 from clusterstacks.domain.metadata import Metadata
 from clusterstacks.domain.versions import StackVersion
@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 
     from clusterstacks.building.discover import StackDirectory
     from clusterstacks.building.remotes import Publisher
-    from clusterstacks.building.version_bump import VersionChange
-    from clusterstacks.building.version_choice import VersionChoice, VersionChooser
+    from clusterstacks.building.version_inputs import VersionChoice, VersionChooser
+    from clusterstacks.building.version_rules import VersionChange
     from clusterstacks.charts.vendor import ChartDependencies
     from clusterstacks.domain.names import ReleaseName
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from clusterstacks.api import yaml
 from clusterstacks.building.packaging import CLASS_DIRECTORY, fill_versions, released_files
 from clusterstacks.building.pinning import ADDON_DIRECTORY
-from clusterstacks.building.version_bump import PreviousRelease
+from clusterstacks.building.version_rules import PreviousRelease
 from clusterstacks.charts.archive import read_archive
 from clusterstacks.charts.chart import CHART_FILE, MAX_DOCUMENT_BYTES
 from clusterstacks.domain.compatibility import FILE as COMPATIBILITY

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from clusterstacks.building.remotes import Publisher
-    from clusterstacks.building.version_choice import CustomVersions
+    from clusterstacks.building.version_inputs import CustomVersions
 
 MODES = ["stable", "hash", "custom", "beta"]
 REMOTES = ["github", "oci", "directory", "none"]
@@ -107,7 +107,7 @@ def create(**arguments: Any) -> int:  # noqa: ANN401 - click passes the options 
     """
     import asyncio  # takes 30 ms, which --help and completion do not need
 
-    from clusterstacks.building.version_bump import NothingChanged
+    from clusterstacks.building.version_rules import NothingChanged
 
     form, into = form_and_directory(arguments.pop("wanted"), arguments.pop("directory_given"), INTO)
     options = CreateOptions(**arguments, form=form, into=into)
@@ -169,8 +169,8 @@ async def _interruptible(options: CreateOptions) -> None:
 async def _create(options: CreateOptions) -> None:
     from clusterstacks.building.create import ReleaseBuilder, create_releases, publish_release
     from clusterstacks.building.discover import discover_stacks, newest_patch, shown_path
-    from clusterstacks.building.version_bump import Mode
-    from clusterstacks.building.version_choice import VersionChooser
+    from clusterstacks.building.version_inputs import VersionChooser
+    from clusterstacks.building.version_rules import Mode
     from clusterstacks.cli.shared.registry_options import ServerTrust
 
     async with AsyncExitStack() as resources:
@@ -257,7 +257,7 @@ async def _publisher(options: CreateOptions, resources: AsyncExitStack) -> Publi
 
 
 def _custom_versions(options: CreateOptions) -> CustomVersions | None:
-    from clusterstacks.building.version_choice import CustomVersions
+    from clusterstacks.building.version_inputs import CustomVersions
     from clusterstacks.domain.versions import StackVersion
 
     if options.mode != "custom":

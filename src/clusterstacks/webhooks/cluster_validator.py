@@ -19,7 +19,7 @@ from clusterstacks.api.names import ESCAPE_ANNOTATION, CompatibilityPolicy
 from clusterstacks.compat.constraints import Judges, depends_on_labels_or_variables
 from clusterstacks.compat.rules.bundles import bundle_refusal
 from clusterstacks.compat.rules.ranges import ClusterChange
-from clusterstacks.compat.rules.upgrades import between_bundles_refusal, into_bundle_refusal, other_stack
+from clusterstacks.compat.rules.upgrades import between_bundles_refusal, change_refusal, other_stack
 from clusterstacks.compat.world import Candidate, ClusterVersions
 from clusterstacks.domain.errors import ClusterStacksError, SpecError
 from clusterstacks.domain.names import InvalidName, ReleaseName, parse_class
@@ -320,9 +320,9 @@ def _of_unknown_release(
     """Answer while the facts of the class's release are not known.
 
     A new Cluster is allowed, because Cluster and ClusterStack are often applied together; a condition reports it
-    later. An update has to wait, because an upgrade cannot be undone.
+    later. An update has to wait, because an upgrade cannot be undone; what no upgrade may do is refused at once.
     """
-    if old is not None and (refusal := other_stack(old.release, new.release)):
+    if old is not None and (refusal := change_refusal(old.release, new.release, old.view.version, new.view.version)):
         return AdmissionResponse(refusal)
     why = offer.lacking.get(new.release, "") if offer is not None else ""
     unknown = f"nothing is known of release {new.release} of class {new.view.class_key} yet"
@@ -342,7 +342,7 @@ def _of_bundle(new: StackCluster, old: StackCluster | None, offer: ClassOffer) -
     before = offer.candidates.get(old.release)
     if before is None or before.is_bundle:
         return between_bundles_refusal(old.release, new.release)
-    return into_bundle_refusal(old.release, new.release, old.view.version, new.view.version)
+    return change_refusal(old.release, new.release, old.view.version, new.view.version)
 
 
 def _more(new: StackCluster, old: StackCluster | None, offer: ClassOffer) -> str:

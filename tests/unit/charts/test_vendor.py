@@ -343,7 +343,7 @@ async def test_missing_repository_or_archive_is_named_in_the_error(
     "repository_url", ["@stable", "alias:stable", "", "ftp://h.example", "cache", "https://", "http:///x", "oci://"]
 )
 async def test_unsupported_repository_is_rejected_with_advice(charts: ChartDependencies, repository_url: str) -> None:
-    with pytest.raises(SpecError, match=r"write|correct|use|add the chart to charts/"):
+    with pytest.raises(SpecError, match=r"write|correct|use|expected|add the chart to charts/"):
         await charts.vendor(needing(("cache", "1.2.0", repository_url)), LABEL)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from clusterstacks.compat.rules.bundles import bundle_refusal
-from clusterstacks.compat.rules.upgrades import between_bundles_refusal, into_bundle_refusal
+from clusterstacks.compat.rules.upgrades import between_bundles_refusal, change_refusal
 from clusterstacks.domain.names import parse_class
 
 BUNDLE = parse_class("openstack-scs-1-35-v1")
@@ -63,7 +63,7 @@ def test_addon_annotations_are_refused_with_the_class_of_a_bundle(key: str) -> N
 def test_a_move_into_a_bundle_follows_the_upgrade_rules_whatever_the_names_say(
     before: str, version: str, word: str
 ) -> None:
-    refusal = into_bundle_refusal(parse_class("openstack-scs-1-30-v1"), BUNDLE, before, version)
+    refusal = change_refusal(parse_class("openstack-scs-1-30-v1"), BUNDLE, before, version)
 
     assert bool(refusal) is bool(word)
     assert word in refusal

@@ -289,6 +289,20 @@ async def test_live_h1_an_update_to_facts_that_are_not_known_yet_is_to_be_tried_
     assert permissive.warnings
 
 
+@pytest.mark.parametrize("version", ["v1.37.0", "v1.34.9"])
+async def test_a_skipped_minor_and_a_downgrade_are_refused_before_the_release_is_known(
+    suggester: Suggester, version: str
+) -> None:
+    wanted = cluster("p-s-1-35-v77", version, **{"allow-incompatible": "tried"})
+
+    excused = await judged(suggester, wanted, cluster(), given=Unread())
+    permissive = await judged(suggester, wanted, cluster(), given=Unread(policy=CompatibilityPolicy.PERMISSIVE))
+
+    assert not excused.allowed
+    assert not permissive.allowed
+    assert "Kubernetes" in permissive.refusal
+
+
 @pytest.mark.parametrize(
     ("class_name", "version", "words"),
     [

@@ -60,6 +60,6 @@ def between_bundles_refusal(old: ReleaseName, new: ReleaseName) -> str:
     )
 
 
-def into_bundle_refusal(old: ReleaseName, new: ReleaseName, before: str, version: str) -> str:
-    """Validate a move from a class with ranges into a bundle, by the rules for every upgrade."""
+def change_refusal(old: ReleaseName, new: ReleaseName, before: str, version: str) -> str:
+    """Validate a change of class and version by the rules for every upgrade."""
     return other_stack(old, new) or upgrade_refusal(before, version)

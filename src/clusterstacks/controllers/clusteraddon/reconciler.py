@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from clusterstacks.api.clusterapi import ClusterView
     from clusterstacks.controllers.clusteraddon.class_access import ClassAccess
     from clusterstacks.controllers.clusteraddon.compat_check import CompatCheck
-    from clusterstacks.controllers.clusteraddon.rollout import RolloutExecutor
+    from clusterstacks.controllers.clusteraddon.rollout_executor import RolloutExecutor
     from clusterstacks.controllers.clusteraddon.snapshot import ContractKinds
     from clusterstacks.controllers.status_reconciler import StatusPatch
     from clusterstacks.controllers.workload_clients import Workloads

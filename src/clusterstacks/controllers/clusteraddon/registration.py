@@ -15,7 +15,7 @@ from clusterstacks.controllers.clusteraddon.class_access import ClassAccess
 from clusterstacks.controllers.clusteraddon.compat_check import ADVISORY, CompatCheck
 from clusterstacks.controllers.clusteraddon.create_addon import AddonCreator
 from clusterstacks.controllers.clusteraddon.reconciler import AddonReconciler
-from clusterstacks.controllers.clusteraddon.rollout import RolloutExecutor
+from clusterstacks.controllers.clusteraddon.rollout_executor import RolloutExecutor
 from clusterstacks.controllers.clusteraddon.snapshot import ContractKinds
 from clusterstacks.controllers.registration import (
     CachedKind,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clusterstacks.building.version_bump import (
+from clusterstacks.building.version_rules import (
     NextRelease,
     NothingChanged,
     PreviousRelease,

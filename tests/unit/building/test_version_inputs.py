@@ -6,8 +6,8 @@ import pytest
 
 from clusterstacks.building.create import ReleaseBuilder
 from clusterstacks.building.previous_release import Remote
-from clusterstacks.building.version_bump import Mode, NothingChanged
-from clusterstacks.building.version_choice import CustomVersions, VersionChooser
+from clusterstacks.building.version_inputs import CustomVersions, VersionChooser
+from clusterstacks.building.version_rules import Mode, NothingChanged
 from clusterstacks.domain.versions import StackVersion
 from clusterstacks.http.errors import NotThere
 from clusterstacks.releases.errors import ReleaseBroken
@@ -17,7 +17,7 @@ from tests.support.builders.stack_directories import copied, first_stack, versio
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from clusterstacks.building.version_choice import VersionChoice
+    from clusterstacks.building.version_inputs import VersionChoice
     from clusterstacks.domain.metadata import Metadata
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from clusterstacks.building import version_bump
+from clusterstacks.building import version_rules
 from clusterstacks.building.previous_release import Remote, fetch_previous, previous_build
 from clusterstacks.building.source_tree import written_metadata
-from clusterstacks.building.version_bump import Mode, NextRelease, PreviousRelease, StackSource
+from clusterstacks.building.version_rules import Mode, NextRelease, PreviousRelease, StackSource
 from clusterstacks.domain.metadata import Metadata
 from clusterstacks.domain.versions import STABLE, StackVersion
 from clusterstacks.releases.published_releases import BETA, PublishedReleases, beta_line, read_listing
@@ -74,9 +74,9 @@ class VersionChooser:
         if self._custom is not None:
             versions = self._custom
             metadata = Metadata(versions.cluster_stack, source.kubernetes, versions.cluster_addon, versions.node_image)
-            return VersionChoice(version_bump.custom_release(metadata))
+            return VersionChoice(version_rules.custom_release(metadata))
         if self._mode is Mode.HASH:
-            return VersionChoice(version_bump.hash_release(source))
+            return VersionChoice(version_rules.hash_release(source))
         if self._mode is Mode.BETA:
             return await self._beta(stack, source)
         return await self._stable(stack, source)
@@ -86,18 +86,18 @@ class VersionChooser:
         if self._remote is None:
             before = previous_build(self._into, written, stack) if written else None
             notes = () if written else await self._ignored_builds(stack)
-            return _choice(version_bump.stable_release(source, before), before, notes)
+            return _choice(version_rules.stable_release(source, before), before, notes)
         listing = await self._listing(stack)
         version = listing.newest(STABLE)
         before = await self._fetched(stack, version)
         notes = (*self._foreign(listing), *_differences(written, before))
-        return _choice(version_bump.stable_release(source, before), before, notes)
+        return _choice(version_rules.stable_release(source, before), before, notes)
 
     async def _beta(self, stack: StackDirectory, source: StackSource) -> VersionChoice:
         listing = await self._listing(stack)
         version = listing.newest(BETA, beta_line(listing))
         before = await self._fetched(stack, version)
-        return _choice(version_bump.beta_release(source, listing, before), before, self._foreign(listing))
+        return _choice(version_rules.beta_release(source, listing, before), before, self._foreign(listing))
 
     async def _listing(self, stack: StackDirectory) -> PublishedReleases:
         name = stack.settings.release(StackVersion(0))
@@ -144,6 +144,6 @@ def _differences(written: Metadata | None, before: PreviousRelease | None) -> tu
         return ()
     if before is None:
         return (f"metadata.yaml has {written.cluster_stack}, but nothing is released yet: the remote takes precedence",)
-    found = version_bump.differences(written, before.metadata)
+    found = version_rules.differences(written, before.metadata)
     texts = [f"{one.component} {one.after} instead of {one.before or 'none'}" for one in found]
     return (f"metadata.yaml has {', '.join(texts)} of {before.name}: the remote takes precedence",) if texts else ()
