@@ -49,8 +49,7 @@ def add_source_options(parser: argparse.ArgumentParser) -> None:
         "--source-location",
         default="",
         metavar="PLACE",
-        help="HOST/REPOSITORY for oci (default: OCI_REGISTRY and OCI_REPOSITORY), OWNER/REPOSITORY for github "
-        "(default: GIT_ORG_NAME and GIT_REPOSITORY_NAME), the URL for http, a path below --release-dir for directory",
+        help="; ".join(f"{kind.name}: {kind.location_form}" for kind in KINDS.values()),
     )
     add("--source-interval", default="", metavar="TIME", help="how often to ask; default: 1m, 5s for a directory")
     add("--source-plain-http", action="store_true", help="ask the registry over HTTP without TLS")

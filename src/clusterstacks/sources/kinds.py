@@ -231,7 +231,7 @@ class _Directory(SourceKind[DirectorySource]):
     """A directory that holds release directories."""
 
     name = "directory"
-    location_form = "PATH"
+    location_form = "PATH, below --release-dir"
     interval = timedelta(seconds=5)
     """Arbitrary: listing a directory takes a fraction of a millisecond."""
     is_remote = False

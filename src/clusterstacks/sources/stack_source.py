@@ -125,7 +125,7 @@ def _address(stack: ClusterStack, spec: SourceSpec) -> SourceAddress:
     if address is None:
         raise SpecError(
             "SourceUnclear",
-            f"ClusterStack {stack.key}: spec.source must name exactly one of oci, github, http and directory",
+            f"ClusterStack {stack.key}: spec.source must name exactly one of {', '.join(KINDS)}",
         )
     return address
 
