@@ -116,7 +116,7 @@ def test_templates_of_kubeadm_keep_their_fields_and_their_class_is_accepted(
     csctl: Csctl, definitions: Path, tmp_path: Path
 ) -> None:
     told = csctl("up", "--detach", "--no-operator", "--with=kubeadm", f"--crds={definitions}")
-    assert "conversion webhooks of other providers do not run here: 1 definitions are set to none" in told
+    assert "conversion webhooks of other providers do not run here: 1 CRDs are set to none" in told
     assert {"cluster-api", "kubeadm-bootstrap", "kubeadm-control-plane"} <= set(csctl.components())
 
     objects = tmp_path / "class.yaml"
