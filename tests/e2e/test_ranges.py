@@ -76,7 +76,9 @@ def test_then_kubernetes_moves_and_nothing_else(told: str) -> None:
 
 
 def test_the_printed_plan_leads_to_its_release(told: str) -> None:
-    planned = re.findall(r"^(\d)\. (?:change the|update) (class|addon metrics) from (\S+) to ([^\s,]+)", told, re.MULTILINE)
+    planned = re.findall(
+        r"^(\d)\. (?:change the|update) (class|addon metrics) from (\S+) to ([^\s,]+)", told, re.MULTILINE
+    )
     assert planned == [
         ("1", "class", "local-ranges-1-35-v1", "local-ranges-1-36-v1"),
         ("2", "addon metrics", "0.8.1", "0.9.0"),
