@@ -1,8 +1,6 @@
 """Rules for clusters whose class belongs to a bundle: class, addons and one exact Kubernetes version.
 
-Between two bundles the rules are exactly those of the Go operator: the minor in the *name* of the class stays or grows
-by one, and the version is compared as text. Each rule returns the reason for a refusal, empty when the change is
-allowed.
+Each rule returns the reason for a refusal, empty when the Cluster is allowed. ``upgrades`` has moves between bundles.
 """
 
 from __future__ import annotations

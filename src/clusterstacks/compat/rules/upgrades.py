@@ -49,7 +49,10 @@ def _version(text: str) -> KubernetesVersion | None:
 
 
 def between_bundles_refusal(old: ReleaseName, new: ReleaseName) -> str:
-    """Validate a move from the class of one bundle to that of another, by their names; the major is ignored."""
+    """Validate a move between the classes of two bundles by their names, exactly as the Go operator does.
+
+    The minor in the name of the class stays or grows by one; the major is ignored.
+    """
     refusal = other_stack(old, new)
     if refusal or new.kubernetes.minor - old.kubernetes.minor in (0, 1):
         return refusal
