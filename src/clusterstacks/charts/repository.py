@@ -256,7 +256,8 @@ class IndexRepository:
         entries = await asyncio.to_thread(read_entries, self._index, wanted.name, shown_url(url))
         version = wanted.choose(entry.version for entry in entries)
         if version is None:
-            raise ChartNotFound(wanted, self.repository, _known(entries))
+            known = f"it has {len(entries)} other versions" if entries else "the chart does not exist"
+            raise ChartNotFound(wanted, self.repository, known)
         entry = next(entry for entry in entries if entry.version == version)
         return ChartVersion(version, entry.digest, entry.url)
 
@@ -350,7 +351,3 @@ async def _fetch_layer(registry: Registry, target: str) -> bytes:
 def _tag(version: str) -> str:
     """Return the tag of a version: tags cannot contain a plus, so Helm writes an underscore."""
     return version.replace("+", "_")
-
-
-def _known(entries: tuple[IndexEntry, ...]) -> str:
-    return f"it has {len(entries)} other versions" if entries else "the chart does not exist"

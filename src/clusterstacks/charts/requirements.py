@@ -352,8 +352,10 @@ class WantedChart:
         allowed version is used; texts that are not versions are skipped, as in Helm.
         """
         known = list(dict.fromkeys(versions))
+        if self.exact and self.exact not in known:
+            return next((text for text in known if same_version(text, self.exact)), None)
         if self.exact:
-            return self.exact if self.exact in known else _same(self.exact, known)
+            return self.exact
         if self.constraint.text in known:
             return self.constraint.text
         allowed = [(version, text) for text, version in _parsed(known) if self.constraint.allows(version)]
@@ -370,10 +372,6 @@ def same_version(one: str, two: str) -> bool:
     except InvalidVersion:
         return False
     return (first, first.build) == (second, second.build)
-
-
-def _same(exact: str, versions: list[str]) -> str | None:
-    return next((text for text in versions if same_version(text, exact)), None)
 
 
 def _parsed(versions: list[str]) -> Iterable[tuple[str, SemVer]]:

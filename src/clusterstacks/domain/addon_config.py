@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from datetime import timedelta
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from clusterstacks.domain.documents import DocumentError, Node, shown
+from clusterstacks.domain.documents import DocumentError, Node, parse_duration, shown
+from clusterstacks.domain.errors import SpecError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _ADDON = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+_KIND = re.compile(r"[A-Z][A-Za-z0-9]{0,62}")
+_GROUP = re.compile(r"(?:[a-z0-9][-a-z0-9]*(?:\.[a-z0-9][-a-z0-9]*)*)?")
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -23,10 +27,12 @@ class InvalidAddonConfig(DocumentError):
 
 
 class LifecycleHook(StrEnum):
-    """Lifecycle hooks at which stages run; the values are the keys of ``addonStages``."""
+    """Lifecycle hooks at which stages run, in the order of time; the values are the keys of ``addonStages``."""
 
     AFTER_CONTROL_PLANE_INITIALIZED = "AfterControlPlaneInitialized"
     BEFORE_CLUSTER_UPGRADE = "BeforeClusterUpgrade"
+    AFTER_CONTROL_PLANE_UPGRADE = "AfterControlPlaneUpgrade"
+    AFTER_WORKERS_UPGRADE = "AfterWorkersUpgrade"
     AFTER_CLUSTER_UPGRADE = "AfterClusterUpgrade"
 
 
@@ -35,6 +41,25 @@ class StageAction(StrEnum):
 
     APPLY = "apply"
     DELETE = "delete"
+
+
+class WaitFor(StrEnum):
+    """State of an addon that the stage waits for before the next stage and the prune."""
+
+    DELIVERED = "Delivered"
+    HEALTHY = "Healthy"
+
+
+class Rollback(StrEnum):
+    """When an addon returns to its last healthy revision."""
+
+    NEVER = "Never"
+    ON_FAILURE = "OnFailure"
+    """When the timeout of its stage has passed and it is not healthy."""
+
+
+HEALTH_TIMEOUT: Final = timedelta(minutes=10)
+"""Default of ``timeout``; that of a Deployment's ``progressDeadlineSeconds``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,15 +89,38 @@ class StageCondition:
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """One step: wait for ``pre``, apply or delete one addon, wait for ``post``.
+    """One step: wait for ``pre``, apply or delete one addon, wait for its health and for ``post``.
 
-    ``addon`` is a single path segment, the directory of the addon's chart.
+    Args:
+        addon: A single path segment, the directory of the addon's chart.
+        wait_for: Whether the stage also waits until the objects of its addon are healthy.
+        timeout: Time after which objects that are not healthy count as a failure of the stage.
+        rollback: Whether the addon then returns to its last healthy revision.
     """
 
     addon: str
     action: StageAction
     pre: StageCondition | None = None
     post: StageCondition | None = None
+    wait_for: WaitFor = WaitFor.DELIVERED
+    timeout: timedelta = HEALTH_TIMEOUT
+    rollback: Rollback = Rollback.NEVER
+
+
+@dataclass(frozen=True, slots=True)
+class HealthRule:
+    """CEL expressions that judge the health of the objects of a kind.
+
+    Args:
+        group: Empty for the core group.
+        current: True if an object, the variable ``self``, is healthy.
+        failed: True if it has failed, so that time alone will not help; empty for none.
+    """
+
+    group: str
+    kind: str
+    current: str
+    failed: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,10 +130,12 @@ class AddonConfig:
     Args:
         stages: Every :class:`LifecycleHook` is a key; the value may be empty.
         ignored_hooks: Keys of ``addonStages`` that are not hooks; their stages never run, and the author is warned.
+        health: The rules for the health of kinds, at most one for each.
     """
 
     stages: Mapping[LifecycleHook, tuple[Stage, ...]]
     ignored_hooks: tuple[str, ...] = ()
+    health: tuple[HealthRule, ...] = ()
 
     def addons(self) -> tuple[str, ...]:
         """Return every addon of the stages of known hooks once, in the order of first appearance."""
@@ -99,14 +149,32 @@ def parse_addon_config(document: object, *, file: str = "clusteraddon.yaml") -> 
         file: Name of the file in messages.
 
     Raises:
-        InvalidAddonConfig: A stage has an invalid name or action, or a condition that cannot be evaluated.
+        InvalidAddonConfig: A stage has an invalid name or action, or a condition that cannot be evaluated; or a rule
+            for the health of a kind is not complete.
     """
-    hooks = Node(document, file, error=InvalidAddonConfig).child("addonStages")
+    root = Node(document, file, error=InvalidAddonConfig)
+    hooks = root.child("addonStages")
     known = {hook.value for hook in LifecycleHook}
     return AddonConfig(
         stages={hook: tuple(_stage(node) for node in hooks.child(hook).items()) for hook in LifecycleHook},
         ignored_hooks=tuple(key if isinstance(key, str) else shown(key) for key in hooks.mapping() if key not in known),
+        health=_health_rules(root.child("health")),
     )
+
+
+def _health_rules(node: Node) -> tuple[HealthRule, ...]:
+    rules: dict[tuple[str, str], HealthRule] = {}
+    for item in node.items():
+        named = item.child("kind")
+        remedy = "write kind and API group (expected for example Widget.example.org)"
+        kind, _, group = named.text(remedy).partition(".")
+        if not _KIND.fullmatch(kind) or not _GROUP.fullmatch(group):
+            raise named.refuse(remedy)
+        if (group, kind) in rules:
+            raise named.refuse("write one entry for each kind")
+        current = item.child("current").text("write a CEL expression that is true if the object self is healthy")
+        rules[group, kind] = HealthRule(group, kind, current, item.child("failed").optional_text())
+    return tuple(rules.values())
 
 
 def _stage(node: Node) -> Stage:
@@ -114,12 +182,53 @@ def _stage(node: Node) -> Stage:
     addon = name.text("name the directory of the addon's chart")
     if not _ADDON.fullmatch(addon):
         raise name.refuse("use the name of the chart's directory: at most 63 lower-case letters, digits and dashes")
+    action = _action(node.child("action"), addon)
+    wait_for = _wait_for(node.child("waitFor"), action)
     return Stage(
         addon,
-        _action(node.child("action"), addon),
+        action,
         _check(node.child("waitForPreCondition")),
         _check(node.child("waitForPostCondition")),
+        wait_for,
+        # The Go operator ignores both fields, so a timeout without the other one has no meaning to reject.
+        _timeout(node.child("timeout")) if wait_for is WaitFor.HEALTHY else HEALTH_TIMEOUT,
+        _rollback(node.child("rollback"), wait_for),
     )
+
+
+def _wait_for(node: Node, action: StageAction) -> WaitFor:
+    if node.value is None:
+        return WaitFor.DELIVERED
+    if node.value not in tuple(WaitFor):
+        raise node.refuse("write Delivered or Healthy")
+    wait_for = WaitFor(node.text())
+    if wait_for is WaitFor.HEALTHY and action is StageAction.DELETE:
+        raise node.refuse("only a stage with action apply can wait for health")
+    return wait_for
+
+
+def _rollback(node: Node, wait_for: WaitFor) -> Rollback:
+    if node.value is None:
+        return Rollback.NEVER
+    if node.value not in tuple(Rollback):
+        raise node.refuse("write Never or OnFailure")
+    rollback = Rollback(node.text())
+    if rollback is Rollback.ON_FAILURE and wait_for is not WaitFor.HEALTHY:
+        raise node.refuse("only a stage that waits for health can fail and roll back: add waitFor: Healthy")
+    return rollback
+
+
+def _timeout(node: Node) -> timedelta:
+    if node.value is None:
+        return HEALTH_TIMEOUT
+    remedy = "write a duration of at least 1s (expected for example 10m)"
+    try:
+        timeout = parse_duration(node.text(remedy))
+    except SpecError:
+        raise node.refuse(remedy) from None
+    if not timeout:
+        raise node.refuse(remedy)
+    return timeout
 
 
 def _action(node: Node, addon: str) -> StageAction:

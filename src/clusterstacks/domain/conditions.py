@@ -40,8 +40,8 @@ class Condition:
     Args:
         type: CamelCase; an object has at most one condition of a type.
         status: ``True``, ``False`` or ``Unknown``, as text.
-        reason: CamelCase, for programs; empty when True.
-        message: For people; empty when True.
+        reason: CamelCase, for programs; :func:`updated` replaces an empty one by the type.
+        message: For people; may be empty when True.
         severity: Only with status False.
         last_transition_time: When the status last changed (RFC 3339); empty until :func:`updated` sets it.
     """
@@ -110,7 +110,8 @@ def updated(
         now: Transition time of new conditions and of those with a changed status.
 
     Returns:
-        The conditions in Cluster API's order: Ready, then by type. Equal to ``existing`` without a change.
+        The conditions, each changed one with a reason, in Cluster API's order: Ready, then by type. Equal to
+        ``existing`` without a change.
     """
     conditions = {condition.type: condition for condition in existing}
     for kind, change in changes.items():
@@ -122,13 +123,19 @@ def updated(
 
 
 def _dated(condition: Condition, before: Condition | None, now: datetime) -> Condition:
+    since = rfc3339(now)
     if before is not None and before.status == condition.status and before.last_transition_time:
-        return replace(condition, last_transition_time=before.last_transition_time)
-    return replace(condition, last_transition_time=rfc3339(now))
+        since = before.last_transition_time
+    return replace(condition, reason=condition.reason or condition.type, last_transition_time=since)
 
 
 def ready_summary(
-    existing: Sequence[Condition], outcome: Outcome, now: datetime, *, advisory: Collection[str] = ()
+    existing: Sequence[Condition],
+    outcome: Outcome,
+    now: datetime,
+    *,
+    advisory: Collection[str] = (),
+    message: str = "",
 ) -> tuple[Condition, ...]:
     """Set Ready to the summary of all other conditions and of the outcome.
 
@@ -139,12 +146,13 @@ def ready_summary(
         outcome: Result of the reconcile.
         now: Time of the result.
         advisory: Types that do not count, because the object works in spite of them.
+        message: Message of Ready when it is True.
     """
     others = [condition for condition in existing if condition.type != READY and condition.type not in advisory]
-    return updated(existing, {READY: _summary(others, outcome)}, now)
+    return updated(existing, {READY: _summary(others, outcome, message)}, now)
 
 
-def _summary(others: Sequence[Condition], outcome: Outcome) -> Condition:
+def _summary(others: Sequence[Condition], outcome: Outcome, message: str) -> Condition:
     worst = min(others, key=lambda condition: (_rank(condition), condition.type), default=None)
     if worst is not None and worst.status == "False":
         return replace(worst, type=READY)
@@ -154,7 +162,9 @@ def _summary(others: Sequence[Condition], outcome: Outcome) -> Condition:
         case Stalled(reason, message):
             return Condition(READY, "False", reason, message, Severity.ERROR)
         case Settled():
-            return Condition(READY, "True") if worst is None or worst.status == "True" else replace(worst, type=READY)
+            if worst is None or worst.status == "True":
+                return Condition(READY, "True", message=message)
+            return replace(worst, type=READY)
 
 
 def _rank(condition: Condition) -> int:

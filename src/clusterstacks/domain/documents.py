@@ -23,6 +23,11 @@ if TYPE_CHECKING:
 SHOWN_CHARACTERS = 60
 """Number of characters of an invalid value in messages (arbitrary: enough to recognise it)."""
 
+CONTROL_CHARACTERS = re.compile(
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
+)
+"""Control and bidirectional characters, which names and messages from outside must not send to a terminal or a page."""
+
 
 class DocumentError(SpecError):
     """A file of a release or an object has invalid content; its author must edit it."""
@@ -52,7 +57,7 @@ def and_more(items: Sequence[str], limit: int, *, separator: str = ", ", noun: s
     Args:
         items: The items, in order.
         limit: Most items that are named.
-        separator: Text between the items; a separator other than a comma also stands before "and".
+        separator: Text between the items; a separator other than a comma is also written before "and".
         noun: Text after "more", for example ``objects fail``.
     """
     named = separator.join(items[:limit])

@@ -50,7 +50,7 @@ class DependencyError(ClusterStacksError):
 
 
 @contextmanager
-def told_of(place: object) -> Iterator[None]:
+def error_context(place: object) -> Iterator[None]:
     """Prefix errors of the block with a place, unless the message names it.
 
     Raises:

@@ -66,6 +66,10 @@ class ReleaseName:
         """The name of the ClusterClass: ``openstack-scs-1-34-v0-sha.abc1234``."""
         return f"{self.series}-{self.version.dot}"
 
+    def same_stack(self, other: ReleaseName) -> bool:
+        """Return whether both are releases of the same provider and stack, of any minor."""
+        return (self.provider, self.stack) == (other.provider, other.stack)
+
     def __str__(self) -> str:
         return self.release
 

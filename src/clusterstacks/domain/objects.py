@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
-
-if TYPE_CHECKING:
-    from datetime import datetime
+from datetime import UTC, datetime
+from typing import Any, NamedTuple, TypeAlias
 
 Manifest: TypeAlias = dict[str, Any]
 """A Kubernetes object as JSON; never changed in place after it was passed on."""
@@ -85,3 +82,35 @@ def contains(live: Any, wanted: Any) -> bool:  # noqa: ANN401 - any JSON value
             key in live and contains(live[key], value) for key, value in wanted.items()
         )
     return bool(live == wanted)
+
+
+_MINUTE, _HOUR, _DAY, _YEAR = 60, 3600, 86_400, 31_536_000
+_AGE_UNITS = (
+    (2 * _MINUTE, 1, "s", 0, ""),
+    (10 * _MINUTE, _MINUTE, "m", 1, "s"),
+    (3 * _HOUR, _MINUTE, "m", 0, ""),
+    (8 * _HOUR, _HOUR, "h", _MINUTE, "m"),
+    (2 * _DAY, _HOUR, "h", 0, ""),
+    (8 * _DAY, _DAY, "d", _HOUR, "h"),
+    (2 * _YEAR, _DAY, "d", 0, ""),
+)
+"""Below a number of seconds: the larger unit, and the smaller unit or none, as in kubectl's HumanDuration."""
+
+
+def age(timestamp: str, now: datetime) -> str:
+    """Return the time since a timestamp (RFC 3339) as kubectl prints it: ``45s``, ``6m3s``, ``12m``, ``3h``, ``2d4h``.
+
+    The result is empty if the text is not a timestamp with a time zone, and ``0s`` for a time in the future.
+    """
+    try:
+        moment = datetime.fromisoformat(timestamp)
+    except ValueError:
+        return ""
+    if moment.tzinfo is None:
+        return ""
+    seconds = max(int((now - moment).total_seconds()), 0)
+    for limit, unit, letter, below, below_letter in _AGE_UNITS:
+        if seconds < limit:
+            rest = seconds % unit // below if below else 0
+            return f"{seconds // unit}{letter}{f'{rest}{below_letter}' if rest else ''}"
+    return f"{seconds // _YEAR}y"

@@ -44,6 +44,7 @@ class SourceUnavailable(DependencyError):
 
     def __init__(self, place: object, cause: str) -> None:
         super().__init__("SourceUnavailable", f"the release source {place} cannot be read: {cause}")
+        self.cause = cause
 
 
 class ServerUnavailable(SourceUnavailable):
@@ -51,6 +52,7 @@ class ServerUnavailable(SourceUnavailable):
 
     def __init__(self, place: object, cause: str) -> None:
         DependencyError.__init__(self, "SourceUnavailable", f"{place} is not available: {cause}")
+        self.cause = cause
 
 
 class RateLimited(ServerUnavailable):
@@ -97,7 +99,7 @@ class AnswerRefused(DependencyError):
     """A server sends a response that cannot be used."""
 
     def __init__(self, place: object, problem: str) -> None:
-        super().__init__("AnswerRefused", f"{place} {problem}; is the address right?")
+        super().__init__("AnswerRefused", f"{place} {problem}; check the address")
 
 
 class StoreUnavailable(DependencyError):

@@ -63,7 +63,7 @@ class HTTPResponse:
         self.url = str(response.url)
         """The URL after redirects; its query may contain a signature, so it must not be shown."""
         self.place = shown_url(response.url)
-        """The same without secrets, for messages."""
+        """Name of the target in messages; by default, the URL without secrets."""
 
     async def read(self, limit: int) -> bytes:
         """Read the body.

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from clusterstacks.kube.connection import Connection, Material
+    from clusterstacks.kube.connection import Connection, DataOrFile
 
 CHECK_INTERVAL = timedelta(seconds=1)
 """Interval between checks of a file's metadata (arbitrary; old and new credentials overlap by minutes)."""
@@ -31,14 +31,14 @@ MAX_BYTES = 1024 * 1024
 
 
 class ReloadingFile:
-    """Reads a ``Material`` and rereads its file when it changes.
+    """Reads a ``DataOrFile`` and rereads its file when it changes.
 
     ``read`` is cheap enough for every request: it compares clocks, and calls stat once a second.
     """
 
-    def __init__(self, material: Material, monotonic: Callable[[], float]) -> None:
-        self._content = material.content
-        self._path = material.file
+    def __init__(self, credential: DataOrFile, monotonic: Callable[[], float]) -> None:
+        self._content = credential.content
+        self._path = credential.file
         self._monotonic = monotonic
         self._checked = float("-inf")
         self._read = float("-inf")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +12,7 @@ from clusterstacks.domain.versions import KubernetesMinor
 from clusterstacks.kube.discovery import ACCEPT, Discovery
 from clusterstacks.kube.errors import Expired, NotFound, Unreachable, Unreadable
 from clusterstacks.kube.limits import Bounds
-from clusterstacks.kube.paged_list import ListReader
+from clusterstacks.kube.paged_list import ListReader, ListRequest
 from clusterstacks.kube.partial_json import read_page
 from clusterstacks.kube.requests import Body, RequestTarget, apply_query, query
 from clusterstacks.kube.resources import ObjectList, Resource, WatchEvent
@@ -34,11 +34,15 @@ MAX_DISCOVERY_VALUES = 1_000_000
 """Maximum number of values in a discovery document that is decoded group by group (arbitrary). A kind has 25 values,
 Kubernetes has 70 kinds, and the largest clusters have some thousand kinds."""
 
+MAX_LOG_BYTES = 4 * 1024 * 1024
+"""Maximum size of the log of a pod that is read (arbitrary)."""
+
+PODS = Resource("", "v1", "Pod", "pods", namespaced=True)
+
 _APPLY = "application/apply-patch+yaml"  # JSON is YAML
 _MERGE = "application/merge-patch+json"
 _JSON_PATCH = "application/json-patch+json"
 _METADATA = f"{JSON};as=PartialObjectMetadata;g=meta.k8s.io;v=v1,{JSON}"
-_METADATA_LIST = f"{JSON};as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,{JSON}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +146,17 @@ class Client:
             return None
         return strip_to_metadata(found, resource)
 
+    async def pod_log(self, name: str, namespace: str, *, since_seconds: int) -> str:
+        """Read the log of a pod with one container, at most ``MAX_LOG_BYTES``.
+
+        Raises:
+            NotFound: The pod does not exist.
+        """
+        target = RequestTarget(PODS, namespace, name, "log").named()
+        parameters = query(sinceSeconds=str(since_seconds), limitBytes=str(MAX_LOG_BYTES))
+        answer = await self._transport.send(target.call("get", parameters, accept="text/plain, */*"))
+        return answer.decode(errors="replace")
+
     async def list(self, resource: Resource, namespace: str = "", *, labels: str = "", fields: str = "") -> ObjectList:
         """List objects page by page; an empty namespace means all namespaces.
 
@@ -150,9 +165,7 @@ class Client:
         Raises:
             Unreadable: One of the objects cannot be read.
         """
-        listing = await self._read_list(
-            RequestTarget(resource, namespace), JSON, labelSelector=labels, fieldSelector=fields
-        )
+        listing = await self.read_list(ListRequest(resource, namespace, labels, fields))
         for unreadable in listing.unreadable:
             raise _unreadable(f"list {resource.describe(namespace, str(unreadable.key))}", unreadable.why)
         return listing
@@ -161,18 +174,45 @@ class Client:
         self, resource: Resource, namespace: str = "", *, labels: str = "", metadata_only: bool = False
     ) -> ObjectList:
         """List objects; return those that cannot be read separately, so that one object does not fail the list."""
-        if metadata_only:
-            return await self.list_metadata(resource, namespace, labels=labels)
-        return await self._read_list(RequestTarget(resource, namespace), JSON, labelSelector=labels)
+        return await self.read_list(ListRequest(resource, namespace, labels, metadata_only=metadata_only))
 
     async def list_metadata(self, resource: Resource, namespace: str = "", *, labels: str = "") -> ObjectList:
         """List the metadata of objects, with the apiVersion and kind of ``resource``.
 
         Managed fields may be missing, because they can make metadata unreadable.
         """
-        listing = await self._read_list(RequestTarget(resource, namespace), _METADATA_LIST, labelSelector=labels)
-        items = [*listing.items, *(unreadable.object for unreadable in listing.unreadable if unreadable.key.name)]
-        return ObjectList([strip_to_metadata(item, resource) for item in items], listing.resource_version)
+        return await self.list_readable(resource, namespace, labels=labels, metadata_only=True)
+
+    async def first_pages(self, requests: Sequence[ListRequest]) -> Sequence[bytes | None]:
+        """Read the first pages of lists over one connection, for ``read_list``; None for those that failed."""
+        return await self._transport.send_together([request.page() for request in requests])
+
+    async def read_list(
+        self, request: ListRequest, *, first_page: bytes | None = None, known: bytes | None = None
+    ) -> ObjectList:
+        """List objects as ``list_readable``, without decoding them if they are the same as before.
+
+        Args:
+            request: The list.
+            first_page: Its first page, from ``first_pages``.
+            known: The digest of a list that the caller knows, or empty to get one; None computes no digest.
+        """
+        reader = ListReader(
+            transport=self._transport, bounds=self._bounds, request=request, first_page=first_page, known=known
+        )
+        try:
+            listing = await reader.read()
+        except Expired:
+            # The snapshot of the list was compacted between two pages: start again.
+            reader = ListReader(transport=self._transport, bounds=self._bounds, request=request, known=known)
+            listing = await reader.read()
+        resource = request.resource
+        if request.metadata_only:
+            items = [*listing.items, *(unreadable.object for unreadable in listing.unreadable if unreadable.key.name)]
+            return replace(listing, items=[strip_to_metadata(item, resource) for item in items], unreadable=())
+        for item in (*listing.items, *(unreadable.object for unreadable in listing.unreadable)):
+            item["apiVersion"], item["kind"] = resource.api_version, resource.kind
+        return listing
 
     async def create(self, resource: Resource, manifest: Manifest, namespace: str = "") -> Manifest:
         """Create an object, in the manifest's own namespace unless another is given.
@@ -321,21 +361,6 @@ class Client:
             raise self._transport.broken(call, error) from None
         finally:
             response.close()
-
-    async def _read_list(self, target: RequestTarget, accept: str, **selectors: str) -> ObjectList:
-        try:
-            listing = await self._list_reader(target, accept, selectors).read()
-        except Expired:
-            # The snapshot of the list was compacted between two pages: start again.
-            listing = await self._list_reader(target, accept, selectors).read()
-        for item in (*listing.items, *(unreadable.object for unreadable in listing.unreadable)):
-            item["apiVersion"], item["kind"] = target.resource.api_version, target.resource.kind
-        return listing
-
-    def _list_reader(self, target: RequestTarget, accept: str, selectors: Mapping[str, str]) -> ListReader:
-        return ListReader(
-            transport=self._transport, bounds=self._bounds, target=target, accept=accept, selectors=selectors
-        )
 
     async def _discover(self, path: str) -> Manifest:
         """Read a discovery document; a document with thousands of kinds is decoded group by group."""

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Material:
-    """A certificate, key or token, given inline (``content``) or as a file, which is reread when it changes."""
+class DataOrFile:
+    """A certificate, key or token: its bytes, or its file, which is reread when it changes."""
 
     content: bytes = field(default=b"", repr=False)
     file: Path | None = None
@@ -51,11 +51,11 @@ class User:
         impersonation: ``Impersonate-*`` headers, in order.
     """
 
-    token: Material = Material()
+    token: DataOrFile = DataOrFile()
     username: str = ""
     password: str = field(default="", repr=False)
-    certificate: Material = Material()
-    key: Material = Material()
+    certificate: DataOrFile = DataOrFile()
+    key: DataOrFile = DataOrFile()
     plugin: ExecPlugin | None = None
     impersonation: tuple[tuple[str, str], ...] = ()
 
@@ -74,7 +74,7 @@ class Connection:
     """
 
     server: str
-    ca: Material = Material()
+    ca: DataOrFile = DataOrFile()
     verify: bool = True
     server_name: str = ""
     proxy: str = field(default="", repr=False)

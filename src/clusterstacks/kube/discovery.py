@@ -1,10 +1,11 @@
-"""API discovery: finds the resource of a kind with two cached requests, repeated when a kind is unknown."""
+"""API discovery: finds the resource of a kind with one or two cached requests, repeated when a kind is unknown."""
 
 from __future__ import annotations
 
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, TypeAlias
 
@@ -40,14 +41,15 @@ Fetch: TypeAlias = Callable[[str], Awaitable[Mapping[str, Any]]]
 
 
 class Discovery:
-    """Discovered resources of one server. Concurrent callers share one discovery."""
+    """Discovered resources of one server. The core group and all others have a document each, read when needed.
+
+    Concurrent callers share one discovery.
+    """
 
     def __init__(self, fetch: Fetch, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._fetch = fetch
         self._monotonic = monotonic
-        self._served: Served = {}
-        self._refreshed_at = float("-inf")
-        self._lock = asyncio.Lock()
+        self.forget()
 
     async def resource(self, group: str, kind: str, version: str) -> Resource:
         """Find a kind in the given version, or in the preferred version if that is empty or not served.
@@ -56,10 +58,11 @@ class Discovery:
             KindNotServed: The server does not serve the kind.
             Unreachable: The response is not a discovery document, or has too many group versions.
         """
-        versions = self._served.get((group, kind), [])
+        document = self._groups if group else self._core
+        versions = document.served.get((group, kind), [])
         if not _has(versions, version):
-            await self._refresh(UNKNOWN_VERSION_INTERVAL if versions else UNKNOWN_KIND_INTERVAL)
-            versions = self._served.get((group, kind), [])
+            await self._refresh(document, UNKNOWN_VERSION_INTERVAL if versions else UNKNOWN_KIND_INTERVAL)
+            versions = document.served.get((group, kind), [])
         if not versions:
             name = f"{kind}.{group}" if group else kind
             raise KindNotServed(f"the server does not serve {name}: its CRD or API service is missing or not ready")
@@ -67,33 +70,42 @@ class Discovery:
 
     def forget(self) -> None:
         """Repeat discovery at the next call of ``resource``."""
-        self._served = {}
-        self._refreshed_at = float("-inf")
+        self._core = _DiscoveryDocument("/api", _legacy_core)
+        self._groups = _DiscoveryDocument("/apis", _legacy_groups)
 
-    async def _refresh(self, every: timedelta) -> None:
+    async def _refresh(self, document: _DiscoveryDocument, every: timedelta) -> None:
         wanted_at = self._monotonic()
-        async with self._lock:
+        async with document.lock:
             # Another caller may have finished a discovery while this one waited for the lock.
-            if self._refreshed_at < wanted_at and wanted_at - self._refreshed_at >= every.total_seconds():
+            if document.refreshed_at < wanted_at and wanted_at - document.refreshed_at >= every.total_seconds():
                 try:
-                    self._served = await _discover(self._fetch)
+                    document.served = await _discover(self._fetch, document)
                 except (AttributeError, KeyError, TypeError):
                     raise Unreachable("the response of the server is not a discovery document") from None
-                self._refreshed_at = self._monotonic()
+                document.refreshed_at = self._monotonic()
+
+
+@dataclass(slots=True)
+class _DiscoveryDocument:
+    path: str
+    read_legacy: Callable[[Mapping[str, Any]], list[tuple[str, str]]]
+    """Reads the group versions from a server without aggregated discovery."""
+    served: Served = field(default_factory=dict)
+    refreshed_at: float = float("-inf")
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
 def _has(versions: list[Resource], version: str) -> bool:
     return bool(versions) and (not version or any(served.version == version for served in versions))
 
 
-async def _discover(fetch: Fetch) -> Served:
-    core, groups = await asyncio.gather(fetch("/api"), fetch("/apis"))
+async def _discover(fetch: Fetch, document: _DiscoveryDocument) -> Served:
+    answer = await fetch(document.path)
     served: Served = {}
-    for answer, read_legacy in ((core, _legacy_core), (groups, _legacy_groups)):
-        if answer.get("kind") == "APIGroupDiscoveryList":
-            _add_aggregated(served, answer)
-        else:
-            await _add_legacy(served, fetch, read_legacy(answer))
+    if answer.get("kind") == "APIGroupDiscoveryList":
+        _add_aggregated(served, answer)
+    else:
+        await _add_legacy(served, fetch, document.read_legacy(answer))
     return served
 
 

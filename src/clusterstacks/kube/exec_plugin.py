@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import signal
-from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -16,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from clusterstacks.kube.errors import CredentialsFailed
+from clusterstacks.kube.process_group import kill_process_group
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -66,7 +65,7 @@ async def run_plugin(plugin: ExecPlugin, *, deadline: timedelta = DEADLINE) -> P
     except TimeoutError:
         raise _failed(plugin, f"did not finish within {deadline.total_seconds():g} s") from None
     finally:
-        await _kill(process)
+        await kill_process_group(process)
     if process.returncode:
         raise _failed(plugin, f"failed with exit code {process.returncode}")
     return _parse_output(plugin, output)
@@ -87,14 +86,6 @@ async def _read_output(plugin: ExecPlugin, process: asyncio.subprocess.Process) 
             raise _failed(plugin, f"printed more than {MAX_OUTPUT_BYTES} bytes")
     await process.wait()
     return bytes(output)
-
-
-async def _kill(process: asyncio.subprocess.Process) -> None:
-    """Kill the process group if it still runs."""
-    if process.returncode is None:
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        await process.wait()
 
 
 def _parse_output(plugin: ExecPlugin, output: bytes) -> PluginCredentials:

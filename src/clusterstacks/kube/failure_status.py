@@ -289,8 +289,8 @@ def _schema_errors(status: int, body: Mapping[str, Any]) -> str:
 
 
 def _causes(body: Mapping[str, Any], *, confidential: bool) -> list[Mapping[str, Any]]:
-    """Return the causes; for a Secret, only those of the API server's own validation."""
-    if confidential and not _names_fields(_text(body.get("message"))):
+    """Return the causes; for a Secret, only those of the API server's own validation, whose fields are the Secret's."""
+    if confidential and not _VALIDATION.match(_text(body.get("message"))):
         return []
     causes = _details(body).get("causes")
     return [cause for cause in causes if isinstance(cause, dict)] if isinstance(causes, list) else []
@@ -320,8 +320,3 @@ def _redacted(message: str) -> str:
             rest = message[matched.end() :].strip()
             return f"{matched[0]} {WITHHELD}" if rest else matched[0]
     return WITHHELD
-
-
-def _names_fields(message: str) -> bool:
-    """Return whether the API server's own validation sent the message, so that its fields are those of the Secret."""
-    return _VALIDATION.match(message) is not None

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from clusterstacks.domain.errors import SpecError
-from clusterstacks.kube.connection import Connection, Material, User
+from clusterstacks.kube.connection import Connection, DataOrFile, User
 from clusterstacks.kube.kubeconfig_fields import Fields, parse_yaml, read_cluster, read_user, refusal, refuse_unsafe
 
 if TYPE_CHECKING:
@@ -45,7 +45,10 @@ def load_kubeconfig(paths: Sequence[Path], context: str = "") -> Connection:
     ]
     if not documents:
         names = ", ".join(str(path) for path in paths)
-        raise SpecError("KubeconfigMissing", f"no kubeconfig: {names or 'no file'} does not exist")
+        raise SpecError(
+            "KubeconfigMissing",
+            f"no kubeconfig: {names or 'no file'} does not exist; name one with --kubeconfig or with KUBECONFIG",
+        )
     return _connection(documents, context)
 
 
@@ -92,9 +95,9 @@ def in_cluster(root: Path = SERVICE_ACCOUNT, environ: Mapping[str, str] | None =
     namespace = root / "namespace"
     return Connection(
         server=f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}",
-        ca=Material(file=root / "ca.crt"),
+        ca=DataOrFile(file=root / "ca.crt"),
         namespace=(namespace.read_text(encoding="ascii").strip() if namespace.exists() else "") or "default",
-        user=User(token=Material(file=root / "token")),
+        user=User(token=DataOrFile(file=root / "token")),
     )
 
 

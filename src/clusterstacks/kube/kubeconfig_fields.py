@@ -13,7 +13,7 @@ from urllib.parse import quote, urlsplit
 
 from clusterstacks.api import yaml, yaml_scalars
 from clusterstacks.domain.errors import SpecError
-from clusterstacks.kube.connection import Connection, ExecPlugin, Material, User
+from clusterstacks.kube.connection import Connection, DataOrFile, ExecPlugin, User
 from clusterstacks.kube.tls import check_authority, check_pair
 
 if TYPE_CHECKING:
@@ -167,7 +167,7 @@ def refuse_unsafe(cluster: Fields, user: Fields) -> None:
 
 def read_cluster(fields: Fields, base: Path | None, namespace: str) -> Connection:
     """Read the server's address, CA and proxy."""
-    ca = _material(fields, "certificate-authority-data", "certificate-authority", base)
+    ca = _data_or_file(fields, "certificate-authority-data", "certificate-authority", base)
     if ca.content:
         try:
             check_authority(ca.content)
@@ -190,8 +190,8 @@ def read_user(connection: Connection, cluster: Fields, fields: Fields, base: Pat
     """Add the user's credentials; ``cluster`` is the entry that ``connection`` was read from."""
     if fields.has("auth-provider"):
         raise fields.error("auth-provider", "is no longer supported by Kubernetes: use exec")
-    certificate = _material(fields, "client-certificate-data", "client-certificate", base)
-    key = _material(fields, "client-key-data", "client-key", base)
+    certificate = _data_or_file(fields, "client-certificate-data", "client-certificate", base)
+    key = _data_or_file(fields, "client-key-data", "client-key", base)
     _check_certificate(fields, certificate, key)
     user = User(
         token=_token(fields, base),
@@ -226,11 +226,11 @@ def _proxy(fields: Fields) -> str:
     return proxy
 
 
-def _material(fields: Fields, inline: str, file: str, base: Path | None) -> Material:
+def _data_or_file(fields: Fields, inline: str, file: str, base: Path | None) -> DataOrFile:
     """Prefer inline content to a file, as kubectl does."""
     if content := fields.decoded(inline):
-        return Material(content)
-    return Material(file=_path(fields, file, base))
+        return DataOrFile(content)
+    return DataOrFile(file=_path(fields, file, base))
 
 
 def _path(fields: Fields, name: str, base: Path | None) -> Path | None:
@@ -242,17 +242,17 @@ def _path(fields: Fields, name: str, base: Path | None) -> Path | None:
     return base / text if base else Path(text)
 
 
-def _token(fields: Fields, base: Path | None) -> Material:
+def _token(fields: Fields, base: Path | None) -> DataOrFile:
     """Prefer a token file to a token, as kubectl does."""
     if file := _path(fields, "tokenFile", base):
-        return Material(file=file)
+        return DataOrFile(file=file)
     token = fields.text("token").strip()
     if not token.isascii() or not token.isprintable():
         raise fields.error("token", "contains invalid characters")
-    return Material(token.encode())
+    return DataOrFile(token.encode())
 
 
-def _check_certificate(fields: Fields, certificate: Material, key: Material) -> None:
+def _check_certificate(fields: Fields, certificate: DataOrFile, key: DataOrFile) -> None:
     if bool(certificate) != bool(key):
         missing = "client-key-data" if certificate else "client-certificate-data"
         raise fields.error(missing, "is missing: a client certificate requires both")
@@ -324,7 +324,7 @@ def _cluster_info(connection: Connection, cluster: Fields) -> dict[str, Any]:
     return {name: value for name, value in info.items() if value}
 
 
-def _ca_content(ca: Material, cluster: Fields) -> bytes:
+def _ca_content(ca: DataOrFile, cluster: Fields) -> bytes:
     if ca.file is None:
         return ca.content
     try:

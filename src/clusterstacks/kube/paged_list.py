@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from clusterstacks.api.bounded_json import Undecodable, decode, estimate_values
 from clusterstacks.kube.errors import ResponseTooLarge, Unreachable
 from clusterstacks.kube.partial_json import decode_partial, read_page
-from clusterstacks.kube.requests import query
-from clusterstacks.kube.resources import ObjectList, UnreadableObject
+from clusterstacks.kube.requests import RequestTarget, query
+from clusterstacks.kube.resources import ObjectList, Resource, UnreadableObject
+from clusterstacks.kube.transport import JSON, Call
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from clusterstacks.domain.objects import Manifest
     from clusterstacks.kube.limits import Bounds
-    from clusterstacks.kube.requests import RequestTarget
-    from clusterstacks.kube.transport import Call, Transport
+    from clusterstacks.kube.transport import Transport
 
 PAGE_SIZE = 200
 """Objects per page: fewer than the 500 of client-go's pager, so that a page of Clusters (about 400 values each) is
@@ -26,6 +28,59 @@ within the limits of one decoding. Splitting a page costs more than additional r
 
 PAGE_DIVISOR = 10
 """Divisor of the page size after a response that is too large (arbitrary: 200, 20, 2, 1)."""
+
+DIGEST_BYTES = 16
+
+METADATA_LIST = f"{JSON};as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,{JSON}"
+
+_ITEMS = b'"items":['
+
+
+@dataclass(frozen=True, slots=True)
+class ListRequest:
+    """A list of the objects of one resource.
+
+    Args:
+        namespace: Empty for all namespaces.
+        labels: Label selector in the syntax of kubectl.
+        fields: Field selector in the syntax of kubectl.
+        metadata_only: Whether only the metadata of the objects is read.
+    """
+
+    resource: Resource
+    namespace: str = ""
+    labels: str = ""
+    fields: str = ""
+    metadata_only: bool = False
+
+    def page(self, token: str = "", limit: int = PAGE_SIZE) -> Call:
+        """Return the request of a page; ``token`` is that of the page before, and empty for the first page."""
+        target = RequestTarget(self.resource, self.namespace)
+        accept = METADATA_LIST if self.metadata_only else JSON
+        return target.call("list", _page_query(token, limit, self.labels, self.fields), accept=accept)
+
+
+@lru_cache(maxsize=64)
+def _page_query(token: str, limit: int, labels: str, fields: str) -> str:
+    """Return the query of a page; cached, because the lists of a sweep have equal ones."""
+    return query(limit=str(limit), **{"continue": token}, labelSelector=labels, fieldSelector=fields)
+
+
+def unchanged_list(page: bytes | None, known: bytes) -> ObjectList | None:
+    """Return the list of a first page without its objects, which are not decoded.
+
+    Args:
+        page: The first page; None if it was not read.
+        known: The digest of a list whose objects need not be read again.
+
+    Returns:
+        None if there are further pages, or the digest differs.
+    """
+    content = hashlib.blake2b(digest_size=DIGEST_BYTES)
+    metadata = _add_to_digest(content, page) if page is not None and known else None
+    if metadata is None or metadata.get("continue") or content.digest() != known:
+        return None
+    return ObjectList([], metadata["resourceVersion"], digest=known, unchanged=True)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -35,18 +90,19 @@ class ListReader:
     Args:
         transport: The server.
         bounds: Limits on what is read.
-        target: The resource and namespace.
-        accept: Accept header.
-        selectors: Label and field selectors as query parameters.
+        request: The list.
+        first_page: The response to the request of the first page, if it was already read.
+        known: The ``digest`` of a list whose objects need not be read again; None computes no digest.
     """
 
     transport: Transport
     bounds: Bounds
-    target: RequestTarget
-    accept: str
-    selectors: Mapping[str, str]
+    request: ListRequest
+    first_page: bytes | None = None
+    known: bytes | None = None
     _items: list[Manifest] = field(default_factory=list)
     _unreadable: list[UnreadableObject] = field(default_factory=list)
+    _values: int = 0
 
     async def read(self) -> ObjectList:
         """Read all pages. Call it only once.
@@ -62,32 +118,51 @@ class ListReader:
 
     async def _read_pages(self) -> ObjectList:
         token, limit = "", PAGE_SIZE
-        size = values = 0
+        size = 0
+        content = hashlib.blake2b(digest_size=DIGEST_BYTES)
+        pages: list[bytes] | None = [] if self.known is not None else None
         for _ in range(self.bounds.list_pages):
-            call = self.target.call(
-                "list", query(limit=str(limit), **{"continue": token}, **self.selectors), accept=self.accept
-            )
+            answer, self.first_page = self.first_page, None
             try:
-                answer = await self.transport.send(call)
+                answer = answer or await self.transport.send(self.request.page(token, limit))
             except ResponseTooLarge:
                 if limit == 1:
                     raise
                 limit = max(1, limit // PAGE_DIVISOR)
                 continue
             size += len(answer)
-            values += estimate_values(answer)
-            if size > self.bounds.list_bytes or values > self.bounds.list_values:
-                raise self._limit_error(
-                    f"is larger than {self.bounds.list_bytes} bytes or {self.bounds.list_values} values"
-                )
-            metadata = await self._add_page(call, answer)
+            if size > self.bounds.list_bytes:
+                raise self._limit_error(f"is larger than {self.bounds.list_bytes} bytes")
+            metadata = _add_to_digest(content, answer) if pages is not None else None
+            if pages is not None and metadata is not None:
+                pages.append(answer)
+            else:
+                await self._add_pages(pages)
+                pages = None
+                metadata = await self._add_page(answer)
             token = metadata.get("continue") or ""
             if not token:
-                return ObjectList(self._items, metadata.get("resourceVersion") or "", tuple(self._unreadable))
+                return await self._complete(metadata, pages, content.digest())
         raise self._limit_error(f"does not end after {self.bounds.list_pages} pages")
 
-    async def _add_page(self, call: Call, answer: bytes) -> Mapping[str, Any]:
+    async def _complete(self, metadata: Mapping[str, Any], pages: list[bytes] | None, digest: bytes) -> ObjectList:
+        version = metadata.get("resourceVersion") or ""
+        if pages is not None and digest == self.known:
+            return ObjectList([], version, digest=digest, unchanged=True)
+        await self._add_pages(pages)
+        return ObjectList(self._items, version, tuple(self._unreadable), digest if pages is not None else b"")
+
+    async def _add_pages(self, pages: Iterable[bytes] | None) -> None:
+        for page in pages or ():
+            # Each decoding takes milliseconds; other tasks run in between.
+            await asyncio.sleep(0)
+            await self._add_page(page)
+
+    async def _add_page(self, answer: bytes) -> Mapping[str, Any]:
         """Add the items of a page; return the list metadata."""
+        self._values += estimate_values(answer)
+        if self._values > self.bounds.list_values:
+            raise self._limit_error(f"has more than {self.bounds.list_values} values")
         try:
             try:
                 document = decode(answer)
@@ -104,7 +179,8 @@ class ListReader:
                 self._items += items
             return document.get("metadata") or {}
         except (Undecodable, AttributeError, TypeError):
-            raise Unreachable(f"{call.about}: the response of {self.transport.host} is not a list") from None
+            about = self.request.page().about
+            raise Unreachable(f"{about}: the response of {self.transport.host} is not a list") from None
 
     async def _add_item(self, text: bytes) -> None:
         # Each decoding takes milliseconds at most; other tasks run in between.
@@ -118,8 +194,26 @@ class ListReader:
                 self._unreadable.append(UnreadableObject({}, str(error)))
 
     def _limit_error(self, why: str) -> Unreachable:
-        about = self.target.resource.describe(self.target.namespace)
-        return Unreachable(f"list {about}: the list of {self.transport.host} {why}")
+        return Unreachable(f"{self.request.page().about}: the list of {self.transport.host} {why}")
+
+
+def _add_to_digest(content: hashlib.blake2b, page: bytes) -> Mapping[str, Any] | None:
+    """Add the items of a page to a digest without decoding them; return the list metadata.
+
+    The metadata of the list contains its resource version, which changes with every write to the cluster. It precedes
+    the items in all lists of built-in kinds, and in lists of metadata. None for other lists, and what is not a list.
+    """
+    head, begin, items = page.partition(_ITEMS)
+    if not begin:
+        return None
+    try:
+        metadata = decode(head + begin + b"]}").get("metadata")
+    except (Undecodable, AttributeError):
+        return None
+    if not isinstance(metadata, dict) or not metadata.get("resourceVersion"):
+        return None
+    content.update(items)
+    return metadata
 
 
 def _is_object(item: Any) -> bool:  # noqa: ANN401  # any JSON value

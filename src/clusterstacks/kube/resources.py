@@ -96,12 +96,16 @@ class ObjectList:
     Args:
         items: The objects.
         resource_version: Start of a subsequent watch.
-        unreadable: Objects that cannot be read; only ``Client.list_readable`` returns any.
+        unreadable: Objects that cannot be read; only ``Client.list_readable`` and ``Client.read_list`` return any.
+        digest: Digest of the objects as the server wrote them; empty if it was not asked for, or cannot be computed.
+        unchanged: Whether the objects have the digest that the caller knows; then ``items`` is empty.
     """
 
     items: list[Manifest]
     resource_version: str
     unreadable: tuple[UnreadableObject, ...] = ()
+    digest: bytes = b""
+    unchanged: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,9 @@
-"""Sends requests: one connection pool for all clusters; a budget, a deadline and bounded retries per cluster."""
+"""Sends requests: a connection pool, and a budget, a deadline and bounded retries for each client."""
 
 from __future__ import annotations
 
 import asyncio
+from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Self, TypeVar
@@ -17,10 +18,11 @@ from clusterstacks.kube.auth import ConnectionCredentials, RequestCredentials
 from clusterstacks.kube.errors import ResponseTooLarge, TooMany, Unauthorized, Unreachable
 from clusterstacks.kube.failure_status import parse_status, retry_after_seconds, status_error
 from clusterstacks.kube.limits import BusyTime
+from clusterstacks.kube.pipeline import answers
 from clusterstacks.kube.write_gate import GuardedBody
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
     from types import TracebackType
 
     from clusterstacks.domain.errors import ClusterStacksError
@@ -35,8 +37,12 @@ JSON = "application/json"
 MAX_FAILURE_BYTES = 1024 * 1024
 """Maximum size of a failure response (arbitrary)."""
 
-IDLE_SECONDS = 60.0
-"""Time after which an idle connection is closed: the interval of drift detection, so that it reuses connections."""
+IDLE_SECONDS = 80.0
+"""Time after which an idle connection is closed: longer than the interval of a sweep with its jitter, which therefore
+reuses its connection, and shorter than the 90 s after which the API server closes it."""
+
+PIPELINE_PATIENCE = timedelta(seconds=5)
+"""Maximum duration of reads that wait for each other on one connection (arbitrary); the others are sent alone."""
 
 MANAGEMENT = "management"
 WORKLOAD = "workload"
@@ -48,7 +54,7 @@ as long. A shorter one is safe, because every response has a length."""
 
 
 class Pool:
-    """One aiohttp session for all clusters; clients share its connector, but not their settings.
+    """One aiohttp session; clients that share it share its connector, but not their settings.
 
     Args:
         on_answer: Called with target, HTTP method and status of every response; for metrics.
@@ -194,7 +200,7 @@ class Transport:
         """
 
         async def read(response: aiohttp.ClientResponse) -> bytes:
-            answer = await _read_body(response, self._max_bytes)
+            answer = await _read_body(response.content.iter_any(), self._max_bytes)
             if answer is None:
                 raise ResponseTooLarge(
                     f"{call.about}: the response of {self.host} is larger than {self._max_bytes} bytes"
@@ -208,6 +214,42 @@ class Transport:
                     return await self._send_with_retries(call, read, limit.when() or 0.0)
         except TimeoutError:
             raise self._timeout_error(call, deadline) from None
+
+    async def send_together(self, reads: Sequence[Call]) -> list[bytes | None]:
+        """Send reads over one connection, which takes one place of the budget, and return the bodies.
+
+        Reads that are not successful have no body here, nor do those after them if the connection breaks, the server is
+        slow, or the bodies exceed the limit of one response: ``send`` sends them again, and raises their errors.
+
+        Raises:
+            CredentialsFailed: There are no usable credentials.
+        """
+        found: list[bytes | None] = [None] * len(reads)
+        if self._closed or self._connection.proxy or self.busy.left <= 0:
+            return found
+        size = 0
+        with self.busy.request(), suppress(aiohttp.ClientError, aiohttp.http.HttpProcessingError, OSError):
+            async with asyncio.timeout(PIPELINE_PATIENCE.total_seconds()), self._slots:
+                pipeline = answers(
+                    self._pool.session,
+                    self._connection.server,
+                    [(read.path, read.accept) for read in reads],
+                    user_agent=self.user_agent,
+                    credentials=await self._credentials.current(),
+                    server_name=self._connection.server_name,
+                )
+                async with aclosing(pipeline) as responses:
+                    number = 0
+                    async for status, content in responses:
+                        if self._pool.on_answer is not None:
+                            self._pool.on_answer(self.target, reads[number].method, status)
+                        body = await _read_body(content, self._max_bytes - size)
+                        if body is None:
+                            break
+                        size += len(body)
+                        found[number] = body if status == 200 else None
+                        number += 1
+        return found
 
     async def open(self, call: Call) -> aiohttp.ClientResponse:
         """Send a call and return its response, whose headers must arrive within the deadline; the caller closes it.
@@ -319,7 +361,10 @@ class Transport:
 
 
 async def _failure(call: Call, response: aiohttp.ClientResponse) -> _Failure:
-    body = parse_status(await _read_body(response, MAX_FAILURE_BYTES) or b"")
+    content = await _read_body(response.content.iter_any(), MAX_FAILURE_BYTES)
+    if content is None:
+        response.close()
+    body = parse_status(content or b"")
     error = status_error(call.about, response.status, body, confidential=call.confidential)
     if isinstance(error, TooMany):
         # Refused before execution, e.g. by priority and fairness, or "storage is (re)initializing".
@@ -328,14 +373,13 @@ async def _failure(call: Call, response: aiohttp.ClientResponse) -> _Failure:
     return _Failure(error, again=isinstance(error, Unreachable) and call.repeatable)
 
 
-async def _read_body(response: aiohttp.ClientResponse, max_bytes: int) -> bytes | None:
-    """Read a whole body; if it is larger than ``max_bytes``, close the connection and return None."""
+async def _read_body(content: AsyncIterator[bytes], max_bytes: int) -> bytes | None:
+    """Read a whole body; return None if it is larger than ``max_bytes``."""
     pieces = []
     size = 0
-    async for piece in response.content.iter_any():
+    async for piece in content:
         size += len(piece)
         if size > max_bytes:
-            response.close()
             return None
         pieces.append(piece)
     return pieces[0] if len(pieces) == 1 else b"".join(pieces)

@@ -85,6 +85,8 @@ async def event(line: bytes, resource: Resource, about: str, *, metadata_only: b
         raise _not_an_event(about) from None
     if kind == "ERROR":
         raise _error_event(about, content, confidential=resource.confidential)
+    if not isinstance(content, dict):
+        raise _not_an_event(about)
     if metadata_only:
         content = strip_to_metadata(content, resource)
     return WatchEvent(kind, content, unreadable)

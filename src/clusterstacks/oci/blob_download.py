@@ -12,7 +12,7 @@ from clusterstacks.http.errors import AnswerRefused, ServerUnavailable, StoreUna
 from clusterstacks.http.messages import PIECE_BYTES
 from clusterstacks.oci.errors import ContentCorrupt
 from clusterstacks.oci.session import registry_error
-from clusterstacks.oci.transfers import RetryState
+from clusterstacks.oci.transfers import TransferRetries
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -65,7 +65,7 @@ def _new_file(path: Path) -> Iterator[BinaryIO]:
 
 
 async def _fill(session: Session, partial: _Partial, progress: TransferProgress) -> None:
-    persistence = RetryState()
+    retries = TransferRetries()
     while not partial.complete:
         headers = {"Range": f"bytes={partial.size}-"} if partial.size else {}
         try:
@@ -76,7 +76,7 @@ async def _fill(session: Session, partial: _Partial, progress: TransferProgress)
                 else:
                     await _judge(answer, partial)
         except ServerUnavailable as error:
-            await persistence.wait(partial.size, error)
+            await retries.wait(partial.size, error)
 
 
 async def _judge(answer: HTTPResponse, partial: _Partial) -> None:

@@ -16,7 +16,7 @@ from yarl import URL
 
 from clusterstacks.http.errors import AnswerRefused, ServerUnavailable
 from clusterstacks.oci.session import PUSH, registry_error
-from clusterstacks.oci.transfers import RetryState, read_pieces
+from clusterstacks.oci.transfers import TransferRetries, read_pieces
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -66,13 +66,13 @@ class Upload:
             ServerUnavailable: The connection broke repeatedly.
             OSError: The file cannot be read.
         """
-        persistence = RetryState()
+        retries = TransferRetries()
         while True:
             try:
-                sending = await _Sending.begun(self, persistence)
+                sending = await _Sending.begun(self, retries)
                 await (sending.whole() if self.blob.size <= PART_BYTES else sending.in_parts())
             except ServerUnavailable as error:
-                await persistence.wait(0, error)
+                await retries.wait(0, error)
             else:
                 return
 
@@ -91,21 +91,21 @@ class Upload:
 class _Sending:
     """An upload session of the registry: its URL, which changes with every answer, and the received bytes."""
 
-    def __init__(self, upload: Upload, persistence: RetryState, answer: HTTPResponse) -> None:
+    def __init__(self, upload: Upload, retries: TransferRetries, answer: HTTPResponse) -> None:
         self._upload = upload
-        self._persistence = persistence
+        self._retries = retries
         self._location = next_location(upload.session, answer)
         self._least = _least_part(answer)
         self._there = 0
 
     @classmethod
-    async def begun(cls, upload: Upload, persistence: RetryState) -> _Sending:
+    async def begun(cls, upload: Upload, retries: TransferRetries) -> _Sending:
         async with upload.session.open("POST", "blobs/uploads/", access=PUSH, body=b"") as answer:
             if answer.status >= _FAILING:
                 raise ServerUnavailable(answer.place, f"it answers with status {answer.status}")
             if answer.status != _ACCEPTED:
                 raise await registry_error(answer)
-            return cls(upload, persistence, answer)
+            return cls(upload, retries, answer)
 
     async def whole(self) -> None:
         """Send the whole blob with the request that ends the upload."""
@@ -120,8 +120,9 @@ class _Sending:
             except UploadLost:
                 raise
             except ServerUnavailable as error:
-                await self._persistence.wait(self._there, error)
-                await self._ask()
+                await self._retries.wait(self._there, error)
+                async with self._upload.session.open("GET", self._location, access=PUSH) as answer:
+                    await self._note(answer, 0)
         await self._finish(size, 0)
 
     async def _send_part(self, length: int) -> None:
@@ -138,10 +139,6 @@ class _Sending:
             if answer.status == _OUT_OF_STEP:
                 raise ServerUnavailable(answer.place, "it has another part of the upload than it reported")
             await self._note(answer, start + length - 1)
-
-    async def _ask(self) -> None:
-        async with self._upload.session.open("GET", self._location, access=PUSH) as answer:
-            await self._note(answer, 0)
 
     async def _note(self, answer: HTTPResponse, assumed: int) -> None:
         """Read the next URL and the last received byte from an answer; ``assumed`` when it has none."""

@@ -1,22 +1,17 @@
-"""Credentials of a registry: variables, configuration files of docker and podman, credential helpers, and Secrets."""
+"""Credentials of a registry: variables, configuration files of docker and podman, and Secrets."""
 
 from __future__ import annotations
 
 import asyncio
 import base64
 import json
-import os
-import re
-import shutil
-import signal
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from clusterstacks.domain.documents import shown
-from clusterstacks.oci.errors import DockerConfigInvalid, HelperFailed
+from clusterstacks.oci.credential_helpers import ask_helper
+from clusterstacks.oci.errors import DockerConfigInvalid
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -121,6 +116,11 @@ class DockerConfig:
                 return self.helpers[key], key
         return None
 
+    def entries(self, reference: Reference) -> tuple[str, ...]:
+        """Return the keys of the entries for the whole registry, also in the form of old URLs."""
+        hosts = _host_keys(reference.registry)
+        return tuple(key for key in self.auths if key in hosts or _host_of(key) in hosts)
+
     def general_helper(self, reference: Reference) -> tuple[str, str] | None:
         """Return the helper for all registries, and the registry's name for it."""
         return (self.store, _host_keys(reference.registry)[0]) if self.store else None
@@ -166,6 +166,11 @@ def _keys(reference: Reference) -> Iterator[str]:
     yield from _host_keys(reference.registry)
 
 
+def entry_key(reference: Reference) -> str:
+    """Return the key under which docker stores the credentials of a registry."""
+    return _host_keys(reference.registry)[0]
+
+
 def _host_keys(registry: str) -> tuple[str, ...]:
     return _HUB_KEYS if registry in _HUB_KEYS else (registry,)
 
@@ -175,95 +180,6 @@ def _host_of(key: str) -> str:
     if "://" not in key:
         return key.rstrip("/")
     return key.partition("://")[2].partition("/")[0]
-
-
-HELPER_DEADLINE = timedelta(seconds=30)
-"""Longest run of a helper (arbitrary; some ask a cloud)."""
-
-MAX_HELPER_ANSWER_BYTES = 64 * 1024
-"""Largest answer read (arbitrary; a token has a few KB)."""
-
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-_NOT_FOUND = b"credentials not found"
-"""Output of a helper without credentials for the server, as the protocol defines it."""
-
-
-async def ask_helper(
-    helper: str, server: str, environ: Mapping[str, str], deadline: timedelta = HELPER_DEADLINE
-) -> tuple[str, str] | None:
-    """Return user name and secret of a server from a helper; None when it has none.
-
-    Args:
-        helper: Program name without ``docker-credential-``.
-        server: Name of the registry in the configuration.
-        environ: Environment of the helper; its ``PATH`` is searched.
-        deadline: Longest run.
-
-    Raises:
-        HelperFailed: The program is missing or fails.
-    """
-    program = f"docker-credential-{helper}"
-    path = shutil.which(program, path=environ.get("PATH", os.defpath)) if _NAME.fullmatch(helper) else None
-    if path is None or not os.path.isabs(path):  # noqa: PTH117 - never one out of the working directory
-        raise HelperFailed(
-            program, "is not on PATH", "install it, or remove it from the configuration that 'docker login' wrote"
-        )
-    code, answer = await _run(program, path, server, environ, deadline)
-    if code:
-        if _NOT_FOUND in answer.lower():
-            return None
-        raise HelperFailed(program, f"ended with exit code {code}")
-    try:
-        document = json.loads(answer)
-        username, secret = document["Username"], document["Secret"]
-    except (ValueError, LookupError, TypeError, RecursionError):
-        username = secret = None
-    if not isinstance(username, str) or not isinstance(secret, str):
-        raise HelperFailed(program, "printed no credentials")
-    return username, secret
-
-
-async def _run(
-    program: str, path: str, server: str, environ: Mapping[str, str], deadline: timedelta
-) -> tuple[int, bytes]:
-    try:
-        process = await asyncio.create_subprocess_exec(
-            path,
-            "get",
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.DEVNULL,
-            env=dict(environ),
-            start_new_session=True,
-        )
-    except OSError as error:
-        raise HelperFailed(program, f"cannot be started ({error.strerror})") from None
-    try:
-        async with asyncio.timeout(deadline.total_seconds()):
-            answer = await _converse(program, process, server)
-            return await process.wait(), answer
-    except TimeoutError:
-        raise HelperFailed(program, f"gave no answer within {deadline.total_seconds():g} s") from None
-    finally:
-        if process.returncode is None:
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            await process.wait()
-
-
-async def _converse(program: str, process: asyncio.subprocess.Process, server: str) -> bytes:
-    if process.stdin is None or process.stdout is None:
-        raise HelperFailed(program, "cannot be communicated with")
-    with suppress(BrokenPipeError, ConnectionResetError):
-        process.stdin.write(f"{server}\n".encode())
-        await process.stdin.drain()
-        process.stdin.close()
-    answer = bytearray()
-    while piece := await process.stdout.read(65536):
-        answer += piece
-        if len(answer) > MAX_HELPER_ANSWER_BYTES:
-            raise HelperFailed(program, f"printed more than {MAX_HELPER_ANSWER_BYTES} bytes")
-    return bytes(answer)
 
 
 async def find_credentials(reference: Reference, environ: Mapping[str, str]) -> RegistryCredentials:
@@ -343,15 +259,25 @@ def _unused_variables(reference: Reference, environ: Mapping[str, str]) -> Itera
 def _files(environ: Mapping[str, str]) -> Iterator[Path]:
     if named := environ.get("REGISTRY_AUTH_FILE"):
         yield Path(named)
-    if directory := environ.get("DOCKER_CONFIG"):
-        yield Path(directory, "config.json")
-    elif home := environ.get("HOME"):
-        yield Path(home, ".docker", "config.json")
+    if (docker := docker_config_file(environ)) is not None:
+        yield docker
     if directory := environ.get("XDG_RUNTIME_DIR"):
         yield Path(directory, "containers", "auth.json")
 
 
-def _read(path: Path) -> DockerConfig | None:
+def docker_config_file(environ: Mapping[str, str]) -> Path | None:
+    """Return the file that docker reads and writes; None without a home directory."""
+    if directory := environ.get("DOCKER_CONFIG"):
+        return Path(directory, "config.json")
+    return Path(home, ".docker", "config.json") if (home := environ.get("HOME")) else None
+
+
+def read_config_file(path: Path) -> bytes | None:
+    """Read a configuration file; None if it does not exist.
+
+    Raises:
+        DockerConfigInvalid: It cannot be read, or is too large.
+    """
     try:
         with path.open("rb") as file:
             text = file.read(MAX_CONFIG_BYTES + 1)
@@ -361,7 +287,12 @@ def _read(path: Path) -> DockerConfig | None:
         raise DockerConfigInvalid(path, f"cannot be read ({error.strerror})") from None
     if len(text) > MAX_CONFIG_BYTES:
         raise DockerConfigInvalid(path, f"is larger than {MAX_CONFIG_BYTES} bytes")
-    return DockerConfig.parse(text, str(path))
+    return text
+
+
+def _read(path: Path) -> DockerConfig | None:
+    text = read_config_file(path)
+    return None if text is None else DockerConfig.parse(text, str(path))
 
 
 async def _from_config(

@@ -58,6 +58,6 @@ class ContentCorrupt(DependencyError):
     def __init__(self, place: object, *, expected: str, found: str) -> None:
         super().__init__(
             "ContentCorrupt",
-            f"{place} gave a content of digest {found} for {expected}: it is damaged there or on the way; "
-            "try again, then publish it again",
+            f"{place}: the content has the digest {found} instead of {expected}, so it was damaged in the registry or "
+            "on the way; try again, then publish it again",
         )

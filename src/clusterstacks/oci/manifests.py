@@ -85,6 +85,25 @@ class Manifest:
         return self._descriptors("manifests")
 
     @property
+    def is_index(self) -> bool:
+        """True if it lists manifests of several platforms."""
+        return self.media_type in (OCI_INDEX, DOCKER_LIST)
+
+    @property
+    def all_manifests(self) -> tuple[Descriptor, ...]:
+        """The members of an index, however many; empty for an image. Raises as ``layers``, but for their number."""
+        if not self.is_index:
+            return ()
+        return tuple(parse_descriptor(item) for item in self._node.child("manifests").items())
+
+    @property
+    def blobs(self) -> tuple[Descriptor, ...]:
+        """Config and layers of an image, each once; empty for an index. Raises as ``layers``."""
+        if self.is_index:
+            return ()
+        return tuple({blob.digest: blob for blob in (self.config, *self.layers)}.values())
+
+    @property
     def annotations(self) -> Mapping[str, str]:
         """Its annotations, without values that are not strings."""
         node = self._node.child("annotations")

@@ -90,6 +90,21 @@ class Reference:
         return cls(registry, repository, tag, digest)
 
     @classmethod
+    def parse_image(cls, text: str) -> Reference:
+        """Parse the name of a container image, with the defaults of docker: docker.io, library, latest.
+
+        Raises:
+            InvalidReference: The text is not the name of an image.
+        """
+        name, at, digest = text.partition("@")
+        host, slash, path = name.partition("/")
+        if not (slash and looks_like_registry(host)):
+            host, path = "docker.io", name
+        path = f"library/{path}" if host == "docker.io" and "/" not in path else path
+        reference = cls.parse(f"{host}/{path}{at}{digest}")
+        return reference if reference.tag or reference.digest else reference.at("latest")
+
+    @classmethod
     def from_environ(cls, environ: Mapping[str, str]) -> Reference | None:
         """Read ``OCI_REGISTRY`` and ``OCI_REPOSITORY``; None without ``OCI_REPOSITORY``.
 

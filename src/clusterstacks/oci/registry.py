@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tempfile
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,6 +29,8 @@ from clusterstacks.oci.session import PUSH, RegistryAccess, Session, parse_page,
 from clusterstacks.oci.transfers import TransferProgress, silent
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
     from clusterstacks.http.client import HTTPClient
     from clusterstacks.oci.reference import Reference
 
@@ -132,6 +136,30 @@ class Registry:
         if (found := digest_of(content)) != blob.digest:
             raise ContentCorrupt(place, expected=blob.digest, found=found)
         return content
+
+    @property
+    def scratch(self) -> None:
+        """Downloads that are uploaded again use the directory of the system."""
+
+    @asynccontextmanager
+    async def blob_file(self, blob: Descriptor, scratch: Path | None) -> AsyncIterator[Path]:
+        """Yield a file with a blob, which is deleted at the end of the block unless it was moved.
+
+        Raises:
+            As :meth:`blob`.
+        """
+        with tempfile.TemporaryDirectory(prefix=".csctl-", dir=scratch) as directory:
+            file = Path(directory, "blob")
+            await self.blob(blob, file)
+            yield file
+
+    async def add_blob(self, blob: Descriptor, file: Path) -> None:
+        """Upload a verified file as a blob that does not exist.
+
+        Raises:
+            OSError: The file cannot be read.
+        """
+        await Upload(self._session, blob, file, self._progress).run()
 
     async def push_blob(self, content: bytes | Path, *, title: str = "") -> str:
         """Upload a blob unless it exists; return its digest.

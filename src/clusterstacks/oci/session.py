@@ -173,26 +173,33 @@ class Session:
         async with self._resolving:
             if self._resolved is not None:
                 return self._resolved
-            plain = URL(f"http://{self.reference.host}")
-            speaks_plain: bool | None = self._plain_http
-            if not self._plain_http and is_loopback(plain):
-                speaks_plain = await self._speaks_plain(plain)
-            root = plain if speaks_plain else URL(f"https://{self.reference.host}")
+            host = self.reference.host
+            speaks_plain = self._plain_http or await speaks_plain_http(self._web, host)
+            root = registry_url(host, plain_http=bool(speaks_plain))
             resolved = root, Authorization(self._web, root, self._credentials)
             # A registry without an answer is tried again later, because it may have been down.
             self._resolved = None if speaks_plain is None else resolved
             return resolved
 
-    async def _speaks_plain(self, root: URL) -> bool | None:
-        """Detect whether a registry on this machine speaks plain HTTP: with TLS it answers 400. Sends no credentials.
 
-        None without an answer.
-        """
-        try:
-            async with self._web.open("GET", f"{root}/v2/") as answer:
-                return answer.status != 400
-        except DependencyError:
-            return None
+async def speaks_plain_http(web: HTTPClient, host: str) -> bool | None:
+    """Detect whether a registry on this machine speaks plain HTTP: with TLS it answers 400. Sends no credentials.
+
+    False for other machines, and None without an answer.
+    """
+    root = registry_url(host, plain_http=True)
+    if not is_loopback(root):
+        return False
+    try:
+        async with web.open("GET", f"{root}/v2/") as answer:
+            return answer.status != 400
+    except DependencyError:
+        return None
+
+
+def registry_url(host: str, *, plain_http: bool) -> URL:
+    """Return the URL of a registry, without a path."""
+    return URL(f"{'http' if plain_http else 'https'}://{host}")
 
 
 def _origin(url: URL) -> tuple[str, str | None, int | None]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Protocol
 
+from clusterstacks.http.client import RetryPolicy
 from clusterstacks.http.errors import RateLimited
 from clusterstacks.http.messages import PIECE_BYTES
 
@@ -17,11 +18,8 @@ if TYPE_CHECKING:
 
     from clusterstacks.http.errors import ServerUnavailable
 
-ATTEMPTS = 5
-"""Most consecutive attempts of a transfer without progress (arbitrary)."""
-
-PAUSE = timedelta(milliseconds=250)
-"""Pause before the second attempt; doubled each time (arbitrary)."""
+RETRIES = RetryPolicy(attempts=5, pause=timedelta(milliseconds=250))
+"""Retries of an interrupted transfer; only attempts without progress count."""
 
 BLOBS_AT_ONCE = 4
 """Blobs moved at a time (arbitrary): small ones wait for answers most of the time, and registries count requests."""
@@ -40,14 +38,14 @@ def silent(what: str, done: int, total: int) -> None:
 
 
 @dataclass(slots=True)
-class RetryState:
-    """Decides whether an interrupted transfer is retried."""
+class TransferRetries:
+    """Decides whether an interrupted transfer is continued."""
 
     reached: int = -1
     failures: int = 0
 
     async def wait(self, reached: int, error: ServerUnavailable) -> None:
-        """Wait before the next attempt; raise the error without progress.
+        """Wait before the next attempt; raise the error after too many attempts without progress.
 
         Args:
             reached: Number of transferred bytes.
@@ -56,9 +54,9 @@ class RetryState:
         if reached > self.reached:
             self.reached, self.failures = reached, 0
         self.failures += 1
-        if self.failures >= ATTEMPTS or isinstance(error, RateLimited):
+        if self.failures >= RETRIES.attempts or isinstance(error, RateLimited):
             raise error
-        await asyncio.sleep((PAUSE * 2 ** (self.failures - 1)).total_seconds())
+        await asyncio.sleep((RETRIES.pause * 2 ** (self.failures - 1)).total_seconds())
 
 
 async def read_pieces(path: Path, start: int, length: int) -> AsyncIterator[bytes]:

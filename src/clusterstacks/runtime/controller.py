@@ -14,6 +14,7 @@ from clusterstacks.domain.outcomes import Stalled
 from clusterstacks.runtime.clock import SYSTEM_CLOCK, Clock
 from clusterstacks.runtime.log_format import log_context
 from clusterstacks.runtime.queue import QueueClosedError, WorkQueue
+from clusterstacks.runtime.tracing import span
 
 if TYPE_CHECKING:
     from clusterstacks.runtime.metrics import Metrics
@@ -51,14 +52,17 @@ class Controller:
         self, name: str, reconcile: Reconcile, *, workers: int, metrics: Metrics, clock: Clock = SYSTEM_CLOCK
     ) -> None:
         self.name = name
-        self.queue: WorkQueue[ObjectKey] = WorkQueue()
         self._reconcile = reconcile
         self._workers = workers
         self._clock = clock
         self._metrics = metrics.controller(name)
+        self.queue: WorkQueue[ObjectKey] = WorkQueue(self._metrics.queue_seconds.observe)
         self._metrics.watch_depth(self.queue.__len__)
+        self._metrics.max_concurrent.set(workers)
         self._stalled: dict[ObjectKey, str] = {}
         self._metrics.watch_stalled(self._stalled.__len__)
+        self._running: dict[ObjectKey, float] = {}
+        metrics.before_scrape(self._measure)
 
     def enqueue(self, key: ObjectKey) -> None:
         """Add the object to the work queue."""
@@ -95,13 +99,24 @@ class Controller:
                 key = await self.queue.get()
             except QueueClosedError:
                 return
-            began = self._clock.monotonic()
+            began = self._running[key] = self._clock.monotonic()
             try:
-                with self._metrics.busy.track_inprogress(), log_context(self.name, key):
+                with (
+                    self._metrics.busy.track_inprogress(),
+                    log_context(self.name, key) as identity,
+                    span("reconcile", controller=self.name, object=key, reconcileID=identity),
+                ):
                     await self._attempt(key)
             finally:
+                del self._running[key]
                 self._metrics.seconds.observe(self._clock.monotonic() - began)
                 self.queue.done(key)
+
+    def _measure(self) -> None:
+        now = self._clock.monotonic()
+        running = [now - began for began in self._running.values()]
+        self._metrics.note_running(longest=max(running, default=0.0), together=sum(running))
+        self._metrics.note_queue(self.queue.added, self.queue.retried, self.queue.oldest_wait())
 
     async def _attempt(self, key: ObjectKey) -> None:
         try:

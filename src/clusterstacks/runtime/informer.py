@@ -15,7 +15,7 @@ from clusterstacks.kube.resources import UnreadableObject
 from clusterstacks.runtime.backoff import BackOff
 from clusterstacks.runtime.cache import CacheChange, Index, ObjectCache, key_of
 from clusterstacks.runtime.clock import SYSTEM_CLOCK
-from clusterstacks.runtime.health import Health
+from clusterstacks.runtime.component_health import ComponentHealth
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -96,7 +96,7 @@ class Informer:
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         self.cache = ObjectCache(indexes)
-        self.health = Health(clock=clock)
+        self.health = ComponentHealth(clock=clock)
         self.unreadable: dict[ObjectKey, UnreadableObject] = {}
         """By key; the key is empty if the name cannot be read."""
         self.on_unreadable: Callable[[], None] = _do_nothing
@@ -135,6 +135,11 @@ class Informer:
         """True if the first list is complete."""
         return self._synced.is_set()
 
+    def follows(self, key: ObjectKey) -> bool:
+        """Return whether the cache has the object as the server has it, if it exists, but for the delay of a watch."""
+        watched = not self._namespace or key.namespace == self._namespace
+        return watched and self.is_synced and not self.health.is_failing and key not in self.unreadable
+
     async def synced(self) -> None:
         """Wait until the first list is complete."""
         await self._synced.wait()
@@ -148,6 +153,14 @@ class Informer:
         for key in self.cache:
             self._call(handler, CacheChange(key, None, self.cache.get(key)))
         return lambda: self._handlers.remove(handler)
+
+    def written(self, manifest: Manifest) -> None:
+        """Put the response of our own write into the cache, so that a reader after the write does not see less.
+
+        Nothing happens if the watch has already passed this version: then the object may be deleted since.
+        """
+        if self._resource_version and _version(manifest) > _number(self._resource_version):
+            self._put(key_of(manifest), manifest)
 
     async def run(self) -> None:
         """List and watch until cancelled."""
@@ -205,7 +218,10 @@ class Informer:
         if event.unreadable:
             self._handle_unreadable(event.type, UnreadableObject(event.object, event.unreadable))
             return
-        if event.type == "DELETED":
+        known = self.cache.get(key_of(event.object)) if event.type != "BOOKMARK" else None
+        if known is not None and 0 < _version(event.object) < _version(known):
+            pass  # our own write, which is in the cache already, came after it
+        elif event.type == "DELETED":
             self._remove(key_of(event.object))
         elif event.type != "BOOKMARK":
             self._put(key_of(event.object), event.object)
@@ -300,3 +316,21 @@ class Informer:
             log.warning("%s: %s; trying again", self, text)
         else:
             log.error("%s: unexpected failure, please report it; trying again", self, exc_info=error)
+
+
+def is_older(manifest: Manifest, known: Manifest) -> bool:
+    """Return whether a manifest is an earlier version of the same object than a known one."""
+    same = manifest["metadata"].get("uid") == known["metadata"].get("uid")
+    return same and 0 < _version(manifest) < _version(known)
+
+
+def _version(manifest: Manifest) -> int:
+    return _number(manifest["metadata"].get("resourceVersion", ""))
+
+
+def _number(resource_version: str) -> int:
+    """Return a resource version as a number; 0 if it is not one, which no Kubernetes API server returns.
+
+    Source: https://kubernetes.io/docs/reference/using-api/api-concepts/#resource-versions
+    """
+    return int(resource_version) if resource_version.isdecimal() else 0

@@ -19,7 +19,7 @@ from clusterstacks.runtime.leases import (
     LeaseWait,
     Lost,
     ObservedRecord,
-    decide,
+    decide_leadership,
     held_record,
     observe,
     read_record,
@@ -154,7 +154,7 @@ class LeaderElector:
                 if not self._certain:
                     await self._read()
                     self._raise_if_lost()
-                decision = decide(self._seen, self._identity, self._held_until, self._now())
+                decision = decide_leadership(self._seen, self._identity, self._held_until, self._now())
                 if isinstance(decision, LeaseWait):
                     self._log_holder(decision.holder)
                     return max(min(retry, decision.until - self._now()), 0.0)
@@ -171,7 +171,7 @@ class LeaderElector:
         return retry if self._held_until is None else max(min(retry, self._held_until - self._now()), 0.0)
 
     def _raise_if_lost(self) -> None:
-        decision = decide(self._seen, self._identity, self._held_until, self._now())
+        decision = decide_leadership(self._seen, self._identity, self._held_until, self._now())
         if isinstance(decision, Lost):
             self._stop_writes()
             raise LeaseLostError(

@@ -95,7 +95,7 @@ def observe(before: ObservedRecord | None, record: LeaseRecord, now: float) -> O
     return ObservedRecord(record, now)
 
 
-def decide(seen: ObservedRecord | None, identity: str, held_until: float | None, now: float) -> Decision:
+def decide_leadership(seen: ObservedRecord | None, identity: str, held_until: float | None, now: float) -> Decision:
     """Decide what to do about a lease.
 
     Args:

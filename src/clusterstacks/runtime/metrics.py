@@ -1,37 +1,39 @@
 """Prometheus metrics of the operator.
 
-No metric has a label per object, so the number of series does not grow with the number of clusters. The series of a
-controller are created once and kept, because a lookup costs more than an increment.
+Only ``object_problem_metrics`` has labels per object, within a bound, so the number of series does not grow with the
+number of clusters. Known results exist with 0 from the start: Prometheus sees no increase from nothing to 1. The series
+of a controller are created once and kept, because a lookup costs more than an increment.
 """
 
 from __future__ import annotations
 
+from functools import partial
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from clusterstacks.runtime.controller_runtime_metrics import ControllerRuntimeMetrics
+from clusterstacks.runtime.object_problem_metrics import ObjectProblemMetrics
 
-    from clusterstacks.runtime.health import Health
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from clusterstacks.runtime.component_health import ComponentHealth
+    from clusterstacks.runtime.object_problem_metrics import ObjectProblem
 
 # From a reconcile without changes to a delivery over a slow link (arbitrary).
 RECONCILE_SECONDS: Final = (0.001, 0.005, 0.025, 0.1, 0.5, 2, 10, 60)
 # From a small chart (3 ms) over cilium (130 ms) to the default deadline (60 s).
 RENDER_SECONDS: Final = (0.005, 0.025, 0.1, 0.25, 1, 5, 60)
 
+# From a decision from memory to the timeout of the API server for webhooks of its own kinds (10 s).
+WEBHOOK_SECONDS: Final = (0.001, 0.005, 0.025, 0.1, 0.5, 1, 2.5, 5, 10)
+
 CODES: Final = frozenset(HTTPStatus)
 
 # From tasks of a busy loop to the timeout of a probe (arbitrary).
 STALL_SECONDS: Final = (0.005, 0.025, 0.1, 0.25, 1, 5, 30)
-
-
-class Unready(NamedTuple):
-    """Objects of one kind that are not ready: their number, and the Unix time since the oldest is not ready, or 0."""
-
-    number: int
-    since: float
 
 
 class ControllerMetrics:
@@ -44,8 +46,16 @@ class ControllerMetrics:
         self.bugs = metrics.reconciles.labels(controller, "bug")
         self.seconds = metrics.reconcile_seconds.labels(controller)
         self.busy = metrics.workers_busy.labels(controller)
+        self.max_concurrent = metrics.max_concurrent.labels(controller)
+        self.queue_seconds = metrics.queue_seconds.labels(controller)
         self._depth = metrics.queue_depth.labels(controller)
         self._stalled = metrics.stalled_objects.labels(controller)
+        self._added = metrics.queue_added.labels(controller)
+        self._retried = metrics.queue_retried.labels(controller)
+        self._oldest_wait = metrics.queue_oldest_wait.labels(controller)
+        self._longest = metrics.longest_reconcile.labels(controller)
+        self._unfinished = metrics.unfinished_reconciles.labels(controller)
+        self._noted = (0, 0)
 
     def watch_depth(self, depth: Callable[[], int]) -> None:
         """Call ``depth`` for the number of waiting keys at each scrape, from another thread."""
@@ -55,6 +65,18 @@ class ControllerMetrics:
         """Call ``count`` for the number of stalled objects at each scrape, from another thread."""
         self._stalled.set_function(count)
 
+    def note_queue(self, added: int, retried: int, oldest_wait: float) -> None:
+        """Record the keys that were added and retried so far, and the wait of the oldest key in seconds."""
+        self._added.inc(added - self._noted[0])
+        self._retried.inc(retried - self._noted[1])
+        self._noted = (added, retried)
+        self._oldest_wait.set(oldest_wait)
+
+    def note_running(self, *, longest: float, together: float) -> None:
+        """Record the seconds of the longest running reconcile, and of all running reconciles together."""
+        self._longest.set(longest)
+        self._unfinished.set(together)
+
 
 class Metrics:
     """All metrics of the process in their own registry, so that two operators in one test do not share them."""
@@ -62,6 +84,61 @@ class Metrics:
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)
+        counter = partial(Counter, registry=self.registry)
+        gauge = partial(Gauge, registry=self.registry)
+        self._build = gauge("clusterstacks_build_info", "Version of the operator; always 1.", ("version",))
+        self.leader = gauge("clusterstacks_leader", "1 while this process may write (it is the leader), otherwise 0.")
+        self._requests = counter(
+            "clusterstacks_api_requests",
+            "Responses of API servers by target (management or workload clusters), HTTP method and status code.",
+            ("target", "method", "code"),
+        )
+        self._applied = counter(
+            "clusterstacks_objects_applied",
+            "Objects sent to a cluster by result: changed, unchanged, failed.",
+            ("result",),
+        )
+        self._drifted = counter(
+            "clusterstacks_drifted_objects",
+            "Delivered objects that another writer changed or deleted by result: found, corrected, failed.",
+            ("result",),
+        )
+        self._unhonoured_holds = counter(
+            "clusterstacks_upgrade_holds_not_honoured",
+            "Upgrades that Cluster API began although they were held.",
+        )
+        self._before_scrape: list[Callable[[], None]] = []
+        self._add_reconciles()
+        self._add_queues()
+        self._add_webhooks()
+        self._add_objects()
+        self._add_renders()
+        self._add_health()
+        self._add_event_loop()
+        self.count_applied()
+        self.count_drift()
+        self.registry.register(
+            ControllerRuntimeMetrics(
+                self.reconciles,
+                self.reconcile_seconds,
+                self.workers_busy,
+                self.max_concurrent,
+                self.queue_depth,
+                self.queue_added,
+                self.queue_retried,
+                self.queue_seconds,
+                self.longest_reconcile,
+                self.unfinished_reconciles,
+                self._decisions,
+                self._webhook_seconds,
+                self._webhook_requests,
+                self._requests,
+                self.leader,
+            )
+        )
+
+    def _add_reconciles(self) -> None:
+        labels = ("controller",)
         self.reconciles = Counter(
             "clusterstacks_reconcile",
             "Reconciles by result: success, stalled (a person must act), error (of a dependency), bug (anything else).",
@@ -71,43 +148,93 @@ class Metrics:
         self.reconcile_seconds = Histogram(
             "clusterstacks_reconcile_seconds",
             "Duration of reconciles.",
-            ("controller",),
+            labels,
             buckets=RECONCILE_SECONDS,
             registry=self.registry,
         )
-        self.queue_depth = Gauge(
-            "clusterstacks_queue_depth", "Keys waiting for a worker.", ("controller",), registry=self.registry
+        gauge = partial(Gauge, labelnames=labels, registry=self.registry)
+        self.workers_busy = gauge("clusterstacks_workers_busy", "Workers in a reconcile.")
+        self.max_concurrent = gauge("clusterstacks_max_concurrent_reconciles", "Number of workers.")
+        self.longest_reconcile = gauge(
+            "clusterstacks_longest_running_reconcile_seconds", "Duration so far of the longest running reconcile."
         )
-        self.stalled_objects = Gauge(
-            "clusterstacks_stalled_objects",
-            "Objects whose last reconcile ended stalled: a person must act.",
-            ("controller",),
+        self.unfinished_reconciles = gauge(
+            "clusterstacks_running_reconciles_seconds", "Duration so far of all running reconciles together."
+        )
+        self.stalled_objects = gauge(
+            "clusterstacks_stalled_objects", "Objects whose last reconcile ended stalled: a person must act."
+        )
+
+    def _add_queues(self) -> None:
+        labels = ("controller",)
+        gauge = partial(Gauge, labelnames=labels, registry=self.registry)
+        counter = partial(Counter, labelnames=labels, registry=self.registry)
+        self.queue_depth = gauge("clusterstacks_queue_depth", "Keys waiting for a worker.")
+        self.queue_oldest_wait = gauge(
+            "clusterstacks_queue_oldest_wait_seconds", "Waiting time of the key that has waited longest for a worker."
+        )
+        self.queue_added = counter("clusterstacks_queue_added", "Keys queued, each once until a worker takes it.")
+        self.queue_retried = counter("clusterstacks_queue_retried", "Keys queued again with back-off after a failure.")
+        self.queue_seconds = Histogram(
+            "clusterstacks_queue_wait_seconds",
+            "Time that keys waited for a worker.",
+            labels,
+            buckets=RECONCILE_SECONDS,
             registry=self.registry,
         )
-        self.workers_busy = Gauge(
-            "clusterstacks_workers_busy", "Workers in a reconcile.", ("controller",), registry=self.registry
-        )
-        self.leader = Gauge(
-            "clusterstacks_leader",
-            "1 while this process may write (it is the leader), otherwise 0.",
+
+    def _add_webhooks(self) -> None:
+        self._decisions = Counter(
+            "clusterstacks_admission_decisions",
+            "Responses of the webhooks by kind and decision: allowed, warned, refused, failed (no decision).",
+            ("kind", "decision"),
             registry=self.registry,
         )
-        self._requests = Counter(
-            "clusterstacks_api_requests",
-            "Responses of API servers by target (management or workload clusters), HTTP method and status code.",
-            ("target", "method", "code"),
+        self._certificate = Gauge(
+            "clusterstacks_webhook_certificate_expiry_timestamp_seconds",
+            "Unix time of the expiry of the webhook server certificate; 0 before there is one.",
             registry=self.registry,
         )
+        self._webhook_seconds = Histogram(
+            "clusterstacks_webhook_seconds",
+            "Time from the header of a request of the webhooks to its response, by kind; other: not one of our kinds, "
+            "or a request that was not read.",
+            ("kind",),
+            buckets=WEBHOOK_SECONDS,
+            registry=self.registry,
+        )
+        self._webhook_responses = Counter(
+            "clusterstacks_webhook_responses",
+            "Responses of the webhooks by HTTP status code; other than 200 there is no decision (413: too large).",
+            ("code",),
+            registry=self.registry,
+        )
+        for code in (200, 429, 500, 503, 504):
+            self._webhook_responses.labels(str(code))
+        self._webhook_requests = Gauge(
+            "clusterstacks_webhook_requests_in_flight",
+            "Requests that the webhooks are answering.",
+            registry=self.registry,
+        )
+
+    def _add_objects(self) -> None:
+        self._unreadable = Gauge(
+            "clusterstacks_unreadable_objects",
+            "Objects that are nested too deeply or too large to be read, by kind; they are skipped.",
+            ("kind",),
+            registry=self.registry,
+        )
+        self._problems = ObjectProblemMetrics()
+        self.registry.register(self._problems)
+
+    def _add_renders(self) -> None:
+        gauge = partial(Gauge, registry=self.registry)
         self.render_seconds = Histogram(
             "clusterstacks_render_seconds", "Duration of chart renders.", buckets=RENDER_SECONDS, registry=self.registry
         )
-        self._render_queue_depth = Gauge(
-            "clusterstacks_render_queue_depth", "Renders waiting for a worker process.", registry=self.registry
-        )
-        self._render_oldest_wait = Gauge(
-            "clusterstacks_render_oldest_wait_seconds",
-            "Waiting time of the oldest waiting render.",
-            registry=self.registry,
+        self._render_queue_depth = gauge("clusterstacks_render_queue_depth", "Renders waiting for a worker process.")
+        self._render_oldest_wait = gauge(
+            "clusterstacks_render_oldest_wait_seconds", "Waiting time of the oldest waiting render."
         )
         self._render_failures = Counter(
             "clusterstacks_render_failures",
@@ -115,36 +242,31 @@ class Metrics:
             ("cause",),
             registry=self.registry,
         )
-        self._applied = Counter(
-            "clusterstacks_objects_applied",
-            "Objects sent to a cluster by result: changed, unchanged, failed.",
-            ("result",),
-            registry=self.registry,
-        )
+        for cause in ("timeout", "died", "busy"):
+            self._render_failures.labels(cause)
 
-        self._failing_since = Gauge(
+    def _add_health(self) -> None:
+        gauge = partial(Gauge, registry=self.registry)
+        self._failing_since = gauge(
             "clusterstacks_failing_since_timestamp_seconds",
             "Unix time of the first failure of a part since its last success; 0 while it works.",
             ("part",),
-            registry=self.registry,
         )
-        self._last_success = Gauge(
+        self._last_success = gauge(
             "clusterstacks_last_success_timestamp_seconds",
             "Unix time of the last success of a part; 0 before the first.",
             ("part",),
-            registry=self.registry,
         )
-        self._unreadable = Gauge(
-            "clusterstacks_unreadable_objects",
-            "Objects that are nested too deeply or too large to be read, by kind; they are skipped.",
-            ("kind",),
-            registry=self.registry,
+        self._checks = gauge(
+            "clusterstacks_readiness_check_failing", "1 while a check of /readyz fails, otherwise 0.", ("check",)
         )
-        self._sources_failing = Gauge(
-            "clusterstacks_sources_failing",
-            "Release sources whose last listing failed.",
-            registry=self.registry,
+        self._sources_failing = gauge("clusterstacks_sources_failing", "Release sources whose last listing failed.")
+        self._source_success = gauge(
+            "clusterstacks_sources_oldest_success_timestamp_seconds",
+            "Unix time of the oldest last successful listing of a source; NaN if no source is listed.",
         )
+
+    def _add_event_loop(self) -> None:
         self._stalls = Histogram(
             "clusterstacks_loop_stall_seconds",
             "Duration of stalls of the event loop longer than 5 ms.",
@@ -157,46 +279,40 @@ class Metrics:
             ("clock",),
             registry=self.registry,
         )
-        self._watch_objects()
         self._longest = dict.fromkeys(("wall", "cpu"), 0.0)
+        for clock in self._longest:
+            self._longest_stall.labels(clock)
 
-    def _watch_objects(self) -> None:
-        self._build = Gauge(
-            "clusterstacks_build_info", "Version of the operator; always 1.", ("version",), registry=self.registry
-        )
-        self._not_ready = Gauge(
-            "clusterstacks_not_ready_objects",
-            "Objects whose condition Ready is not True, by kind.",
-            ("kind",),
-            registry=self.registry,
-        )
-        self._not_ready_since = Gauge(
-            "clusterstacks_not_ready_since_timestamp_seconds",
-            "Unix time since which the oldest object of a kind that is not ready is not ready; 0 if all are ready.",
-            ("kind",),
-            registry=self.registry,
-        )
-        self._decisions = Counter(
-            "clusterstacks_admission_decisions",
-            "Responses of the webhooks by kind and decision: allowed, warned, refused, failed (no decision).",
-            ("kind", "decision"),
-            registry=self.registry,
-        )
-        self._certificate = Gauge(
-            "clusterstacks_webhook_certificate_expiry_timestamp_seconds",
-            "Unix time of the expiry of the webhook server certificate; 0 before there is one.",
-            registry=self.registry,
-        )
-        self._source_success = Gauge(
-            "clusterstacks_sources_oldest_success_timestamp_seconds",
-            "Unix time of the oldest last successful listing of a source; NaN if no source is listed.",
-            registry=self.registry,
-        )
+    def before_scrape(self, measure: Callable[[], None]) -> None:
+        """Call ``measure``, which must not block, on the event loop before each scrape."""
+        self._before_scrape.append(measure)
 
-    def watch_not_ready(self, kind: str, unready: Callable[[], Unready]) -> None:
-        """Call ``unready`` for the objects of a kind that are not ready at each scrape, from another thread."""
-        self._not_ready.labels(kind).set_function(lambda: unready().number)
-        self._not_ready_since.labels(kind).set_function(lambda: unready().since)
+    def measure(self) -> None:
+        """Update what can only be measured on the event loop; called before ``expose``."""
+        for measure in self._before_scrape:
+            measure()
+
+    def watch_problems(self, kind: str, find: Callable[[], Iterable[ObjectProblem]]) -> None:
+        """Call ``find`` for the problems of the objects of a kind at each scrape, from another thread."""
+        self._problems.watch(kind, find)
+
+    def watch_checks(self, failing: Callable[[], Mapping[str, bool]]) -> None:
+        """Call ``failing`` for the readiness checks and whether they fail, on the event loop before each scrape."""
+
+        def measure() -> None:
+            for check, fails in failing().items():
+                self._checks.labels(check).set(fails)
+
+        self.before_scrape(measure)
+
+    def watch_webhook_requests(self, count: Callable[[], int]) -> None:
+        """Call ``count`` for the requests that the webhooks are answering at each scrape, from another thread."""
+        self._webhook_requests.set_function(count)
+
+    def count_webhook_response(self, kind: str, code: int, seconds: float) -> None:
+        """Count one response of the webhooks; ``kind`` is one that they are registered for, or other."""
+        self._webhook_seconds.labels(kind).observe(seconds)
+        self._webhook_responses.labels(str(code)).inc()
 
     def count_decision(self, kind: str, decision: str) -> None:
         """Count one response of the webhooks; ``kind`` is one that they are registered for."""
@@ -232,7 +348,7 @@ class Metrics:
         """Call ``count`` for the number of unreadable objects at each scrape, from another thread."""
         self._unreadable.labels(kind).set_function(count)
 
-    def watch_health(self, part: str, health: Health) -> None:
+    def watch_health(self, part: str, health: ComponentHealth) -> None:
         """Export the health of a part; ``part`` is one of a few fixed names, never chosen by users."""
         self._failing_since.labels(part).set_function(lambda: health.failing_since)
         self._last_success.labels(part).set_function(lambda: health.last_success)
@@ -253,6 +369,16 @@ class Metrics:
         self._applied.labels("changed").inc(changed)
         self._applied.labels("unchanged").inc(unchanged)
         self._applied.labels("failed").inc(failed)
+
+    def count_drift(self, *, found: int = 0, corrected: int = 0, failed: int = 0) -> None:
+        """Count the drifted objects of one sweep."""
+        self._drifted.labels("found").inc(found)
+        self._drifted.labels("corrected").inc(corrected)
+        self._drifted.labels("failed").inc(failed)
+
+    def count_unhonoured_hold(self) -> None:
+        """Count one upgrade that Cluster API began although it was held."""
+        self._unhonoured_holds.inc()
 
     def count_render_failure(self, cause: str) -> None:
         """Count a render that was stopped; ``cause`` is timeout, died or busy."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import heapq
 import itertools
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from datetime import timedelta
 from typing import Final, Generic, TypeAlias, TypeVar
 
@@ -33,11 +33,22 @@ class WorkQueue(Generic[K]):
     when the worker is done. So no change is missed, and no key is processed concurrently.
 
     Not thread-safe: everything runs on one event loop, and delays use its clock.
+
+    Args:
+        on_wait: Called with the seconds that a key waited for a worker.
+
+    Attributes:
+        added: Number of keys that were queued so far, each once until it is processed.
+        retried: Number of failures so far.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, on_wait: Callable[[float], None] = lambda _: None) -> None:
+        self.added = 0
+        self.retried = 0
+        self._on_wait = on_wait
         self._ready: asyncio.Queue[K | None] = asyncio.Queue()  # None: closed
-        self._waiting: set[K] = set()  # to process now; in _ready unless a worker still processes it
+        # To process now, oldest first, with the time when it was added; in _ready unless a worker still processes it.
+        self._waiting: dict[K, float] = {}
         self._processing: set[K] = set()
         self._due: dict[K, _Entry[K]] = {}
         self._heap: list[_Entry[K]] = []  # entries that are not in _due are outdated
@@ -51,6 +62,11 @@ class WorkQueue(Generic[K]):
         """Return the number of keys to process now, without delayed ones."""
         return len(self._waiting)
 
+    def oldest_wait(self) -> float:
+        """Return the seconds for which the oldest key to process now has waited."""
+        now = asyncio.get_running_loop().time()
+        return now - next(iter(self._waiting.values()), now)
+
     def add(self, key: K) -> None:
         """Queue the key now; ignored once the queue is closed."""
         if self._closed:
@@ -58,7 +74,8 @@ class WorkQueue(Generic[K]):
         self._due.pop(key, None)
         if key in self._waiting:
             return
-        self._waiting.add(key)
+        self.added += 1
+        self._waiting[key] = asyncio.get_running_loop().time()
         if key not in self._processing:
             self._ready.put_nowait(key)
 
@@ -87,7 +104,7 @@ class WorkQueue(Generic[K]):
         if key is None:
             self._ready.put_nowait(None)  # for the next worker
             raise QueueClosedError
-        self._waiting.discard(key)
+        self._on_wait(asyncio.get_running_loop().time() - self._waiting.pop(key))
         self._processing.add(key)
         return key
 
@@ -99,6 +116,7 @@ class WorkQueue(Generic[K]):
 
     def back_off(self, key: K, first: timedelta | None = None) -> timedelta:
         """Count a failure of the key; return the delay, which doubles from ``first`` (1 s) to 2 min, with jitter."""
+        self.retried += 1
         failures = self._failures[key] = self._failures.get(key, 0) + 1
         return FAILURES.delay(failures, first=first)
 

@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from clusterstacks.runtime.clock import SYSTEM_CLOCK
-from clusterstacks.runtime.health import REPEAT_INTERVAL
+from clusterstacks.runtime.component_health import REPEAT_INTERVAL
 
 if TYPE_CHECKING:
     from clusterstacks.kube.resources import UnreadableObject

@@ -168,7 +168,7 @@ def new_key_pair(password: bytes = b"") -> tuple[bytes, bytes]:
 
 def _blocks(text: bytes, name: str) -> list[tuple[str, bytes]]:
     if len(text) > MAX_KEY_BYTES:
-        raise KeyUnusable(name, f"is larger than {MAX_KEY_BYTES} bytes; is it the right file?")
+        raise KeyUnusable(name, f"is larger than {MAX_KEY_BYTES} bytes; check that it is the right file")
     blocks = list(_found(text))
     if not blocks:
         raise KeyUnusable(name, f"contains no PEM block; use {_KINDS} in PEM")

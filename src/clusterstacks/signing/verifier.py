@@ -162,7 +162,7 @@ def require_manifest(payload: bytes, manifest: bytes) -> None:
     kind = critical.child("type")
     if kind.value != SIGNATURE_TYPE:
         raise kind.refuse(f"expected {SIGNATURE_TYPE}")
-    signed, held = critical.child("image").child("docker-manifest-digest").value, _digest(manifest)
+    signed, held = critical.child("image").child("docker-manifest-digest").value, sha256_digest(manifest)
     if signed != held:
         raise SignatureRefused(f"it is for the manifest {shown(signed)}, not for {held}")
 
@@ -187,7 +187,3 @@ def stated_by(manifest: bytes, name: ReleaseName) -> Statement:
     if class_chart_file(name) not in files:
         raise SignatureRefused(f"it is for another release: {class_chart_file(name)} is not in the manifest")
     return Statement(name.release, files)
-
-
-def _digest(manifest: bytes) -> str:
-    return sha256_digest(manifest)

@@ -62,7 +62,7 @@ async def test_newest_allowed_tag_is_used(web: HTTPClient, place: str) -> None:
     assert vendored.files["charts/cache-1.2.9+build.1.tgz"] == content
 
 
-async def test_the_same_bytes_come_from_a_pin_and_from_the_cache(web: HTTPClient, place: str, tmp_path: Path) -> None:
+async def test_pinned_and_cached_chart_have_the_same_bytes(web: HTTPClient, place: str, tmp_path: Path) -> None:
     await push(web, place, "1.2.0")
     files = needing("~1.2", place)
     first = await ChartDependencies(web, tmp_path).vendor(files, LABEL)

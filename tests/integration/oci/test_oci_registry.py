@@ -78,7 +78,7 @@ def csctl(*arguments: object, **environ: str) -> subprocess.CompletedProcess[str
     )
 
 
-async def test_a_release_goes_there_and_back(
+async def test_pushed_release_is_pulled_unchanged(
     registry: RegistryServer, web: HTTPClient, directory: Path, tmp_path: Path
 ) -> None:
     there = Registry(web, at(registry.host, "round/trip"))
@@ -111,12 +111,12 @@ async def test_all_pages_of_a_list_are_read(
     assert await there.tags() == (STAGED.release, *(f"t{number}" for number in range(10)))
 
 
-async def test_a_repository_that_is_not_there_has_no_list(registry: RegistryServer, web: HTTPClient) -> None:
+async def test_missing_repository_has_no_list(registry: RegistryServer, web: HTTPClient) -> None:
     with pytest.raises(NotThere):
         await Registry(web, at(registry.host, "not/there")).tags()
 
 
-async def test_a_cut_download_goes_on(registry: RegistryServer, web: HTTPClient, tmp_path: Path) -> None:
+async def test_interrupted_download_is_resumed(registry: RegistryServer, web: HTTPClient, tmp_path: Path) -> None:
     there = Registry(web, at(registry.host, "cut/download"))
     await there.push_blob(CONTENT)
     async with CuttingProxy.started(registry.host) as proxy:
@@ -131,7 +131,7 @@ async def test_a_cut_download_goes_on(registry: RegistryServer, web: HTTPClient,
 
 
 @pytest.mark.parametrize("part", [blob_upload.PART_BYTES, 8 * 1024 * 1024])
-async def test_a_cut_upload_arrives(
+async def test_interrupted_upload_completes(
     registry: RegistryServer, web: HTTPClient, tmp_path: Path, part: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(blob_upload, "PART_BYTES", part)
@@ -149,7 +149,7 @@ async def test_a_cut_upload_arrives(
     assert describe(content, "x").digest == digest
 
 
-async def test_a_damaged_blob_is_noticed(
+async def test_damaged_blob_is_detected(
     registry: RegistryServer, web: HTTPClient, directory: Path, tmp_path: Path
 ) -> None:
     there = Registry(web, at(registry.host, "damaged/blob"))
@@ -168,7 +168,7 @@ async def test_a_damaged_blob_is_noticed(
         stored.write_bytes(CONTENT)
 
 
-async def test_a_private_registry_wants_to_know_who_asks(secure_registry: RegistryServer, directory: Path) -> None:
+async def test_private_registry_requires_credentials(secure_registry: RegistryServer, directory: Path) -> None:
     place = at(secure_registry.host, "private/stacks")
     me = RegistryCredentials(secure_registry.username, secure_registry.password)
     async with HTTPClient(ca=secure_registry.ca) as web:
@@ -182,12 +182,12 @@ async def test_a_private_registry_wants_to_know_who_asks(secure_registry: Regist
                 await publish(directory, Registry(web, place, credentials), EPOCH)
 
 
-async def test_a_registry_of_an_unknown_ca_is_not_trusted(secure_registry: RegistryServer, web: HTTPClient) -> None:
+async def test_registry_with_an_unknown_ca_is_not_trusted(secure_registry: RegistryServer, web: HTTPClient) -> None:
     with pytest.raises(ServerUnavailable, match="its CA"):
         await Registry(web, at(secure_registry.host, "private/stacks")).tags()
 
 
-async def test_a_registry_that_was_down_is_used_when_it_is_back(tmp_path: Path, directory: Path) -> None:
+async def test_registry_is_used_again_after_an_outage(tmp_path: Path, directory: Path) -> None:
     with running_registry(tmp_path) as server:
         place = at(server.host, "back/again")
         async with HTTPClient(retries=RetryPolicy(attempts=1)) as web:
@@ -202,7 +202,7 @@ async def test_a_registry_that_was_down_is_used_when_it_is_back(tmp_path: Path, 
             assert await there.tags() == (STAGED.release,)
 
 
-async def test_signatures_are_kept_where_the_registry_keeps_no_lists(
+async def test_signatures_are_stored_in_registries_without_the_referrers_api(
     registry: RegistryServer, web: HTTPClient, directory: Path
 ) -> None:
     there = Registry(web, at(registry.host, "signed/stacks"))
@@ -218,7 +218,7 @@ async def test_signatures_are_kept_where_the_registry_keeps_no_lists(
 def test_csctl_pushes_lists_copies_and_pulls(
     registry: RegistryServer, secure_registry: RegistryServer, directory: Path, tmp_path: Path
 ) -> None:
-    """From an open registry into a private one, as into a site without a way out, signatures and all."""
+    """From an open registry into a private one, as into an air-gapped site, with signatures."""
     write_release(directory.parent / SINGLE.release, single_release())
     (tmp_path / "ca.pem").write_text(secure_registry.ca)
     key = tmp_path / "key"
@@ -244,8 +244,8 @@ def test_csctl_pushes_lists_copies_and_pulls(
     assert verified.returncode == 0, verified.stderr
 
 
-def test_csctl_names_the_images_of_what_it_copies(registry: RegistryServer, directory: Path, tmp_path: Path) -> None:
-    """The list is what else a site without a way out needs."""
+def test_csctl_lists_the_images_of_copied_releases(registry: RegistryServer, directory: Path, tmp_path: Path) -> None:
+    """An air-gapped site needs the list to mirror images."""
     pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec: {containers: [{name: c, image: r.example/cni:v1}]}\n"
     charts = {"cni": chart("cni", **{"templates/pod.yaml": pod}), "csi": chart("csi")}
     files = {f"{name}/{path}": content for name, held in charts.items() for path, content in held.items()}
@@ -261,7 +261,7 @@ def test_csctl_names_the_images_of_what_it_copies(registry: RegistryServer, dire
     assert "already exists" in written.stdout
 
 
-async def test_csctl_counts_the_tags_that_are_no_releases(
+async def test_csctl_counts_tags_that_are_not_releases(
     registry: RegistryServer, web: HTTPClient, directory: Path
 ) -> None:
     place = at(registry.host, "foreign/stacks")
@@ -276,7 +276,7 @@ async def test_csctl_counts_the_tags_that_are_no_releases(
     assert listed.stderr == "1 other entry is not a release and was skipped\n"
 
 
-def test_csctl_takes_the_variables_of_the_go_tool(secure_registry: RegistryServer, directory: Path) -> None:
+def test_csctl_reads_the_variables_of_go_csctl(secure_registry: RegistryServer, directory: Path) -> None:
     ca = directory.parent / "ca.pem"
     ca.write_text(secure_registry.ca)
     environ = {
@@ -297,7 +297,7 @@ def test_csctl_takes_the_variables_of_the_go_tool(secure_registry: RegistryServe
     assert "wrong" not in refused.stderr
 
 
-def test_csctl_says_what_is_wrong(registry: RegistryServer, directory: Path) -> None:
+def test_csctl_reports_registry_errors(registry: RegistryServer, directory: Path) -> None:
     place = f"{registry.host}/wrong/stacks"
     csctl("push", directory, place)
     (directory / "hashes.json").write_text("{}")
@@ -309,7 +309,7 @@ def test_csctl_says_what_is_wrong(registry: RegistryServer, directory: Path) -> 
         (("pull", f"{place}:{SINGLE}", "-o", directory.parent / "out"), 1, "publish it there"),
         (("pull", place), 2, "the release is missing"),
         (("copy", f"{place}:{SINGLE}", f"{place}-2"), 1, "does not exist"),
-        (("copy", place, f"{place}-2"), 2, "expected a release, REF:<release name>"),
+        (("copy", place, f"{place}-2"), 2, "the release is missing"),
         (("copy", f"{place}:{STAGED}", f"{place}-2:{SINGLE}"), 2, "the tag of a release is its name"),
         (("list", "registry.invalid/a"), 1, "its host name cannot be resolved"),
     ]:

@@ -1,4 +1,4 @@
-"""What authors see of a registry: the same digests from every verb, JSON, and why credentials are refused."""
+"""Output of the registry verbs: digests, JSON and credential errors."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def digests(text: str) -> list[str]:
     return [line.strip() for line in text.splitlines() if "digest:" in line]
 
 
-def test_user_14_push_pull_and_verify_print_the_same_digests_with_their_names(
+def test_user_14_push_pull_and_verify_print_the_same_named_digests(
     registry: RegistryServer, directory: Path, tmp_path: Path
 ) -> None:
     place = f"{registry.host}/user14/stacks"
@@ -74,7 +74,7 @@ def refused(run: subprocess.CompletedProcess[str]) -> str:
     return run.stderr.splitlines()[0]
 
 
-def test_user_12_a_refusal_says_whose_credentials_were_sent_and_why_not(
+def test_user_12_authentication_error_names_the_sent_credentials(
     secure_registry: RegistryServer, tmp_path: Path
 ) -> None:
     host, ca = secure_registry.host, tmp_path / "ca.pem"
@@ -116,7 +116,7 @@ def test_user_12_a_refusal_says_whose_credentials_were_sent_and_why_not(
     assert entry not in wrong
 
 
-def test_user_12_a_repository_without_releases_has_an_empty_list(registry: RegistryServer) -> None:
+def test_user_12_repository_without_releases_has_an_empty_list(registry: RegistryServer) -> None:
     place = f"{registry.host}/user12/none"
 
     text, document = csctl("list", place), csctl("list", place, "-o", "json")

@@ -1,4 +1,4 @@
-"""Signatures and keys against the openssl command line, and the two verbs as users call them."""
+"""Signatures and keys, compared with the openssl command line, and the two verbs."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def key(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 
 
 @needs_openssl
-def test_openssl_verifies_what_csctl_signed_with_a_key_of_openssl(release: Path, key: Path, tmp_path: Path) -> None:
+def test_openssl_verifies_signatures_of_csctl(release: Path, key: Path, tmp_path: Path) -> None:
     assert csctl("sign", release, "--key", key).returncode == 0
     envelope = json.loads((release.parent / f"{STAGED}.dsse.json").read_text())
     message, signature = tmp_path / "message", tmp_path / "signature"
@@ -79,7 +79,7 @@ def test_openssl_verifies_what_csctl_signed_with_a_key_of_openssl(release: Path,
 
 
 @needs_openssl
-def test_the_keyid_is_the_fingerprint_that_openssl_finds(key: Path, tmp_path: Path) -> None:
+def test_keyid_is_the_fingerprint_computed_by_openssl(key: Path, tmp_path: Path) -> None:
     openssl("pkey", "-pubin", "-in", f"{key}.pub", "-outform", "DER", "-out", tmp_path / "der")
     digest = openssl("dgst", "-sha256", "-r", tmp_path / "der").split()[0]
 
@@ -89,7 +89,7 @@ def test_the_keyid_is_the_fingerprint_that_openssl_finds(key: Path, tmp_path: Pa
 
 
 @needs_openssl
-def test_what_openssl_signs_is_verified(key: Path, tmp_path: Path) -> None:
+def test_csctl_verifies_signatures_of_openssl(key: Path, tmp_path: Path) -> None:
     message, signature = tmp_path / "message", tmp_path / "signature"
     message.write_bytes(b"message")
     if "ecdsa" in key.name:
@@ -104,7 +104,7 @@ def test_what_openssl_signs_is_verified(key: Path, tmp_path: Path) -> None:
 
 
 @needs_openssl
-def test_a_protected_key_of_openssl_needs_its_password(release: Path, key: Path) -> None:
+def test_encrypted_key_of_openssl_needs_its_password(release: Path, key: Path) -> None:
     protected = key.with_suffix(".protected")
     openssl("pkcs8", "-topk8", "-in", key, "-out", protected, "-passout", "pass:secret")
 
@@ -118,7 +118,7 @@ def test_a_protected_key_of_openssl_needs_its_password(release: Path, key: Path)
     assert "gu3ss" not in wrong.stderr
 
 
-def test_the_password_is_asked_for_on_a_terminal_and_not_shown(release: Path, tmp_path: Path) -> None:
+def test_password_is_prompted_on_a_terminal_without_echo(release: Path, tmp_path: Path) -> None:
     csctl("sign", "--new-key", tmp_path / "k", password="secret")
     terminal, end = pty.openpty()
     prompt = f"password of {tmp_path / 'k'}: "
@@ -143,7 +143,7 @@ def test_the_password_is_asked_for_on_a_terminal_and_not_shown(release: Path, tm
 
 
 @needs_openssl
-def test_a_key_in_the_old_format_is_refused_with_the_command_that_converts_it(release: Path, tmp_path: Path) -> None:
+def test_key_in_the_old_format_is_rejected_with_the_conversion_command(release: Path, tmp_path: Path) -> None:
     openssl("ecparam", "-genkey", "-name", "prime256v1", "-noout", "-out", tmp_path / "old.pem")
 
     refused = csctl("sign", release, "--key", tmp_path / "old.pem")
@@ -153,7 +153,7 @@ def test_a_key_in_the_old_format_is_refused_with_the_command_that_converts_it(re
 
 
 @needs_openssl
-def test_a_protected_new_key_opens_in_openssl(tmp_path: Path) -> None:
+def test_new_encrypted_key_opens_in_openssl(tmp_path: Path) -> None:
     assert csctl("sign", "--new-key", tmp_path / "k", password="secret").returncode == 0
 
     assert (
@@ -161,7 +161,7 @@ def test_a_protected_new_key_opens_in_openssl(tmp_path: Path) -> None:
     )
 
 
-def test_a_release_is_signed_by_two_keys_and_verified_by_either(release: Path, tmp_path: Path) -> None:
+def test_release_signed_by_two_keys_is_verified_by_either(release: Path, tmp_path: Path) -> None:
     for name in ("old", "new", "other"):
         assert csctl("sign", "--new-key", tmp_path / name).returncode == 0
     for name in ("old", "new"):
@@ -179,7 +179,7 @@ def test_a_release_is_signed_by_two_keys_and_verified_by_either(release: Path, t
     assert "ask its publisher" in none.stderr
 
 
-def test_a_release_that_changed_is_told_with_its_file(release: Path, tmp_path: Path) -> None:
+def test_changed_release_is_reported_with_the_changed_file(release: Path, tmp_path: Path) -> None:
     csctl("sign", "--new-key", tmp_path / "k")
     csctl("sign", release, "--key", tmp_path / "k")
     (release / "hashes.json").write_bytes(b"{}")
@@ -190,7 +190,7 @@ def test_a_release_that_changed_is_told_with_its_file(release: Path, tmp_path: P
     assert "it is for other files: 'hashes.json' changed" in changed.stderr
 
 
-def test_a_release_that_nobody_can_use_is_not_signed(release: Path, tmp_path: Path) -> None:
+def test_invalid_release_is_not_signed(release: Path, tmp_path: Path) -> None:
     csctl("sign", "--new-key", tmp_path / "k")
     (release / "metadata.yaml").unlink()
 
@@ -205,7 +205,7 @@ def test_a_release_that_nobody_can_use_is_not_signed(release: Path, tmp_path: Pa
     "arguments",
     [[], ["x"], ["--key", __file__], ["--new-key", "/nowhere/k", "x"], ["--new-key", "/nowhere/k", "--key", __file__]],
 )
-def test_half_a_command_line_is_refused(arguments: list[str]) -> None:
+def test_incomplete_command_line_is_rejected(arguments: list[str]) -> None:
     refused = csctl("sign", *arguments)
 
     assert refused.returncode == 2

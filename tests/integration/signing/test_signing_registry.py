@@ -1,4 +1,4 @@
-"""Signatures in a real registry: made there, carried there, and those of cosign."""
+"""Signatures in a real registry: creation, transfer, and those of cosign."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ async def repository(place: Reference) -> AsyncIterator[Registry]:
         yield Registry(web, place, plain_http=True)
 
 
-def test_a_published_release_is_signed_in_the_registry_by_one_key_after_the_other(
+def test_published_release_is_signed_in_the_registry_by_several_keys(
     release: Path, place: Reference, keys: list[Path]
 ) -> None:
     done("push", release, place)
@@ -91,7 +91,7 @@ def test_a_published_release_is_signed_in_the_registry_by_one_key_after_the_othe
     assert told["problems"] == []
 
 
-def test_signatures_go_along_when_a_release_is_pushed_and_pulled(
+def test_signatures_are_pushed_and_pulled_with_the_release(
     release: Path, place: Reference, keys: list[Path], tmp_path: Path
 ) -> None:
     done("sign", release, "--key", keys[0].with_suffix(""))
@@ -108,7 +108,7 @@ def test_signatures_go_along_when_a_release_is_pushed_and_pulled(
 
 
 @pytest.mark.parametrize("key", [ecdsa_key(), ed25519_key()], ids=["ecdsa", "ed25519"])
-async def test_a_signature_of_cosign_counts_for_the_manifest_it_names_only(
+async def test_cosign_signature_is_valid_only_for_its_manifest(
     release: Path, place: Reference, repository: Registry, key: PrivateKey, tmp_path: Path
 ) -> None:
     done("push", release, place)
@@ -124,7 +124,7 @@ async def test_a_signature_of_cosign_counts_for_the_manifest_it_names_only(
     assert done("verify", place, "--key", pem).startswith(f"{STAGED} is signed by {pem}\n")
 
 
-async def test_an_envelope_of_another_release_beside_this_one_proves_nothing(
+async def test_envelope_of_another_release_is_not_accepted(
     release: Path, place: Reference, repository: Registry, tmp_path: Path
 ) -> None:
     done("push", release, place)
@@ -137,7 +137,7 @@ async def test_an_envelope_of_another_release_beside_this_one_proves_nothing(
     assert "it is for other files" in refused.stderr
 
 
-def test_a_release_outside_of_registries_is_signed_as_a_directory(keys: list[Path]) -> None:
+def test_release_directory_is_signed_beside_it(keys: list[Path]) -> None:
     for place in (f"https://127.0.0.1:1/releases:{STAGED}", f"github://owner/repository:{STAGED}"):
         refused = csctl("sign", place, "--key", keys[0].with_suffix(""))
         assert refused.returncode == 2
@@ -145,7 +145,7 @@ def test_a_release_outside_of_registries_is_signed_as_a_directory(keys: list[Pat
 
 
 @pytest.mark.parametrize("place", ["nowhere", "registry.example.com/kaas/cluster-stacks"])
-def test_what_names_no_release_is_refused(keys: list[Path], place: str) -> None:
+def test_invalid_release_reference_is_rejected(keys: list[Path], place: str) -> None:
     refused = csctl("verify", place, "--key", keys[0])
 
     assert refused.returncode == 2
@@ -159,7 +159,7 @@ def write_public(key: PrivateKey, directory: Path) -> Path:
 
 
 async def cosign(repository: Registry, digest: str, signed_digest: str, key: PrivateKey) -> None:
-    """What ``cosign sign --key`` leaves in a registry, after its specification: a manifest under a tag of its own."""
+    """Write the manifest that ``cosign sign --key`` leaves in a registry, under a tag of its own."""
     payload = json.dumps(
         {
             "critical": {

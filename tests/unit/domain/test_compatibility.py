@@ -60,7 +60,7 @@ def document(**changes: Any) -> dict[str, Any]:
     return {**yaml.load(WHOLE, name="compatibility.yaml"), **changes}
 
 
-def test_what_is_written_is_read_as_the_same() -> None:
+def test_written_compatibility_is_read_back_unchanged() -> None:
     found = parse_compatibility(document())
 
     assert parse_compatibility(write_compatibility(found)) == found
@@ -68,14 +68,14 @@ def test_what_is_written_is_read_as_the_same() -> None:
 
 @pytest.mark.parametrize("step", [None, 0, 2])
 @pytest.mark.parametrize("downgrade", [False, True])
-def test_the_way_to_move_is_written_in_full(step: int | None, *, downgrade: bool) -> None:
+def test_upgrade_rule_is_written_completely(step: int | None, *, downgrade: bool) -> None:
     component = Component("cni", SemVer.parse("1.2.3"), "1.2.3", upgrade=UpgradeRule(step, downgrade))
     stated = Compatibility(Range.parse(">=1.34"), (component,))
 
     assert parse_compatibility(write_compatibility(stated)) == stated
 
 
-def test_the_whole_file_is_read() -> None:
+def test_every_field_of_the_file_is_read() -> None:
     found = parse_compatibility(document())
 
     assert str(found.kubernetes) == ">=1.34 <1.37"
@@ -132,7 +132,7 @@ def test_the_whole_file_is_read() -> None:
         ({"rules": [{"id": "x", "severity": "Deny", "message": "m", "when": {"labels": {}}}]}, r"unknown field labels"),
     ],
 )
-def test_what_cannot_be_read_is_named_with_its_field(changes: dict[str, Any], complaint: str) -> None:
+def test_invalid_field_is_named(changes: dict[str, Any], complaint: str) -> None:
     with pytest.raises(SpecError, match=complaint):
         parse_compatibility(document(**changes))
 
@@ -145,7 +145,7 @@ json = st.recursive(
 
 
 @given(json, st.sampled_from(["kubernetes", "components", "rules"]))
-def test_nothing_but_our_own_error_comes_of_anything(value: object, field: str) -> None:
+def test_arbitrary_input_raises_only_a_spec_error(value: object, field: str) -> None:
     for candidate in (value, document(**{field: value}), document(components=[value])):
         try:
             parse_compatibility(candidate)
@@ -167,5 +167,5 @@ def test_nothing_but_our_own_error_comes_of_anything(value: object, field: str) 
         (UpgradeRule(max_minor_step=0), "1.9.0", "1.9.0", True),
     ],
 )
-def test_the_rule_of_the_version_moved_to_decides(rule: UpgradeRule, old: str, new: str, allowed: bool) -> None:  # noqa: FBT001 - a column of the table
+def test_upgrade_rule_allows_steps_within_its_limits(rule: UpgradeRule, old: str, new: str, allowed: bool) -> None:  # noqa: FBT001 - a column of the table
     assert rule.allows(SemVer.parse(old), SemVer.parse(new)) is allowed

@@ -40,15 +40,15 @@ CHANGES = st.dictionaries(TYPES, st.none() | CONDITIONS).map(
 )
 
 
-def test_a_new_condition_gets_the_time_of_now_in_whole_seconds_of_utc() -> None:
+def test_new_condition_gets_the_current_time_in_utc_seconds() -> None:
     abroad = NOON.astimezone(timezone(timedelta(hours=2)))
 
     assert updated([], {"A": Condition("A", "True")}, abroad) == (
-        Condition("A", "True", last_transition_time=NOON_TEXT),
+        Condition("A", "True", "A", last_transition_time=NOON_TEXT),
     )
 
 
-def test_the_time_moves_with_the_status_and_not_with_the_message() -> None:
+def test_transition_time_changes_with_the_status_and_not_with_the_message() -> None:
     before = updated([], {"A": Condition("A", "False", "Broken", "one", Severity.ERROR)}, NOON)
     reworded = updated(before, {"A": Condition("A", "False", "Broken", "two", Severity.ERROR)}, LATER)
     healed = updated(reworded, {"A": Condition("A", "True")}, LATER)
@@ -61,7 +61,7 @@ def test_the_time_moves_with_the_status_and_not_with_the_message() -> None:
     assert reworded[0].message == "two"
 
 
-def test_conditions_of_others_stay_and_a_removed_one_goes() -> None:
+def test_conditions_of_others_are_kept_and_a_removed_one_is_deleted() -> None:
     foreign = Condition("Foreign", "Unknown", "Whatever", "text", last_transition_time="yesterday")
     existing = (Condition("A", "True"), foreign)
 
@@ -69,9 +69,7 @@ def test_conditions_of_others_stay_and_a_removed_one_goes() -> None:
 
 
 @given(st.lists(CONDITIONS, unique_by=lambda condition: condition.type), CHANGES)
-def test_an_update_repeated_later_changes_nothing(
-    existing: list[Condition], changes: dict[str, Condition | None]
-) -> None:
+def test_repeated_update_changes_nothing(existing: list[Condition], changes: dict[str, Condition | None]) -> None:
     once = updated(existing, changes, NOON)
 
     assert updated(once, changes, LATER) == once
@@ -85,12 +83,30 @@ def test_conditions_read_back_from_their_documents(existing: list[Condition]) ->
 
 
 @given(JSON | st.lists(st.dictionaries(st.sampled_from(["type", "status", "severity"]), JSON)))
-def test_reading_a_status_never_fails(document: object) -> None:
+def test_reading_an_arbitrary_status_does_not_raise(document: object) -> None:
     for condition in from_documents(document):
         assert condition.document()["type"]
 
 
-def test_a_document_leaves_empty_fields_out() -> None:
+def test_a_changed_condition_always_has_a_reason() -> None:
+    changed = updated((), {"A": Condition("A", "True"), "B": Condition("B", "False", "Broken")}, NOON)
+
+    assert [one.reason for one in changed] == ["A", "Broken"]
+
+
+def test_ready_says_what_the_object_has() -> None:
+    (ready,) = ready_summary((), Settled(), NOON, message="3 addons, 29 objects")
+
+    assert (ready.status, ready.reason, ready.message) == ("True", "Ready", "3 addons, 29 objects")
+
+
+def test_an_object_that_is_not_ready_says_why_and_not_what_it_has() -> None:
+    (ready,) = ready_summary((), Waiting("Slow", "not yet"), NOON, message="3 addons, 29 objects")
+
+    assert (ready.status, ready.reason, ready.message) == ("False", "Slow", "not yet")
+
+
+def test_empty_fields_are_omitted() -> None:
     assert to_documents([Condition("A", "True", last_transition_time=NOON_TEXT)]) == [
         {"type": "A", "status": "True", "lastTransitionTime": NOON_TEXT}
     ]
@@ -107,20 +123,20 @@ UNKNOWN = Condition("D", "Unknown", "Unsure", "no answer")
 @pytest.mark.parametrize(
     ("conditions", "outcome", "ready"),
     [
-        ([], Settled(), ("True", "", "")),
-        ([TRUE, UNKNOWN], Settled(), ("True", "", "")),
+        ([], Settled(), ("True", "Ready", "")),
+        ([TRUE, UNKNOWN], Settled(), ("True", "Ready", "")),
         ([UNKNOWN], Settled(), ("Unknown", "Unsure", "")),
         ([TRUE, INFO], Settled(), ("False", "Waiting", "Info")),
         ([INFO, WARNING, TRUE], Settled(), ("False", "Slow", "Warning")),
         ([SECOND_ERROR, WARNING, INFO, ERROR], Settled(), ("False", "Broken", "Error")),
         ([TRUE, Condition("Z", "False", "Bare")], Settled(), ("False", "Bare", "")),
-        ([Condition(READY, "False", "Old", "old", Severity.ERROR), TRUE], Settled(), ("True", "", "")),
+        ([Condition(READY, "False", "Old", "old", Severity.ERROR), TRUE], Settled(), ("True", "Ready", "")),
         ([TRUE], Waiting("Upgrading", "wait"), ("False", "Upgrading", "Info")),
         ([TRUE], Stalled("InvalidName", "edit it"), ("False", "InvalidName", "Error")),
         ([WARNING], Stalled("InvalidName", "edit it"), ("False", "Slow", "Warning")),
     ],
 )
-def test_ready_tells_the_worst_of_all(
+def test_ready_condition_reports_the_worst_condition(
     conditions: list[Condition], outcome: Outcome, ready: tuple[str, str, str]
 ) -> None:
     summary = ready_summary(conditions, outcome, NOON)[0]
@@ -129,7 +145,7 @@ def test_ready_tells_the_worst_of_all(
     assert (summary.status, summary.reason, summary.severity.value) == ready
 
 
-def test_advice_does_not_count_for_ready() -> None:
+def test_advisory_conditions_do_not_affect_ready() -> None:
     (ready, *_) = ready_summary([WARNING, TRUE], Settled(), NOON, advisory={WARNING.type})
     (unready, *_) = ready_summary([WARNING, INFO], Settled(), NOON, advisory={WARNING.type})
 
@@ -137,7 +153,7 @@ def test_advice_does_not_count_for_ready() -> None:
 
 
 @given(st.lists(CONDITIONS, unique_by=lambda condition: condition.type))
-def test_ready_is_not_part_of_its_own_summary(conditions: list[Condition]) -> None:
+def test_ready_condition_is_excluded_from_its_summary(conditions: list[Condition]) -> None:
     once = ready_summary(conditions, Settled(), NOON)
 
     assert ready_summary(once, Settled(), LATER) == once

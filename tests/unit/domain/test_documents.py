@@ -18,9 +18,7 @@ from clusterstacks.domain.errors import SpecError
         ("-----BEGIN PRIVATE KEY----- MIGH", "", "x.yaml: the document is a text: write it"),
     ],
 )
-def test_what_stands_in_a_wrong_place_is_told_but_no_whole_file_is_repeated(
-    value: object, field: str, told: str
-) -> None:
+def test_error_quotes_a_wrong_field_but_not_a_whole_document(value: object, field: str, told: str) -> None:
     with pytest.raises(DocumentError) as error:
         raise Node(value, "x.yaml", field).refuse("write it")
     assert error.value.message == told
@@ -34,6 +32,6 @@ def test_duration_is_parsed(text: str, minutes: float) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "10", "m", "1m1h", "-1m", "1.5h", "1h ", "٣m", "9" * 50 + "s"])
-def test_text_that_is_not_a_duration_is_refused(text: str) -> None:
+def test_invalid_duration_is_rejected(text: str) -> None:
     with pytest.raises(SpecError, match="is not a valid duration"):
         parse_duration(text)

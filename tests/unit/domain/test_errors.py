@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from clusterstacks.domain.errors import DependencyError, SpecError, told_of
+from clusterstacks.domain.errors import DependencyError, SpecError, error_context
 
 
 @pytest.mark.parametrize(
@@ -16,13 +16,13 @@ from clusterstacks.domain.errors import DependencyError, SpecError, told_of
         ("a/b", "a/bc is missing", "a/b: a/bc is missing"),
     ],
 )
-def test_a_place_is_put_before_messages_that_do_not_name_it(place: str, message: str, shown: str) -> None:
+def test_place_is_prepended_to_messages_without_it(place: str, message: str, shown: str) -> None:
     for kind in (SpecError, DependencyError):
-        with pytest.raises(kind) as error, told_of(place):
+        with pytest.raises(kind) as error, error_context(place):
             raise kind("Code", message)
         assert (error.value.code, error.value.message) == ("Code", shown)
 
 
-def test_what_is_no_error_of_ours_goes_through() -> None:
-    with pytest.raises(KeyError), told_of("a"):
+def test_other_exceptions_are_not_changed() -> None:
+    with pytest.raises(KeyError), error_context("a"):
         raise KeyError("x")

@@ -18,11 +18,11 @@ def entries(files: dict[str, bytes]) -> list[tuple[str, str]]:
     return [(path, sha256(content).hexdigest()) for path, content in files.items()]
 
 
-def test_six_small_files_hash_as_in_go() -> None:
+def test_hash_of_small_files_equals_the_go_hash() -> None:
     assert directory_hash(entries(SIX_FILES)) == "pkm5hllkj1ougrurvd2rknux7vysonu0bklqxeqc38"
 
 
-def test_an_empty_directory_has_the_hash_of_nothing() -> None:
+def test_empty_directory_has_the_hash_of_empty_input() -> None:
     assert directory_hash([]) == "47deqpj8hbsatimw5jceuqerkm5nmpjwzg3hsufu" == file_hash(b"")
 
 
@@ -31,7 +31,7 @@ def test_the_order_of_the_walk_does_not_matter(shuffled: list[tuple[str, str]]) 
     assert directory_hash(shuffled) == directory_hash(entries(SIX_FILES))
 
 
-def test_the_order_is_of_bytes_and_not_of_locale() -> None:
+def test_file_order_is_by_bytes_and_not_by_locale() -> None:
     # U+FF61 sorts before U+10000 as text of 16 bits, and after it nowhere: UTF-8 keeps the order of code points.
     names = ["\udcff", "é", "z", "\uff61", "\U00010000"]
 
@@ -40,17 +40,17 @@ def test_the_order_is_of_bytes_and_not_of_locale() -> None:
     )
 
 
-def test_a_file_name_with_a_newline_is_refused() -> None:
+def test_file_name_with_a_newline_is_rejected() -> None:
     with pytest.raises(SpecError, match="rename the file"):
         directory_hash([("a\nb", DIGEST)])
 
 
 @pytest.mark.parametrize(("raw", "clean"), [("h1:Ab/c+D=", "abcd"), ("AB", "ab"), ("", "")])
-def test_a_clean_hash_fits_into_a_name(raw: str, clean: str) -> None:
+def test_cleaned_hash_is_valid_in_a_name(raw: str, clean: str) -> None:
     assert clean_hash(raw) == clean
 
 
-def test_reads_what_it_writes_in_the_order_of_csctl() -> None:
+def test_hashes_are_written_in_the_order_of_csctl_and_read_back() -> None:
     hashes = Hashes("hipstswjj1", "f2f9nag", "", "doi1jxn")
 
     assert list(hashes.document()) == ["clusterStack", "clusterAddonDir", "clusterAddonValues", "nodeImageDir"]
@@ -64,7 +64,7 @@ def test_missing_unknown_and_foreign_values_are_tolerated() -> None:
 
 
 @given(JSON)
-def test_only_a_document_that_is_no_mapping_is_refused(document: object) -> None:
+def test_document_that_is_not_a_mapping_is_rejected(document: object) -> None:
     if isinstance(document, dict):
         parse_hashes(document)
     else:

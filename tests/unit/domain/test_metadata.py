@@ -27,12 +27,12 @@ DOCUMENT: dict[str, Any] = {
 }
 
 
-def test_reads_what_it_writes() -> None:
+def test_written_metadata_is_read_back() -> None:
     assert METADATA.document() == DOCUMENT
     assert parse_metadata(DOCUMENT) == METADATA
 
 
-def test_ignores_keys_it_does_not_know() -> None:
+def test_unknown_keys_are_ignored() -> None:
     components = DOCUMENT["versions"]["components"] | {"clusterClass": "v3"}
 
     assert (
@@ -41,7 +41,7 @@ def test_ignores_keys_it_does_not_know() -> None:
 
 
 @pytest.mark.parametrize("node_image", [{}, {"nodeImage": ""}, {"nodeImage": None}])
-def test_a_release_may_say_no_node_image(node_image: dict[str, Any]) -> None:
+def test_node_image_version_is_optional(node_image: dict[str, Any]) -> None:
     versions = DOCUMENT["versions"] | {"components": {"clusterAddon": "v2"} | node_image}
     metadata = parse_metadata({"versions": versions})
 
@@ -69,7 +69,7 @@ def test_a_release_may_say_no_node_image(node_image: dict[str, Any]) -> None:
         ),
     ],
 )
-def test_a_complaint_names_file_field_value_and_way_out(versions: object, complaint: str) -> None:
+def test_error_names_file_field_value_and_remedy(versions: object, complaint: str) -> None:
     with pytest.raises(InvalidMetadata) as raised:
         parse_metadata({"versions": versions})
 
@@ -78,7 +78,7 @@ def test_a_complaint_names_file_field_value_and_way_out(versions: object, compla
 
 
 @given(JSON | damaged(DOCUMENT))
-def test_no_document_raises_anything_else(document: object) -> None:
+def test_arbitrary_document_is_read_or_rejected_with_its_own_error(document: object) -> None:
     try:
         metadata = parse_metadata(document)
     except DocumentError as error:

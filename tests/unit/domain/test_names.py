@@ -25,12 +25,12 @@ NAMES = st.builds(
 
 
 @given(NAMES)
-def test_both_spellings_lead_back_to_the_name(name: ReleaseName) -> None:
+def test_both_spellings_are_parsed_to_the_same_name(name: ReleaseName) -> None:
     assert parse_release(name.release) == parse_class(name.class_name) == name
 
 
 @given(st.text() | st.from_regex(r"[a-z0-9.-]{0,40}", fullmatch=True))
-def test_any_other_text_is_an_invalid_name_and_nothing_else(text: str) -> None:
+def test_arbitrary_text_is_parsed_or_raises_invalid_name(text: str) -> None:
     for parse in (parse_release, parse_class):
         try:
             name = parse(text)
@@ -47,7 +47,7 @@ def test_any_other_text_is_an_invalid_name_and_nothing_else(text: str) -> None:
         ("openstack-scs2-1-34-v0-ttl-1763000000", "openstack-scs2-1-34-v0-ttl.1763000000"),
     ],
 )
-def test_a_release_and_its_class_are_one_name(release: str, class_name: str) -> None:
+def test_release_and_class_name_are_parsed_to_the_same_name(release: str, class_name: str) -> None:
     """D9: the two spellings are never compared as texts."""
     name = parse_release(release)
 
@@ -65,7 +65,7 @@ def test_names_of_one_series_sort_by_version() -> None:
 @pytest.mark.parametrize(
     "text", ["quick-start", "docker-ferrol-1-27", "docker-my-stack-1-27-v1", "a-b-1-x-v1", "", None, 7]
 )
-def test_a_foreign_class_is_refused_with_the_form_expected(text: object) -> None:
+def test_foreign_class_name_is_rejected_with_the_expected_form(text: object) -> None:
     with pytest.raises(
         InvalidName, match=r"is not a valid cluster class name.*write <provider>-<stack>-<major>-<minor>-<version>"
     ):
@@ -76,7 +76,9 @@ def test_a_foreign_class_is_refused_with_the_form_expected(text: object) -> None
     ("parse", "text"),
     [(parse_release, "docker-ferrol-1-27-v0-sha.abc"), (parse_class, "docker-ferrol-1-27-v0-sha-abc")],
 )
-def test_the_spelling_of_the_other_kind_is_refused(parse: Callable[[object], ReleaseName], text: str) -> None:
+def test_class_spelling_is_rejected_for_releases_and_vice_versa(
+    parse: Callable[[object], ReleaseName], text: str
+) -> None:
     with pytest.raises(InvalidName):
         parse(text)
 
@@ -84,6 +86,6 @@ def test_the_spelling_of_the_other_kind_is_refused(parse: Callable[[object], Rel
 @pytest.mark.parametrize(
     ("provider", "stack"), [("open-stack", "scs"), ("openstack", "s.c"), ("", "scs"), ("A", "scs")]
 )
-def test_parts_that_make_no_name_are_refused(provider: str, stack: str) -> None:
+def test_invalid_name_parts_are_rejected(provider: str, stack: str) -> None:
     with pytest.raises(InvalidName, match="without dashes"):
         ReleaseName(provider, stack, KubernetesMinor(1, 34), StackVersion(1))

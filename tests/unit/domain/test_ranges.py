@@ -23,13 +23,13 @@ from clusterstacks.domain.ranges import InvalidRange, Range, merged
         (">1.25 <1.25.2", ["1.25.1"], ["1.25.0", "1.25.2"]),
     ],
 )
-def test_a_range_holds_what_it_says(text: str, inside: list[str], outside: list[str]) -> None:
+def test_range_contains_the_stated_versions(text: str, inside: list[str], outside: list[str]) -> None:
     found = Range.parse(text)
     assert [one for one in inside if not found.holds(_numbers(one))] == []
     assert [one for one in outside if found.holds(_numbers(one))] == []
 
 
-def test_a_pre_release_is_in_no_range() -> None:
+def test_pre_release_is_outside_every_range() -> None:
     assert not Range.parse(">=1.0").holds((1, 36, 0), "rc.1")
 
 
@@ -56,13 +56,13 @@ def test_a_pre_release_is_in_no_range() -> None:
         "=" + "1" * 600 + ".0",
     ],
 )
-def test_another_spelling_is_refused_with_an_example(text: object) -> None:
+def test_invalid_range_is_rejected_with_an_example(text: object) -> None:
     with pytest.raises(InvalidRange, match="expected for example"):
         Range.parse(text)
 
 
 @pytest.mark.parametrize("text", ["<0.0", ">=1.36 <1.36", ">1.36 <1.36.1", "=1.36 =1.37", "<0.0 || >=2.0 <1.0"])
-def test_a_range_without_any_version_is_refused(text: str) -> None:
+def test_empty_range_is_rejected(text: str) -> None:
     with pytest.raises(InvalidRange, match="contains no version"):
         Range.parse(text)
 
@@ -72,7 +72,7 @@ comparators = st.tuples(st.sampled_from([">=", ">", "<=", "<", "="]), numbers)
 
 
 @given(st.lists(st.lists(comparators, min_size=1, max_size=3), min_size=1, max_size=3), numbers)
-def test_a_range_is_the_union_of_the_intersections_of_its_bounds(
+def test_range_is_the_union_of_intersections_of_its_bounds(
     alternatives: list[list[tuple[str, tuple[int, int, int]]]], version: tuple[int, int, int]
 ) -> None:
     def holds(symbol: str, bound: tuple[int, int, int]) -> bool:
@@ -108,7 +108,7 @@ def _numbers(text: str) -> tuple[int, int, int]:
         ((), ""),
     ],
 )
-def test_ranges_that_continue_one_another_are_written_as_one(ranges: tuple[str, ...], text: str) -> None:
+def test_adjacent_ranges_are_merged(ranges: tuple[str, ...], text: str) -> None:
     assert merged(Range.parse(one) for one in ranges) == text
 
 
@@ -116,7 +116,7 @@ SPANS = st.tuples(st.integers(20, 40), st.integers(1, 6)).map(lambda pair: f">=1
 
 
 @given(st.lists(SPANS, min_size=1, max_size=5))
-def test_a_merged_range_holds_what_any_of_its_parts_holds(texts: list[str]) -> None:
+def test_merged_range_contains_the_versions_of_its_parts(texts: list[str]) -> None:
     parts = [Range.parse(text) for text in texts]
     whole = Range.parse(merged(parts))
 

@@ -105,12 +105,12 @@ VERSIONS = st.builds(
 )
 
 
-def test_versions_are_in_the_order_of_the_specification() -> None:
+def test_versions_are_ordered_as_in_the_specification() -> None:
     assert all(SemVer.parse(one) < SemVer.parse(two) for one, two in pairwise(IN_ORDER))
     assert sorted(map(SemVer.parse, reversed(IN_ORDER))) == list(map(SemVer.parse, IN_ORDER))
 
 
-def test_the_build_does_not_count_when_versions_are_compared() -> None:
+def test_build_metadata_is_ignored_in_comparisons() -> None:
     assert SemVer.parse("1.2.3+a") == SemVer.parse("1.2.3+b")
     assert len({SemVer.parse("1.2.3+a"), SemVer.parse("1.2.3")}) == 1
     assert str(SemVer.parse("1.2.3+a")) == "1.2.3+a"
@@ -143,39 +143,39 @@ def test_incomplete_spellings_are_completed(text: str, whole: str) -> None:
         "1" * 300,
     ],
 )
-def test_a_text_that_is_no_version_is_refused(text: object) -> None:
+def test_invalid_version_is_rejected(text: object) -> None:
     with pytest.raises(InvalidVersion, match=r"not a valid semantic version .expected for example 1\.2\.3"):
         SemVer.parse(text)
 
 
 @pytest.mark.parametrize(("constraint", "allowed", "refused"), ALLOWED)
-def test_a_constraint_allows_what_helm_allows(constraint: str, allowed: list[str], refused: list[str]) -> None:
+def test_constraint_allows_the_same_versions_as_helm(constraint: str, allowed: list[str], refused: list[str]) -> None:
     parsed = Constraint.parse(constraint)
 
     assert [text for text in [*allowed, *refused] if parsed.allows(SemVer.parse(text))] == allowed
 
 
 @pytest.mark.parametrize("text", ["1.2.3", "v1.2.3", "1.2.3-rc.1+b"])
-def test_a_constraint_that_is_a_whole_version_says_so(text: str) -> None:
+def test_constraint_of_one_exact_version_is_recognized(text: str) -> None:
     assert Constraint.parse(text).exact == text
 
 
 @pytest.mark.parametrize("text", ["1.2", "=1.2.3", "1.2.x", "1.2.3 || 2", "*"])
-def test_a_constraint_that_leaves_a_choice_names_no_version(text: str) -> None:
+def test_constraint_of_several_versions_has_no_exact_version(text: str) -> None:
     assert Constraint.parse(text).exact == ""
 
 
-def test_a_caret_before_a_wildcard_allows_every_release() -> None:
+def test_caret_with_wildcard_allows_every_release() -> None:
     assert Constraint.parse("^*").allows(SemVer.parse("3.2.1"))
 
 
 @pytest.mark.parametrize("text", [*INVALID, None, 1.2, "1 " * 300, "||".join(["1"] * 33)])
-def test_a_text_that_is_no_constraint_is_refused(text: object) -> None:
+def test_invalid_constraint_is_rejected(text: object) -> None:
     with pytest.raises(InvalidConstraint, match=r"not a valid version constraint .expected for example"):
         Constraint.parse(text)
 
 
-def test_a_hostile_constraint_is_refused_quickly() -> None:
+def test_hostile_constraint_is_rejected_quickly() -> None:
     for text in ("1" + " " * 510, " - " * 170, "1 - " * 128, "~" * 512, "x.x." * 128):
         try:
             Constraint.parse(text)
@@ -184,14 +184,14 @@ def test_a_hostile_constraint_is_refused_quickly() -> None:
 
 
 @given(VERSIONS)
-def test_a_version_is_read_back_from_its_text(version: SemVer) -> None:
+def test_version_is_parsed_from_its_text(version: SemVer) -> None:
     again = SemVer.parse(str(version))
 
     assert (again, again.build) == (version, version.build)
 
 
 @given(VERSIONS, VERSIONS)
-def test_the_operators_agree_with_the_order(one: SemVer, two: SemVer) -> None:
+def test_comparison_operators_agree_with_the_order(one: SemVer, two: SemVer) -> None:
     # Another alternative of the same series would let pre-releases in: the term itself names one here.
     base = SemVer(two.major, two.minor, two.patch, two.pre or "0")
 

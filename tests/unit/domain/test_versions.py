@@ -50,9 +50,7 @@ def test_builds_of_one_channel_compare_as_numbers(versions: list[str]) -> None:
 
 
 @given(st.data(), st.lists(STACK_VERSIONS))
-def test_any_mix_of_channels_sorts_the_same_way_from_any_start(
-    data: st.DataObject, versions: list[StackVersion]
-) -> None:
+def test_order_of_versions_is_total_across_channels(data: st.DataObject, versions: list[StackVersion]) -> None:
     shuffled = data.draw(st.permutations(versions))
 
     assert sorted(versions) == sorted(shuffled)
@@ -64,12 +62,12 @@ def test_the_order_agrees_with_equality(one: StackVersion, other: StackVersion) 
 
 
 @given(STACK_VERSIONS)
-def test_both_spellings_lead_back_to_the_version(version: StackVersion) -> None:
+def test_both_spellings_are_parsed_to_the_same_version(version: StackVersion) -> None:
     assert StackVersion.parse(version.dot) == StackVersion.parse(version.dash) == version
     assert StackVersion.parse_dot(version.dot) == StackVersion.parse_dash(version.dash) == version
 
 
-def test_a_build_in_the_stable_channel_is_dropped() -> None:
+def test_build_of_the_stable_channel_is_dropped() -> None:
     assert str(StackVersion.parse("v1-stable.3")) == "v1"
 
 
@@ -91,18 +89,18 @@ def test_a_build_in_the_stable_channel_is_dropped() -> None:
         "v1-b eta.1",
     ],
 )
-def test_refuses_what_is_no_stack_version(text: str) -> None:
+def test_invalid_stack_version_is_rejected(text: str) -> None:
     with pytest.raises(InvalidVersion, match="expected for example v3"):
         StackVersion.parse(text)
 
 
 @pytest.mark.parametrize("text", ["v\u0661", "v1-beta.é", "v" + "9" * 5000, None, 3, ["v1"]])
-def test_refuses_other_scripts_endless_numbers_and_other_types(text: object) -> None:
+def test_non_ascii_digits_huge_numbers_and_other_types_are_rejected(text: object) -> None:
     with pytest.raises(InvalidVersion):
         StackVersion.parse(text)
 
 
-def test_each_spelling_has_a_parser_that_refuses_the_other() -> None:
+def test_parser_of_one_spelling_rejects_the_other() -> None:
     with pytest.raises(InvalidVersion):
         StackVersion.parse_dot("v0-beta-1")
     with pytest.raises(InvalidVersion):
@@ -115,13 +113,13 @@ def test_kubernetes_versions_are_totally_ordered() -> None:
 
 
 @given(KUBERNETES_VERSIONS)
-def test_a_kubernetes_version_reads_back(version: KubernetesVersion) -> None:
+def test_kubernetes_version_is_parsed_from_its_text(version: KubernetesVersion) -> None:
     assert KubernetesVersion.parse(version.text) == version
     assert KubernetesVersion.parse(version.text.removeprefix("v")) == version
 
 
 @given(KUBERNETES_VERSIONS, KUBERNETES_VERSIONS)
-def test_a_newer_release_is_reached_only_one_way(one: KubernetesVersion, other: KubernetesVersion) -> None:
+def test_two_versions_reach_each_other_only_if_they_are_equal(one: KubernetesVersion, other: KubernetesVersion) -> None:
     assert one.reaches(one)
     if one.reaches(other) and other.reaches(one):
         assert (one.series, one.patch, one.pre) == (other.series, other.patch, other.pre)
@@ -140,23 +138,23 @@ def test_a_newer_release_is_reached_only_one_way(one: KubernetesVersion, other: 
         ("v1.36.0-rc.1", "v1.36.0", False),
     ],
 )
-def test_a_control_plane_arrives_when_it_reports_the_release(reported: str, wanted: str, *, reached: bool) -> None:
+def test_control_plane_reaches_a_version_once_it_reports_it(reported: str, wanted: str, *, reached: bool) -> None:
     assert KubernetesVersion.parse(reported).reaches(KubernetesVersion.parse(wanted)) is reached
 
 
-def test_the_series_is_the_minor_release() -> None:
+def test_series_is_the_minor_version() -> None:
     assert KubernetesVersion.parse("1.34.7").series == KubernetesMinor.parse("v1.34") == KubernetesMinor(1, 34)
     assert str(KubernetesMinor(1, 34)) == "1.34"
     assert KubernetesMinor(1, 9) < KubernetesMinor(1, 10)
 
 
 @pytest.mark.parametrize("text", ["1", "v1.34", "v1.34.x", "v1.034.1", "1.34.7 ", "v1.34.7+", 1.34, None])
-def test_refuses_what_is_no_kubernetes_version(text: object) -> None:
+def test_invalid_kubernetes_version_is_rejected(text: object) -> None:
     with pytest.raises(InvalidVersion, match=r"v1\.34\.7"):
         KubernetesVersion.parse(text)
 
 
 @pytest.mark.parametrize("text", ["1", "1.34.7", "1.x", 1.34, None])
-def test_refuses_what_is_no_minor(text: object) -> None:
+def test_invalid_minor_is_rejected(text: object) -> None:
     with pytest.raises(InvalidVersion, match="in quotes"):
         KubernetesMinor.parse(text)

@@ -67,12 +67,12 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("patterns", "url"), ALLOWED)
-def test_a_place_that_a_pattern_covers_is_allowed(patterns: str, url: str) -> None:
+def test_url_matched_by_a_pattern_is_allowed(patterns: str, url: str) -> None:
     assert AllowedHosts.parse(patterns).allows(url)
 
 
 @pytest.mark.parametrize(("patterns", "url"), REFUSED)
-def test_a_place_that_no_pattern_covers_is_refused(patterns: str, url: str) -> None:
+def test_url_without_a_matching_pattern_is_rejected(patterns: str, url: str) -> None:
     assert not AllowedHosts.parse(patterns).allows(url)
 
 
@@ -92,7 +92,7 @@ def test_a_place_that_no_pattern_covers_is_refused(patterns: str, url: str) -> N
         "a//b",
     ],
 )
-def test_a_text_that_is_no_pattern_is_refused(text: str) -> None:
+def test_invalid_pattern_is_rejected(text: str) -> None:
     with pytest.raises(InvalidPattern, match="is not a valid host pattern"):
         AllowedHosts.parse(text)
 
@@ -101,5 +101,5 @@ def test_a_text_that_is_no_pattern_is_refused(text: str) -> None:
     ("url", "host"),
     [("https://a.example/x", "a.example"), ("oci://a.example:5000/x", "a.example:5000"), ("https://u:p@a.example", "")],
 )
-def test_a_message_names_the_host_as_a_pattern_would(url: str, host: str) -> None:
+def test_host_of_a_url_excludes_scheme_and_credentials(url: str, host: str) -> None:
     assert host_of(url) == host

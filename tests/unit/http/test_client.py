@@ -1,4 +1,4 @@
-"""HTTP as sources, charts and registries use it."""
+"""The HTTP client of sources, charts and registries."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ def redirects(location: str) -> Answer:
     return says("", 302, Location=location)
 
 
-async def test_a_small_document_is_read_whole(server: ScriptedServer, client: HTTPClient) -> None:
+async def test_small_document_is_read_completely(server: ScriptedServer, client: HTTPClient) -> None:
     server.plays(says({"a": 1}))
     document = await client.read(f"{server.url}/x", limit=100)
     assert (document.status, document.body) == (200, b'{"a":1}')
 
 
-async def test_an_answer_longer_than_the_limit_is_refused(server: ScriptedServer, client: HTTPClient) -> None:
+async def test_response_above_the_limit_is_rejected(server: ScriptedServer, client: HTTPClient) -> None:
     server.plays(says("a" * 2000))
     with pytest.raises(AnswerRefused, match="more than the 1000 bytes"):
         await client.read(f"{server.url}/x", limit=1000)
@@ -61,7 +61,7 @@ async def test_an_answer_longer_than_the_limit_is_refused(server: ScriptedServer
     ("status", "error"),
     [(404, NotThere), (401, CredentialsRefused), (403, CredentialsRefused), (418, AnswerRefused)],
 )
-async def test_a_status_that_is_no_answer_has_an_error_of_its_own(
+async def test_error_statuses_have_their_own_exceptions(
     server: ScriptedServer, client: HTTPClient, status: int, error: type[Exception]
 ) -> None:
     server.plays(says("", status))
@@ -71,20 +71,20 @@ async def test_a_status_that_is_no_answer_has_an_error_of_its_own(
 
 
 @pytest.mark.parametrize("trouble", [says("", 503), says("", 429), says("", 500), hangs_up])
-async def test_what_passes_is_tried_again(server: ScriptedServer, client: HTTPClient, trouble: Answer) -> None:
+async def test_transient_failure_is_retried(server: ScriptedServer, client: HTTPClient, trouble: Answer) -> None:
     server.plays(trouble, trouble, says("there"))
     assert (await client.read(server.url, limit=100)).body == b'"there"'
     assert len(server.requests) == 3
 
 
-async def test_a_server_that_stays_down_is_named_with_the_cause(server: ScriptedServer, client: HTTPClient) -> None:
+async def test_unavailable_server_is_named_with_the_cause(server: ScriptedServer, client: HTTPClient) -> None:
     server.plays(says("", 503))
     with pytest.raises(ServerUnavailable, match=r"/x is not available: it responds with status 503"):
         await client.read(f"{server.url}/x", limit=100)
     assert len(server.requests) == QUICK.attempts
 
 
-async def test_whoever_waits_is_told_why(server: ScriptedServer) -> None:
+async def test_retries_are_reported_with_their_cause(server: ScriptedServer) -> None:
     server.plays(says("", 503), hangs_up, says("there"))
     told: list[str] = []
     async with HTTPClient(retries=QUICK, environ={}, report=told.append) as client:
@@ -94,7 +94,7 @@ async def test_whoever_waits_is_told_why(server: ScriptedServer) -> None:
     ] * 2
 
 
-async def test_a_server_that_asks_for_a_long_pause_gets_it(server: ScriptedServer, client: HTTPClient) -> None:
+async def test_retry_after_of_the_server_is_respected(server: ScriptedServer, client: HTTPClient) -> None:
     server.plays(says("", 429, **{"Retry-After": "3600"}))
     with pytest.raises(RateLimited, match="retry in 1:00:00") as limited:
         await client.read(server.url, limit=100)
@@ -102,7 +102,7 @@ async def test_a_server_that_asks_for_a_long_pause_gets_it(server: ScriptedServe
     assert len(server.requests) == 1
 
 
-async def test_a_write_whose_connection_broke_is_not_sent_again(server: ScriptedServer, client: HTTPClient) -> None:
+async def test_write_is_not_repeated_after_a_broken_connection(server: ScriptedServer, client: HTTPClient) -> None:
     server.plays(hangs_up, says("twice"))
     with pytest.raises(ServerUnavailable):
         async with client.open("POST", server.url, body=b"x"):
@@ -110,9 +110,7 @@ async def test_a_write_whose_connection_broke_is_not_sent_again(server: Scripted
     assert len(server.requests) == 1
 
 
-async def test_a_body_made_piece_by_piece_is_made_again_for_another_attempt(
-    server: ScriptedServer, client: HTTPClient
-) -> None:
+async def test_streamed_body_is_generated_again_for_a_retry(server: ScriptedServer, client: HTTPClient) -> None:
     async def pieces() -> AsyncIterator[bytes]:
         for piece in (b"one ", b"two"):
             yield piece
@@ -124,7 +122,7 @@ async def test_a_body_made_piece_by_piece_is_made_again_for_another_attempt(
     assert server.requests[0].headers["Content-Length"] == "7"
 
 
-async def test_a_large_body_is_sent_in_pieces(server: ScriptedServer, client: HTTPClient) -> None:
+async def test_large_body_is_sent_in_chunks(server: ScriptedServer, client: HTTPClient) -> None:
     body = b"x" * (3 * PIECE_BYTES + 1)
     server.plays(says("done"))
     async with client.open("PUT", server.url, body=body) as answer:
@@ -132,7 +130,7 @@ async def test_a_large_body_is_sent_in_pieces(server: ScriptedServer, client: HT
     assert server.bodies == [body]
 
 
-async def test_a_server_that_takes_nothing_of_a_body_is_given_up(
+async def test_server_that_does_not_read_the_body_times_out(
     client: HTTPClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(releases_web, "IDLE_TIMEOUT", timedelta(seconds=0.2))
@@ -154,7 +152,7 @@ async def test_a_server_that_takes_nothing_of_a_body_is_given_up(
         await listener.wait_closed()
 
 
-async def test_credentials_follow_a_redirect_on_the_same_server_only(
+async def test_credentials_are_kept_only_on_redirects_to_the_same_server(
     server: ScriptedServer, client: HTTPClient
 ) -> None:
     async with ScriptedServer.started() as other:
@@ -166,7 +164,7 @@ async def test_credentials_follow_a_redirect_on_the_same_server_only(
         assert "Authorization" not in other.requests[0].headers
 
 
-async def test_a_redirect_can_be_refused(server: ScriptedServer, client: HTTPClient) -> None:
+async def test_redirects_can_be_disabled(server: ScriptedServer, client: HTTPClient) -> None:
     def only_here(url: str) -> None:
         raise SpecError("Elsewhere", url)
 
@@ -176,7 +174,7 @@ async def test_a_redirect_can_be_refused(server: ScriptedServer, client: HTTPCli
             pass
 
 
-async def test_a_circle_of_redirects_ends(server: ScriptedServer, client: HTTPClient) -> None:
+async def test_redirect_loop_ends_with_an_error(server: ScriptedServer, client: HTTPClient) -> None:
     server.plays(redirects("/x"))
     with pytest.raises(ServerUnavailable, match="more than 5 times"):
         await client.read(f"{server.url}/x", limit=100)
@@ -197,7 +195,7 @@ async def test_a_circle_of_redirects_ends(server: ScriptedServer, client: HTTPCl
         f"http://{'a' * 64}.example/",
     ],
 )
-async def test_a_redirect_into_nowhere_is_not_followed(server: ScriptedServer, target: str) -> None:
+async def test_unsafe_redirect_target_is_not_followed(server: ScriptedServer, target: str) -> None:
     async with HTTPClient(retries=QUICK, plain_http=True, environ={}) as client:
         server.plays(redirects(target))
         with pytest.raises((ServerUnavailable, SpecError)):
@@ -207,18 +205,18 @@ async def test_a_redirect_into_nowhere_is_not_followed(server: ScriptedServer, t
 @pytest.mark.parametrize(
     "url", ["http://registry.example/", "ftp://127.0.0.1/", "no url", "http://user:secret@127.0.0.1/", "http://[::1"]
 )
-async def test_only_urls_that_are_safe_to_use_are_used(client: HTTPClient, url: str) -> None:
+async def test_unsafe_url_is_rejected(client: HTTPClient, url: str) -> None:
     with pytest.raises(SpecError) as refused:
         await client.read(url, limit=100)
     assert "secret" not in refused.value.message
 
 
-async def test_a_name_nobody_knows_is_said_so(client: HTTPClient) -> None:
+async def test_unknown_host_name_is_reported(client: HTTPClient) -> None:
     with pytest.raises(ServerUnavailable, match="its host name cannot be resolved"):
         await client.read("https://nowhere.invalid/", limit=100)
 
 
-async def test_an_answer_that_breaks_off_is_an_error(server: ScriptedServer, client: HTTPClient) -> None:
+async def test_truncated_response_is_an_error(server: ScriptedServer, client: HTTPClient) -> None:
     async def half(request: web.Request) -> web.StreamResponse:
         response = web.StreamResponse(headers={"Content-Length": "1000"})
         await response.prepare(request)
@@ -232,7 +230,7 @@ async def test_an_answer_that_breaks_off_is_an_error(server: ScriptedServer, cli
         await client.read(server.url, limit=2000)
 
 
-async def test_d78_a_server_with_a_ca_of_its_own_is_trusted_when_the_ca_is_named(tmp_path: Path) -> None:
+async def test_d78_private_ca_is_trusted_when_it_is_configured(tmp_path: Path) -> None:
     authority = Authority.create("test")
     pair = authority.issue("server", addresses=["127.0.0.1"])
     (tmp_path / "pair.pem").write_bytes(pair.certificate + pair.key)
@@ -261,12 +259,12 @@ async def test_d78_a_server_with_a_ca_of_its_own_is_trusted_when_the_ca_is_named
         await runner.cleanup()
 
 
-def test_a_ca_that_is_none_is_refused_at_once() -> None:
+def test_invalid_ca_is_rejected_at_once() -> None:
     with pytest.raises(SpecError, match="contains no PEM certificate"):
         HTTPClient(ca="-----BEGIN CERTIFICATE-----\nnonsense\n-----END CERTIFICATE-----\n")
 
 
-async def test_d78_requests_go_through_the_proxy_of_the_environment(server: ScriptedServer) -> None:
+async def test_d78_requests_use_the_proxy_of_the_environment(server: ScriptedServer) -> None:
     server.plays(says("through the proxy"))
     proxies = {"HTTP_PROXY": server.url}
     async with HTTPClient(plain_http=True, retries=QUICK, environ=proxies) as client:
@@ -277,16 +275,14 @@ async def test_d78_requests_go_through_the_proxy_of_the_environment(server: Scri
 @pytest.mark.parametrize(
     "asked", ["9" * 5000, "Wed, 21 Oct 9999 07:28:00 GMT", "Wed, 21 Oct 2099 07:28:00 -9959999999"]
 )
-async def test_no_pause_a_server_asks_for_is_longer_than_a_day(
-    server: ScriptedServer, client: HTTPClient, asked: str
-) -> None:
+async def test_retry_after_is_limited_to_one_day(server: ScriptedServer, client: HTTPClient, asked: str) -> None:
     server.plays(says("", 429, **{"Retry-After": asked}))
     with pytest.raises(RateLimited) as limited:
         await client.read(server.url, limit=100)
     assert limited.value.wait <= timedelta(days=1)
 
 
-async def test_a_header_with_a_line_break_is_refused_without_repeating_it(
+async def test_header_with_a_line_break_is_rejected_without_quoting_it(
     server: ScriptedServer, client: HTTPClient
 ) -> None:
     with pytest.raises(SpecError, match="Authorization contains an invisible character") as refused:
@@ -294,12 +290,12 @@ async def test_a_header_with_a_line_break_is_refused_without_repeating_it(
     assert "secret" not in refused.value.message
 
 
-async def test_bytes_are_taken_as_they_lie_on_the_server(server: ScriptedServer, client: HTTPClient) -> None:
+async def test_content_encoding_is_not_decoded(server: ScriptedServer, client: HTTPClient) -> None:
     server.plays(says("packed", 200, **{"Content-Encoding": "gzip"}))
     assert (await client.read(server.url, limit=100)).body == b'"packed"'
 
 
-async def test_a_server_that_drips_is_given_up(
+async def test_server_sending_too_slowly_times_out(
     server: ScriptedServer, client: HTTPClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(releases_web, "DOCUMENT_DEADLINE", timedelta(seconds=0.2))
@@ -327,11 +323,11 @@ async def test_a_server_that_drips_is_given_up(
         "http://[::]/",
     ],
 )
-def test_every_spelling_of_this_machine_is_known(url: str) -> None:
+def test_every_spelling_of_the_loopback_address_is_recognized(url: str) -> None:
     assert is_loopback(URL(url))
 
 
-async def test_a_signed_url_is_asked_for_just_as_it_is(server: ScriptedServer, client: HTTPClient) -> None:
+async def test_percent_encoding_of_signed_urls_is_preserved(server: ScriptedServer, client: HTTPClient) -> None:
     server.plays(redirects(f"{server.url}/a%2Fb?sig=x%2Fy%20z&n=%7E"), says("there"))
     assert (await client.read(f"{server.url}/c%2Fd?sig=%7E", limit=100)).body == b'"there"'
     assert [request.raw_path for request in server.requests] == ["/c%2Fd?sig=%7E", "/a%2Fb?sig=x%2Fy%20z&n=%7E"]

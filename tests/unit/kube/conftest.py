@@ -1,4 +1,4 @@
-"""A client of a server that answers what a test tells it to."""
+"""A Kubernetes client connected to a scripted server."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ async def pool() -> AsyncIterator[Pool]:
 
 @pytest.fixture
 def slept() -> list[float]:
-    """The waits between tries; nobody really waits."""
+    """The waits between attempts; no time passes."""
     return []
 
 

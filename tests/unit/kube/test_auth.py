@@ -1,4 +1,4 @@
-"""Credentials that are renewed by others: files, plugins, and what a 401 does."""
+"""Credentials from files and plugins, their renewal, and 401 responses."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from aiohttp import web
 from clusterstacks.kube import auth as credentials_module
 from clusterstacks.kube.auth import CHECK_INTERVAL, REREAD_INTERVAL, Clocks, ConnectionCredentials, ReloadingFile
 from clusterstacks.kube.client import Client
-from clusterstacks.kube.connection import Connection, ExecPlugin, Material, User
+from clusterstacks.kube.connection import Connection, DataOrFile, ExecPlugin, User
 from clusterstacks.kube.errors import CredentialsFailed, Unauthorized
 from clusterstacks.kube.exec_plugin import PluginCredentials, run_plugin
 from clusterstacks.kube.pki import Authority
@@ -52,7 +52,7 @@ def time() -> Time:
 def test_changed_file_is_reread_and_checked_once_a_second(tmp_path: Path, time: Time) -> None:
     path = tmp_path / "token"
     path.write_text("one")
-    file = ReloadingFile(Material(file=path), lambda: time.seconds)
+    file = ReloadingFile(DataOrFile(file=path), lambda: time.seconds)
     assert file.read() == b"one"
 
     path.write_text("number two")
@@ -65,7 +65,7 @@ def test_file_is_reread_once_a_minute_even_if_its_metadata_is_unchanged(tmp_path
     path = tmp_path / "token"
     path.write_text("one")
     state = path.stat()
-    file = ReloadingFile(Material(file=path), lambda: time.seconds)
+    file = ReloadingFile(DataOrFile(file=path), lambda: time.seconds)
     file.read()
     with path.open("r+") as same:
         same.write("two")
@@ -79,7 +79,7 @@ def test_file_is_reread_once_a_minute_even_if_its_metadata_is_unchanged(tmp_path
 
 def test_deleted_file_keeps_its_last_content_and_missing_file_is_an_error(tmp_path: Path, time: Time) -> None:
     path = tmp_path / "token"
-    file = ReloadingFile(Material(file=path), lambda: time.seconds)
+    file = ReloadingFile(DataOrFile(file=path), lambda: time.seconds)
     with pytest.raises(CredentialsFailed, match="token cannot be read: No such file"):
         file.read()
 
@@ -92,9 +92,9 @@ def test_deleted_file_keeps_its_last_content_and_missing_file_is_an_error(tmp_pa
 
 async def test_credentials_are_the_same_object_while_nothing_changes(time: Time) -> None:
     authority = Authority.create("test")
-    user = User(token=Material(b"t"))
+    user = User(token=DataOrFile(b"t"))
     credentials = ConnectionCredentials(
-        Connection("https://one", Material(authority.certificate), user=user), time.clocks()
+        Connection("https://one", DataOrFile(authority.certificate), user=user), time.clocks()
     )
 
     first = await credentials.current()
@@ -110,7 +110,7 @@ async def test_credentials_are_the_same_object_while_nothing_changes(time: Time)
 async def test_new_token_keeps_tls_context_and_connections(tmp_path: Path, time: Time) -> None:
     path = tmp_path / "token"
     path.write_text("one\n")
-    user = User(token=Material(file=path))
+    user = User(token=DataOrFile(file=path))
     credentials = ConnectionCredentials(Connection("https://one", verify=False, user=user), time.clocks())
     first = await credentials.current()
 
@@ -131,7 +131,7 @@ async def test_basic_and_impersonation_headers(time: Time) -> None:
 
 async def test_error_about_invalid_certificate_does_not_quote_it(tmp_path: Path, time: Time) -> None:
     (tmp_path / "pem").write_text("hunter2")
-    material = Material(file=tmp_path / "pem")
+    material = DataOrFile(file=tmp_path / "pem")
     user = User(certificate=material, key=material)
 
     with pytest.raises(CredentialsFailed, match="the certificates for https://one cannot be used") as caught:
@@ -199,7 +199,7 @@ async def test_call_refused_with_401_is_repeated_with_the_new_token(
         return web.json_response({"reason": "Unauthorized"}, status=401)
 
     server.plays(wants_the_new_one)
-    client = Client(Connection(server.url, user=User(token=Material(file=path))), pool)
+    client = Client(Connection(server.url, user=User(token=DataOrFile(file=path))), pool)
 
     await client.create(CONFIG_MAPS, {"metadata": {"namespace": "a", "name": "x"}})
     assert len(server.requests) == 2
@@ -210,7 +210,7 @@ async def test_fixed_token_that_is_refused_is_not_sent_twice(server: ScriptedSer
         return web.json_response({"reason": "Unauthorized", "message": "no"}, status=401)
 
     server.plays(refuses)
-    client = Client(Connection(server.url, user=User(token=Material(b"hunter2"))), pool)
+    client = Client(Connection(server.url, user=User(token=DataOrFile(b"hunter2"))), pool)
 
     with pytest.raises(Unauthorized, match="get ConfigMap a/x: 401 Unauthorized: no") as caught:
         await client.get(CONFIG_MAPS, "x", "a")

@@ -1,4 +1,4 @@
-"""Which kinds a server serves."""
+"""Discovery of the kinds that a server serves."""
 
 from __future__ import annotations
 

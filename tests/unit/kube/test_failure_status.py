@@ -1,4 +1,4 @@
-"""From a Status to a typed error with the server's words, but never a Secret's."""
+"""Typed errors with the server's message, without the content of Secrets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kubeconfigs: what is read, what is refused, and how it is said."""
+"""Accepted and rejected kubeconfigs, and their error messages."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clusterstacks.domain.errors import SpecError
-from clusterstacks.kube.connection import Material
+from clusterstacks.kube.connection import DataOrFile
 from clusterstacks.kube.kubeconfig import (
     default_connection,
     in_cluster,
@@ -58,10 +58,10 @@ def test_paths_are_relative_to_their_file(tmp_path: Path) -> None:
 
     assert connection.server == "https://one.example:6443"
     assert connection.namespace == "in-one"
-    assert connection.ca == Material(file=tmp_path / "ca.crt")
-    assert connection.user.certificate == Material(file=tmp_path / "pki/a.crt")
-    assert connection.user.key == Material(file=Path("/abs/a.key"))
-    assert connection.user.token == Material(file=tmp_path / "token")
+    assert connection.ca == DataOrFile(file=tmp_path / "ca.crt")
+    assert connection.user.certificate == DataOrFile(file=tmp_path / "pki/a.crt")
+    assert connection.user.key == DataOrFile(file=Path("/abs/a.key"))
+    assert connection.user.token == DataOrFile(file=tmp_path / "token")
 
 
 def test_of_several_files_the_first_to_name_an_entry_wins(tmp_path: Path) -> None:
@@ -74,7 +74,7 @@ def test_of_several_files_the_first_to_name_an_entry_wins(tmp_path: Path) -> Non
     connection = load_kubeconfig([tmp_path / "missing", *files])
 
     assert connection.server == "https://one.example:6443"
-    assert connection.user.token == Material(b"first")
+    assert connection.user.token == DataOrFile(b"first")
     assert load_kubeconfig(files, "three").server == "https://three.example:6443"
 
 
@@ -84,8 +84,8 @@ def test_inline_content_has_precedence_over_files_and_token_file_over_token() ->
 
     connection = parse_kubeconfig(kubeconfig(cluster, user), base=None)
 
-    assert connection.ca == Material(AUTHORITY.certificate)
-    assert connection.user.token == Material(file=Path("/token"))
+    assert connection.ca == DataOrFile(AUTHORITY.certificate)
+    assert connection.user.token == DataOrFile(file=Path("/token"))
 
 
 def test_plugin_is_read_with_its_cluster_info() -> None:
@@ -198,8 +198,8 @@ def secret(cluster: Manifest | None = None, user: Manifest | None = None) -> byt
 def test_kubeconfig_of_cluster_api_is_accepted_from_a_secret() -> None:
     connection = parse_secret_kubeconfig(secret(), origin=ORIGIN)
 
-    assert connection.user.certificate == Material(PAIR.certificate)
-    assert connection.ca == Material(AUTHORITY.certificate)
+    assert connection.user.certificate == DataOrFile(PAIR.certificate)
+    assert connection.ca == DataOrFile(AUTHORITY.certificate)
 
 
 def test_anchors_repeated_keys_and_utf_16_are_read_as_kubectl_does() -> None:
@@ -219,7 +219,7 @@ def test_anchors_repeated_keys_and_utf_16_are_read_as_kubectl_does() -> None:
 def test_a_plain_token_keeps_its_spelling(token: str) -> None:
     text = yaml.safe_dump(kubeconfig(SECRET_CLUSTER, {"token": "TOKEN"})).replace("TOKEN", token)
 
-    assert parse_secret_kubeconfig(text.encode(), origin=ORIGIN).user.token == Material(token.encode())
+    assert parse_secret_kubeconfig(text.encode(), origin=ORIGIN).user.token == DataOrFile(token.encode())
 
 
 def test_a_kubeconfig_with_all_public_authorities_fits() -> None:
@@ -316,7 +316,7 @@ def test_pod_uses_its_service_account(tmp_path: Path) -> None:
 
     assert connection.server == "https://[fd00::1]:443"
     assert connection.namespace == "mine"
-    assert connection.user.token == Material(file=tmp_path / "token")
+    assert connection.user.token == DataOrFile(file=tmp_path / "token")
     with pytest.raises(SpecError, match="not in a cluster"):
         in_cluster(tmp_path, {})
 

@@ -1,4 +1,4 @@
-"""Our reading of kubeconfig files against another implementation's, on generated files."""
+"""Generated kubeconfig files, compared with another implementation."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from clusterstacks.domain.objects import Manifest
-    from clusterstacks.kube.connection import Connection, Material
+    from clusterstacks.kube.connection import Connection, DataOrFile
 
 pytestmark = [
     # The oracle's own dependencies warn about their future.
@@ -109,7 +109,7 @@ def files(documents: list[Manifest]) -> Iterator[list[Path]]:
         yield paths
 
 
-def content(material: Material) -> bytes | None:
+def content(material: DataOrFile) -> bytes | None:
     return material.file.read_bytes() if material.file else material.content or None
 
 
@@ -149,7 +149,7 @@ def theirs(paths: list[Path]) -> dict[str, Any]:
 
 
 def complete(documents: list[Manifest]) -> bool:
-    """Whether the chosen context, cluster and user exist in some file."""
+    """Return whether the chosen context, cluster and user exist in some file."""
 
     def names(kind: str) -> dict[str, Manifest]:
         return {one["name"]: one for document in reversed(documents) for one in document[kind]}

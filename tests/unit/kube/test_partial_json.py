@@ -1,4 +1,4 @@
-"""What is read of a document, and what of one that is too deep or too wide."""
+"""Partial reading of documents with excessive depth or size."""
 
 from __future__ import annotations
 

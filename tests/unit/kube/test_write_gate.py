@@ -1,4 +1,4 @@
-"""Writes stop the moment the gate closes: at the send, not at the call."""
+"""A closed write gate stops writes when they are sent."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from clusterstacks.kube.errors import WriteRefused
 from clusterstacks.kube.transport import Pool, RequestTimeouts
 from clusterstacks.kube.write_gate import PIECE_BYTES, GuardedBody, WriteGate
 from tests.support.fakes.scripted_server import says
-from tests.unit.kube.test_faults import CONFIG_MAPS, OBJECT, ONCE, REPEATABLE
+from tests.unit.kube.test_client import CONFIG_MAPS, OBJECT, ONCE, REPEATABLE
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -122,7 +122,7 @@ async def test_a_large_body_is_not_completed_after_the_gate_closed(server: Scrip
 
 
 class Wire(asyncio.Transport):
-    """Notes what is written."""
+    """Records writes."""
 
     def __init__(self, notes: list[str]) -> None:
         super().__init__()
@@ -186,7 +186,7 @@ async def test_a_pending_write_is_aborted_when_the_gate_closes(server: ScriptedS
     hands.gate.close()
     with pytest.raises(WriteRefused, match="apply ConfigMap a/x: this process does not hold its lease"):
         await write
-    await asyncio.wait_for(gone.wait(), 10)
+    await asyncio.wait_for(gone.wait(), 60)
     assert len(server.requests) == 1
 
 

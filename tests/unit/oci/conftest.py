@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 async def double(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[RegistryDouble]:
-    monkeypatch.setattr(transfers, "PAUSE", timedelta(milliseconds=1))
+    monkeypatch.setattr(transfers, "RETRIES", RetryPolicy(attempts=5, pause=timedelta(milliseconds=1)))
     async with RegistryDouble.started() as double:
         yield double
 

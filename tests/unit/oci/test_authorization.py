@@ -1,4 +1,4 @@
-"""Who asks: tokens for what is done, Basic, and where neither may go."""
+"""Bearer tokens and Basic authentication."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 ME = RegistryCredentials("me", "secret")
 
 
-def test_challenges_are_read() -> None:
+def test_authentication_challenges_are_parsed() -> None:
     headers = ['Bearer realm="https://a/token",service="x, \\"y\\"", scope=z', 'Basic realm="r", Bearer realm=q']
 
     assert parse_challenges(headers) == (
@@ -34,11 +34,11 @@ def test_challenges_are_read() -> None:
 
 
 @given(st.text())
-def test_no_challenge_is_too_strange_to_be_read(text: str) -> None:
+def test_parsing_an_arbitrary_challenge_does_not_raise(text: str) -> None:
     parse_challenges([text])
 
 
-async def test_a_token_is_asked_for_once_per_action(double: RegistryDouble, web: HTTPClient) -> None:
+async def test_token_is_requested_once_per_action(double: RegistryDouble, web: HTTPClient) -> None:
     double.users = {"me": "secret"}
     registry = Registry(web, double.reference, ME)
 
@@ -51,7 +51,7 @@ async def test_a_token_is_asked_for_once_per_action(double: RegistryDouble, web:
     assert {request.query["service"] for request in double.token_requests} == {"double, of registries"}
 
 
-async def test_nobody_gets_a_token_too(double: RegistryDouble, web: HTTPClient) -> None:
+async def test_anonymous_token_is_requested_without_credentials(double: RegistryDouble, web: HTTPClient) -> None:
     double.users = {"me": "secret"}
 
     assert await Registry(web, double.reference).head("x") is None
@@ -59,7 +59,7 @@ async def test_nobody_gets_a_token_too(double: RegistryDouble, web: HTTPClient) 
     assert "Authorization" not in double.token_requests[0].headers
 
 
-async def test_a_token_is_used_until_it_ends(double: RegistryDouble, web: HTTPClient) -> None:
+async def test_token_is_reused_until_it_expires(double: RegistryDouble, web: HTTPClient) -> None:
     double.users = {"me": "secret"}
     now = [0.0]
     authorization = Authorization(web, URL(f"http://{double.host}"), ME, lambda: now[0])
@@ -75,7 +75,7 @@ async def test_a_token_is_used_until_it_ends(double: RegistryDouble, web: HTTPCl
 
 
 @pytest.mark.parametrize("life", [0, -1, "x", None])
-async def test_a_token_that_says_nothing_of_its_life_lasts_a_minute(
+async def test_token_without_expiry_is_valid_for_a_minute(
     double: RegistryDouble, web: HTTPClient, life: object
 ) -> None:
     double.users, double.life, now = {"me": "secret"}, life, [0.0]
@@ -88,7 +88,7 @@ async def test_a_token_that_says_nothing_of_its_life_lasts_a_minute(
     assert authorization.headers("s") == {}
 
 
-async def test_a_token_the_registry_forgot_is_replaced(double: RegistryDouble, web: HTTPClient) -> None:
+async def test_token_rejected_by_the_registry_is_replaced(double: RegistryDouble, web: HTTPClient) -> None:
     double.users = {"me": "secret"}
     registry = Registry(web, double.reference, ME)
     await registry.head("x")
@@ -99,7 +99,7 @@ async def test_a_token_the_registry_forgot_is_replaced(double: RegistryDouble, w
     assert len(double.token_requests) == 2
 
 
-async def test_requests_side_by_side_ask_for_one_token(double: RegistryDouble, web: HTTPClient) -> None:
+async def test_concurrent_requests_share_one_token(double: RegistryDouble, web: HTTPClient) -> None:
     double.users = {"me": "secret"}
     registry = Registry(web, double.reference, ME)
 
@@ -108,7 +108,7 @@ async def test_requests_side_by_side_ask_for_one_token(double: RegistryDouble, w
     assert len(double.token_requests) == 1
 
 
-async def test_wrong_credentials_are_refused_without_being_shown(double: RegistryDouble, web: HTTPClient) -> None:
+async def test_wrong_credentials_raise_an_error_without_quoting_them(double: RegistryDouble, web: HTTPClient) -> None:
     double.users = {"me": "other"}
 
     with pytest.raises(CredentialsRefused) as caught:
@@ -117,7 +117,7 @@ async def test_wrong_credentials_are_refused_without_being_shown(double: Registr
     assert len(double.token_requests) == 1
 
 
-async def test_an_identity_token_is_exchanged(double: RegistryDouble, web: HTTPClient) -> None:
+async def test_identity_token_is_exchanged_for_an_access_token(double: RegistryDouble, web: HTTPClient) -> None:
     double.users = {"": "identity"}
 
     assert await Registry(web, double.reference, RegistryCredentials(identity="identity")).head("x") is None
@@ -126,7 +126,7 @@ async def test_an_identity_token_is_exchanged(double: RegistryDouble, web: HTTPC
     assert double.forms[0]["scope"] == "repository:kaas/stacks:pull"
 
 
-async def test_a_bearer_token_is_used_as_it_is(double: RegistryDouble, web: HTTPClient) -> None:
+async def test_bearer_token_is_sent_unchanged(double: RegistryDouble, web: HTTPClient) -> None:
     double.users, double.granted = {"me": "x"}, {"given": "pull"}
 
     assert await Registry(web, double.reference, RegistryCredentials(token="given")).head("x") is None
@@ -137,7 +137,7 @@ async def test_a_bearer_token_is_used_as_it_is(double: RegistryDouble, web: HTTP
     assert not double.token_requests
 
 
-async def test_basic_is_answered_and_refused_once(double: RegistryDouble, web: HTTPClient) -> None:
+async def test_basic_challenge_is_answered_once(double: RegistryDouble, web: HTTPClient) -> None:
     double.challenge = 'Basic realm="r"'
 
     with pytest.raises(CredentialsRefused):
@@ -147,7 +147,7 @@ async def test_basic_is_answered_and_refused_once(double: RegistryDouble, web: H
     assert sent == [None, "Basic bWU6c2VjcmV0"]
 
 
-async def test_nobody_has_no_answer_to_basic(double: RegistryDouble, web: HTTPClient) -> None:
+async def test_basic_challenge_without_credentials_is_an_error(double: RegistryDouble, web: HTTPClient) -> None:
     double.challenge = 'Basic realm="r"'
 
     with pytest.raises(CredentialsRefused):
@@ -157,14 +157,14 @@ async def test_nobody_has_no_answer_to_basic(double: RegistryDouble, web: HTTPCl
 @pytest.mark.parametrize(
     "realm", ["http://tokens.example/", "https://127.0.0.1/", "https://localhost/", "https://169.254.169.254/", ""]
 )
-async def test_credentials_do_not_go_to_a_less_safe_place(web: HTTPClient, realm: str) -> None:
+async def test_credentials_are_not_sent_to_an_unsafe_token_server(web: HTTPClient, realm: str) -> None:
     authorization = Authorization(web, URL("https://r.example"), ME)
 
     with pytest.raises(AnswerRefused, match="token server"):
         await authorization.answer([f'Bearer realm="{realm}"'], "s", {})
 
 
-async def test_a_token_server_without_tokens_is_refused(double: RegistryDouble, web: HTTPClient) -> None:
+async def test_token_response_without_a_token_is_rejected(double: RegistryDouble, web: HTTPClient) -> None:
     authorization = Authorization(web, URL(f"http://{double.host}"), ANONYMOUS)
 
     with pytest.raises(AnswerRefused, match="without a token"):
@@ -186,7 +186,7 @@ async def test_a_token_server_without_tokens_is_refused(double: RegistryDouble, 
         ("https://r.example/v2/", "https://[", None),
     ],
 )
-def test_a_registry_sends_its_client_to_safe_places_only(source: str, location: str, target: str | None) -> None:
+def test_location_of_a_response_is_followed_only_to_safe_urls(source: str, location: str, target: str | None) -> None:
     found = follow(URL(source), location)
 
     assert (None if found is None else str(found)) == target

@@ -1,4 +1,4 @@
-"""References: what names something in a registry, and what does not."""
+"""Valid and invalid registry references."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ DIGEST = f"sha256:{'a' * 64}"
         (f"r.example:443/a:x@{DIGEST}", Reference("r.example:443", "a", "x", DIGEST)),
     ],
 )
-def test_a_reference_is_read_and_written(text: str, reference: Reference) -> None:
+def test_reference_is_parsed_and_formatted(text: str, reference: Reference) -> None:
     assert Reference.parse(text) == reference
     assert Reference.parse(str(reference)) == reference
 
@@ -51,27 +51,50 @@ def test_a_reference_is_read_and_written(text: str, reference: Reference) -> Non
         "ghcr.io/a\n",
     ],
 )
-def test_anything_else_is_refused(text: str) -> None:
+def test_invalid_reference_is_rejected(text: str) -> None:
     with pytest.raises(InvalidReference):
         Reference.parse(text)
 
 
 @pytest.mark.parametrize("repository", ["r.example/kaas/stacks", "kaas/stacks", "oci://r.example/kaas/stacks/"])
-def test_the_environment_names_the_repository_with_and_without_the_host(repository: str) -> None:
+def test_environment_names_the_repository_with_or_without_the_host(repository: str) -> None:
     environ = {"OCI_REGISTRY": "r.example", "OCI_REPOSITORY": repository}
 
     assert Reference.from_environ(environ) == Reference("r.example", "kaas/stacks")
 
 
-def test_an_environment_without_a_repository_names_nothing() -> None:
+def test_environment_without_a_repository_gives_no_reference() -> None:
     assert Reference.from_environ({"OCI_REGISTRY": "r.example"}) is None
 
 
-def test_dockers_registry_is_not_where_its_name_says() -> None:
+def test_docker_io_refers_to_the_host_of_docker_hub() -> None:
     assert Reference.parse("docker.io/library/x").host == "registry-1.docker.io"
 
 
-def test_a_password_in_a_reference_is_not_repeated() -> None:
+def test_password_in_a_reference_is_not_quoted() -> None:
     with pytest.raises(InvalidReference, match="credentials come from") as refused:
         Reference.parse("oci://user:s3cret@ghcr.io/a")
     assert "s3cret" not in refused.value.message
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("nginx", "docker.io/library/nginx:latest"),
+        ("nginx:1.27", "docker.io/library/nginx:1.27"),
+        ("grafana/grafana:11", "docker.io/grafana/grafana:11"),
+        ("docker.io/nginx", "docker.io/library/nginx:latest"),
+        ("quay.io/cilium/cilium:v1.18.2", "quay.io/cilium/cilium:v1.18.2"),
+        ("localhost:5000/app", "localhost:5000/app:latest"),
+        (f"quay.io/a/b@sha256:{'a' * 64}", f"quay.io/a/b@sha256:{'a' * 64}"),
+        (f"a/b:1@sha256:{'a' * 64}", f"docker.io/a/b:1@sha256:{'a' * 64}"),
+    ],
+)
+def test_image_name_gets_the_defaults_of_docker(text: str, expected: str) -> None:
+    assert str(Reference.parse_image(text)) == expected
+
+
+@pytest.mark.parametrize("text", ["", "UPPER", "a b", "quay.io/", "nginx@md5:1", "$(IMAGE)"])
+def test_text_that_is_not_an_image_name_is_refused(text: str) -> None:
+    with pytest.raises(InvalidReference):
+        Reference.parse_image(text)

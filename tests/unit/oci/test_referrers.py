@@ -1,4 +1,4 @@
-"""What belongs to a manifest: referrers, envelopes among them, and what cosign keeps."""
+"""Referrers of a manifest: envelopes and cosign signatures."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ MANIFEST = write_manifest(artifact_type="a/b", layers=[], config=describe(EMPTY,
 
 
 @pytest.mark.parametrize("listed", [True, False])
-async def test_an_envelope_becomes_a_referrer(double: RegistryDouble, registry: Registry, *, listed: bool) -> None:
+async def test_envelope_is_pushed_as_a_referrer(double: RegistryDouble, registry: Registry, *, listed: bool) -> None:
     double.referrers = listed
     subject = double.tags("v1", MANIFEST, OCI_MANIFEST)
 
@@ -47,7 +47,7 @@ async def test_an_envelope_becomes_a_referrer(double: RegistryDouble, registry: 
     assert (fallback in double.manifests) is not listed
 
 
-async def test_an_index_keeps_the_referrers_of_others(double: RegistryDouble, registry: Registry) -> None:
+async def test_referrers_tag_keeps_foreign_referrers(double: RegistryDouble, registry: Registry) -> None:
     double.referrers = False
     subject = double.tags("v1", MANIFEST, OCI_MANIFEST)
     other = Descriptor(OCI_MANIFEST, digest(b"other"), 5, artifact_type="other/type").document()
@@ -60,7 +60,7 @@ async def test_an_index_keeps_the_referrers_of_others(double: RegistryDouble, re
     assert [member.artifact_type for member in listed] == ["other/type", ENVELOPE_TYPE]
 
 
-async def test_a_referrer_of_another_manifest_is_no_evidence(double: RegistryDouble, registry: Registry) -> None:
+async def test_referrer_of_another_manifest_is_ignored(double: RegistryDouble, registry: Registry) -> None:
     double.referrers = False
     subject = double.tags("v1", MANIFEST, OCI_MANIFEST)
     stranger = await attach(registry, subject, b"{}")
@@ -74,7 +74,7 @@ async def test_a_referrer_of_another_manifest_is_no_evidence(double: RegistryDou
     assert evidence.problems == (f"referrer {stranger}: it belongs to another manifest",)
 
 
-async def test_cosigns_signatures_are_found(double: RegistryDouble, registry: Registry) -> None:
+async def test_cosign_signatures_are_found(double: RegistryDouble, registry: Registry) -> None:
     subject = double.tags("v1", MANIFEST, OCI_MANIFEST)
     payload = b'{"critical": {}}'
     double.holds(payload)
@@ -99,14 +99,14 @@ def member(number: int, artifact_type: str = ENVELOPE_TYPE) -> dict[str, object]
 
 
 async def listed_by(web: HTTPClient, *answers: Answer) -> Referrers:
-    """What is read where a registry answers so when it is asked for referrers."""
+    """Return the referrers read from a registry with these responses."""
     async with ScriptedServer.started() as server:
         server.plays(says({}), *answers)
         reference = Reference.parse(f"{server.url.removeprefix('http://')}/kaas/stacks")
         return await Registry(web, reference).referrers(digest(b""), ENVELOPE_TYPE)
 
 
-async def test_referrers_are_asked_for_by_their_type_and_filtered_all_the_same(web: HTTPClient) -> None:
+async def test_referrers_are_requested_by_type_and_filtered_again(web: HTTPClient) -> None:
     async with ScriptedServer.started() as server:
         server.plays(says({}), says({"manifests": [member(1), member(2, "other/type"), member(1), member(3)]}))
         reference = Reference.parse(f"{server.url.removeprefix('http://')}/kaas/stacks")
@@ -128,7 +128,7 @@ async def test_pages_of_referrers_are_read_within_bounds(web: HTTPClient) -> Non
 
 
 @pytest.mark.parametrize("broken", [says({}, 404), says([]), says({}, 400)])
-async def test_what_came_before_a_page_that_fails_counts(web: HTTPClient, broken: Answer) -> None:
+async def test_pages_before_a_failing_page_are_used(web: HTTPClient, broken: Answer) -> None:
     found = await listed_by(web, says({"manifests": [member(1)]}, Link='<?last=1>; rel="next"'), broken)
 
     assert len(found.members) == len(found.problems) == 1
@@ -138,7 +138,7 @@ async def test_what_came_before_a_page_that_fails_counts(web: HTTPClient, broken
 @pytest.mark.parametrize(
     "manifests", [[member(at) for at in range(MAX_CANDIDATES + 1)], [0] * (MAX_CANDIDATES + 1), [{}] * (MAX_LISTED + 1)]
 )
-async def test_members_are_looked_at_within_bounds(web: HTTPClient, manifests: list[object]) -> None:
+async def test_number_of_examined_referrers_is_bounded(web: HTTPClient, manifests: list[object]) -> None:
     found = await listed_by(web, says({"manifests": manifests}))
 
     assert len(found.members) + len(found.problems) <= MAX_CANDIDATES + 1
@@ -146,14 +146,14 @@ async def test_members_are_looked_at_within_bounds(web: HTTPClient, manifests: l
     assert "are too many" in found.problems[0]
 
 
-async def test_a_list_that_is_too_large_or_none_is_refused(web: HTTPClient) -> None:
+async def test_oversized_or_invalid_referrers_list_is_rejected(web: HTTPClient) -> None:
     with pytest.raises(AnswerRefused, match=f"more than the {MAX_LIST_BYTES} bytes"):
         await listed_by(web, says({"manifests": [], "annotations": {"a": "0" * MAX_LIST_BYTES}}))
     with pytest.raises(ManifestInvalid, match="write a list"):
         await listed_by(web, says({"manifests": "junk"}))
 
 
-async def test_members_that_nothing_is_known_of_stay_in_the_index(double: RegistryDouble, registry: Registry) -> None:
+async def test_unknown_members_stay_in_the_index(double: RegistryDouble, registry: Registry) -> None:
     double.referrers = False
     subject = double.tags("v1", MANIFEST, OCI_MANIFEST)
     others = [{"digest": "sha512:" + "0" * 128, "size": 1, "more": [1]}, "junk"]
@@ -167,7 +167,7 @@ async def test_members_that_nothing_is_known_of_stay_in_the_index(double: Regist
     assert len((await find_evidence(registry, await registry.manifest(subject))).envelopes) == 1
 
 
-async def test_signatures_that_take_too_long_leave_the_evidence_incomplete(
+async def test_slow_signatures_leave_the_evidence_incomplete(
     double: RegistryDouble, registry: Registry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     subject = double.tags("v1", MANIFEST, OCI_MANIFEST)
@@ -181,7 +181,7 @@ async def test_signatures_that_take_too_long_leave_the_evidence_incomplete(
     assert "were not received within 0 s" in evidence.problems[0]
 
 
-async def test_a_registry_that_fails_altogether_says_so_itself(double: RegistryDouble, registry: Registry) -> None:
+async def test_unreachable_registry_raises_its_own_error(double: RegistryDouble, registry: Registry) -> None:
     manifest = await registry.manifest(double.tags("v1", MANIFEST, OCI_MANIFEST))
     double.failing.add(cosign_tag(manifest.digest))
 
@@ -190,7 +190,7 @@ async def test_a_registry_that_fails_altogether_says_so_itself(double: RegistryD
 
 
 @pytest.mark.parametrize("listed", [True, False])
-async def test_a_manifest_that_nothing_belongs_to_has_no_problem(
+async def test_manifest_without_referrers_has_no_problem(
     double: RegistryDouble, registry: Registry, *, listed: bool
 ) -> None:
     double.referrers = listed

@@ -1,4 +1,4 @@
-"""One repository: blobs, manifests, tags and referrers, with a registry that keeps to the specification or does not."""
+"""Blobs, manifests and tags of one repository, with conforming and faulty registries."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ BLOB = describe(CONTENT, "x")
 MANIFEST = write_manifest(artifact_type="a/b", layers=[], config=describe(EMPTY, EMPTY_TYPE))
 
 
-async def test_a_blob_comes_whole_and_verified(double: RegistryDouble, registry: Registry, tmp_path: Path) -> None:
+async def test_blob_is_downloaded_and_verified(double: RegistryDouble, registry: Registry, tmp_path: Path) -> None:
     double.holds(CONTENT)
 
     await registry.blob(BLOB, tmp_path / "blob")
@@ -37,7 +37,7 @@ async def test_a_blob_comes_whole_and_verified(double: RegistryDouble, registry:
     assert (tmp_path / "blob").read_bytes() == CONTENT
 
 
-async def test_a_download_goes_on_where_it_was_cut(double: RegistryDouble, registry: Registry, tmp_path: Path) -> None:
+async def test_interrupted_download_is_resumed(double: RegistryDouble, registry: Registry, tmp_path: Path) -> None:
     double.holds(CONTENT)
     double.cuts = [1_200_000, 700_000]
 
@@ -50,7 +50,7 @@ async def test_a_download_goes_on_where_it_was_cut(double: RegistryDouble, regis
     assert 0 < starts[0] <= 1_200_000 < starts[1] <= 1_900_000
 
 
-async def test_a_download_that_never_moves_is_given_up(
+async def test_download_without_progress_ends_with_an_error(
     double: RegistryDouble, registry: Registry, tmp_path: Path
 ) -> None:
     double.holds(CONTENT)
@@ -70,7 +70,7 @@ async def test_a_download_that_never_moves_is_given_up(
         (CONTENT[:-1], ServerUnavailable),
     ],
 )
-async def test_other_bytes_are_not_kept(
+async def test_content_with_a_wrong_digest_is_not_kept(
     double: RegistryDouble, registry: Registry, tmp_path: Path, there: bytes, error: type[Exception]
 ) -> None:
     double.blobs[BLOB.digest] = there
@@ -81,12 +81,12 @@ async def test_other_bytes_are_not_kept(
     assert not (tmp_path / "blob").exists()
 
 
-async def test_a_missing_blob_is_told(registry: Registry, tmp_path: Path) -> None:
+async def test_missing_blob_is_reported(registry: Registry, tmp_path: Path) -> None:
     with pytest.raises(NotThere):
         await registry.blob(BLOB, tmp_path / "blob")
 
 
-async def test_a_small_blob_is_bounded_and_verified(double: RegistryDouble, registry: Registry) -> None:
+async def test_small_blob_is_bounded_and_verified(double: RegistryDouble, registry: Registry) -> None:
     double.holds(b"abc")
 
     assert await registry.small_blob(describe(b"abc", "x"), 3) == b"abc"
@@ -97,7 +97,7 @@ async def test_a_small_blob_is_bounded_and_verified(double: RegistryDouble, regi
         await registry.small_blob(describe(b"abc", "x"), 3)
 
 
-async def test_a_blob_that_is_there_is_not_sent(double: RegistryDouble, registry: Registry) -> None:
+async def test_existing_blob_is_not_uploaded(double: RegistryDouble, registry: Registry) -> None:
     double.holds(CONTENT)
 
     assert await registry.push_blob(CONTENT) == BLOB.digest
@@ -105,7 +105,9 @@ async def test_a_blob_that_is_there_is_not_sent(double: RegistryDouble, registry
     assert [line for line in double.asked if "uploads" in line] == []
 
 
-async def test_a_small_blob_is_sent_whole(double: RegistryDouble, registry: Registry, tmp_path: Path) -> None:
+async def test_small_blob_is_uploaded_in_one_request(
+    double: RegistryDouble, registry: Registry, tmp_path: Path
+) -> None:
     (tmp_path / "blob").write_bytes(CONTENT)
 
     await registry.push_blob(tmp_path / "blob")
@@ -114,7 +116,7 @@ async def test_a_small_blob_is_sent_whole(double: RegistryDouble, registry: Regi
     assert [line.split()[0] for line in double.asked if "uploads" in line] == ["POST", "PUT"]
 
 
-async def test_a_large_blob_is_sent_in_parts(
+async def test_large_blob_is_uploaded_in_chunks(
     double: RegistryDouble, registry: Registry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(blob_upload, "PART_BYTES", 1024 * 1024)
@@ -126,7 +128,7 @@ async def test_a_large_blob_is_sent_in_parts(
     assert [line.split()[0] for line in double.asked if "uploads" in line] == ["POST", "PATCH", "PATCH", "PATCH", "PUT"]
 
 
-async def test_parts_are_as_large_as_the_registry_wants(
+async def test_upload_chunks_have_at_least_the_minimum_size_of_the_registry(
     double: RegistryDouble, registry: Registry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(blob_upload, "PART_BYTES", 1024 * 1024)
@@ -139,7 +141,7 @@ async def test_parts_are_as_large_as_the_registry_wants(
     assert parts == ["0-2097151", "2097152-3145727"]
 
 
-async def test_an_upload_goes_on_where_it_was_cut(
+async def test_interrupted_upload_is_resumed(
     double: RegistryDouble, registry: Registry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(blob_upload, "PART_BYTES", 2 * 1024 * 1024)
@@ -155,7 +157,7 @@ async def test_an_upload_goes_on_where_it_was_cut(
     assert double.asked.count("POST /v2/kaas/stacks/blobs/uploads/") == 1
 
 
-async def test_an_upload_the_registry_forgot_begins_again(
+async def test_upload_unknown_to_the_registry_is_restarted(
     double: RegistryDouble, registry: Registry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(blob_upload, "PART_BYTES", 2 * 1024 * 1024)
@@ -177,7 +179,7 @@ async def test_an_upload_the_registry_forgot_begins_again(
     assert double.asked.count("POST /v2/kaas/stacks/blobs/uploads/") == 2
 
 
-async def test_a_small_upload_that_was_cut_is_sent_again(double: RegistryDouble, registry: Registry) -> None:
+async def test_interrupted_small_upload_is_repeated(double: RegistryDouble, registry: Registry) -> None:
     double.cuts = [1_000_000]
 
     await registry.push_blob(CONTENT)
@@ -185,14 +187,14 @@ async def test_a_small_upload_that_was_cut_is_sent_again(double: RegistryDouble,
     assert double.blobs[BLOB.digest] == CONTENT
 
 
-async def test_an_upload_that_never_moves_is_given_up(double: RegistryDouble, registry: Registry) -> None:
+async def test_upload_without_progress_ends_with_an_error(double: RegistryDouble, registry: Registry) -> None:
     double.cuts = [0] * 20
 
     with pytest.raises(ServerUnavailable):
         await registry.push_blob(CONTENT)
 
 
-async def test_a_refusal_has_the_registrys_own_words(
+async def test_error_contains_the_message_of_the_registry(
     double: RegistryDouble, registry: Registry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "blob").write_bytes(CONTENT)
@@ -203,7 +205,7 @@ async def test_a_refusal_has_the_registrys_own_words(
     assert not double.blobs
 
 
-async def test_an_upload_elsewhere_gets_no_credentials(double: RegistryDouble, web: HTTPClient) -> None:
+async def test_upload_to_another_host_gets_no_credentials(double: RegistryDouble, web: HTTPClient) -> None:
     double.users = {"me": "secret"}
     async with ScriptedServer.started() as elsewhere:
         elsewhere.plays(says({}, 201))
@@ -217,7 +219,7 @@ async def test_an_upload_elsewhere_gets_no_credentials(double: RegistryDouble, w
         assert elsewhere.bodies == [CONTENT]
 
 
-async def test_a_blob_of_another_repository_is_mounted(double: RegistryDouble, registry: Registry) -> None:
+async def test_blob_of_another_repository_is_mounted(double: RegistryDouble, registry: Registry) -> None:
     double.holds(CONTENT)
 
     assert await registry.mount(BLOB.digest, "other/stacks")
@@ -226,14 +228,14 @@ async def test_a_blob_of_another_repository_is_mounted(double: RegistryDouble, r
     assert not double.uploads, "the upload that was not wanted is cancelled"
 
 
-async def test_a_mount_that_is_not_allowed_is_no_error(double: RegistryDouble, registry: Registry) -> None:
+async def test_rejected_mount_is_not_an_error(double: RegistryDouble, registry: Registry) -> None:
     assert await registry.head("v1") is None
     double.challenge = 'Unknown realm="x"'
 
     assert not await registry.mount(BLOB.digest, "other/stacks")
 
 
-async def test_a_manifest_is_verified(double: RegistryDouble, registry: Registry) -> None:
+async def test_manifest_digest_is_verified(double: RegistryDouble, registry: Registry) -> None:
     found = double.tags("v1", MANIFEST, OCI_MANIFEST)
 
     assert (await registry.manifest("v1")).raw == MANIFEST
@@ -244,7 +246,7 @@ async def test_a_manifest_is_verified(double: RegistryDouble, registry: Registry
         await registry.manifest("v2")
 
 
-async def test_a_manifest_of_another_digest_is_refused(double: RegistryDouble, registry: Registry) -> None:
+async def test_manifest_with_a_wrong_digest_is_rejected(double: RegistryDouble, registry: Registry) -> None:
     other = digest(b"other")
     double.manifests["kaas/stacks", other] = MANIFEST, OCI_MANIFEST
     with pytest.raises(ContentCorrupt):
@@ -258,7 +260,7 @@ async def test_a_manifest_of_another_digest_is_refused(double: RegistryDouble, r
         await registry.push_manifest(MANIFEST, OCI_MANIFEST, "v2")
 
 
-async def test_a_digest_that_cannot_be_verified_is_refused(double: RegistryDouble, registry: Registry) -> None:
+async def test_unsupported_digest_algorithm_is_rejected(double: RegistryDouble, registry: Registry) -> None:
     double.tags("v1", MANIFEST, OCI_MANIFEST)
     double.extra = {"Docker-Content-Digest": f"sha512:{'a' * 128}"}
 
@@ -278,7 +280,7 @@ async def test_a_digest_that_cannot_be_verified_is_refused(double: RegistryDoubl
         (orjson.dumps({"schemaVersion": 2, "layers": [{**BLOB.document(), "size": -1}]}), ManifestInvalid),
     ],
 )
-async def test_what_is_no_manifest_is_refused(
+async def test_invalid_manifest_is_rejected(
     double: RegistryDouble, registry: Registry, raw: bytes, error: type[Exception]
 ) -> None:
     double.tags("v1", raw, OCI_MANIFEST)
@@ -287,7 +289,7 @@ async def test_what_is_no_manifest_is_refused(
         _ = (await registry.manifest("v1")).layers
 
 
-async def test_a_manifest_too_large_is_not_read(double: RegistryDouble, registry: Registry) -> None:
+async def test_oversized_manifest_is_not_read(double: RegistryDouble, registry: Registry) -> None:
     double.tags("v1", b" " * (4 * 1024 * 1024 + 1), OCI_MANIFEST)
 
     with pytest.raises(AnswerRefused, match="more than"):
@@ -304,13 +306,13 @@ async def test_all_pages_of_tags_are_read(double: RegistryDouble, registry: Regi
     assert len(double.requests) == 1 + 5, "one to find out about TLS"
 
 
-async def test_a_repository_that_is_not_there_is_told(registry: Registry) -> None:
+async def test_missing_repository_is_reported(registry: Registry) -> None:
     with pytest.raises(NotThere):
         await registry.tags()
 
 
 @pytest.mark.parametrize("link", ["</v2/kaas/stacks/tags/list>; rel=next", '<?n=1>; rel="next"'])
-async def test_pages_without_an_end_are_refused(web: HTTPClient, double: RegistryDouble, link: str) -> None:
+async def test_endless_pagination_is_rejected(web: HTTPClient, double: RegistryDouble, link: str) -> None:
     async with ScriptedServer.started() as server:
         server.plays(says({"tags": ["a"]}, Link=link))
         reference = double.reference.parse(f"{server.url.removeprefix('http://')}/kaas/stacks")
@@ -320,7 +322,7 @@ async def test_pages_without_an_end_are_refused(web: HTTPClient, double: Registr
 
 
 @pytest.mark.parametrize("body", [[], {"tags": "abc"}, {"tags": [1]}])
-async def test_tags_of_another_shape_are_refused(web: HTTPClient, double: RegistryDouble, body: object) -> None:
+async def test_tag_list_of_another_shape_is_rejected(web: HTTPClient, double: RegistryDouble, body: object) -> None:
     async with ScriptedServer.started() as server:
         server.plays(says(body))
         reference = double.reference.parse(f"{server.url.removeprefix('http://')}/kaas/stacks")

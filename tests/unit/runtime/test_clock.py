@@ -7,7 +7,7 @@ from tests.support.virtual_time import in_virtual_time
 
 
 @in_virtual_time
-async def test_the_system_clock_is_aware_and_measures_what_it_sleeps() -> None:
+async def test_system_clock_is_timezone_aware_and_measures_its_sleep() -> None:
     before = SYSTEM_CLOCK.monotonic()
     await SYSTEM_CLOCK.sleep(5)
 

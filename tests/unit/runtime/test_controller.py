@@ -298,7 +298,17 @@ async def test_queue_depth_busy_workers_and_durations_are_measured() -> None:
         await asyncio.sleep(5)
         assert value(metrics, "clusterstacks_queue_depth") == 1
         assert value(metrics, "clusterstacks_workers_busy") == 1
+        assert value(metrics, "clusterstacks_max_concurrent_reconciles") == 1
+        metrics.measure()
+        assert value(metrics, "clusterstacks_longest_running_reconcile_seconds") == pytest.approx(5, abs=0.1)
+        assert value(metrics, "clusterstacks_running_reconciles_seconds") == pytest.approx(5, abs=0.1)
+        assert value(metrics, "clusterstacks_queue_oldest_wait_seconds") == pytest.approx(5, abs=0.1)
         await asyncio.sleep(20)
+        metrics.measure()
+        assert value(metrics, "clusterstacks_longest_running_reconcile_seconds") == 0
+        assert value(metrics, "clusterstacks_queue_oldest_wait_seconds") == 0
+        assert value(metrics, "clusterstacks_queue_added_total") == 2
+        assert value(metrics, "clusterstacks_queue_wait_seconds_sum") == pytest.approx(10, abs=0.1)
         assert value(metrics, "clusterstacks_queue_depth") == 0
         assert value(metrics, "clusterstacks_workers_busy") == 0
         assert value(metrics, "clusterstacks_reconcile_seconds_sum") == pytest.approx(20, abs=0.1)

@@ -40,7 +40,7 @@ def written(api: FakeApi) -> list[dict[str, Any]]:
 
 
 @in_virtual_time
-async def test_an_event_names_its_object_and_who_wrote_it() -> None:
+async def test_event_names_its_object_and_its_reporter() -> None:
     api = FakeApi(EVENTS)
     await recorder(api).record(stack(), "Normal", "Ready", "release v1 is ready")
 

@@ -13,7 +13,7 @@ from clusterstacks.domain.objects import ObjectKey
 from clusterstacks.kube.errors import Forbidden
 from clusterstacks.kube.resources import Resource
 from clusterstacks.operator.app import sync_problem
-from clusterstacks.runtime.health import FAILURE_TOLERANCE, REPEAT_INTERVAL
+from clusterstacks.runtime.component_health import FAILURE_TOLERANCE, REPEAT_INTERVAL
 from clusterstacks.runtime.informer import CacheChange, Informer
 from tests.support.fakes.api_server import FakeApi, too_many, unreachable
 from tests.support.virtual_time import VirtualClock, in_virtual_time
@@ -128,7 +128,7 @@ def parts(change: CacheChange) -> tuple[ObjectKey, Manifest | None, Manifest | N
 
 
 @in_virtual_time
-async def test_a_late_subscriber_sees_what_is_already_there_and_none_after_it_left() -> None:
+async def test_late_subscriber_gets_existing_objects_and_none_after_it_leaves() -> None:
     async with following("a") as world:
         await world.informer.synced()
         late = World(world.api, world.informer)
@@ -270,7 +270,7 @@ async def test_too_many_requests_are_waited_out() -> None:
 
 
 @in_virtual_time
-async def test_it_waits_for_a_kind_that_is_not_served_yet() -> None:
+async def test_informer_waits_for_a_kind_that_is_not_served_yet() -> None:
     api = FakeApi()
     async with following(api=api) as world:
         await passing(600)
@@ -471,7 +471,7 @@ async def test_sec_1_another_object_under_the_name_of_an_unreadable_one_ends_the
 
 
 @in_virtual_time
-async def test_sec_14_an_informer_that_fails_for_minutes_is_not_ready_and_says_so_again(
+async def test_sec_14_informer_that_fails_for_minutes_is_not_ready_and_is_logged_again(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     api = FakeApi(WIDGETS)
@@ -491,3 +491,70 @@ async def test_sec_14_an_informer_that_fails_for_minutes_is_not_ready_and_says_s
         api.bookmark()
         await passing(1)
         assert sync_problem(world.informer) == ""
+
+
+def edited(manifest: Manifest, color: str, by: int) -> Manifest:
+    """Return an object as a write returns it, so many resource versions later."""
+    version = str(int(manifest["metadata"]["resourceVersion"]) + by)
+    return {**manifest, "metadata": {**manifest["metadata"], "resourceVersion": version}, "spec": {"color": color}}
+
+
+@in_virtual_time
+async def test_a_reader_sees_our_own_write_before_the_watch_does_and_no_older_version_afterwards() -> None:
+    async with following("a") as world:
+        await passing(1)
+        world.take_seen()
+        ours = edited(world.api.objects(WIDGETS)[key("a")], "blue", 10)
+
+        world.informer.written(ours)
+        await world.paint("a", "green")  # the watch is behind our write
+        await passing(1)
+
+        cached = world.informer.cache.get(key("a"))
+        assert cached is not None
+        assert cached["spec"] == {"color": "blue"}
+        assert world.take_seen() == ["~a"]
+
+
+@in_virtual_time
+async def test_the_response_of_a_write_that_the_watch_has_passed_does_not_bring_a_deleted_object_back() -> None:
+    async with following("a") as world:
+        await passing(1)
+        ours = edited(world.api.objects(WIDGETS)[key("a")], "blue", 1)
+        await world.paint("a", "blue")
+        await world.delete("a")
+        await passing(1)
+
+        world.informer.written(ours)
+
+        assert world.informer.cache.get(key("a")) is None
+
+
+@in_virtual_time
+async def test_the_end_of_a_predecessor_does_not_end_the_object_that_we_created_in_its_place() -> None:
+    async with following("a") as world:
+        await passing(1)
+        old = world.api.objects(WIDGETS)[key("a")]
+        new = edited(old, "blue", 10)
+        new["metadata"]["uid"] = "new"
+        world.take_seen()
+
+        world.informer.written(new)
+        await world.delete("a")  # the watch sees it now
+        await passing(1)
+
+        assert world.informer.cache.get(key("a")) is not None
+        assert world.take_seen() == ["-a", "+a"]
+
+
+@in_virtual_time
+async def test_an_object_that_cannot_be_read_or_is_elsewhere_is_not_followed() -> None:
+    api = FakeApi(WIDGETS)
+    await api.create(WIDGETS, widget("odd") | DEEP)
+    async with following("a", api=api, namespace="ns") as world:
+        assert not world.informer.follows(key("a"))
+        await passing(1)
+        assert world.informer.follows(key("a"))
+        assert world.informer.follows(key("missing"))
+        assert not world.informer.follows(key("odd"))
+        assert not world.informer.follows(ObjectKey("elsewhere", "a"))

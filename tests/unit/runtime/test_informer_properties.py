@@ -37,7 +37,7 @@ def color_of(manifest: Manifest) -> list[str]:
 
 
 class InformerMachine(RuleBasedStateMachine):
-    """Whatever happens on the way: what a subscriber is told makes sense, and at rest the store equals the server."""
+    """Under any faults, notifications are consistent, and the settled cache equals the server."""
 
     def __init__(self) -> None:
         super().__init__()

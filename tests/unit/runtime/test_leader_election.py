@@ -1,4 +1,4 @@
-"""One elector: what it holds, waits for, gives back and says."""
+"""One elector: acquisition, renewal, release and log of its lease."""
 
 from __future__ import annotations
 

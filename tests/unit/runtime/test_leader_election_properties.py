@@ -1,4 +1,4 @@
-"""Never two writers: two or three electors under every mixture of faults, in virtual time."""
+"""Mutual exclusion of two or three electors under random faults, in virtual time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who may take a lease, and when a holder gives up: the rules of client-go, case by case."""
+"""The lease rules of client-go."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from clusterstacks.runtime.leases import (
     ObservedRecord,
     Renew,
     Take,
-    decide,
+    decide_leadership,
     held_record,
     observe,
     read_record,
@@ -58,7 +58,7 @@ CASES: dict[str, tuple[ObservedRecord | None, float | None, float, Decision]] = 
 
 @pytest.mark.parametrize(("seen", "held_until", "now", "decision"), CASES.values(), ids=CASES)
 def test_decisions(seen: ObservedRecord | None, held_until: float | None, now: float, decision: Decision) -> None:
-    assert decide(seen, "we", held_until, now) == decision
+    assert decide_leadership(seen, "we", held_until, now) == decision
 
 
 def test_only_a_change_of_the_record_counts_as_renewal() -> None:
@@ -77,7 +77,7 @@ def test_a_change_of_the_holder_is_counted_and_a_renewal_is_not() -> None:
 def test_a_released_lease_is_free_and_keeps_its_count() -> None:
     given_back = released_record(OURS, NOW)
     assert given_back == LeaseRecord("", 1, STAMP, STAMP, 3)
-    assert decide(ObservedRecord(given_back, 0), "other", None, 0) == Take()
+    assert decide_leadership(ObservedRecord(given_back, 0), "other", None, 0) == Take()
 
 
 @pytest.mark.parametrize("lease", [{}, {"spec": None}, {"spec": {}}, {"spec": {"holderIdentity": None}}])
@@ -89,7 +89,7 @@ records = st.builds(LeaseRecord, st.text(max_size=3), st.integers(0, 60), st.tex
 
 
 @given(records)
-def test_what_is_written_is_read_back(record: LeaseRecord) -> None:
+def test_written_lease_is_read_back(record: LeaseRecord) -> None:
     assert read_record({"spec": record_spec(record)}) == record
 
 
@@ -99,6 +99,9 @@ moments = st.floats(0, 100)
 @given(st.builds(ObservedRecord, records, moments), st.text(max_size=3), st.none() | moments, moments, moments)
 def test_time_only_takes_away(seen: ObservedRecord, we: str, held: float | None, now: float, later: float) -> None:
     """A lease that is lost stays lost, and one that may be taken may be taken later, if nothing else happens."""
-    before, after = decide(seen, we, held, min(now, later)), decide(seen, we, held, max(now, later))
+    before, after = (
+        decide_leadership(seen, we, held, min(now, later)),
+        decide_leadership(seen, we, held, max(now, later)),
+    )
     order = (Renew, Lost) if held is not None else (LeaseWait, Take)
     assert order.index(type(before)) <= order.index(type(after))

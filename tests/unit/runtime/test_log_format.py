@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from clusterstacks.runtime.log_format import MESSAGE_LIMIT, JsonFormatter, configure_logging, log_context
+from clusterstacks.cli.operator_logs import parse_line
+from clusterstacks.runtime.log_format import (
+    FIELDS,
+    MESSAGE_LIMIT,
+    JsonFormatter,
+    TextFormatter,
+    configure_logging,
+    log_context,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -51,6 +59,7 @@ def test_controller_and_object_are_named_where_known(stream: io.StringIO) -> Non
 
     inside, outside = lines(stream)
     assert (inside["controller"], inside["object"]) == ("clusteraddon", "ns/one")
+    assert len(inside["reconcileID"]) == 8
     assert "controller" not in outside
 
 
@@ -62,7 +71,9 @@ async def test_tasks_side_by_side_do_not_mix_their_objects(stream: io.StringIO) 
 
     await asyncio.gather(*(work(f"ns/{number}") for number in range(5)))
 
-    assert all(line["object"] == line["message"] for line in lines(stream))
+    written = lines(stream)
+    assert len(written) == 5
+    assert all(line["object"] == line["message"] for line in written)
 
 
 def test_a_trace_is_part_of_the_line(stream: io.StringIO) -> None:
@@ -88,7 +99,7 @@ def formatted(message: str, **fields: Any) -> str:
     return JsonFormatter().format(logging.makeLogRecord({"msg": message, "levelname": "INFO", **fields}))
 
 
-def test_a_long_message_is_cut_and_says_so() -> None:
+def test_long_message_is_truncated_with_a_marker() -> None:
     message = json.loads(formatted("x" * 100_000))["message"]
 
     assert len(message) < MESSAGE_LIMIT + 50
@@ -105,3 +116,46 @@ def test_the_end_of_a_long_trace_is_kept() -> None:
 
 def test_text_that_is_not_unicode_is_logged() -> None:
     assert json.loads(formatted("file \udce4.tgz\nforged"))["message"] == "file ?.tgz\nforged"
+
+
+def test_lines_of_one_reconcile_have_one_id_and_those_of_the_next_another(stream: io.StringIO) -> None:
+    log = logging.getLogger("x")
+    for _ in range(2):
+        with log_context("c", "ns/one"):
+            log.info("begins")
+            log.info("ends")
+
+    first, second, third, fourth = (line["reconcileID"] for line in lines(stream))
+    assert first == second != third == fourth
+
+
+def text(message: str, **fields: Any) -> str:
+    record = logging.makeLogRecord({"msg": message, "levelname": "INFO", "name": "a.b", "created": 0.0, **fields})
+    return TextFormatter().format(record)
+
+
+def test_text_format_has_the_same_fields_on_one_line() -> None:
+    with log_context("clusteraddon", "ns/one"):
+        line = text("3 objects")
+        found = parse_line(line)
+        as_json = parse_line(JsonFormatter().format(logging.makeLogRecord({"msg": "3 objects", "levelname": "INFO"})))
+
+    assert line == (
+        "1970-01-01T00:00:00.000+00:00 info a.b controller=clusteraddon object=ns/one "
+        f"reconcileID={as_json['reconcileID']} 3 objects"
+    )
+    assert [*as_json] == [*found] == [name for name in FIELDS if name != "trace"]
+    assert (found["object"], found["message"]) == ("ns/one", "3 objects")
+
+
+def test_a_text_line_can_neither_be_forged_nor_control_a_terminal() -> None:
+    line = text("one\n1970-01-01T00:00:00.000+00:00 info a.b two\x1b[31m\x9b\r\u2028")
+
+    assert line.isprintable()
+    assert "one\\n1970" in line
+    assert "\\x1b[31m\\x9b" in line
+
+
+def test_a_trace_is_on_the_text_line() -> None:
+    error = ValueError("the cause")
+    assert text("failed", exc_info=(ValueError, error, None)).endswith("failed trace=ValueError: the cause")

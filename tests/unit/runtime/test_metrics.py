@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from http import HTTPStatus
 
-from clusterstacks.runtime.metrics import Metrics, Unready
+from clusterstacks.runtime.metrics import Metrics
 
 
 def test_everything_counted_is_exposed_as_text() -> None:
@@ -32,10 +32,9 @@ def test_live_m1_codes_that_http_does_not_define_are_one_series() -> None:
     assert f'clusterstacks_api_requests_total{{code="other",method="GET",target="workload"}} {other}.0' in series
 
 
-def test_live_m1_alerts_can_be_written_on_what_is_not_ready() -> None:
+def test_live_m1_metrics_of_the_process_support_alerts() -> None:
     metrics = Metrics()
     metrics.set_version("1.2.3")
-    metrics.watch_not_ready("ClusterAddon", lambda: Unready(2, 1700000000.0))
     metrics.count_decision("Cluster", "refused")
     metrics.watch_certificate(lambda: 1800000000.0)
     metrics.watch_source_age(lambda: 1600000000.0)
@@ -43,12 +42,33 @@ def test_live_m1_alerts_can_be_written_on_what_is_not_ready() -> None:
     lines = metrics.expose().decode().splitlines()
 
     assert 'clusterstacks_build_info{version="1.2.3"} 1.0' in lines
-    assert 'clusterstacks_not_ready_objects{kind="ClusterAddon"} 2.0' in lines
-    assert 'clusterstacks_not_ready_since_timestamp_seconds{kind="ClusterAddon"} 1.7e+09' in lines
     assert 'clusterstacks_admission_decisions_total{decision="refused",kind="Cluster"} 1.0' in lines
     assert "clusterstacks_webhook_certificate_expiry_timestamp_seconds 1.8e+09" in lines
     assert "clusterstacks_sources_oldest_success_timestamp_seconds 1.6e+09" in lines
     assert 'clusterstacks_stalled_objects{controller="clusteraddon"} 3.0' in lines
+
+
+def test_known_results_are_exposed_before_the_first_one() -> None:
+    lines = Metrics().expose().decode().splitlines()
+
+    for series in (
+        'clusterstacks_objects_applied_total{result="failed"}',
+        'clusterstacks_drifted_objects_total{result="found"}',
+        'clusterstacks_render_failures_total{cause="timeout"}',
+        'clusterstacks_webhook_responses_total{code="503"}',
+    ):
+        assert f"{series} 0.0" in lines
+
+
+def test_readiness_checks_are_measured_before_a_scrape() -> None:
+    metrics = Metrics()
+    failing = {"releases": True, "render workers": False}
+    metrics.watch_checks(lambda: failing)
+    metrics.measure()
+    text = metrics.expose().decode()
+
+    assert 'clusterstacks_readiness_check_failing{check="releases"} 1.0' in text
+    assert 'clusterstacks_readiness_check_failing{check="render workers"} 0.0' in text
 
 
 def test_two_processes_in_one_test_do_not_mix() -> None:
@@ -60,6 +80,8 @@ def test_two_processes_in_one_test_do_not_mix() -> None:
 
 def test_no_series_is_made_per_object() -> None:
     metrics = Metrics()
-    labels = {name for metric in metrics.registry.collect() for sample in metric.samples for name in sample.labels}
+    ours = [metric for metric in metrics.registry.collect() if metric.name.startswith("clusterstacks_")]
+    labels = {name for metric in ours for sample in metric.samples for name in sample.labels}
 
-    assert labels <= {"controller", "result", "method", "code", "le", "part", "kind", "clock", "version", "decision"}
+    few = {"controller", "result", "method", "code", "le", "part", "kind", "clock", "version", "decision", "cause"}
+    assert labels <= few

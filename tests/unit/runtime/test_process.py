@@ -147,5 +147,5 @@ def test_the_lowest_limit_counts(tmp_path: Path, cgroup: str, files: dict[str, s
     assert memory_limit(tmp_path) == limit
 
 
-def test_there_is_none_where_the_kernel_says_nothing(tmp_path: Path) -> None:
+def test_memory_limit_is_unknown_without_cgroup_files(tmp_path: Path) -> None:
     assert memory_limit(tmp_path) is None

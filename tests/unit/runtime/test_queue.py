@@ -20,7 +20,7 @@ def now() -> float:
 
 
 async def is_quiet(queue: WorkQueue[str], duration: float) -> bool:
-    """Whether nobody gets a turn for so long."""
+    """Return whether no key gets a turn for this duration."""
     try:
         async with asyncio.timeout(duration):
             await queue.get()
@@ -198,3 +198,23 @@ def test_delay_that_is_already_over_works_on_the_operators_event_loop() -> None:
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         assert runner.run(take_both()) == ["now", "then"]
+
+
+@in_virtual_time
+async def test_additions_failures_and_waiting_times_are_measured() -> None:
+    waits: list[float] = []
+    queue: WorkQueue[str] = WorkQueue(waits.append)
+    assert queue.oldest_wait() == 0
+    for key in ("a", "b", "a"):
+        queue.add(key)
+        await asyncio.sleep(1)
+
+    assert queue.added == 2
+    assert queue.oldest_wait() == pytest.approx(3)
+    assert await queue.get() == "a"
+    assert queue.oldest_wait() == pytest.approx(2)
+    await queue.get()
+    assert queue.oldest_wait() == 0
+    assert waits == [pytest.approx(3), pytest.approx(2)]
+    queue.add_after("a", queue.back_off("a"))
+    assert (queue.added, queue.retried) == (2, 1)

@@ -35,7 +35,10 @@ class QueueMachine(RuleBasedStateMachine):
 
     @rule(key=KEYS)
     def add(self, key: str) -> None:
-        self.queue.add(key)
+        async def add() -> None:
+            self.queue.add(key)
+
+        self.runner.run(add())
         self.wish(key, self.time)
 
     @rule(key=KEYS, delay=DELAYS)

@@ -6,8 +6,8 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from clusterstacks.kube.resources import Resource, UnreadableObject
+from clusterstacks.runtime.component_health import REPEAT_INTERVAL
 from clusterstacks.runtime.events import EventRecorder
-from clusterstacks.runtime.health import REPEAT_INTERVAL
 from clusterstacks.runtime.informer import Informer
 from clusterstacks.runtime.metrics import Metrics
 from clusterstacks.runtime.unreadable_objects import BATCH_SIZE, UnreadableObjectReporter

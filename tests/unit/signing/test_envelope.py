@@ -30,7 +30,7 @@ def parse(**fields: Any) -> Envelope:
     return parse_envelope(json.dumps(document(**fields)).encode())
 
 
-def test_type_and_payload_are_joined_as_the_protocol_shows() -> None:
+def test_pre_authentication_encoding_equals_the_dsse_example() -> None:
     # The example of protocol.md of DSSE 1.0, and lengths in bytes, not characters.
     assert (
         pae("http://example.com/HelloWorld", b"hello world")
@@ -39,7 +39,7 @@ def test_type_and_payload_are_joined_as_the_protocol_shows() -> None:
     assert pae("é", b"") == b"DSSEv1 2 \xc3\xa9 0 "
 
 
-def test_the_signature_published_with_the_protocol_is_verified() -> None:
+def test_signature_of_the_dsse_test_vector_is_verified() -> None:
     # protocol.md writes r and s side by side; DER, which everybody uses, frames the same numbers.
     point = ec.EllipticCurvePublicNumbers(
         46950820868899156662930047687818585632848591499744589407958293238635476079160,
@@ -55,20 +55,20 @@ def test_the_signature_published_with_the_protocol_is_verified() -> None:
     assert not key.verifies(b"hello world", signature)
 
 
-def test_what_is_written_is_read_back() -> None:
+def test_written_envelope_is_read_back() -> None:
     envelope = Envelope(PAYLOAD, (Signature("a", b"\xfb\xff"), Signature("", b"2")))
 
     assert parse_envelope(envelope.text()) == envelope
 
 
 @pytest.mark.parametrize("encode", [b64encode, urlsafe_b64encode])
-def test_both_alphabets_of_base64_are_read(encode: Any) -> None:
+def test_both_base64_alphabets_are_read(encode: Any) -> None:
     text = encode(b"\xfb\xff~").decode()
 
     assert parse(payload=text).payload == b"\xfb\xff~"
 
 
-def test_fields_of_other_programs_are_left_alone() -> None:
+def test_unknown_fields_are_ignored() -> None:
     assert parse(signatures=[{"sig": "AA==", "cert": "x"}], extra=1).signatures == (Signature("", b"\0"),)
 
 
@@ -100,7 +100,7 @@ def test_fields_of_other_programs_are_left_alone() -> None:
         ({"signatures": [{"sig": "AA=="}] * (MAX_SIGNATURES + 1)}, "more than 1000 signatures"),
     ],
 )
-def test_an_envelope_that_says_anything_else_is_refused(fields: dict[str, Any], complaint: str) -> None:
+def test_envelope_of_another_shape_is_rejected(fields: dict[str, Any], complaint: str) -> None:
     with pytest.raises(SignatureRefused, match=complaint):
         parse(**fields)
 
@@ -120,12 +120,12 @@ def test_an_envelope_that_says_anything_else_is_refused(fields: dict[str, Any], 
         (b" " * (MAX_SIGNATURE_BYTES + 1), f"larger than {MAX_SIGNATURE_BYTES} bytes"),
     ],
 )
-def test_a_text_that_could_be_read_in_two_ways_or_in_none_is_refused(text: bytes, complaint: str) -> None:
+def test_ambiguous_or_invalid_json_is_rejected(text: bytes, complaint: str) -> None:
     with pytest.raises(SignatureRefused, match=complaint):
         parse_envelope(text)
 
 
-def test_a_second_key_adds_a_signature_and_the_same_key_none() -> None:
+def test_second_key_adds_a_signature_and_the_same_key_does_not() -> None:
     first, second = ecdsa_key(), ed25519_key()
 
     once = Envelope(PAYLOAD).signed(first)
@@ -136,7 +136,7 @@ def test_a_second_key_adds_a_signature_and_the_same_key_none() -> None:
     assert both.signers([first.public, second.public]) == (first.public, second.public)
 
 
-def test_a_forged_keyid_does_not_keep_its_owner_from_signing() -> None:
+def test_forged_keyid_does_not_prevent_a_signature_of_its_owner() -> None:
     key = ecdsa_key()
     forged = Envelope(PAYLOAD, (Signature(key.public.fingerprint, b"forged"),))
 
@@ -144,7 +144,7 @@ def test_a_forged_keyid_does_not_keep_its_owner_from_signing() -> None:
     assert forged.signed(key).signers([key.public]) == (key.public,)
 
 
-def test_an_envelope_that_is_full_takes_no_more() -> None:
+def test_full_envelope_rejects_another_signature() -> None:
     full = Envelope(PAYLOAD, (Signature("", b"1"),) * MAX_SIGNATURES)
 
     with pytest.raises(SignatureRefused, match="already has 1000 signatures"):

@@ -40,7 +40,7 @@ def block(label: str, body: str = "AAAA") -> bytes:
 
 
 @pytest.mark.parametrize("key", [ecdsa_key(), ed25519_key()], ids=["ecdsa", "ed25519"])
-def test_a_signature_is_verified_by_the_public_key_that_was_written_down(key: object) -> None:
+def test_signature_is_verified_with_the_exported_public_key(key: object) -> None:
     assert isinstance(key, type(ecdsa_key()))
     trusted = public(key, "x")
 
@@ -50,7 +50,7 @@ def test_a_signature_is_verified_by_the_public_key_that_was_written_down(key: ob
     assert not trusted.verifies(b"message", b"")
 
 
-def test_the_published_signature_of_ed25519_is_verified() -> None:
+def test_signature_of_the_ed25519_test_vector_is_verified() -> None:
     # RFC 8032, section 7.1, TEST 1; the prefix is the SubjectPublicKeyInfo of RFC 8410.
     der = bytes.fromhex("302a300506032b6570032100d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a")
     pem = serialization.load_der_public_key(der).public_bytes(PEM, SPKI)
@@ -64,14 +64,14 @@ def test_the_published_signature_of_ed25519_is_verified() -> None:
     assert key.verifies(b"", signature)
 
 
-def test_a_signature_of_one_kind_is_none_of_the_other() -> None:
+def test_signature_of_one_algorithm_is_invalid_for_the_other() -> None:
     one, other = ecdsa_key(), ed25519_key()
 
     assert not one.public.verifies(b"x", other.sign(b"x"))
     assert not other.public.verifies(b"x", one.sign(b"x"))
 
 
-def test_several_keys_in_one_file_are_told_apart_by_number() -> None:
+def test_keys_in_one_file_are_numbered() -> None:
     keys = [ecdsa_key(), ed25519_key(), ecdsa_key()]
     text = b"# ours\n" + b"\n# the old one\n".join(public_pem(key) for key in keys)
 
@@ -101,13 +101,13 @@ def test_several_keys_in_one_file_are_told_apart_by_number() -> None:
         (b"-----BEGIN A-----" * 900, "contains no PEM block"),
     ],
 )
-def test_a_text_that_is_no_public_key_is_refused(text: bytes, complaint: str) -> None:
+def test_invalid_public_key_is_rejected(text: bytes, complaint: str) -> None:
     with pytest.raises(KeyUnusable, match=f"^key release.pub.*{complaint}"):
         parse_public_keys(text, name="release.pub")
 
 
 @pytest.mark.parametrize("key", other_keys())
-def test_keys_of_other_kinds_are_refused(key: ec.EllipticCurvePrivateKey) -> None:
+def test_unsupported_key_types_are_rejected(key: ec.EllipticCurvePrivateKey) -> None:
     with pytest.raises(KeyUnusable, match="use an ECDSA P-256 or Ed25519 key"):
         parse_public_keys(key.public_key().public_bytes(PEM, SPKI), name="x")
     with pytest.raises(KeyUnusable, match="use an ECDSA P-256 or Ed25519 key"):
@@ -115,7 +115,7 @@ def test_keys_of_other_kinds_are_refused(key: ec.EllipticCurvePrivateKey) -> Non
 
 
 @pytest.mark.parametrize("pem", [new_key_pair()[0], new_key_pair(b"p")[0], ed25519_pem()])
-def test_a_private_key_in_the_place_of_a_public_one_is_named_and_not_shown(pem: bytes) -> None:
+def test_private_key_instead_of_a_public_key_is_reported_without_quoting_it(pem: bytes) -> None:
     with pytest.raises(KeyUnusable, match="is a private key; use the public key") as refused:
         parse_public_keys(pem, name="x")
 
@@ -123,7 +123,7 @@ def test_a_private_key_in_the_place_of_a_public_one_is_named_and_not_shown(pem: 
 
 
 @pytest.mark.parametrize("pem", [new_key_pair(b"secret")[0], ed25519_pem(b"secret")])
-def test_a_protected_key_opens_with_its_password_only(pem: bytes) -> None:
+def test_encrypted_key_opens_only_with_its_password(pem: bytes) -> None:
     assert needs_password(pem)
     assert isinstance(parse_private_key(pem, name="x", password=b"secret").public, PublicKey)
     with pytest.raises(KeyUnusable, match="is protected by a password"):
@@ -133,7 +133,7 @@ def test_a_protected_key_opens_with_its_password_only(pem: bytes) -> None:
     assert "gu3ss" not in str(refused.value)
 
 
-def test_a_password_does_no_harm_to_a_plain_key() -> None:
+def test_password_is_ignored_for_an_unencrypted_key() -> None:
     pem = ed25519_pem()
 
     assert not needs_password(pem)
@@ -157,12 +157,12 @@ def test_a_password_does_no_harm_to_a_plain_key() -> None:
         ),
     ],
 )
-def test_a_text_that_is_no_private_key_is_refused(text: bytes, complaint: str) -> None:
+def test_invalid_private_key_is_rejected(text: bytes, complaint: str) -> None:
     with pytest.raises(KeyUnusable, match=f"^key x .*{complaint}"):
         parse_private_key(text, name="x")
 
 
-def test_a_private_key_never_shows_itself() -> None:
+def test_private_key_is_not_in_its_repr() -> None:
     key = ecdsa_key()
 
     shown = f"{key!r} {key}"
@@ -172,7 +172,7 @@ def test_a_private_key_never_shows_itself() -> None:
     assert "PrivateKey object" not in shown
 
 
-def test_the_longest_password_works_and_a_longer_one_is_refused() -> None:
+def test_longest_password_works_and_a_longer_one_is_rejected() -> None:
     longest = b"x" * MAX_PASSWORD_BYTES
 
     assert parse_private_key(new_key_pair(longest)[0], name="x", password=longest).public.fingerprint
@@ -194,7 +194,7 @@ WRITTEN = [
 
 
 @given(st.sampled_from(WRITTEN), st.integers(min_value=0), st.integers(0, 255), st.booleans())
-def test_a_damaged_key_is_read_as_a_key_or_refused_by_name(
+def test_damaged_key_is_read_or_rejected_with_its_name(
     written: tuple[str, bytes],
     at: int,
     byte: int,

@@ -34,7 +34,7 @@ def look(*envelopes: bytes, files: dict[str, str] = FILES, trusted: Any = TRUSTE
 
 
 def proves(*keys: Any) -> Verification:
-    """What is found where exactly these keys have signed, in the order of the trusted ones."""
+    """Return the verification of signatures by exactly these keys, in the order of the trusted keys."""
     fingerprints = tuple(sorted(key.public.fingerprint for key in keys))
     return Verification(tuple(key.public.name for key in keys), signers=fingerprints)
 
@@ -60,27 +60,27 @@ def flipped(content: bytes, bit: int) -> bytes:
         ((FOREIGN, OURS), (OURS,)),
     ],
 )
-def test_one_signature_of_a_trusted_key_is_enough_and_each_is_named(signers: Any, trusted: Any) -> None:
+def test_one_trusted_signature_is_sufficient_and_each_signer_is_named(signers: Any, trusted: Any) -> None:
     assert look(signed(*signers)) == proves(*trusted)
 
 
-def test_signatures_may_lie_in_separate_envelopes() -> None:
+def test_signatures_may_be_in_separate_envelopes() -> None:
     assert look(signed(ROTATED), signed(OURS)) == proves(OURS, ROTATED)
 
 
-def test_what_others_put_beside_a_good_signature_does_not_take_it_away() -> None:
+def test_foreign_signatures_do_not_invalidate_a_trusted_one() -> None:
     found = look(b"junk", signed(FOREIGN), signed(OURS))
 
     assert found.signed_by == ("ours",)
     assert [problem.split(":")[0] for problem in found.problems] == ["envelope 1", "envelope 2"]
 
 
-def test_nothing_is_signed_without_keys_or_without_signatures() -> None:
+def test_without_keys_or_signatures_verification_fails() -> None:
     assert look(signed(OURS), trusted=()) == Verification((), ("no key was given to verify it",))
     assert look() == Verification((), ("it has no signature",))
 
 
-def test_an_unknown_signer_is_told_with_the_keys_found_and_expected() -> None:
+def test_unknown_signer_is_reported_with_found_and_expected_keys() -> None:
     (problem,) = look(signed(FOREIGN)).problems
 
     assert problem == (
@@ -89,7 +89,7 @@ def test_an_unknown_signer_is_told_with_the_keys_found_and_expected() -> None:
     )
 
 
-def test_the_keyid_is_a_hint_only() -> None:
+def test_keyid_is_only_a_hint() -> None:
     document = json.loads(signed(OURS))
     document["signatures"][0]["keyid"] = FOREIGN.public.fingerprint
     assert look(json.dumps(document).encode()).signed_by == ("ours",)
@@ -111,11 +111,11 @@ def test_the_keyid_is_a_hint_only() -> None:
         ({**FILES, **{f"f{at}": "0" * 64 for at in range(8)}}, "'f0', 'f1', 'f2', 'f3', 'f4' and 3 more not signed"),
     ],
 )
-def test_every_file_that_differs_is_named(files: dict[str, str], complaint: str) -> None:
+def test_every_changed_file_is_named(files: dict[str, str], complaint: str) -> None:
     assert look(signed(OURS), files=files) == Verification((), (f"envelope 1: it is for other files: {complaint}",))
 
 
-def test_a_signature_of_another_release_is_none_of_this_one() -> None:
+def test_signature_of_another_release_is_rejected() -> None:
     other = parse_release("local-tiny-1-35-v3")
 
     (problem,) = look(signed(OURS, name=other)).problems
@@ -138,14 +138,16 @@ def test_a_signature_of_another_release_is_none_of_this_one() -> None:
         ({"subject": [{"digest": {"sha256": "0" * 64}}]}, "name is missing"),
     ],
 )
-def test_a_statement_about_something_else_is_refused_whoever_signed_it(fields: dict[str, Any], complaint: str) -> None:
+def test_statement_of_another_type_is_rejected_even_with_a_trusted_signature(
+    fields: dict[str, Any], complaint: str
+) -> None:
     found = look(statement(**fields))
 
     assert found.signed_by == ()
     assert complaint in found.problems[0]
 
 
-def test_a_statement_with_fields_we_do_not_know_is_read() -> None:
+def test_statement_with_unknown_fields_is_read() -> None:
     assert look(statement(predicate={"release": NAME.release, "note": 1}, more=[])).signed_by == ("ours",)
 
 
@@ -160,18 +162,18 @@ def crowded(envelope: bytes, *first: dict[str, str]) -> bytes:
     return json.dumps({**document, "signatures": [*first, *document["signatures"]]}).encode()
 
 
-def test_rubbish_in_the_same_envelope_takes_nothing_away() -> None:
+def test_invalid_signatures_in_an_envelope_do_not_invalidate_a_trusted_one() -> None:
     assert look(crowded(signed(OURS), *rubbish(MAX_SIGNATURES - 1))) == proves(OURS)
 
 
-def test_more_signatures_than_an_envelope_may_have_are_one_problem() -> None:
+def test_envelope_with_too_many_signatures_is_one_problem() -> None:
     found = look(crowded(signed(OURS), *rubbish(MAX_SIGNATURES)), signed(ROTATED))
 
     assert found.signed_by == ("rotated",)
     assert found.problems == (f"envelope 1: the envelope contains more than {MAX_SIGNATURES} signatures",)
 
 
-def test_however_much_rubbish_there_is_every_envelope_gets_its_share_of_attempts(
+def test_every_envelope_gets_its_share_of_verification_attempts(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Ours says whose it is, so it is tried first in its own envelope; how many others have does not matter."""
@@ -190,7 +192,7 @@ def test_however_much_rubbish_there_is_every_envelope_gets_its_share_of_attempts
     assert next(attempts) <= 2100
 
 
-def test_what_was_not_read_is_said_first_and_nothing_is_known_then() -> None:
+def test_incomplete_evidence_is_reported_first_and_is_inconclusive() -> None:
     unread = Evidence((signed(FOREIGN),), problems=("not all were read",), complete=False)
     found = verify(NAME, FILES, unread, TRUSTED)
 
@@ -201,7 +203,7 @@ def test_what_was_not_read_is_said_first_and_nothing_is_known_then() -> None:
     assert enforce(NAME, verify(NAME, FILES, replace(unread, envelopes=(signed(OURS),)), TRUSTED)) == ""
 
 
-def test_a_cosign_signature_of_the_manifest_counts() -> None:
+def test_cosign_signature_of_the_manifest_is_accepted() -> None:
     held = manifest()
     evidence = Evidence((), held, (cosign_signed(held, ROTATED),))
 
@@ -216,7 +218,7 @@ def cosign_problem(**changes: Any) -> str:
     return found.problems[0]
 
 
-def test_a_cosign_signature_that_proves_nothing_here_is_refused() -> None:
+def test_cosign_signature_of_another_key_or_manifest_is_rejected() -> None:
     held, other = manifest(), manifest({**FILES, "metadata.yaml": "0" * 64})
 
     assert "not by a trusted key" in cosign_problem(cosign=(cosign_signed(held, FOREIGN),))
@@ -230,7 +232,7 @@ def cosign_problem_of(held: bytes) -> str:
     return cosign_problem(manifest=held, cosign=(cosign_signed(held, OURS),))
 
 
-def test_a_signed_manifest_must_be_one_of_this_release() -> None:
+def test_signed_manifest_of_another_release_is_rejected() -> None:
     twice = json.loads(manifest())
     twice["layers"] *= 2
     unnamed = json.loads(manifest())
@@ -247,7 +249,7 @@ def test_a_signed_manifest_must_be_one_of_this_release() -> None:
     assert "is for another release" in cosign_problem_of(b'{"manifests": []}')
 
 
-def test_a_signature_of_one_format_does_not_pass_as_one_of_the_other() -> None:
+def test_signature_of_one_format_is_not_accepted_in_the_other() -> None:
     envelope = json.loads(signed(OURS))
     payload, signature = b64decode(envelope["payload"]), b64decode(envelope["signatures"][0]["sig"])
     held = manifest()
@@ -263,7 +265,7 @@ def test_a_signature_of_one_format_does_not_pass_as_one_of_the_other() -> None:
 
 
 @given(st.integers(min_value=0), st.sampled_from(["payload", "sig"]), st.sampled_from([OURS, ROTATED]))
-def test_one_changed_bit_of_an_envelope_is_refused(bit: int, field: str, key: Any) -> None:
+def test_bit_flip_in_an_envelope_is_rejected(bit: int, field: str, key: Any) -> None:
     document = json.loads(signed(key))
     holder = document if field == "payload" else document["signatures"][0]
     holder[field] = b64encode(flipped(b64decode(holder[field]), bit)).decode()
@@ -272,7 +274,7 @@ def test_one_changed_bit_of_an_envelope_is_refused(bit: int, field: str, key: An
 
 
 @given(st.integers(min_value=0), st.sampled_from(["payload", "sig"]))
-def test_one_changed_bit_of_the_base64_is_refused(bit: int, field: str) -> None:
+def test_bit_flip_in_the_base64_text_is_rejected(bit: int, field: str) -> None:
     envelope = signed(OURS)
     value = json.loads(envelope)[field] if field == "payload" else json.loads(envelope)["signatures"][0][field]
 
@@ -280,7 +282,7 @@ def test_one_changed_bit_of_the_base64_is_refused(bit: int, field: str) -> None:
 
 
 @given(st.integers(min_value=0), st.sampled_from(sorted(FILES)), st.booleans())
-def test_one_changed_bit_of_the_file_list_is_refused(bit: int, file: str, of_name: bool) -> None:  # noqa: FBT001
+def test_bit_flip_in_the_file_list_is_rejected(bit: int, file: str, of_name: bool) -> None:  # noqa: FBT001
     files = dict(FILES)
     digest = files.pop(file)
     if of_name:
@@ -294,7 +296,7 @@ def test_one_changed_bit_of_the_file_list_is_refused(bit: int, file: str, of_nam
 @given(
     st.integers(min_value=0), st.sampled_from(["payload", "signature", "manifest"]), st.sampled_from([OURS, ROTATED])
 )
-def test_one_changed_bit_of_a_cosign_signature_is_refused(bit: int, part: str, key: Any) -> None:
+def test_bit_flip_in_a_cosign_signature_is_rejected(bit: int, part: str, key: Any) -> None:
     held = manifest()
     made = cosign_signed(held, key)
     evidence = Evidence(
@@ -306,7 +308,7 @@ def test_one_changed_bit_of_a_cosign_signature_is_refused(bit: int, part: str, k
 
 
 @given(st.binary() | JSON.map(lambda value: json.dumps(value).encode()))
-def test_arbitrary_bytes_are_refused_and_break_nothing(junk: bytes) -> None:
+def test_arbitrary_bytes_are_rejected(junk: bytes) -> None:
     signed_junk = Envelope(junk or b" ").signed(OURS).text()
     evidence = Evidence(
         (junk, signed_junk),
@@ -323,7 +325,7 @@ def test_arbitrary_bytes_are_refused_and_break_nothing(junk: bytes) -> None:
 
 @settings(max_examples=50)
 @given(JSON, st.sampled_from(["payloadType", "payload", "signatures"]))
-def test_arbitrary_values_in_an_envelope_are_refused_and_break_nothing(value: Any, field: str) -> None:
+def test_arbitrary_values_in_an_envelope_are_rejected(value: Any, field: str) -> None:
     document = {**json.loads(signed(OURS)), field: value}
 
     assert look(json.dumps(document).encode()).signed_by == ()
@@ -331,11 +333,11 @@ def test_arbitrary_values_in_an_envelope_are_refused_and_break_nothing(value: An
 
 @settings(max_examples=50)
 @given(JSON, st.sampled_from(["_type", "subject", "predicateType", "predicate"]))
-def test_arbitrary_values_in_a_signed_statement_are_refused_and_break_nothing(value: Any, field: str) -> None:
+def test_arbitrary_values_in_a_signed_statement_are_rejected(value: Any, field: str) -> None:
     assert look(statement(**{field: value})).signed_by == ()
 
 
-def test_the_policy_decides_between_refusal_and_warning() -> None:
+def test_policy_selects_between_error_and_warning() -> None:
     unsigned = Verification((), ("envelope 1: it is odd",))
 
     with pytest.raises(SignatureRequired) as refused:
@@ -350,5 +352,5 @@ def test_the_policy_decides_between_refusal_and_warning() -> None:
     assert enforce(NAME, Verification(("ours",), ("further",)), SignaturePolicy.REQUIRE) == ""
 
 
-def test_a_message_speaks_of_some_problems_only() -> None:
+def test_message_lists_a_bounded_number_of_problems() -> None:
     assert "(0; 1; 2; 3; and 6 more)" in enforce(NAME, Verification((), tuple("0123456789")), SignaturePolicy.WARN)

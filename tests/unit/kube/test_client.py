@@ -1,4 +1,4 @@
-"""What a client makes of servers that refuse, fail, hang up and hang."""
+"""Client requests to servers that reject, fail, disconnect and hang."""
 
 from __future__ import annotations
 
@@ -235,3 +235,15 @@ async def test_emulated_version_counts(server: ScriptedServer, client: Client) -
 
     assert str((await client.version()).minor) == "1.35"
     assert str((await client.version()).minor) == "1.36"
+
+
+async def test_log_of_a_pod_is_read_as_text_within_bounds(server: ScriptedServer, client: Client) -> None:
+    async def log(_: web.Request) -> web.StreamResponse:
+        return web.Response(text="one\ntwo\n")
+
+    server.plays(log)
+
+    assert await client.pod_log("operator-1", "system", since_seconds=60) == "one\ntwo\n"
+    (request,) = server.requests
+    assert request.path == "/api/v1/namespaces/system/pods/operator-1/log"
+    assert dict(request.query) == {"sinceSeconds": "60", "limitBytes": str(4 * 1024 * 1024)}

@@ -1,21 +1,23 @@
-"""Whatever a registry or a file says, it is read or refused with an error that has a way out."""
+"""Arbitrary manifests, references and configuration files are read or rejected with an error."""
 
 from __future__ import annotations
 
 from contextlib import suppress
 
 import orjson
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from clusterstacks.domain.errors import ClusterStacksError
 from clusterstacks.oci.credentials import from_docker_config
 from clusterstacks.oci.descriptor import TITLE
-from clusterstacks.oci.errors import InvalidReference
-from clusterstacks.oci.manifests import OCI_MANIFEST, read_manifest
+from clusterstacks.oci.errors import InvalidReference, ManifestInvalid
+from clusterstacks.oci.manifests import MAX_MANIFEST_BYTES, OCI_MANIFEST, read_manifest
 from clusterstacks.oci.reference import Reference
 from clusterstacks.sources.oci_artifact import files_of
 from tests.support.builders.releases import STAGED
+from tests.support.observing.cpu_time import no_stall
 
 HERE = Reference.parse("r.example/kaas/stacks")
 JSON = st.recursive(
@@ -49,7 +51,7 @@ MANIFEST = st.fixed_dictionaries(
 
 
 @given(MANIFEST | JSON)
-def test_any_manifest_is_read_or_refused(document: object) -> None:
+def test_arbitrary_manifest_is_read_or_rejected(document: object) -> None:
     try:
         manifest = read_manifest(orjson.dumps(document), OCI_MANIFEST, "r.example/a:b")
         files = files_of(manifest, STAGED)
@@ -61,27 +63,34 @@ def test_any_manifest_is_read_or_refused(document: object) -> None:
 
 
 @given(st.binary(max_size=64))
-def test_any_bytes_are_read_or_refused(raw: bytes) -> None:
+def test_arbitrary_bytes_raise_only_expected_errors(raw: bytes) -> None:
     with suppress(ClusterStacksError):
         read_manifest(raw, "", "r.example/a:b")
 
 
 @given(st.dictionaries(st.sampled_from(["auths", "credHelpers", "credsStore"]), JSON) | JSON)
-def test_any_docker_configuration_is_read_or_refused(document: object) -> None:
+def test_arbitrary_docker_configuration_raises_only_expected_errors(document: object) -> None:
     with suppress(ClusterStacksError):
         from_docker_config(orjson.dumps(document), HERE)
 
 
 @given(st.dictionaries(st.just("r.example"), st.dictionaries(st.sampled_from(["auth", "username", "password"]), JSON)))
-def test_any_entry_of_a_docker_configuration_is_read_or_refused(auths: object) -> None:
+def test_arbitrary_docker_configuration_entry_raises_only_expected_errors(auths: object) -> None:
     with suppress(ClusterStacksError):
         from_docker_config(orjson.dumps({"auths": auths}), HERE)
 
 
 @given(st.text(max_size=40) | st.from_regex(r"r\.example/[a-z/:@.]{1,20}", fullmatch=True))
-def test_any_reference_is_read_or_refused_and_means_itself(text: str) -> None:
+def test_arbitrary_reference_is_rejected_or_read_back_unchanged(text: str) -> None:
     try:
         reference = Reference.parse(text)
     except InvalidReference:
         return
     assert Reference.parse(str(reference)) == reference
+
+
+@pytest.mark.parametrize("unit", [b"[],", b'{"a":{}},', b"[[[]]],"])
+def test_manifest_with_too_many_values_is_rejected_before_decoding(unit: bytes) -> None:
+    body = b'{"schemaVersion":2,"x":[' + unit * (MAX_MANIFEST_BYTES // len(unit) - 10) + b"0]}"
+    with no_stall(), pytest.raises(ManifestInvalid):
+        read_manifest(body, "", "registry.example/stacks")

@@ -1,4 +1,4 @@
-"""Requests that are cancelled while a server keeps silent: their connections end with them, before the loop does."""
+"""Connections of cancelled requests are closed before the event loop ends."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from yarl import URL
 
 from clusterstacks.http.pool import Connections
 from clusterstacks.kube.client import Client
-from clusterstacks.kube.connection import Connection, Material
+from clusterstacks.kube.connection import Connection, DataOrFile
 from clusterstacks.kube.pki import Authority
 from clusterstacks.kube.transport import Pool
 
@@ -63,7 +63,7 @@ class SilentServer:
 
 async def ask_as_operator(server: SilentServer) -> None:
     async with Pool() as pool:
-        client = Client(Connection(server.url, ca=Material(server.authority.certificate)), pool)
+        client = Client(Connection(server.url, ca=DataOrFile(server.authority.certificate)), pool)
         await abandoned(client.ready, server)
 
 

@@ -1,4 +1,4 @@
-"""Which requests go through a proxy."""
+"""Requests that use a proxy."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PROXY = "http://proxy.example:3128"
         ("http://[::1]:5000/", {"HTTP_PROXY": PROXY}, None),
     ],
 )
-def test_the_variables_mean_what_they_mean_elsewhere(url: str, environ: dict[str, str], expected: str | None) -> None:
+def test_proxy_variables_have_their_usual_meaning(url: str, environ: dict[str, str], expected: str | None) -> None:
     assert proxy_for(URL(url), environ) == (URL(expected) if expected else None)
 
 
@@ -51,13 +51,13 @@ def test_the_variables_mean_what_they_mean_elsewhere(url: str, environ: dict[str
         ("nonsense/99", "https://10.1.2.3/", False),
     ],
 )
-def test_exceptions_are_names_addresses_networks_and_ports(exceptions: str, url: str, direct: bool) -> None:  # noqa: FBT001 - a column of the table
+def test_no_proxy_accepts_names_addresses_networks_and_ports(exceptions: str, url: str, direct: bool) -> None:  # noqa: FBT001 - a column of the table
     found = proxy_for(URL(url), {"HTTPS_PROXY": PROXY, "NO_PROXY": exceptions})
     assert (found is None) is direct
 
 
 @pytest.mark.parametrize("text", ["ftp://user:secret@proxy.example", "http://", "http://user:secret@pro xy:99999999"])
-def test_what_is_no_proxy_is_refused_without_repeating_its_password(text: str) -> None:
+def test_invalid_proxy_is_rejected_without_quoting_its_password(text: str) -> None:
     with pytest.raises(SpecError, match="HTTPS_PROXY is not a valid proxy") as refused:
         proxy_for(URL("https://a.example/"), {"HTTPS_PROXY": text})
     assert "secret" not in refused.value.message

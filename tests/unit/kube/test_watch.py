@@ -1,4 +1,4 @@
-"""Streams of events: cut into lines here, whatever pieces they come in."""
+"""Watch streams, split into lines from arbitrary chunks."""
 
 from __future__ import annotations
 
@@ -149,9 +149,9 @@ async def test_idle_stream_is_broken(server: ScriptedServer, pool: Pool) -> None
         return response
 
     server.plays(silent)
-    client = Client(Connection(server.url), pool, timeouts=RequestTimeouts(idle_timeout=timedelta(milliseconds=20)))
+    client = Client(Connection(server.url), pool, timeouts=RequestTimeouts(idle_timeout=timedelta(milliseconds=200)))
 
-    with pytest.raises(Unreachable, match=r"no data for 0\.02 s"):
+    with pytest.raises(Unreachable, match=r"no data for 0\.2 s"):
         await collect(client)
     done.set()
 
@@ -170,15 +170,20 @@ async def test_error_in_the_stream_has_its_type(
         await collect(client)
 
 
-@pytest.mark.parametrize("line", [b"no json\n", b"[]\n", b'{"type": "ADDED"}\n', b"\n"])
-async def test_line_that_is_not_an_event_breaks_the_watch(server: ScriptedServer, client: Client, line: bytes) -> None:
+@pytest.mark.parametrize("metadata_only", [False, True])
+@pytest.mark.parametrize(
+    "line", [b"no json\n", b"[]\n", b'{"type": "ADDED"}\n', b'{"type": "ADDED", "object": "text"}\n', b"\n"]
+)
+async def test_line_that_is_not_an_event_breaks_the_watch(
+    server: ScriptedServer, client: Client, line: bytes, *, metadata_only: bool
+) -> None:
     server.plays(streams(line))
 
     with pytest.raises(Unreachable, match="a line that is not a watch event"):
-        await collect(client)
+        await collect(client, metadata_only=metadata_only)
 
 
-async def test_watch_that_is_refused_says_why(server: ScriptedServer, client: Client) -> None:
+async def test_rejected_watch_reports_the_reason(server: ScriptedServer, client: Client) -> None:
     server.plays(refuses(410, "Expired"))
     with pytest.raises(Expired):
         await collect(client)
@@ -199,7 +204,7 @@ async def test_bare_metadata_comes_under_the_real_kind(server: ScriptedServer, c
 
 
 class Pieces:
-    """Stands in for the body of an answer; an empty piece is its end."""
+    """A response body in chunks; an empty chunk is its end."""
 
     def __init__(self, pieces: list[bytes]) -> None:
         self.left = iter(pieces)

@@ -4,7 +4,7 @@ import asyncio
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from clusterstacks.runtime.health import FAILURE_TOLERANCE, REPEAT_INTERVAL, Health, Probes
+from clusterstacks.runtime.component_health import FAILURE_TOLERANCE, REPEAT_INTERVAL, ComponentHealth, Probes
 from clusterstacks.runtime.metrics import Metrics
 from tests.support.virtual_time import VirtualClock, in_virtual_time
 
@@ -16,7 +16,7 @@ START = VirtualClock.start.timestamp()
 
 @in_virtual_time
 async def test_a_part_that_was_never_used_has_no_problem() -> None:
-    health = Health(clock=VirtualClock())
+    health = ComponentHealth(clock=VirtualClock())
     await asyncio.sleep(3600)
 
     assert health.problem() == ""
@@ -26,7 +26,7 @@ async def test_a_part_that_was_never_used_has_no_problem() -> None:
 
 @in_virtual_time
 async def test_sec_14_a_failure_counts_once_it_has_lasted() -> None:
-    health = Health(clock=VirtualClock())
+    health = ComponentHealth(clock=VirtualClock())
     health.failed("no route")
     await asyncio.sleep(FAILURE_TOLERANCE.total_seconds())
     health.failed("no route")
@@ -42,7 +42,7 @@ async def test_sec_14_a_failure_counts_once_it_has_lasted() -> None:
 
 @in_virtual_time
 async def test_a_success_in_between_starts_the_count_again() -> None:
-    health = Health(clock=VirtualClock(), tolerance=timedelta(seconds=10))
+    health = ComponentHealth(clock=VirtualClock(), tolerance=timedelta(seconds=10))
     for _ in range(10):
         health.failed("no route")
         await asyncio.sleep(9)
@@ -55,7 +55,7 @@ async def test_a_success_in_between_starts_the_count_again() -> None:
 
 @in_virtual_time
 async def test_sec_14_the_same_failure_is_logged_again_later_and_another_immediately() -> None:
-    health = Health(clock=VirtualClock())
+    health = ComponentHealth(clock=VirtualClock())
     due = []
     for _ in range(61):
         due.append(health.failed("no route"))
@@ -68,7 +68,7 @@ async def test_sec_14_the_same_failure_is_logged_again_later_and_another_immedia
 
 @in_virtual_time
 async def test_health_is_a_metric() -> None:
-    metrics, health = Metrics(), Health(clock=VirtualClock())
+    metrics, health = Metrics(), ComponentHealth(clock=VirtualClock())
     metrics.watch_health("render workers", health)
     health.failed("no route")
 

@@ -26,7 +26,7 @@ Check: TypeAlias = Callable[[], str]
 log = logging.getLogger(__name__)
 
 
-class Health:
+class ComponentHealth:
     """Records successes and failures of one part, e.g. an informer or a source.
 
     The methods do not block and need the running loop; another thread may read the two timestamps.
@@ -93,6 +93,10 @@ class Probes:
     def add_ready(self, name: str, check: Check) -> None:
         """Add a readiness check; the process is not ready while it returns a problem."""
         self._ready[name] = check
+
+    def failing(self) -> dict[str, bool]:
+        """Return whether each readiness check fails."""
+        return {name: bool(_run_check(name, check)) for name, check in self._ready.items()}
 
     def alive(self) -> ProbeAnswer:
         """Return the result of /healthz: the event loop is alive if it can answer."""
