@@ -55,7 +55,7 @@ class AddonReleaseRefused(SpecError):
 
 
 @dataclass(frozen=True, slots=True)
-class AddonWishes:
+class RequestedReleases:
     """The releases that the addons of a cluster should come from.
 
     Args:
@@ -129,7 +129,7 @@ def _advice(key: str, written: Sequence[str]) -> str:
     return f"write {ADDON_ANNOTATION}<addon>, or {RELEASE_ANNOTATION} for all addons"
 
 
-def read_wishes(annotations: Mapping[str, str], own: ReleaseName) -> AddonWishes:
+def read_requested_releases(annotations: Mapping[str, str], own: ReleaseName) -> RequestedReleases:
     """Parse the annotations of a Cluster.
 
     Args:
@@ -154,13 +154,13 @@ def read_wishes(annotations: Mapping[str, str], own: ReleaseName) -> AddonWishes
         else:
             named = None if value == NO_RELEASE else _release(key, value, own)
             addons[key.removeprefix(ADDON_ANNOTATION)] = named
-    wishes = AddonWishes(release, addons)
-    if (count := len(wishes.releases())) > MOST_RELEASES:
+    requested = RequestedReleases(release, addons)
+    if (count := len(requested.releases())) > MOST_RELEASES:
         raise AddonReleaseRefused(
             f"the annotations {ADDON_ANNOTATION}* take addons from {count} releases, but a cluster can have addons of "
             f"at most {MOST_RELEASES} releases: use fewer releases"
         )
-    return wishes
+    return requested
 
 
 def releases_named(annotations: Mapping[str, str], own: ReleaseName) -> tuple[ReleaseName, ...]:
@@ -243,7 +243,7 @@ def _release(key: str, value: str, own: ReleaseName) -> ReleaseName:
             f"annotation {key}: {shown(value)} is not a valid release (expected for example {own.release}); correct or "
             "remove the annotation"
         )
-    if (found.provider, found.stack) != (own.provider, own.stack):
+    if not found.same_stack(own):
         raise AddonReleaseRefused(
             f"annotation {key}: release {found} belongs to another cluster stack than {own}; name a release of "
             f"{own.provider}-{own.stack}"

@@ -104,7 +104,8 @@ def with_cluster_condition(
         "message": message[: _MESSAGE_LENGTH[version]],
         "lastTransitionTime": since or rfc3339(now),
     }
-    after = _metav1(wanted, cluster) if version == "v1beta2" else _v1beta1(wanted)
+    generation = at(cluster, "metadata", "generation") or 0
+    after = {**wanted, "observedGeneration": generation} if version == "v1beta2" else _v1beta1(wanted)
     if before == after:
         return None
     conditions = [after if item is before else item for item in present]
@@ -117,10 +118,6 @@ def with_cluster_condition(
 def served_version(manifest: Manifest) -> str:
     """Return the API version of a Cluster API object: v1beta1 or v1beta2, which is the default."""
     return "v1beta1" if text(manifest, "apiVersion").endswith("/v1beta1") else "v1beta2"
-
-
-def _metav1(wanted: dict[str, str], cluster: Manifest) -> Manifest:
-    return {**wanted, "observedGeneration": at(cluster, "metadata", "generation") or 0}
 
 
 def _v1beta1(wanted: dict[str, str]) -> Manifest:

@@ -2,19 +2,40 @@
 
 from __future__ import annotations
 
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
-from pydantic import ConfigDict, Field, JsonValue, StrictBool, StrictInt
+from pydantic import ConfigDict, Field, JsonValue, StrictBool
 
 from clusterstacks.api.meta import (
     LIST_LENGTH,
     ConditionEntry,
+    Generation,
     KubernetesObject,
     Model,
     Name,
     ObjectReference,
     ResourceEntry,
 )
+from clusterstacks.api.names import addon_name
+
+if TYPE_CHECKING:
+    from clusterstacks.domain.objects import Manifest
+
+__all__ = [
+    "AddonChangesEntry",
+    "AddonOrigin",
+    "Admitted",
+    "ClusterAddon",
+    "ClusterAddonSpec",
+    "ClusterAddonStatus",
+    "ClusterReference",
+    "DeliveredAddon",
+    "DeliveryEntry",
+    "DriftEntry",
+    "StageStatus",
+    "UpgradeHoldStatus",
+    "addon_name",
+]
 
 # As in the Go operator's webhook, the kind is checked at creation, and kind and name are immutable.
 _SAME: Final = "has(self.{0}) == has(oldSelf.{0}) && (!has(self.{0}) || self.{0} == oldSelf.{0})"
@@ -27,6 +48,8 @@ _CLUSTER_REF_RULES: Final[list[JsonValue]] = [
     {"rule": _SAME.format("name"), "message": "name cannot be changed; create another ClusterAddon"},
     {"rule": _SAME.format("kind"), "message": "kind cannot be changed"},
 ]
+
+_INT32: Final[dict[str, JsonValue]] = {"format": "int32"}
 
 
 class ClusterReference(ObjectReference):
@@ -71,18 +94,28 @@ class StageStatus(Model):
     action: Name = Field(default="", description="apply or delete.")
     phase: Name = Field(
         default="",
-        description="Pending, waitingForPreCondition, applyingOrDeleting, waitingForPostCondition or done.",
+        description="Pending, waitingForPreCondition, applyingOrDeleting, waitingForHealth, rolledBack, "
+        "waitingForPostCondition or done.",
     )
     hook: Name = Field(default="", description="Hook the stage belongs to.")
+    waiting_since: Name = Field(default="", description="When the stage began to wait for the health of its addon.")
 
 
 class DeliveredAddon(Model):
     """A delivered addon."""
 
+    def document(self) -> Manifest:
+        """Return the JSON document; a field that most addons do not have is left out where it is empty."""
+        document = super().document()
+        return document if self.wait_for else {key: value for key, value in document.items() if key != "waitFor"}
+
     name: Name = Field(description="Name of the addon.")
     release: Name = Field(default="", description="Release that the addon comes from.")
     version: Name = Field(default="", description="Version of its software, if the release states it.")
     objects: int = Field(ge=0, description="Number of objects delivered.", json_schema_extra={"format": "int32"})
+    wait_for: Name = Field(
+        default="", description="Healthy if Ready depends on the health of its objects; otherwise empty."
+    )
 
 
 class Admitted(Model):
@@ -97,23 +130,124 @@ class Admitted(Model):
     )
 
 
+class UpgradeHoldStatus(Model):
+    """The hold of the Cluster's current upgrade of Kubernetes."""
+
+    class_: Name = Field(default="", alias="class", description="Class of the Cluster.")
+    version: Name = Field(default="", description="Kubernetes version that the Cluster is upgraded to.")
+    state: Name = Field(
+        default="",
+        description="Held: Cluster API waits for the stages of BeforeClusterUpgrade. Released: they were complete. "
+        "Absent: another writer removed the hold, or it was not set when the upgrade began. NotHonoured: Cluster API "
+        "began the upgrade although it was held.",
+    )
+    since: Name = Field(default="", description="When the operator found the upgrade.")
+
+
+class DriftEntry(Model):
+    """An object that differs from what was delivered, or that was restored."""
+
+    group: Name = Field(default="", description="API group of the object; empty for the core group.")
+    kind: Name = Field(default="", description="Kind of the object.")
+    namespace: Name = Field(default="", description="Namespace of the object; empty for a cluster-scoped object.")
+    name: Name = Field(default="", description="Name of the object.")
+    addon: Name = Field(default="", description="Addon that delivered it.")
+    change: Name = Field(default="", description="What happened to it, for example: was deleted.")
+    fields: tuple[Name, ...] = Field(
+        default=(), max_length=LIST_LENGTH, description="Fields that differed; never their values."
+    )
+    managers: tuple[Name, ...] = Field(
+        default=(), max_length=LIST_LENGTH, description="Field managers that had set these fields."
+    )
+    since: Name = Field(default="", description="When the difference was found.")
+    corrected_at: Name = Field(default="", description="When it was corrected; empty while it exists.")
+    error: Name = Field(default="", description="Why it was not corrected.")
+
+
+class AddonChangesEntry(Model):
+    """The objects of an addon that a delivery changed; lists of names are cut, the numbers are not."""
+
+    name: Name = Field(default="", description="Name of the addon.")
+    created: int | None = Field(default=None, description="Number of created objects.", json_schema_extra=_INT32)
+    changed: int | None = Field(default=None, description="Number of changed objects.", json_schema_extra=_INT32)
+    removed: int | None = Field(default=None, description="Number of removed objects.", json_schema_extra=_INT32)
+    created_objects: tuple[Name, ...] = Field(
+        default=(), max_length=LIST_LENGTH, description="The first of them, as Deployment.apps kube-system/coredns."
+    )
+    changed_objects: tuple[Name, ...] = Field(
+        default=(), max_length=LIST_LENGTH, description="The first of them, in the same form."
+    )
+    removed_objects: tuple[Name, ...] = Field(
+        default=(), max_length=LIST_LENGTH, description="The first of them, in the same form."
+    )
+
+
+class DeliveryEntry(Model):
+    """A delivery of the addons to the cluster."""
+
+    began: Name = Field(default="", description="When the operator began it.")
+    ended: Name = Field(default="", description="When it ended; empty while it waits or is tried again.")
+    occasion: Name = Field(
+        default="",
+        description="Install, Upgrade (another class or Kubernetes version) or Refresh (other values or releases of "
+        "addons).",
+    )
+    from_release: Name = Field(default="", description="Release of the class that was delivered before.")
+    release: Name = Field(default="", description="Release of the class.")
+    from_kubernetes_version: Name = Field(
+        default="", description="Kubernetes version of the Cluster at the delivery before."
+    )
+    kubernetes_version: Name = Field(default="", description="Kubernetes version of the Cluster.")
+    hooks: tuple[Name, ...] = Field(default=(), max_length=LIST_LENGTH, description="Hooks whose stages ran.")
+    stages: Name = Field(default="", description="Complete stages and all stages, for example 2/3.")
+    created: int | None = Field(default=None, description="Number of created objects.", json_schema_extra=_INT32)
+    changed: int | None = Field(default=None, description="Number of changed objects.", json_schema_extra=_INT32)
+    removed: int | None = Field(default=None, description="Number of removed objects.", json_schema_extra=_INT32)
+    unchanged: int | None = Field(
+        default=None, description="Number of other delivered objects.", json_schema_extra=_INT32
+    )
+    addons: tuple[AddonChangesEntry, ...] = Field(
+        default=(), max_length=LIST_LENGTH, description="The addons with changed objects."
+    )
+    addons_not_listed: int | None = Field(
+        default=None, description="Number of further addons with changed objects.", json_schema_extra=_INT32
+    )
+    result: Name = Field(
+        default="",
+        description="Running, Delivered, RolledBack, Failed (it is tried again until it ends) or Superseded (another "
+        "delivery began first).",
+    )
+    reason: Name = Field(default="", description="Reason of a failure or a rollback.")
+    message: Name = Field(default="", description="What failed, cut to 256 characters.")
+
+
 class ClusterAddonStatus(Model):
     """The observed state of the addons."""
 
     ready: StrictBool = Field(default=False, description="Whether the cluster has all addons of its class.")
+    progress: Name = Field(
+        default="", description="Complete stages and all stages of the rollout, for example 2/3; empty without one."
+    )
     target: Name = Field(default="", description="Class whose addons are being rolled out.")
+    target_kubernetes_version: Name = Field(
+        default="", description="Kubernetes version of the Cluster for which the stages run."
+    )
+    delivered_kubernetes_version: Name = Field(
+        default="", description="Kubernetes version of the Cluster for which all stages ran last."
+    )
+    upgrade_hold: UpgradeHoldStatus | None = Field(
+        default=None, description="The hold of the Cluster's current upgrade of Kubernetes; absent without one."
+    )
     admitted: Admitted | None = Field(
         default=None,
         description="The last check whether the Cluster may use its class and releases: the class is available to its "
         "namespace, and the releases are signed if signatures are required. A successful check stays valid; remove "
         "this field to repeat it.",
     )
-    observed_cluster_generation: StrictInt | None = Field(
+    observed_cluster_generation: Generation | None = Field(
         default=None,
-        ge=0,
         description="metadata.generation of the Cluster for which the conditions were computed. Annotations do not "
         "affect it.",
-        json_schema_extra={"format": "int64"},
     )
     observed_addon_annotations: Name = Field(
         default="",
@@ -133,6 +267,25 @@ class ClusterAddonStatus(Model):
     resources: tuple[ResourceEntry, ...] = Field(
         default=(), max_length=LIST_LENGTH, description="State of the addons' objects."
     )
+    drift: tuple[DriftEntry, ...] = Field(
+        default=(),
+        max_length=LIST_LENGTH,
+        description="Objects that differ from what was delivered, then the last corrections; at most 20.",
+    )
+    history: tuple[DeliveryEntry, ...] = Field(
+        default=(),
+        max_length=LIST_LENGTH,
+        description="The last deliveries, newest first: at most 10, and at most 16 KiB as JSON. Corrections of drift "
+        "are not deliveries.",
+    )
+    last_handled_reconcile_at: Name = Field(
+        default="",
+        description="Value of the Cluster's annotation clusterstack.x-k8s.io/reconcile-requested-at that was handled "
+        "last.",
+    )
+    observed_generation: Generation | None = Field(
+        default=None, description="metadata.generation for which the status was computed."
+    )
     conditions: tuple[ConditionEntry, ...] = Field(
         default=(), max_length=LIST_LENGTH, description="Conditions of the object; Ready summarizes them."
     )
@@ -144,8 +297,3 @@ class ClusterAddon(KubernetesObject):
     kind: Literal["ClusterAddon"] = "ClusterAddon"
     spec: ClusterAddonSpec = Field(description="The cluster and its last delivered addons.")
     status: ClusterAddonStatus = Field(default=ClusterAddonStatus(), description="The observed state of the addons.")
-
-
-def addon_name(cluster: str) -> str:
-    """Return the name of a Cluster's ClusterAddon, the same as in the Go operator."""
-    return f"cluster-addon-{cluster}"

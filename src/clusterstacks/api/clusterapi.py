@@ -44,7 +44,10 @@ class ClusterView:
         port: 0 while there is no endpoint, as ``host`` is then empty.
         control_plane_initialized: Whether the workload API server answered once; never goes back.
         control_plane_versions: Kubernetes versions the control plane reports; more than one in a rollout, none
-            before Cluster API 1.14 (:func:`reported_versions` then tells).
+            before Cluster API 1.14 (see :func:`reported_versions`).
+        worker_versions: Kubernetes versions the workers report; none before Cluster API 1.14.
+        outdated_workers: Workers that do not have the template of their pool; 0 before Cluster API 1.9, which does not
+            count them, and with MachinePools, whose providers may not.
         raw: The object as it was served.
     """
 
@@ -65,6 +68,8 @@ class ClusterView:
     infrastructure_provisioned: bool
     topology_reconciled: ConditionView
     control_plane_versions: tuple[str, ...]
+    worker_versions: tuple[str, ...]
+    outdated_workers: int
     control_plane_ref: ObjectRef | None
     infrastructure_ref: ObjectRef | None
     raw: Manifest = field(repr=False, compare=False)
@@ -125,6 +130,8 @@ def cluster_view(manifest: Manifest) -> ClusterView:
         topology_reconciled=condition_view(manifest, "TopologyReconciled"),
         control_plane_versions=_versions(mappings(manifest, "status", "controlPlane", "versions"))
         or _versions(mappings(manifest, "status", "v1beta2", "controlPlane", "versions")),
+        worker_versions=_versions(mappings(manifest, "status", "workers", "versions")),
+        outdated_workers=_outdated_workers(manifest),
         control_plane_ref=_reference(mapping(manifest, "spec", "controlPlaneRef"), namespace),
         infrastructure_ref=_reference(mapping(manifest, "spec", "infrastructureRef"), namespace),
         raw=manifest,
@@ -142,7 +149,7 @@ def cluster_class_view(manifest: Manifest) -> ClusterClassView:
     variables = condition_view(manifest, "VariablesReady", old_type="VariablesReconciled")
     cause = ""
     if at(manifest, "metadata", "generation") != at(manifest, "status", "observedGeneration"):
-        cause = f"Cluster API has not looked at ClusterClass {namespace}/{name} yet"
+        cause = f"Cluster API has not processed ClusterClass {namespace}/{name} yet"
     elif variables.false:
         cause = f"the variables of ClusterClass {namespace}/{name} are refused: {variables.message or variables.reason}"
     return ClusterClassView(name, namespace, cause, refused=variables.false)
@@ -197,7 +204,7 @@ def template_data(
 
 
 def is_paused(manifest: Manifest) -> bool:
-    """Tell whether an object, a Cluster or one of ours, says that it is to be left alone."""
+    """Return whether an object, a Cluster or one of ours, is paused."""
     return at(manifest, "spec", "paused") is True or PAUSED_ANNOTATION in mapping(manifest, "metadata", "annotations")
 
 
@@ -207,7 +214,7 @@ def is_moving(manifest: Manifest) -> bool:
 
 
 def is_watched(manifest: Manifest, watch_filter: str) -> bool:
-    """Tell whether an object is for the operator with this ``--watch-filter``; without a filter every object is."""
+    """Return whether an object is for the operator with this ``--watch-filter``; without a filter every object is."""
     return not watch_filter or mapping(manifest, "metadata", "labels").get(WATCH_FILTER_LABEL) == watch_filter
 
 
@@ -215,6 +222,14 @@ def _control_plane_initialized(cluster: Manifest) -> bool:
     if at(cluster, "status", "initialization", "controlPlaneInitialized") is True:
         return True
     return condition_view(cluster, "ControlPlaneInitialized").true
+
+
+def _outdated_workers(cluster: Manifest) -> int:
+    workers = mapping(cluster, "status", "workers") or mapping(cluster, "status", "v1beta2", "workers")
+    present, current = workers.get("replicas"), workers.get("upToDateReplicas")
+    if not isinstance(present, int) or not isinstance(current, int):
+        return 0
+    return 0 if mappings(cluster, "spec", "topology", "workers", "machinePools") else max(present - current, 0)
 
 
 def _port(value: Any) -> int:  # noqa: ANN401 - JSON

@@ -7,10 +7,20 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import ConfigDict, Field, StrictBool
 
-from clusterstacks.api.meta import LIST_LENGTH, ConditionEntry, KubernetesObject, Model, Name, ObjectReference, Text
+from clusterstacks.api.meta import (
+    LIST_LENGTH,
+    ConditionEntry,
+    Generation,
+    KubernetesObject,
+    Model,
+    Name,
+    ObjectReference,
+    Text,
+)
 from clusterstacks.api.names import CompatibilityPolicy
 from clusterstacks.api.selectors import ClusterNamespaces
 from clusterstacks.api.source import SourceSpec
+from clusterstacks.domain.drift_settings import DriftMode
 
 # The rules below refuse exactly what the Go operator's webhook refuses. Rules that apply only to new objects use
 # oldSelf.hasValue(), so that older objects can still be updated.
@@ -45,6 +55,47 @@ class Channel(StrEnum):
 
     STABLE = "stable"
     CUSTOM = "custom"
+
+
+class DeletionPolicy(StrEnum):
+    """The policy for the addons of a Cluster that takes a class of no cluster stack."""
+
+    ORPHAN = "Orphan"
+    DELETE = "Delete"
+
+
+class IgnoreDifference(Model):
+    """Fields that other writers may change."""
+
+    kind: Name = Field(
+        pattern=r"^[A-Za-z][A-Za-z0-9]*([.][a-z0-9.-]+)?$",
+        description="Kind of the objects, for example Deployment, or Deployment.apps with the group.",
+    )
+    name: Name = Field(default="", description="Name of the object; by default all objects of the kind.")
+    json_pointers: tuple[Annotated[str, Field(max_length=1024, pattern="^/.+")], ...] = Field(
+        min_length=1,
+        max_length=64,
+        description="Fields as JSON pointers, for example /spec/replicas. In a key, write ~1 for a slash.",
+    )
+
+
+class DriftSpec(Model):
+    """The handling of delivered objects that other writers change or delete."""
+
+    interval: Name = Field(
+        default="",
+        pattern=r"^(off|([0-9]{1,9}h)?([0-9]{1,9}m)?([0-9]{1,9}s)?)$",
+        description="Interval at which the objects of addons are compared with what was delivered, for example 5m, "
+        "from 10s to 24h, or off; by default the --drift-interval of the operator. The annotation "
+        "clusterstack.x-k8s.io/drift-interval of a Cluster precedes it.",
+    )
+    mode: DriftMode = Field(
+        default=DriftMode.CORRECT,
+        description="Correct: differences are corrected. Warn: they are only reported in the ClusterAddon.",
+    )
+    ignore_differences: tuple[IgnoreDifference, ...] = Field(
+        default=(), max_length=256, description="Fields that other writers may change."
+    )
 
 
 class ClusterStackSpec(Model):
@@ -101,6 +152,21 @@ class ClusterStackSpec(Model):
         "are refused. Strict: untested and unknown versions are refused too, and the Kubernetes version must be that "
         "of the class. Permissive: warnings only.",
     )
+    deletion_policy: DeletionPolicy = Field(
+        default=DeletionPolicy.ORPHAN,
+        description="Policy for the addons of a Cluster of this stack whose class is changed to one of no cluster "
+        "stack. Orphan: they stay in the workload cluster. Delete: they are deleted. The annotation "
+        "clusterstack.x-k8s.io/deletion-policy of the Cluster takes precedence.",
+    )
+    hold_upgrades: StrictBool = Field(
+        default=True,
+        description="Whether Cluster API waits for the stages of BeforeClusterUpgrade before it upgrades Kubernetes in "
+        "a Cluster of this stack. The annotation clusterstack.x-k8s.io/hold-upgrades of the Cluster takes precedence.",
+    )
+    drift: DriftSpec | None = Field(
+        default=None,
+        description="Handling of addon objects that other writers change or delete; by default they are corrected.",
+    )
 
 
 class ReleaseSummary(Model):
@@ -122,6 +188,9 @@ class ClusterStackStatus(Model):
         default=(), max_length=LIST_LENGTH, description="State of every release."
     )
     usable_versions: Text = Field(default="", description="Versions that are ready, separated by commas.")
+    observed_generation: Generation | None = Field(
+        default=None, description="metadata.generation for which the status was computed."
+    )
     conditions: tuple[ConditionEntry, ...] = Field(
         default=(), max_length=LIST_LENGTH, description="Conditions of the object; Ready summarizes them."
     )

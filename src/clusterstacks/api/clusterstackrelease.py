@@ -9,6 +9,7 @@ from pydantic import Field, StrictBool
 from clusterstacks.api.meta import (
     LIST_LENGTH,
     ConditionEntry,
+    Generation,
     KubernetesObject,
     Model,
     Name,
@@ -56,6 +57,9 @@ class ClusterStackReleaseStatus(Model):
         default=(),
         max_length=LIST_LENGTH,
         description="State of the cluster class and every other object of the release.",
+    )
+    observed_generation: Generation | None = Field(
+        default=None, description="metadata.generation for which the status was computed."
     )
     conditions: tuple[ConditionEntry, ...] = Field(
         default=(), max_length=LIST_LENGTH, description="Conditions of the object; Ready summarizes them."

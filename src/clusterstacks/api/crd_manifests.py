@@ -1,7 +1,7 @@
 """The CustomResourceDefinitions of our kinds.
 
-Group, version, plurals, short names and columns are those users of the Go operator know; our additional columns show
-only with ``kubectl get -o wide``.
+Group, version, plurals and short names are those of the Go operator. The columns begin with Ready and Reason; messages,
+which are long, show only with ``kubectl get -o wide``.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from clusterstacks.api.clusteraddon import ClusterAddon
 from clusterstacks.api.clusterstack import ClusterStack
 from clusterstacks.api.clusterstackrelease import ClusterStackRelease
 from clusterstacks.api.compatibilityrule import CompatibilityRule
-from clusterstacks.api.names import CLUSTERCTL_LABEL, GROUP, MOVE_HIERARCHY_LABEL, VERSION
+from clusterstacks.api.names import CLUSTERCTL_LABEL, GROUP, MOVE_HIERARCHY_LABEL, VERSION, VISUALIZER_LABEL
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -146,7 +146,11 @@ class CRDOptions:
             "kind": "CustomResourceDefinition",
             "metadata": {
                 "name": f"{plural}.{GROUP}",
-                "labels": {CLUSTERCTL_LABEL: "", **({MOVE_HIERARCHY_LABEL: "true"} if self.root else {})},
+                "labels": {
+                    CLUSTERCTL_LABEL: "",
+                    VISUALIZER_LABEL: "",
+                    **({MOVE_HIERARCHY_LABEL: "true"} if self.root else {}),
+                },
             },
             "spec": {
                 "group": GROUP,
@@ -198,9 +202,10 @@ def _ready(column: str) -> str:
     return f".status.conditions[?(@.type=='Ready')].{column}"
 
 
+_READY: Final = Column("Ready", _ready("status"), description="True if the object can be used.")
 _AGE: Final = Column("Age", ".metadata.creationTimestamp", "date", "Time since the object was created.")
 _REASON: Final = Column("Reason", _ready("reason"), description="Why the object is not ready, as one word.")
-_MESSAGE: Final = Column("Message", _ready("message"), description="Why the object is not ready.")
+_MESSAGE: Final = Column("Message", _ready("message"), description="Cause and remedy, or what it has.", wide=True)
 
 DEFINITIONS: Final = (
     CRDOptions(
@@ -208,15 +213,16 @@ DEFINITIONS: Final = (
         short_name="csk",
         root=True,
         columns=(
+            _READY,
+            _REASON,
             Column("Provider", ".spec.provider"),
             Column("ClusterStack", ".spec.name"),
             Column("K8s", ".spec.kubernetesVersion"),
-            Column("Channel", ".spec.channel"),
-            Column("Autosubscribe", ".spec.autoSubscribe"),
             Column("Usable", ".status.usableVersions"),
-            Column("Latest", ".status.latestRelease"),
             _AGE,
-            _REASON,
+            Column("Channel", ".spec.channel", wide=True),
+            Column("Autosubscribe", ".spec.autoSubscribe", wide=True),
+            Column("Latest", ".status.latestRelease", wide=True),
             _MESSAGE,
         ),
     ),
@@ -224,26 +230,28 @@ DEFINITIONS: Final = (
         model=ClusterStackRelease,
         short_name="cskr",
         columns=(
-            Column("K8s Version", ".status.kubernetesVersion"),
-            Column("Ready", ".status.ready", "boolean"),
-            _AGE,
+            _READY,
             _REASON,
-            _MESSAGE,
+            Column("K8s Version", ".status.kubernetesVersion"),
+            _AGE,
             Column("Digest", ".status.digest", description="Digest of the release's files.", wide=True),
+            _MESSAGE,
         ),
     ),
     CRDOptions(
         model=ClusterAddon,
         short_name="caddon",
         columns=(
-            Column("Cluster", '.metadata.ownerReferences[?(@.kind=="Cluster")].name'),
-            Column("Hook", ".spec.hook", description="Hook of the running stages."),
-            Column("Ready", ".status.ready", "boolean"),
-            _AGE,
+            _READY,
             _REASON,
-            _MESSAGE,
-            Column("Class", ".spec.clusterStack", description="Class whose addons were delivered last.", wide=True),
+            Column("Cluster", '.metadata.ownerReferences[?(@.kind=="Cluster")].name'),
+            Column("Class", ".spec.clusterStack", description="Class whose addons were delivered last."),
+            Column("K8s", ".status.observedKubernetesVersion", description="Version of the control plane."),
+            Column("Progress", ".status.progress", description="Complete stages and all stages of the rollout."),
+            _AGE,
             Column("Target", ".status.target", description="Class whose addons are being rolled out.", wide=True),
+            Column("Hook", ".spec.hook", description="Hook of the running stages.", wide=True),
+            _MESSAGE,
         ),
     ),
     CRDOptions(

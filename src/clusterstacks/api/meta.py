@@ -27,6 +27,7 @@ LIST_LENGTH = 100_000
 
 Name = Annotated[str, Field(max_length=NAME_LENGTH)]
 Text = Annotated[str, Field(max_length=TEXT_LENGTH)]
+Generation = Annotated[int, Field(strict=True, ge=0, json_schema_extra={"format": "int64"})]
 
 SHOWN_FAULTS = 3
 """Invalid fields listed in one message (arbitrary)."""

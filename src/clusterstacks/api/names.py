@@ -32,6 +32,27 @@ CHARTS_ANNOTATION: Final = "clusterstack.x-k8s.io/chart-dependencies"
 ADOPT_ANNOTATION: Final = "clusterstack.x-k8s.io/adopt-addons-of"
 """On a Cluster: ``namespace/name`` of another Cluster whose delivered addons it takes over (ours)."""
 
+DELETION_POLICY_ANNOTATION: Final = "clusterstack.x-k8s.io/deletion-policy"
+"""On a Cluster: ``Orphan`` or ``Delete``, which wins over ``spec.deletionPolicy`` of its ClusterStack (ours)."""
+
+DRIFT_INTERVAL_ANNOTATION: Final = "clusterstack.x-k8s.io/drift-interval"
+"""On a Cluster: the interval at which its delivered objects are compared with what was delivered, or ``off`` (ours)."""
+
+UPGRADE_HOLD_ANNOTATION: Final = "before-upgrade.hook.cluster.cluster.x-k8s.io/cluster-stacks"
+"""On a Cluster: while it is set, Cluster API 1.10 and newer does not begin an upgrade of the Kubernetes version. The
+prefix is Cluster API's, the name is ours."""
+
+HOLD_UPGRADES_ANNOTATION: Final = "clusterstack.x-k8s.io/hold-upgrades"
+"""On a Cluster: ``"false"`` lets Cluster API upgrade it at once; it wins over ``spec.holdUpgrades`` of its ClusterStack
+(ours)."""
+
+PENDING_HOOKS_ANNOTATION: Final = "runtime.cluster.x-k8s.io/pending-hooks"
+"""On a Cluster: the hooks that Cluster API calls later; AfterClusterUpgrade is one of them from the beginning of an
+upgrade to its end."""
+
+RECONCILE_ANNOTATION: Final = "clusterstack.x-k8s.io/reconcile-requested-at"
+"""On a Cluster: a new value, for example the time, makes the operator compare all delivered objects at once (ours)."""
+
 SOURCE_CREDENTIALS_LABEL: Final = "clusterstack.x-k8s.io/source-credentials"
 """On a Secret of type Opaque: ``"true"`` says that it may be sent to the source of a ClusterStack (ours)."""
 
@@ -45,6 +66,8 @@ CLUSTER_NAME_LABEL: Final = "cluster.x-k8s.io/cluster-name"
 WATCH_FILTER_LABEL: Final = "cluster.x-k8s.io/watch-filter"
 CLUSTERCTL_LABEL: Final = "clusterctl.cluster.x-k8s.io"
 MOVE_HIERARCHY_LABEL: Final = "clusterctl.cluster.x-k8s.io/move-hierarchy"
+VISUALIZER_LABEL: Final = "visualizer.cluster.x-k8s.io"
+"""On a CustomResourceDefinition: the Cluster API Visualizer shows its objects that have the label of a Cluster."""
 
 RELEASE_FINALIZER: Final = "clusterstackrelease.clusterstack.x-k8s.io"
 ADDON_FINALIZER: Final = "clusteraddon.clusterstack.x-k8s.io"
@@ -54,8 +77,12 @@ READY_CONDITION: Final = READY
 
 ADDONS_READY_CONDITION: Final = "ClusterStackAddonsReady"
 """Condition on the Cluster that mirrors its ClusterAddon; usable in ``availabilityGates`` (ours)."""
+ADDONS_HEALTHY_CONDITION: Final = "ClusterStackAddonsHealthy"
+"""Condition on the Cluster while the one of its ClusterAddon is False; absent otherwise (ours)."""
+ADDONS_IN_SYNC_CONDITION: Final = "ClusterStackAddonsInSync"
+"""Condition on the Cluster while the one of its ClusterAddon is False: objects differ and are not corrected (ours)."""
 WITHIN_RANGES_CONDITION: Final = "ClusterStackWithinRanges"
-"""Condition on the Cluster while the one of its ClusterAddon is False; absent while there is nothing to tell (ours)."""
+"""Condition on the Cluster while the one of its ClusterAddon is False; otherwise absent (ours)."""
 
 
 class Kind(StrEnum):
@@ -112,6 +139,12 @@ class AddonCondition(StrEnum):
     CEL_EVALUATED = "EvaluatedCEL"
     WITHIN_RANGES = "WithinRanges"
     """Nothing speaks against the versions the cluster has, nor is about to (ours); it does not count for Ready."""
+    DELIVERED = "Delivered"
+    """Every object of the addons is applied (ours); it does not count for Ready, which has the same cause."""
+    HEALTHY = "Healthy"
+    """The objects of the addons are healthy (ours); it counts for Ready only in stages that wait for it."""
+    IN_SYNC = "InSync"
+    """The objects of the addons are as they were delivered (ours); it does not count for Ready."""
     PAUSED = "Paused"
     """True while the Cluster or the ClusterAddon is paused, else absent (ours); it does not count for Ready."""
     SETTINGS_USED = "AddonSettingsUsed"
@@ -159,6 +192,28 @@ class Reason(StrEnum):
     """A Cluster has values for an addon, or an annotation about addons, that are not known (ours)."""
     WEBHOOK_FAILED = "WebhookFailed"
     """An admission webhook of the workload cluster could not be called (ours)."""
+    OBJECTS_IN_PROGRESS = "ObjectsInProgress"
+    """Delivered objects are not healthy yet (ours)."""
+    OBJECTS_FAILED = "ObjectsFailed"
+    """Delivered objects have failed (ours)."""
+    HEALTH_UNKNOWN = "HealthUnknown"
+    """The delivered objects cannot be read (ours)."""
+    OBJECTS_CHANGED = "ObjectsChanged"
+    """Another writer changed or deleted delivered objects (ours)."""
+    CORRECTIONS_REVERTED = "CorrectionsReverted"
+    """Another writer changes delivered objects again after each correction (ours)."""
+    DRIFT_UNKNOWN = "DriftUnknown"
+    """The delivered objects cannot be compared with what was delivered (ours)."""
+    INVALID_INTERVAL = "InvalidInterval"
+    """The annotation about the interval of comparisons, or spec.drift of the ClusterStack, is not valid (ours)."""
+    HEALTH_TIMEOUT = "HealthTimeout"
+    """The objects of a stage were not healthy within its timeout (ours)."""
+    ROLLED_BACK = "RolledBack"
+    """An addon was not healthy within the timeout of its stage and returned to its last healthy revision (ours)."""
+    ADDONS_DELETED = "AddonsDeleted"
+    """The Cluster left its cluster stack, and its addons were deleted (ours)."""
+    HOLD_NOT_HONOURED = "HoldNotHonoured"
+    """Cluster API began an upgrade although it was held (ours)."""
     SIGNATURES_UNCLEAR = "SignaturesUnclear"
     """Not all signatures of a release could be looked at, and none of a trusted key is known (ours)."""
 
@@ -179,10 +234,16 @@ class EventReason(StrEnum):
     """Objects that were to go stay in the cluster, with the reason (ours)."""
     STATUS_PRUNED = "StatusFieldsPruned"
     """The CustomResourceDefinition does not have fields of the status, so the API server drops them (ours)."""
+    DRIFT_CORRECTED = "DriftCorrected"
+    """Delivered objects that another writer changed or deleted were restored (ours)."""
     ADDONS_DELIVERED = "AddonsDelivered"
     """A cluster has all addons of its class; of the Cluster, as all that fails with them (ours)."""
     CLASS_OBJECTS_RESTORED = "ClassObjectsRestored"
     """Objects of a class that were changed or deleted by another writer were applied again (ours)."""
+    UPGRADE_HELD = "UpgradeHeld"
+    """Cluster API waits with the upgrade of a Cluster for its addons (ours)."""
+    UPGRADE_RELEASED = "UpgradeReleased"
+    """Cluster API may begin the upgrade of a Cluster (ours)."""
     INCOMPATIBLE_ALLOWED = "IncompatibleAllowed"
     """An annotation of a Cluster let through what the ranges forbid (ours)."""
 
@@ -217,3 +278,8 @@ class CompatibilityPolicy(StrEnum):
     """All three are refused, and the Kubernetes version must be that of the class's metadata.yaml."""
     PERMISSIVE = "Permissive"
     """All three are warned about."""
+
+
+def addon_name(cluster: str) -> str:
+    """Return the name of a Cluster's ClusterAddon, the same as in the Go operator."""
+    return f"cluster-addon-{cluster}"

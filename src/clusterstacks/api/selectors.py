@@ -88,14 +88,14 @@ class ClusterNamespaces(Model):
         default=None, description="Labels of the namespaces; only for from: Selector."
     )
 
-    def admit(self, namespace: str, *, home: str, labels: Mapping[str, str]) -> bool:
+    def admit(self, namespace: str, *, stack_namespace: str, labels: Mapping[str, str]) -> bool:
         """Return whether Clusters of a namespace may use the classes.
 
         Args:
             namespace: Namespace of the Cluster.
-            home: Namespace of the ClusterStack, whose Clusters are always admitted.
+            stack_namespace: Namespace of the ClusterStack, whose Clusters are always admitted.
             labels: Labels of the Cluster's namespace.
         """
-        if namespace == home or self.from_ is NamespacesFrom.ALL:
+        if namespace == stack_namespace or self.from_ is NamespacesFrom.ALL:
             return True
         return self.from_ is NamespacesFrom.SELECTOR and self.selector is not None and self.selector.matches(labels)

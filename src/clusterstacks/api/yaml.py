@@ -150,7 +150,7 @@ def load_all(
         text: The documents; bytes must be UTF-8.
         name: How messages call the text, e.g. ``metadata.yaml``.
         max_bytes: Longest text taken.
-        max_values: Most values taken; an alias counts as what it stands for.
+        max_values: Most values taken; an alias counts as its value.
         unique_keys: False lets the last of several equal keys win, as Helm and kubectl do; published charts rely on it.
         resolve: What a plain scalar means; raises ValueError for one that means nothing.
 
@@ -176,7 +176,7 @@ def load(
         text, name=name, max_bytes=max_bytes, max_values=max_values, unique_keys=unique_keys, resolve=resolve
     )
     if len(documents) > 1:
-        raise YamlError(name, f"holds {len(documents)} documents where one is expected")
+        raise YamlError(name, f"contains {len(documents)} documents (expected one)")
     return documents[0] if documents else None
 
 
@@ -301,7 +301,7 @@ class _Builder:
                 continue
             key = _key(key_node, self._resolve)
             if key in own and self._unique_keys:
-                raise _NotKubernetesError(key_node, f"key {key!r} is there twice")
+                raise _NotKubernetesError(key_node, f"key {key!r} is a duplicate")
             own[key] = self.value(value_node, depth)
         return _first_wins(merges) | own if merges else own
 

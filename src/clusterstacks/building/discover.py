@@ -13,9 +13,8 @@ from clusterstacks.building.packaging import other_versions
 from clusterstacks.building.pinning import exact_versions, with_addon_versions
 from clusterstacks.building.settings import CSCTL, STACK, StackSettings, is_stack, open_minor, read_settings
 from clusterstacks.building.source_tree import TAGS, fill_tags, hash_tree, read_tree
-from clusterstacks.domain.errors import DependencyError, SpecError, told_of
+from clusterstacks.domain.errors import DependencyError, SpecError, error_context
 from clusterstacks.domain.versions import InvalidVersion, KubernetesMinor, KubernetesVersion
-from clusterstacks.http.errors import SourceUnavailable
 from clusterstacks.releases.errors import SourceBroken
 
 if TYPE_CHECKING:
@@ -88,7 +87,7 @@ async def discover_stacks(
     found: list[StackDirectory] = []
     patches: dict[KubernetesMinor, KubernetesVersion] = {}
     for root in await asyncio.to_thread(find_stacks, directory):
-        with told_of(shown_path(root.absolute())):
+        with error_context(shown_path(root.absolute())):
             tree = await asyncio.to_thread(read_stack, root, output)
             minor = open_minor(tree, listed=listed)
             if minor and minor not in patches and newest is not None:
@@ -180,14 +179,15 @@ async def newest_patch(web: HTTPClient, minor: KubernetesMinor, base: str = STAB
         DependencyError: The file cannot be read or is not valid.
     """
     url = f"{base}stable-{minor}.txt"
+    unknown = f"the newest patch of Kubernetes {minor} is unknown"
     remedy = f"write the patch of {minor} into stack.yaml, or try again"
     try:
         answer = await web.read(url, limit=_MAX_VERSION_BYTES)
         version = KubernetesVersion.parse(answer.body.decode(errors="replace").strip())
     except (InvalidVersion, DependencyError) as error:
-        raise SourceUnavailable(url, f"{error.message}; {remedy}") from None
+        raise DependencyError("SourceUnavailable", f"{unknown}: {error.message}; {remedy}") from None
     if version.series != minor:
-        raise SourceUnavailable(url, f"it contains {version}; {remedy}")
+        raise DependencyError("SourceUnavailable", f"{unknown}: {url} contains {version}; {remedy}")
     return version
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from clusterstacks.building.previous_release import Remote
 from clusterstacks.oci.transfers import TransferProgress, silent
 from clusterstacks.sources.directory import DirectorySource
-from clusterstacks.sources.kinds import DIRECTORY, open_location
+from clusterstacks.sources.source_kinds import DIRECTORY, open_location
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping

@@ -1,4 +1,4 @@
-"""ResolvedChart chart dependencies in the store: directories beside those of the releases.
+"""Resolved chart dependencies in the store: directories beside those of the releases.
 
 ``sha256-<digest of the release>.<fingerprint of the resolution>`` holds the charts of one resolution. A release may
 have several: resolved at different times, it is pinned to different charts.
@@ -46,7 +46,9 @@ def find_charts(
         if kept is None:
             log.warning("the stored charts in %s are damaged; they are downloaded again", directory.name)
             discard(directory)
-        elif fixed <= set(kept.resolved) and all(_is_met(need, kept) for need in wanted):
+            continue
+        fulfilled = all(any(resolved.fulfils(*need) for resolved in kept.resolved) for need in wanted)
+        if fulfilled and fixed <= set(kept.resolved):
             return kept
     return None
 
@@ -88,7 +90,3 @@ def remove_charts(root: Path, releases: Collection[str]) -> None:
 
 def _directories(root: Path, prefix: str) -> Iterator[Path]:
     return (path for path in root.iterdir() if path.name.startswith(prefix) and _DIRECTORY.fullmatch(path.name))
-
-
-def _is_met(need: tuple[str, ChartRequirement], kept: VendoredCharts) -> bool:
-    return any(resolved.fulfils(*need) for resolved in kept.resolved)

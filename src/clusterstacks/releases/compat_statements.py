@@ -9,13 +9,15 @@ from clusterstacks.charts.chart import MAX_DOCUMENT_BYTES
 from clusterstacks.compat.world import Candidate
 from clusterstacks.domain.compatibility import FILE, parse_compatibility
 from clusterstacks.domain.documents import Node
+from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.names import ReleaseName, release_named
 from clusterstacks.domain.versions import InvalidVersion, KubernetesVersion
-from clusterstacks.releases.errors import ReleaseBroken, SourceBroken
+from clusterstacks.releases.errors import ReleaseBroken, ReleaseNotFound, SourceBroken
 from clusterstacks.releases.release import METADATA
+from clusterstacks.runtime.concurrency import gather
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Iterable, Mapping
     from pathlib import Path
 
     from clusterstacks.releases.release_source import ReleaseSource
@@ -42,12 +44,38 @@ def read_candidate(name: ReleaseName, directory: Path) -> Candidate:
     return _candidate(name, {file: _content(name, directory, file) for file in files})
 
 
-async def fetch_candidate(source: ReleaseSource, name: ReleaseName) -> Candidate:
-    """Read the statements of a published release, without downloading the rest of it.
+async def fetch_candidates(
+    source: ReleaseSource,
+    names: Iterable[ReleaseName],
+    found: Callable[[ReleaseName, Candidate | SpecError | ReleaseNotFound], None],
+    *,
+    at_once: int = 1,
+) -> None:
+    """Read the statements of published releases, the newest first, without downloading the rest of them.
+
+    Signatures are not verified: no delivery may depend on the statements.
+
+    Args:
+        source: Their source.
+        names: The releases.
+        found: Called for each release with its statements, or with the error if it is broken or no longer there.
+        at_once: Number of releases that are read at a time.
 
     Raises:
-        ClusterStacksError: The source cannot be read, or a file is not valid.
+        ClusterStacksError: The source cannot be read; ``found`` was called for some releases.
     """
+
+    async def fetch(name: ReleaseName) -> None:
+        try:
+            found(name, await fetch_candidate(source, name))
+        except (SpecError, ReleaseNotFound) as error:
+            found(name, error)
+
+    await gather(fetch, sorted(names, reverse=True), at_once=at_once)
+
+
+async def fetch_candidate(source: ReleaseSource, name: ReleaseName) -> Candidate:
+    """Read the statements of one published release; raises as :func:`fetch_candidates`, also when a file is broken."""
     files = await source.read(name, (METADATA, FILE), MAX_DOCUMENT_BYTES)
     if METADATA not in files:
         raise ReleaseBroken(name, METADATA, "is missing; publish the release again")

@@ -181,7 +181,7 @@ class ReleaseStore:
             task.exception()  # retrieved here, because every caller may be gone
 
     async def _fetch(self, name: ReleaseName, source: ReleaseSource) -> Release:
-        staging = await self._on_disk(self._stage)
+        staging = await self._on_disk(partial(Staging.create, self._root))
         try:
             await self._in_time(source.fetch(name, staging.path), name, "no complete release")
             return await self._on_disk(self._admit, name, staging)
@@ -232,9 +232,6 @@ class ReleaseStore:
                 sweep(self._root)
                 self._swept = True
         return work(*args)
-
-    def _stage(self) -> Staging:
-        return Staging.create(self._root)
 
     def _admit(self, name: ReleaseName, staging: Staging) -> Release:
         contents = read_contents(name, staging.path)

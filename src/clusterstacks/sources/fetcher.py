@@ -14,6 +14,7 @@ from clusterstacks.domain.errors import DependencyError, SpecError
 from clusterstacks.http.errors import SourceUnavailable
 from clusterstacks.releases.errors import DigestMismatch, ReleaseBroken, ReleaseNotFound
 from clusterstacks.releases.release_source import Evidence
+from clusterstacks.runtime.tracing import span
 from clusterstacks.sources.owners import leading_stack
 from clusterstacks.sources.pinned_digests import PinnedDigests, signers_of
 from clusterstacks.sources.verification import SignatureVerdict, Unsigned, trusted_keys, uncovered, verify_release
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 DOWNLOAD_DEADLINE = timedelta(minutes=15)
 """Deadline of everything about one release. Arbitrary: each download in the store has 5 min."""
 
-LOOK_DEADLINE = timedelta(minutes=2)
+STATE_DEADLINE = timedelta(minutes=2)
 """Deadline of a check. Arbitrary: one or two small requests with a few retries."""
 
 
@@ -47,7 +48,7 @@ LOOK_DEADLINE = timedelta(minutes=2)
 class ReleaseOrigin:
     """The source of a release, and the keys that must have signed it; None when no signature is required."""
 
-    terms: SourceSettings
+    settings: SourceSettings
     trust: SignatureTrust | None
 
 
@@ -100,7 +101,7 @@ class ReleaseFetcher:
 
     client: Client
     stacks: ObjectCache
-    choice: SourcePolicy
+    policy: SourcePolicy
     sources: SourceCache
     secrets: SecretReader
     store: ReleaseStore
@@ -122,9 +123,9 @@ class ReleaseFetcher:
         """
         manifest = await leading_stack(release, self.stacks, self.client)
         stack = ClusterStack.parse(manifest) if manifest is not None else None
-        return ReleaseOrigin(self.choice.terms(stack), self.choice.trusted(stack))
+        return ReleaseOrigin(self.policy.settings(stack), self.policy.trusted(stack))
 
-    async def obtain(self, key: ObjectKey, release: Manifest, name: ReleaseName) -> FetchedRelease | None:
+    async def fetch(self, key: ObjectKey, release: Manifest, name: ReleaseName) -> FetchedRelease | None:
         """Return a verified release; None while it is downloaded, which enqueues ``key`` at the end.
 
         A release in the store with the pinned digest was verified when it was pinned: the source is not read.
@@ -144,10 +145,10 @@ class ReleaseFetcher:
         if held is not None:
             return FetchedRelease(held, None, fresh=False)
         origin = await self.origin(release)
-        bring = partial(self._bring, key, origin, name, PinnedRelease(pins, signers_of(release)))
-        return await self.tasks.result(key, ("download", origin, pins), bring)
+        download = partial(self._download, key, origin, name, PinnedRelease(pins, signers_of(release)))
+        return await self.tasks.result(key, ("download", origin, pins), download)
 
-    async def look(
+    async def published_state(
         self, key: ObjectKey, origin: ReleaseOrigin, name: ReleaseName, release: Manifest
     ) -> PublishedState | None:
         """Return the source's current state of a release with one or two small requests; None while they run.
@@ -164,9 +165,9 @@ class ReleaseFetcher:
             DependencyError: The source cannot be read.
         """
         known = PinnedRelease(PinnedDigests.of(release), signers_of(release))
-        return await self.tasks.result(key, ("look", origin, known), partial(self._look, origin, name, known))
+        return await self.tasks.result(key, ("state", origin, known), partial(self._read_state, origin, name, known))
 
-    async def _bring(
+    async def _download(
         self, key: ObjectKey, origin: ReleaseOrigin, name: ReleaseName, known: PinnedRelease
     ) -> FetchedRelease:
         verdicts: list[SignatureVerdict] = []
@@ -175,17 +176,18 @@ class ReleaseFetcher:
             """Verify the release before its chart dependencies are downloaded."""
             if origin.trust is not None:
                 signers = known.signers if release.digest == known.pins.digest else ()
-                verdicts.append(await self._judge(origin.trust, live, release, signers))
+                verdicts.append(await self._verify(origin.trust, live, release, signers))
                 if verdicts[-1].refused:
                     raise Unsigned(verdicts[-1].complaint)
 
-        async with self.sources.open(origin.terms) as live, live.turn(DOWNLOAD_DEADLINE):
-            release = await self._fetch(key, live, name, known.pins, approve)
+        async with self.sources.open(origin.settings) as live, live.turn(DOWNLOAD_DEADLINE):
+            with span("download release", release=name, source=origin.settings.address):
+                release = await self._ensure_stored(key, live, name, known.pins, approve)
             if not verdicts:
                 await approve(release)
         return FetchedRelease(release, verdicts[-1] if verdicts else None, fresh=True)
 
-    async def _fetch(
+    async def _ensure_stored(
         self,
         key: ObjectKey,
         live: CachedSource,
@@ -221,9 +223,9 @@ class ReleaseFetcher:
                 self._broken[key] = (stated, error)
             raise
 
-    async def _look(self, origin: ReleaseOrigin, name: ReleaseName, known: PinnedRelease) -> PublishedState:
-        place, trust, pins = str(origin.terms.address), origin.trust, known.pins
-        async with self.sources.open(origin.terms) as live, live.turn(LOOK_DEADLINE):
+    async def _read_state(self, origin: ReleaseOrigin, name: ReleaseName, known: PinnedRelease) -> PublishedState:
+        place, trust, pins = str(origin.settings.address), origin.trust, known.pins
+        async with self.sources.open(origin.settings) as live, live.turn(STATE_DEADLINE):
             try:
                 stated = await live.source.digest(name)
             except ReleaseNotFound:
@@ -232,9 +234,9 @@ class ReleaseFetcher:
             if trust is None or stated not in ("", pins.digest):
                 return PublishedState(place, stated, None)
             held = await self.store.open(name, pins.digest, pins.charts)
-            return PublishedState(place, stated, await self._judge(trust, live, held, known.signers) if held else None)
+            return PublishedState(place, stated, await self._verify(trust, live, held, known.signers) if held else None)
 
-    async def _judge(
+    async def _verify(
         self, trust: SignatureTrust, live: CachedSource, release: Release, signers: tuple[str, ...]
     ) -> SignatureVerdict:
         """Verify the signatures of a release; read them from the source only if no trusted key is known to have signed.
@@ -261,7 +263,7 @@ async def _evidence(source: ReleaseSource, name: ReleaseName) -> Evidence:
 
 
 class RepositoryCharts(ChartDependencies):
-    """Chart dependencies with their own error class, so that callers can tell chart repositories from sources."""
+    """Chart dependencies with their own error class, so that callers distinguish repositories from sources."""
 
     async def vendor_all(
         self,

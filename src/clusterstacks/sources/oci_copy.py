@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import tempfile
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from clusterstacks.domain.errors import SpecError
@@ -20,11 +18,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from clusterstacks.oci.descriptor import Descriptor
+    from clusterstacks.oci.image_repository import ImageRepository
     from clusterstacks.oci.manifests import Manifest
-    from clusterstacks.oci.registry import Registry
 
 MAX_BLOB_BYTES = 16 * 1024 * 1024 * 1024
 """Largest blob that is copied (arbitrary: a disk should have room for it)."""
+
+MAX_INDEX_DEPTH = 2
+"""Deepest nesting of indexes (arbitrary: build tools write one index)."""
 
 _COSIGN_KINDS = ("sig", "att", "sbom")
 
@@ -47,7 +48,7 @@ class Copied:
     problems: tuple[str, ...] = ()
 
 
-async def copy(source: Registry, wanted: str, target: Registry, tag: str) -> Copied:
+async def copy(source: ImageRepository, wanted: str, target: ImageRepository, tag: str) -> Copied:
     """Copy the manifest under a tag or digest, its blobs, its referrers and cosign's tags.
 
     The tag is written last, when the signatures exist. Existing content is not sent again.
@@ -77,10 +78,55 @@ async def copy(source: Registry, wanted: str, target: Registry, tag: str) -> Cop
     return Copied(manifest.digest, there is None, signatures, tuple(carrier.problems))
 
 
+async def copy_image(
+    source: ImageRepository, wanted: str, target: ImageRepository, to: str, *, signatures: bool = False
+) -> Copied:
+    """Copy a container image, for all its platforms; a tag with another image is replaced.
+
+    Args:
+        source: The source repository.
+        wanted: Tag or digest in the source.
+        target: The target repository.
+        to: Tag or digest in the target.
+        signatures: Whether referrers and cosign's tags are copied.
+
+    Raises:
+        NotThere: The source has no such manifest.
+        SpecError: A manifest is not valid.
+        DependencyError: A registry fails.
+    """
+    manifest = await source.manifest(wanted)
+    there = await target.head(to)
+    carrier = _Carrier(source, target, [])
+    if there != manifest.digest:
+        await carrier.carry_image(manifest, to)
+    copied = await carrier.carry_signatures(manifest.digest) if signatures else 0
+    return Copied(manifest.digest, there != manifest.digest, copied, tuple(carrier.problems))
+
+
+async def image_sizes(source: ImageRepository, wanted: str, depth: int = 0) -> dict[str, int]:
+    """Return the sizes of the manifests and blobs of an image for all its platforms, by digest.
+
+    Raises:
+        As :func:`copy_image`.
+    """
+    manifest = await source.manifest(wanted)
+    _require_depth(manifest, depth)
+    sizes = {manifest.digest: len(manifest.raw)} | {blob.digest: blob.size for blob in manifest.blobs}
+    for member in manifest.manifests if manifest.is_index else ():
+        sizes |= await image_sizes(source, member.digest, depth + 1)
+    return sizes
+
+
+def _require_depth(manifest: Manifest, depth: int) -> None:
+    if depth > MAX_INDEX_DEPTH:
+        raise ManifestInvalid(f"{manifest.place}: indexes are nested too deep: publish the image again")
+
+
 @dataclass(frozen=True, slots=True)
 class _Carrier:
-    source: Registry
-    target: Registry
+    source: ImageRepository
+    target: ImageRepository
     problems: list[str]
 
     async def carry_signatures(self, digest: str) -> int:
@@ -139,22 +185,30 @@ class _Carrier:
         layers = manifest.layers  # with annotations: all signatures are over the same bytes
         return all(layer in layers for layer in (await self.target.manifest(tag)).layers)
 
+    async def carry_image(self, manifest: Manifest, to: str, depth: int = 0) -> None:
+        """Copy an image, or an index with its members; the members are first, as registries require."""
+        _require_depth(manifest, depth)
+        for member in manifest.manifests if manifest.is_index else ():
+            await self.carry_image(await self.source.manifest(member.digest), member.digest, depth + 1)
+        await self._carry_blobs(manifest)
+        await self.target.push_manifest(manifest.raw, manifest.media_type, to)
+
     async def carry(self, manifest: Manifest, to: str) -> None:
         """Copy one manifest and its blobs; put it under a tag or its digest."""
         manifest.require_image()
-        blobs = {blob.digest: blob for blob in (manifest.config, *manifest.layers)}
-        await gather(self._carry_blob, blobs.values(), at_once=BLOBS_AT_ONCE)
+        await self._carry_blobs(manifest)
         await self.target.push_manifest(manifest.raw, manifest.media_type, to)
+
+    async def _carry_blobs(self, manifest: Manifest) -> None:
+        await gather(self._carry_blob, manifest.blobs, at_once=BLOBS_AT_ONCE)
 
     async def _carry_blob(self, blob: Descriptor) -> None:
         if blob.size > MAX_BLOB_BYTES:
             raise AnswerRefused(self.source.reference.place, f"has a blob of {blob.size} bytes, more than are copied")
         if await self.target.has_blob(blob.digest) or await self._mounted(blob):
             return
-        with tempfile.TemporaryDirectory(prefix="csctl-copy-") as scratch:
-            file = Path(scratch, "blob")
-            await self.source.blob(blob, file)
-            await self.target.push_blob(file, title=blob.title)
+        async with self.source.blob_file(blob, self.target.scratch) as file:
+            await self.target.add_blob(blob, file)
 
     async def _mounted(self, blob: Descriptor) -> bool:
         here, there = self.source.reference, self.target.reference

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from clusterstacks.domain.names import ReleaseName
+    from clusterstacks.oci.image_repository import ImageRepository
     from clusterstacks.oci.manifests import Manifest
-    from clusterstacks.oci.registry import Registry
     from clusterstacks.releases.release_source import Evidence
 
 DIGEST_TAG = "sha256-"
@@ -32,10 +32,15 @@ class OCISource:
 
     All methods may also raise ``CredentialsRefused``, ``AnswerRefused`` and ``ServerUnavailable``, and
     :class:`SpecError` for a tag that is not a release.
+
+    Args:
+        registry: The repository.
+        digest: Digest of the manifest to read for every release instead of its tag; empty for the tag.
     """
 
-    def __init__(self, registry: Registry) -> None:
+    def __init__(self, registry: ImageRepository, digest: str = "") -> None:
         self.registry = registry
+        self._digest = digest
         self._known: dict[ReleaseName, Manifest] = {}
 
     async def list(self) -> tuple[str, ...]:
@@ -92,11 +97,12 @@ class OCISource:
 
     async def _manifest(self, name: ReleaseName) -> Manifest:
         known = self._known.pop(name, None)
-        if known is None or await self.registry.head(name.release) != known.digest:
+        target = self._digest or name.release
+        if known is None or await self.registry.head(target) != known.digest:
             try:
-                known = await self.registry.manifest(name.release)
+                known = await self.registry.manifest(target)
             except NotThere:
-                raise ReleaseNotFound(name, self.registry.reference.place) from None
+                raise ReleaseNotFound(name, self.registry.reference.at(self._digest)) from None
         self._known[name] = known
         while len(self._known) > MAX_MANIFESTS:
             del self._known[next(iter(self._known))]

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 from clusterstacks.domain.errors import ClusterStacksError, DependencyError
 from clusterstacks.http.errors import RateLimited
 from clusterstacks.runtime.backoff import JITTER, BackOff
-from clusterstacks.runtime.health import Health
+from clusterstacks.runtime.component_health import ComponentHealth
+from clusterstacks.runtime.tracing import span
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -33,7 +34,7 @@ SLOWEST = timedelta(minutes=10)
 FACTOR = 10
 """Longest wait in intervals. Arbitrary: a directory is read again within a minute."""
 
-PATIENCE = timedelta(minutes=15)
+FAILURE_TOLERANCE = timedelta(minutes=15)
 """Time of failure of the operator's own source after which the operator is not ready. Arbitrary: some attempts, as the
 wait between two grows to 10 min."""
 
@@ -44,13 +45,13 @@ class SourceListing:
     """The known names of a source.
 
     Args:
-        terms: Settings of the source.
+        settings: Settings of the source.
         clock: Clock.
     """
 
-    def __init__(self, terms: SourceSettings, clock: Clock) -> None:
-        self.terms = terms
-        self.health = Health(clock=clock, tolerance=PATIENCE)
+    def __init__(self, settings: SourceSettings, clock: Clock) -> None:
+        self.settings = settings
+        self.health = ComponentHealth(clock=clock, tolerance=FAILURE_TOLERANCE)
         self.followers: set[ObjectKey] = set()
         self.is_read = False
         self._names: frozenset[str] = frozenset()
@@ -101,16 +102,16 @@ class SourceListings:
         self._followed: dict[ObjectKey, SourceListing] = {}
         self._tasks: dict[SourceSettings, asyncio.Task[None]] = {}
 
-    def follow(self, stack: ObjectKey, terms: SourceSettings) -> SourceListing:
+    def follow(self, stack: ObjectKey, settings: SourceSettings) -> SourceListing:
         """Start listing a source for a stack, in place of its previous one."""
         listing = self._followed.get(stack)
-        if listing is None or listing.terms != terms:
+        if listing is None or listing.settings != settings:
             self.unfollow(stack)
-            listing = self._listings.setdefault(terms, SourceListing(terms, self._clock))
+            listing = self._listings.setdefault(settings, SourceListing(settings, self._clock))
             listing.followers.add(stack)
             self._followed[stack] = listing
-            if terms not in self._tasks:
-                self._tasks[terms] = asyncio.create_task(self._run(listing), name=f"listing of {terms.address}")
+            if settings not in self._tasks:
+                self._tasks[settings] = asyncio.create_task(self._run(listing), name=f"listing of {settings.address}")
         return listing
 
     def unfollow(self, stack: ObjectKey) -> None:
@@ -120,8 +121,8 @@ class SourceListings:
             return
         listing.followers.discard(stack)
         if not listing.followers:
-            del self._listings[listing.terms]
-            self._tasks.pop(listing.terms).cancel()
+            del self._listings[listing.settings]
+            self._tasks.pop(listing.settings).cancel()
 
     def known(self, stack: ObjectKey) -> frozenset[str]:
         """Return the names of the last list of a stack's source; none when the stack follows no source."""
@@ -143,7 +144,7 @@ class SourceListings:
 
     def problem(self, address: SourceAddress) -> str:
         """Describe a long failure of a source; empty when it works, or no ClusterStack follows it."""
-        problems = [one.health.problem() for terms, one in self._listings.items() if terms.address == address]
+        problems = [one.health.problem() for settings, one in self._listings.items() if settings.address == address]
         return next((f"{address} {problem}" for problem in problems if problem), "")
 
     async def close(self) -> None:
@@ -154,10 +155,10 @@ class SourceListings:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _run(self, listing: SourceListing) -> None:
-        interval = listing.terms.interval
+        interval = listing.settings.interval
         pauses = BackOff(first=interval, limit=max(interval, min(FACTOR * interval, SLOWEST)) * (1 + JITTER))
         failures = 0
-        reader = _Reader(self._sources, listing.terms)
+        reader = _Reader(self._sources, listing.settings)
         while True:
             rest = timedelta()
             try:
@@ -167,7 +168,7 @@ class SourceListings:
                 rest = error.wait if isinstance(error, RateLimited) else rest
                 news, failures = listing.failed(error), failures + 1
                 level = logging.WARNING if listing.health.failed(error.message) else logging.DEBUG
-                log.log(level, "%s cannot be listed: %s", listing.terms.address, error)
+                log.log(level, "%s cannot be listed: %s", listing.settings.address, error)
             if news:
                 self._changed(frozenset(listing.followers))
             pause = pauses.delay(failures or 1)
@@ -177,13 +178,13 @@ class SourceListings:
 class _Reader:
     """Reads the list of a source. A hanging request is not repeated, because it may block a thread."""
 
-    def __init__(self, sources: SourceCache, terms: SourceSettings) -> None:
+    def __init__(self, sources: SourceCache, settings: SourceSettings) -> None:
         self._sources = sources
-        self._terms = terms
+        self._settings = settings
         self._reading: asyncio.Task[tuple[str, ...]] | None = None
 
     async def read(self) -> tuple[str, ...]:
-        reading = self._reading or asyncio.create_task(self._read(), name=f"reading of {self._terms.address}")
+        reading = self._reading or asyncio.create_task(self._read(), name=f"reading of {self._settings.address}")
         self._reading = reading
         try:
             done, _ = await asyncio.wait({reading}, timeout=DEADLINE.total_seconds())
@@ -194,22 +195,23 @@ class _Reader:
         if not done:
             raise DependencyError(
                 "SourceUnavailable",
-                f"{self._terms.address} did not list its releases within {DEADLINE}; check the server or volume",
+                f"{self._settings.address} did not list its releases within {DEADLINE}; check the server or volume",
             )
         self._reading = None
         return reading.result()
 
     async def _read(self) -> tuple[str, ...]:
-        longest = LONGEST_LIST.total_seconds() if self._terms.address.kind.is_remote else None
+        longest = LONGEST_LIST.total_seconds() if self._settings.address.kind.is_remote else None
         try:
-            async with asyncio.timeout(longest), self._sources.open(self._terms) as live:
-                return await live.source.list()
+            async with asyncio.timeout(longest), self._sources.open(self._settings) as live:
+                with span("list releases", source=self._settings.address):
+                    return await live.source.list()
         except TimeoutError:
             raise DependencyError(
-                "SourceUnavailable", f"{self._terms.address} took longer than {longest} s for its list"
+                "SourceUnavailable", f"{self._settings.address} took longer than {longest} s for its list"
             ) from None
         except ClusterStacksError:
             raise
         except Exception as error:
             log.exception("Unexpected failure while listing a source, please report it")
-            raise DependencyError("SourceFailed", f"{self._terms.address} cannot be listed; see the log") from error
+            raise DependencyError("SourceFailed", f"{self._settings.address} cannot be listed; see the log") from error

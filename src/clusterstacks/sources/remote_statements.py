@@ -8,25 +8,25 @@ from __future__ import annotations
 import asyncio
 import logging
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING
 
-from clusterstacks.domain.errors import ClusterStacksError, SpecError
+from clusterstacks.compat.world import Candidate
+from clusterstacks.domain.errors import ClusterStacksError
 from clusterstacks.domain.names import ReleaseName, release_named
-from clusterstacks.releases.compat_statements import fetch_candidate
-from clusterstacks.releases.errors import ReleaseNotFound
+from clusterstacks.releases.compat_statements import fetch_candidates
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from clusterstacks.api.clusterstack import ClusterStack
-    from clusterstacks.compat.world import Candidate
     from clusterstacks.runtime.clock import Clock
     from clusterstacks.sources.periodic_listing import SourceListings
     from clusterstacks.sources.source_cache import SourceCache
     from clusterstacks.sources.spec import SourceSettings
     from clusterstacks.sources.stack_source import SourcePolicy
 
-REST = timedelta(minutes=5)
+PAUSE_AFTER_FAILURE = timedelta(minutes=5)
 """Pause after a failure of a source. Arbitrary: the statements are only advice."""
 
 log = logging.getLogger(__name__)
@@ -38,18 +38,18 @@ class RemoteStatements:
     Args:
         sources: Open sources.
         listings: Lists of the sources.
-        choice: Chooses the source of a ClusterStack.
+        policy: Chooses the source of a ClusterStack.
         clock: Clock.
     """
 
-    def __init__(self, sources: SourceCache, listings: SourceListings, choice: SourcePolicy, clock: Clock) -> None:
+    def __init__(self, sources: SourceCache, listings: SourceListings, policy: SourcePolicy, clock: Clock) -> None:
         self._sources = sources
         self._listings = listings
-        self._choice = choice
+        self._policy = policy
         self._clock = clock
         self._read: dict[SourceSettings, dict[ReleaseName, Candidate | None]] = {}
         self._reading: dict[SourceSettings, asyncio.Task[None]] = {}
-        self._rest_until: dict[SourceSettings, float] = {}
+        self._paused_until: dict[SourceSettings, float] = {}
 
     def known(self, stacks: Iterable[ClusterStack]) -> dict[ReleaseName, Candidate]:
         """Return the statements read so far for the releases that ClusterStacks could offer; start reading the others.
@@ -62,11 +62,11 @@ class RemoteStatements:
             names = _of_stack(self._listings.known(stack.key), stack)
             if not names:
                 continue
-            terms = self._choice.terms(stack)
-            read = self._read.setdefault(terms, {})
+            settings = self._policy.settings(stack)
+            read = self._read.setdefault(settings, {})
             found |= {name: one for name in names if (one := read.get(name)) is not None}
             if unread := names - read.keys():
-                self._begin(terms, unread)
+                self._begin(settings, unread)
         return found
 
     async def close(self) -> None:
@@ -76,25 +76,25 @@ class RemoteStatements:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _begin(self, terms: SourceSettings, names: set[ReleaseName]) -> None:
-        if terms in self._reading or self._clock.monotonic() < self._rest_until.get(terms, 0.0):
+    def _begin(self, settings: SourceSettings, names: set[ReleaseName]) -> None:
+        if settings in self._reading or self._clock.monotonic() < self._paused_until.get(settings, 0.0):
             return
-        task = asyncio.create_task(self._gather(terms, names), name=f"statements of {terms.address}")
-        self._reading[terms] = task
-        task.add_done_callback(lambda _: self._reading.pop(terms, None))
+        task = asyncio.create_task(self._gather(settings, names), name=f"statements of {settings.address}")
+        self._reading[settings] = task
+        task.add_done_callback(lambda _: self._reading.pop(settings, None))
 
-    async def _gather(self, terms: SourceSettings, names: set[ReleaseName]) -> None:
+    async def _gather(self, settings: SourceSettings, names: set[ReleaseName]) -> None:
         try:
-            async with self._sources.open(terms) as live:
-                for name in sorted(names, reverse=True):
-                    try:
-                        self._read[terms][name] = await fetch_candidate(live.source, name)
-                    except (SpecError, ReleaseNotFound) as error:
-                        self._read[terms][name] = None
-                        log.debug("Cannot read the statements of release %s: %s", name, error)
+            async with self._sources.open(settings) as live:
+                await fetch_candidates(live.source, names, partial(self._note, settings))
         except ClusterStacksError as error:
-            self._rest_until[terms] = self._clock.monotonic() + REST.total_seconds()
-            log.debug("%s gives no advice: %s", terms.address, error)
+            self._paused_until[settings] = self._clock.monotonic() + PAUSE_AFTER_FAILURE.total_seconds()
+            log.debug("The statements of %s cannot be read: %s", settings.address, error)
+
+    def _note(self, settings: SourceSettings, name: ReleaseName, found: Candidate | ClusterStacksError) -> None:
+        self._read[settings][name] = found if isinstance(found, Candidate) else None
+        if isinstance(found, ClusterStacksError):
+            log.debug("Cannot read the statements of release %s: %s", name, found)
 
 
 def _of_stack(names: Iterable[str], stack: ClusterStack) -> set[ReleaseName]:

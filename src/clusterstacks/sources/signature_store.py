@@ -88,7 +88,7 @@ async def _lock(directory: Path) -> int:
     handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
     try:
         # Not in a thread: waiting signers would take the threads that the working one needs.
-        while not _locked(handle):  # noqa: ASYNC110 - another process tells nobody when it is done
+        while not _locked(handle):  # noqa: ASYNC110 - another process does not report when it is done
             await asyncio.sleep(_RETRY_SECONDS)
     except BaseException:
         os.close(handle)

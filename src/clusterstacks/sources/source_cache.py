@@ -71,14 +71,14 @@ class SourceCache:
         self._live: dict[tuple[SourceAddress, str], CachedSource] = {}
 
     @asynccontextmanager
-    async def open(self, terms: SourceSettings) -> AsyncIterator[CachedSource]:
+    async def open(self, settings: SourceSettings) -> AsyncIterator[CachedSource]:
         """Open the source for a block, with the current Secrets.
 
         Raises:
             RateLimited: The server asked for a pause that is not over.
             ClusterStacksError: A Secret or the address cannot be used.
         """
-        live = await self._find(terms)
+        live = await self._find(settings)
         live.users += 1
         try:
             now = self._clock.monotonic()
@@ -100,13 +100,13 @@ class SourceCache:
         for live in lives:
             await _close(live)
 
-    async def _find(self, terms: SourceSettings) -> CachedSource:
+    async def _find(self, settings: SourceSettings) -> CachedSource:
         await self._close_idle()
-        access = await self._opener.access(terms)
-        key = (terms.address, access.digest)
+        access = await self._opener.access(settings)
+        key = (settings.address, access.digest)
         if key not in self._live:
-            source, web = await self._opener.open(terms.address, access)
-            made = CachedSource(terms.address, source, web, used=self._clock.monotonic())
+            source, web = await self._opener.open(settings.address, access)
+            made = CachedSource(settings.address, source, web, used=self._clock.monotonic())
             if self._live.setdefault(key, made) is not made:
                 await _close(made)  # another task was faster
         return self._live[key]

@@ -34,10 +34,10 @@ CA = "spec.source.ca"
 class CredentialsInClear(SpecError):
     """Credentials would be sent over plain HTTP."""
 
-    def __init__(self, terms: SourceSettings, host: str) -> None:
+    def __init__(self, settings: SourceSettings, host: str) -> None:
         super().__init__(
             "CredentialsInClear",
-            f"the credentials of Secret {terms.namespace}/{terms.credentials} are not sent to {terms.address} "
+            f"the credentials of Secret {settings.namespace}/{settings.credentials} are not sent to {settings.address} "
             "over plain HTTP, where anyone on the network can read them; use TLS, remove the credentials, or ask the "
             f"provider to start the operator with --plain-http-credentials {host}",
         )
@@ -81,7 +81,7 @@ class SourceOpener:
     environ: Mapping[str, str] = field(repr=False)
     plain_http_credentials: AllowedHosts = NOTHING_ALLOWED
 
-    async def access(self, terms: SourceSettings) -> SourceAccess:
+    async def access(self, settings: SourceSettings) -> SourceAccess:
         """Read the current credentials and CAs.
 
         Raises:
@@ -89,16 +89,16 @@ class SourceOpener:
             SecretUnusable: A Secret is missing, not meant for this purpose, or not valid.
             ClusterStacksError: The operator's own credentials cannot be read.
         """
-        if terms.own:
-            return SourceAccess(await terms.address.kind.credentials(terms.address, self.environ), self.ca)
+        if settings.own:
+            return SourceAccess(await settings.address.kind.credentials(settings.address, self.environ), self.ca)
         credentials, ca = ANONYMOUS, ""
-        if terms.credentials:
-            self._require_private(terms)
-            values = await self.secrets.credentials(terms.namespace, terms.credentials, purpose=CREDENTIALS)
-            credentials = _credentials(values, terms)
-        if terms.ca:
-            pem = await self.secrets.value(terms.namespace, terms.ca, terms.ca_key, purpose=CA)
-            ca = _text(pem, f"{terms.namespace}/{terms.ca}", terms.ca_key)
+        if settings.credentials:
+            self._require_private(settings)
+            values = await self.secrets.credentials(settings.namespace, settings.credentials, purpose=CREDENTIALS)
+            credentials = _credentials(values, settings)
+        if settings.ca:
+            pem = await self.secrets.value(settings.namespace, settings.ca, settings.ca_key, purpose=CA)
+            ca = _text(pem, f"{settings.namespace}/{settings.ca}", settings.ca_key)
         return SourceAccess(credentials, ca)
 
     async def open(self, address: SourceAddress, access: SourceAccess) -> tuple[ReleaseSource, HTTPClient | None]:
@@ -112,23 +112,25 @@ class SourceOpener:
         web = HTTPClient(ca=access.ca, plain_http=address.is_plain, environ=self.environ)
         return address.kind.open(address, web, access.credentials, silent), web
 
-    def _require_private(self, terms: SourceSettings) -> None:
+    def _require_private(self, settings: SourceSettings) -> None:
         """Refuse to send a Secret over plain HTTP; the operator's own source does not come here."""
-        url = terms.address.kind.allowlist_url(terms.address)
-        if terms.address.is_plain and not self.plain_http_credentials.allows(url):
-            raise CredentialsInClear(terms, host_of(url))
+        url = settings.address.kind.allowlist_url(settings.address)
+        if settings.address.is_plain and not self.plain_http_credentials.allows(url):
+            raise CredentialsInClear(settings, host_of(url))
 
 
-def _credentials(values: Mapping[str, bytes], terms: SourceSettings) -> RegistryCredentials:
-    secret = f"{terms.namespace}/{terms.credentials}"
+def _credentials(values: Mapping[str, bytes], settings: SourceSettings) -> RegistryCredentials:
+    secret = f"{settings.namespace}/{settings.credentials}"
     if DOCKER_CONFIG in values:
-        if not terms.address.kind.is_registry:
+        if not settings.address.kind.is_registry:
             raise SecretUnusable(secret, "is for registries; use one with username and password, or with token")
         config = from_docker_config(
-            values[DOCKER_CONFIG], Reference.parse(terms.address.place), file=f"Secret {secret}"
+            values[DOCKER_CONFIG], Reference.parse(settings.address.place), file=f"Secret {secret}"
         )
         if config == ANONYMOUS:
-            raise SecretUnusable(secret, f"contains no credentials for {terms.address.place}; add that registry to it")
+            raise SecretUnusable(
+                secret, f"contains no credentials for {settings.address.place}; add that registry to it"
+            )
         return config
     if "token" in values:
         return RegistryCredentials(token=_text(values["token"], secret, "token").strip())

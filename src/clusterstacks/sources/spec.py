@@ -34,7 +34,7 @@ LONGEST_INTERVAL: Final = timedelta(hours=24)
 
 
 class SourceKind(ABC, Generic[S]):
-    """One kind of source, opened as ``S``; :data:`clusterstacks.sources.kinds.KINDS` is the table of all kinds."""
+    """One kind of source, opened as ``S``; :data:`clusterstacks.sources.source_kinds.KINDS` has all kinds."""
 
     name: str
     """The field of ``spec.source``, and the value of ``--source``."""
@@ -150,12 +150,14 @@ class SourceAddress:
             The operator's paths are below its release directory; empty means that directory itself.
         api: The API of a GitHub Enterprise Server; empty for github.com.
         plain_http: Whether a registry speaks HTTP without TLS.
+        digest: Digest of the manifest that a release must have, as given to csctl; empty for none.
     """
 
     kind: SourceKind[Any]
     place: str
     api: str = ""
     plain_http: bool = False
+    digest: str = ""
 
     @property
     def is_plain(self) -> bool:
@@ -189,7 +191,7 @@ class Location:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceSettings:
-    """The settings that tell one source from another before any Secret is read; equal settings share one listing.
+    """The settings that identify a source before any Secret is read; equal settings share one listing.
 
     Args:
         address: The place.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from clusterstacks.api.source import SourceSpec, VerificationPolicy
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.http.allowlist import AllowedHosts
-from clusterstacks.sources.kinds import KINDS
+from clusterstacks.sources.source_kinds import KINDS
 from clusterstacks.sources.spec import SignatureTrust, SourceSettings, TrustedKey
 
 if TYPE_CHECKING:
@@ -27,8 +27,8 @@ class SourceRefused(SpecError):
     def __init__(self, stack: object, address: SourceAddress) -> None:
         super().__init__(
             "SourceNotAllowed",
-            f"ClusterStack {stack}: spec.source names {address}, which the operator's --allowed-sources leaves out; "
-            "name another source, or ask the provider to add it to that flag",
+            f"ClusterStack {stack}: spec.source names {address}, which the operator's --allowed-sources does not "
+            "allow; name another source, or ask the provider to add it to that flag",
         )
 
 
@@ -47,14 +47,14 @@ class SourcePolicy:
     trust: SignatureTrust | None = None
     allowed: AllowedHosts = NOTHING_ALLOWED
 
-    def terms(self, stack: ClusterStack | None) -> SourceSettings:
+    def settings(self, stack: ClusterStack | None) -> SourceSettings:
         """Return the source of a ClusterStack; the operator's own for a release without a ClusterStack.
 
         Raises:
             SourceRefused: It is not allowed.
             SpecError: The stack names none or several.
         """
-        named = named_terms(stack, self.default.address) if stack is not None else None
+        named = named_settings(stack, self.default.address) if stack is not None else None
         if stack is None or named is None:
             return self.default
         address = named.address
@@ -70,7 +70,7 @@ class SourcePolicy:
         return trust_of(stack.spec.source.verification, stack.key.namespace)
 
 
-def named_terms(stack: ClusterStack, default: SourceAddress | None = None) -> SourceSettings | None:
+def named_settings(stack: ClusterStack, default: SourceAddress | None = None) -> SourceSettings | None:
     """Return the source of a ClusterStack, allowed or not; None when the operator's own is used.
 
     Args:
@@ -108,7 +108,7 @@ def trust_of(spec: VerificationSpec, namespace: str) -> SignatureTrust:
     )
 
 
-def default_terms(spec: SourceSpec) -> SourceSettings:
+def default_settings(spec: SourceSpec) -> SourceSettings:
     """Parse the operator's own source, whose credentials and CAs do not come from Secrets.
 
     Raises:

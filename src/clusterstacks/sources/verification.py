@@ -10,12 +10,11 @@ from clusterstacks.api.clusterstackrelease import MAX_SIGNERS
 from clusterstacks.api.names import Reason
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.signing.errors import SHOWN_PROBLEMS
-from clusterstacks.signing.keys import PublicKey, parse_public_keys
-from clusterstacks.signing.verifier import SignaturePolicy, enforce, verify
 
 if TYPE_CHECKING:
     from clusterstacks.releases.release import Release
     from clusterstacks.releases.release_source import Evidence
+    from clusterstacks.signing.keys import PublicKey
     from clusterstacks.sources.source_opener import SecretReader
     from clusterstacks.sources.spec import SignatureTrust
 
@@ -56,6 +55,9 @@ async def trusted_keys(trust: SignatureTrust, secrets: SecretReader) -> tuple[Pu
         SecretUnusable: A Secret is missing, or lacks the key.
         KeyUnusable: A value is not a public key.
     """
+    # Only sources with keys load the cryptography.
+    from clusterstacks.signing.keys import parse_public_keys  # noqa: PLC0415
+
     found: list[PublicKey] = []
     for number, key in enumerate(trust.keys, start=1):
         name, pem = f"{KEYS}.keys[{number - 1}]", key.pem.encode()
@@ -81,6 +83,8 @@ async def verify_release(
     Raises:
         SignaturesUnclear: A signature is required, not all could be read, and no earlier one is known.
     """
+    from clusterstacks.signing.verifier import SignaturePolicy, enforce, verify  # noqa: PLC0415 - as above
+
     proof = await asyncio.to_thread(verify, release.name, release.contents.files, evidence, keys)
     unclear = trust.required and not proof.complete and not signers
     complaint = enforce(release.name, proof, SignaturePolicy.REQUIRE if unclear else SignaturePolicy.WARN)
@@ -101,6 +105,6 @@ def uncovered(release: Release) -> str:
     further = len(needs) - SHOWN_PROBLEMS
     listed = "; ".join((*needs[:SHOWN_PROBLEMS], f"{further} more") if further > 0 else needs)
     return (
-        f"release {release.name} is signed, but it does not hold all charts that its charts need, so no signature "
+        f"release {release.name} is signed, but it does not contain all charts that its charts need, so no signature "
         f"covers these ({listed}): build it with 'csctl create', which puts them into the release, and sign that"
     )

@@ -1,4 +1,4 @@
-"""Our CRDs on a real API server, used with the real kubectl."""
+"""The CRDs on a real API server, used with the real kubectl."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def kubectl(api_server: ApiServer) -> Kubectl:
     crds = all_crds()
     kubectl("apply", "--server-side", "-f-", manifest={"apiVersion": "v1", "kind": "List", "items": crds})
     names = [f"crd/{crd['metadata']['name']}" for crd in crds]
-    kubectl("wait", "--for=condition=Established", "--timeout=30s", *names)
+    kubectl("wait", "--for=condition=Established", "--timeout=120s", *names)
     kubectl("create", "namespace", NAMESPACE)
     return kubectl
 
@@ -62,7 +62,7 @@ def release(name: str, /, **spec: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("crd", all_crds(), ids=lambda crd: crd["spec"]["names"]["kind"])
-def test_the_server_has_nothing_against_the_schema(kubectl: Kubectl, crd: dict[str, Any]) -> None:
+def test_api_server_accepts_the_structural_schema(kubectl: Kubectl, crd: dict[str, Any]) -> None:
     live = json.loads(kubectl("get", "crd", crd["metadata"]["name"], "-o=json"))
 
     conditions = {condition["type"]: condition["status"] for condition in live["status"]["conditions"]}
@@ -100,7 +100,7 @@ def test_the_server_has_nothing_against_the_schema(kubectl: Kubectl, crd: dict[s
         },
     ],
 )
-def test_accepts_and_reads_cluster_stacks(kubectl: Kubectl, spec: dict[str, Any]) -> None:
+def test_valid_cluster_stacks_are_accepted_and_read(kubectl: Kubectl, spec: dict[str, Any]) -> None:
     live = kubectl.create({**stack("", **spec), "metadata": {"generateName": "accepted-"}})
 
     read = ClusterStack.parse(live)
@@ -129,7 +129,7 @@ def test_accepts_and_reads_cluster_stacks(kubectl: Kubectl, spec: dict[str, Any]
         ({"source": {"directory": {}, "verification": {"keys": [{}]}}}, "either publicKey or secretName"),
     ],
 )
-def test_refuses_faulty_cluster_stacks(kubectl: Kubectl, spec: dict[str, Any], answer: str) -> None:
+def test_invalid_cluster_stacks_are_rejected(kubectl: Kubectl, spec: dict[str, Any], answer: str) -> None:
     done = kubectl.tried("create", "-f-", manifest=stack("refused", **spec))
 
     assert done.returncode != 0
@@ -145,7 +145,7 @@ def test_refuses_faulty_cluster_stacks(kubectl: Kubectl, spec: dict[str, Any], a
         ({"versions": ["no version", "v2"], "noProvider": False}, ""),
     ],
 )
-def test_refuses_the_changes_the_go_operator_refuses(
+def test_changes_rejected_by_the_go_operator_are_rejected(
     kubectl: Kubectl, change: dict[str, Any], answer: str, request: pytest.FixtureRequest
 ) -> None:
     name = f"changed-{request.node.callspec.indices['change']}"
@@ -168,7 +168,7 @@ def test_refuses_the_changes_the_go_operator_refuses(
     ],
     ids=lambda manifest: manifest["metadata"]["name"],
 )
-def test_accepts_what_the_go_operator_writes(kubectl: Kubectl, manifest: dict[str, Any]) -> None:
+def test_objects_written_by_the_go_operator_are_accepted(kubectl: Kubectl, manifest: dict[str, Any]) -> None:
     kubectl.create(manifest)
 
 
@@ -176,14 +176,14 @@ def test_accepts_what_the_go_operator_writes(kubectl: Kubectl, manifest: dict[st
     ("reference", "answer"),
     [(None, "spec.clusterRef"), ({"kind": "Machine", "name": "a"}, "kind must be Cluster")],
 )
-def test_refuses_an_addon_without_a_cluster(kubectl: Kubectl, reference: Any, answer: str) -> None:
+def test_cluster_addon_without_a_cluster_is_rejected(kubectl: Kubectl, reference: Any, answer: str) -> None:
     done = kubectl.tried("create", "-f-", manifest=addon("refused", clusterRef=reference))
 
     assert done.returncode != 0
     assert answer in done.stderr
 
 
-def test_an_addon_stays_with_its_cluster(kubectl: Kubectl) -> None:
+def test_cluster_of_a_cluster_addon_is_immutable(kubectl: Kubectl) -> None:
     kubectl.create(addon("faithful"))
     move = {"spec": {"clusterRef": {"name": "b"}}}
 
@@ -194,7 +194,7 @@ def test_an_addon_stays_with_its_cluster(kubectl: Kubectl) -> None:
     kubectl("patch", "caddon", "faithful", "--type=merge", "--patch", '{"spec":{"paused":true,"hook":""}}')
 
 
-def test_a_status_is_written_through_the_subresource_and_shown(kubectl: Kubectl) -> None:
+def test_status_is_written_through_the_subresource_and_printed(kubectl: Kubectl) -> None:
     kubectl.create(addon("shown", cluster="seen"))
     status = ClusterAddonStatus(
         target="docker-ferrol-1-27-v2",
@@ -216,7 +216,9 @@ def test_a_status_is_written_through_the_subresource_and_shown(kubectl: Kubectl)
 
     assert ClusterAddon.parse(json.loads(live)).status == status
     table = kubectl("get", "caddon", "shown", "-o=wide").splitlines()
-    assert table[0].split() == ["NAME", "CLUSTER", "HOOK", "READY", "AGE", "REASON", "MESSAGE", "CLASS", "TARGET"]
+    assert table[0].split() == [
+        "NAME", "READY", "REASON", "CLUSTER", "CLASS", "K8S", "PROGRESS", "AGE", "TARGET", "HOOK", "MESSAGE",
+    ]  # fmt: skip
     assert "seen" in table[1]
     assert "3 of 7 objects" in table[1]
 

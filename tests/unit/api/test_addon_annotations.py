@@ -1,4 +1,4 @@
-"""Addons of another release than the class's."""
+"""Annotations that select the release of single addons."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from clusterstacks.api.addon_annotations import (
     RELEASE_ANNOTATION,
     AddonReleaseRefused,
     combined_config,
-    read_wishes,
+    read_requested_releases,
     releases_named,
     without_effect,
 )
@@ -52,15 +52,15 @@ def config(**stages: list[Stage]) -> AddonConfig:
         ({f"{ADDON_ANNOTATION}gpu": "none"}, {"cni": OWN, "csi": OWN}),
     ],
 )
-def test_the_annotation_of_one_addon_beats_that_of_all_and_that_beats_the_class(
+def test_annotation_of_one_addon_overrides_the_one_of_all_addons_and_the_class(
     annotations: dict[str, str], sources: dict[str, object]
 ) -> None:
-    assert read_wishes(annotations, OWN).sources(OFFERED) == sources
+    assert read_requested_releases(annotations, OWN).sources(OFFERED) == sources
 
 
-def test_every_release_that_is_needed_is_named_once() -> None:
+def test_each_referenced_release_is_listed_once() -> None:
     annotations = {f"{ADDON_ANNOTATION}cni": OTHER.release, f"{ADDON_ANNOTATION}dns": OTHER.class_name}
-    assert read_wishes(annotations, OWN).releases() == (OWN, OTHER)
+    assert read_requested_releases(annotations, OWN).releases() == (OWN, OTHER)
 
 
 @pytest.mark.parametrize(
@@ -78,9 +78,9 @@ def test_every_release_that_is_needed_is_named_once() -> None:
         ({f"{ADDON_ANNOTATION}csi": OTHER.release}, r"has no addon csi, it has cni, dns; correct the annotation"),
     ],
 )
-def test_what_no_addon_can_come_from_is_refused(annotations: dict[str, str], complaint: str) -> None:
+def test_annotations_with_unusable_releases_are_rejected(annotations: dict[str, str], complaint: str) -> None:
     with pytest.raises(AddonReleaseRefused, match=complaint):
-        read_wishes(annotations, OWN).sources(OFFERED)
+        read_requested_releases(annotations, OWN).sources(OFFERED)
 
 
 KEY = ADDON_ANNOTATION.removesuffix(".")
@@ -106,7 +106,7 @@ GENERAL = f"write {ADDON_ANNOTATION}<addon>, or {RELEASE_ANNOTATION} for all add
         ({f"{KEY}s.a1": ""}, [f"a{number}" for number in range(99)], ["a17 and 89 more"]),
     ],
 )
-def test_live_m4_annotations_without_effect_are_named_with_the_nearest_one(
+def test_live_m4_annotations_without_effect_are_reported_with_the_nearest_name(
     annotations: dict[str, str], addons: Collection[str], said: list[str]
 ) -> None:
     found = without_effect(annotations, addons)
@@ -115,7 +115,7 @@ def test_live_m4_annotations_without_effect_are_named_with_the_nearest_one(
     assert all(words in text for words, text in zip(said, found, strict=True))
 
 
-def test_annotations_without_effect_are_found_within_a_bound() -> None:
+def test_search_for_annotations_without_effect_is_bounded() -> None:
     """A Cluster has at most 256 KiB of annotations."""
     annotations = {f"{KEY}s.{number:04}".ljust(80, "x"): "" for number in range(3000)}
     addons = [f"addon-{number:04}".ljust(63, "x") for number in range(1000)]
@@ -124,7 +124,7 @@ def test_annotations_without_effect_are_found_within_a_bound() -> None:
         without_effect(annotations, addons)
 
 
-def test_the_order_is_the_class_s_and_the_conditions_are_each_release_s_own() -> None:
+def test_stages_keep_the_order_of_the_class_and_the_conditions_of_each_release() -> None:
     own = config(
         after_control_plane_initialized=[apply("cni", "ours"), apply("csi", "ours")],
         before_cluster_upgrade=[Stage("cni", StageAction.DELETE), apply("cni")],
@@ -139,13 +139,13 @@ def test_the_order_is_the_class_s_and_the_conditions_are_each_release_s_own() ->
     assert found.stages[UPGRADE] == (apply("cni"), apply("dns"))
 
 
-def test_an_addon_kept_out_has_no_stage_and_what_the_class_deletes_goes() -> None:
+def test_excluded_addon_has_no_stage_and_delete_stages_of_the_class_remain() -> None:
     own = config(after_control_plane_initialized=[apply("cni"), apply("csi"), Stage("old", StageAction.DELETE)])
     found = combined_config(own, {"cni": OWN}, {OWN: own}, OWN)
     assert found.stages[INSTALL] == (apply("cni"), Stage("old", StageAction.DELETE))
 
 
-def test_without_annotations_the_stages_are_those_of_the_class() -> None:
+def test_without_annotations_the_stages_of_the_class_apply() -> None:
     own = config(after_control_plane_initialized=[apply("cni", "ours"), apply("csi")])
     assert combined_config(own, {"cni": OWN, "csi": OWN}, {OWN: own}, OWN) == own
 
@@ -164,19 +164,19 @@ def naming(count: int, value: str = "openstack-scs-1-35-v{}") -> dict[str, str]:
         (naming(MOST_ANNOTATIONS + 1, "none"), "more than 512 annotations"),
     ],
 )
-def test_sec_22_the_annotations_of_one_cluster_are_bounded(annotations: dict[str, str], words: str) -> None:
+def test_sec_22_annotations_of_one_cluster_are_bounded(annotations: dict[str, str], words: str) -> None:
     named = releases_named(annotations, OWN)
 
     assert OWN in named
     assert len(named) <= MOST_RELEASES + 1
     if not words:
-        assert read_wishes(annotations, OWN).releases()
+        assert read_requested_releases(annotations, OWN).releases()
         return
     with pytest.raises(AddonReleaseRefused, match=words):
-        read_wishes(annotations, OWN)
+        read_requested_releases(annotations, OWN)
 
 
-def test_sec_22_so_many_annotations_cost_little() -> None:
+def test_sec_22_too_many_annotations_are_rejected_cheaply() -> None:
     """256 KiB of annotations, the most that an object may have; 5 ms are measured."""
     annotations = naming(6000)
 

@@ -1,4 +1,4 @@
-"""Conditions on the Cluster, in the style of the version it is served in."""
+"""Conditions on the Cluster in the style of its API version."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def patched(manifest: dict[str, Any], patch: dict[str, Any] | None) -> dict[str,
     return {**manifest, "status": {**manifest["status"], **patch["status"]}}
 
 
-def test_writes_a_metav1_condition_and_keeps_those_of_others() -> None:
+def test_v1beta2_condition_is_a_metav1_condition_and_others_are_kept() -> None:
     patch = with_cluster_condition(
         cluster("v1beta2", FOREIGN), ADDONS_READY_CONDITION, "False", "ObjectsApplyingOngoing", "3 of 7", NOW
     )
@@ -54,7 +54,7 @@ def test_writes_a_metav1_condition_and_keeps_those_of_others() -> None:
     }
 
 
-def test_writes_a_v1beta1_condition_without_what_its_schema_refuses() -> None:
+def test_v1beta1_condition_has_only_fields_of_its_schema() -> None:
     waiting = with_cluster_condition(cluster("v1beta1"), ADDONS_READY_CONDITION, "False", "Waiting", "w", NOW)
     ready = with_cluster_condition(cluster("v1beta1"), ADDONS_READY_CONDITION, "True", "Ready", "", NOW)
 
@@ -73,7 +73,7 @@ def test_writes_a_v1beta1_condition_without_what_its_schema_refuses() -> None:
     reason=st.from_regex("[A-Z][a-z]{0,9}", fullmatch=True),
     message=st.text(max_size=20),
 )
-def test_says_nothing_twice(version: str, status: str, reason: str, message: str) -> None:
+def test_unchanged_condition_is_not_written_again(version: str, status: str, reason: str, message: str) -> None:
     before = cluster(version, FOREIGN)
     after = patched(before, with_cluster_condition(before, ADDONS_READY_CONDITION, status, reason, message, NOW))
     later = datetime(2027, 1, 1, tzinfo=UTC)
@@ -83,7 +83,7 @@ def test_says_nothing_twice(version: str, status: str, reason: str, message: str
 
 
 @pytest.mark.parametrize("version", ["v1beta2", "v1beta1"])
-def test_the_transition_time_moves_only_with_the_status(version: str) -> None:
+def test_transition_time_changes_only_with_the_status(version: str) -> None:
     before = cluster(version, {"type": "T", "status": "False", "reason": "A", "lastTransitionTime": EARLIER}, FOREIGN)
 
     other_reason = with_cluster_condition(before, "T", "False", "B", "m", NOW)
@@ -97,7 +97,7 @@ def test_the_transition_time_moves_only_with_the_status(version: str) -> None:
 
 
 @pytest.mark.parametrize(("version", "limit"), [("v1beta2", 32_768), ("v1beta1", 10_240)])
-def test_a_message_is_cut_to_what_the_cluster_may_hold(version: str, limit: int) -> None:
+def test_long_message_is_truncated_to_the_limit_of_the_cluster(version: str, limit: int) -> None:
     patch = with_cluster_condition(cluster(version), "T", "False", "A", "x" * 40_000, NOW)
 
     assert patch is not None
@@ -130,11 +130,11 @@ NEW = {"type": "T", "status": "True", "reason": "New"}
         ({"apiVersion": "cluster.x-k8s.io/v1beta2"}, ""),
     ],
 )
-def test_reads_the_new_style_first_and_the_old_one_where_it_stands(manifest: dict[str, Any], reason: str) -> None:
+def test_v1beta2_condition_is_read_before_the_v1beta1_condition(manifest: dict[str, Any], reason: str) -> None:
     assert condition_view(manifest, "T").reason == reason
 
 
-def test_an_absent_condition_is_neither_true_nor_false() -> None:
+def test_missing_condition_is_neither_true_nor_false() -> None:
     absent = condition_view({}, "T")
 
     assert (absent.true, absent.false) == (False, False)

@@ -90,7 +90,7 @@ def with_metadata(cluster: dict[str, Any], **metadata: Any) -> dict[str, Any]:
 
 
 @BOTH
-def test_both_versions_read_the_same(cluster: dict[str, Any]) -> None:
+def test_both_api_versions_give_the_same_view(cluster: dict[str, Any]) -> None:
     view = cluster_view(cluster)
 
     assert view.key == ObjectKey("org-a", "a")
@@ -103,7 +103,7 @@ def test_both_versions_read_the_same(cluster: dict[str, Any]) -> None:
     assert view.raw is cluster
 
 
-def test_a_reference_carries_a_version_only_where_the_cluster_names_one() -> None:
+def test_reference_has_a_version_only_if_the_cluster_names_one() -> None:
     new, old = cluster_view(V1BETA2).infrastructure_ref, cluster_view(V1BETA1).infrastructure_ref
 
     assert new == ObjectRef("infrastructure.cluster.x-k8s.io", "FooCluster", "org-a", "a-infra", "")
@@ -118,18 +118,18 @@ def test_a_reference_carries_a_version_only_where_the_cluster_names_one() -> Non
         with_spec(V1BETA1, topology={"class": "c", "classNamespace": ""}),
     ],
 )
-def test_a_class_without_namespace_is_in_the_namespace_of_the_cluster(cluster: dict[str, Any]) -> None:
+def test_class_without_namespace_is_in_the_namespace_of_the_cluster(cluster: dict[str, Any]) -> None:
     assert cluster_view(cluster).class_key == ObjectKey("org-a", "c")
 
 
-def test_a_cluster_without_topology_has_no_class() -> None:
+def test_cluster_without_topology_has_no_class() -> None:
     view = cluster_view({"apiVersion": "cluster.x-k8s.io/v1beta2", "metadata": {"name": "a"}, "spec": {}})
 
     assert (view.class_name, view.version, view.control_plane_ref, view.control_plane_versions) == ("", "", None, ())
     assert not view.control_plane_initialized
 
 
-def test_control_plane_initialized_is_also_read_from_the_condition() -> None:
+def test_control_plane_initialized_is_read_from_the_condition_if_the_field_is_missing() -> None:
     status = {"conditions": [{"type": "ControlPlaneInitialized", "status": "True", "reason": "Initialized"}]}
 
     assert cluster_view({**V1BETA2, "status": status}).control_plane_initialized
@@ -137,7 +137,7 @@ def test_control_plane_initialized_is_also_read_from_the_condition() -> None:
 
 
 @BOTH
-def test_the_cluster_is_named_as_owner_in_the_version_it_is_served_in(cluster: dict[str, Any]) -> None:
+def test_owner_reference_has_the_served_api_version(cluster: dict[str, Any]) -> None:
     assert cluster_view(cluster).owner_reference() == {
         "apiVersion": cluster["apiVersion"],
         "kind": "Cluster",
@@ -148,17 +148,17 @@ def test_the_cluster_is_named_as_owner_in_the_version_it_is_served_in(cluster: d
 
 @BOTH
 @pytest.mark.parametrize("value", ["", "true", "false"])
-def test_the_pause_annotation_pauses_whatever_its_value(cluster: dict[str, Any], value: str) -> None:
+def test_pause_annotation_pauses_with_any_value(cluster: dict[str, Any], value: str) -> None:
     assert cluster_view(with_metadata(cluster, annotations={"cluster.x-k8s.io/paused": value})).paused
 
 
 @BOTH
-def test_the_spec_pauses(cluster: dict[str, Any]) -> None:
+def test_spec_paused_pauses(cluster: dict[str, Any]) -> None:
     assert is_paused(with_spec(cluster, paused=True))
     assert not is_paused(with_spec(cluster, paused=None))
 
 
-def test_sees_that_clusterctl_moves_and_that_somebody_deletes() -> None:
+def test_clusterctl_move_and_deletion_are_recognized() -> None:
     moved = with_metadata(
         V1BETA2, annotations={"clusterctl.cluster.x-k8s.io/delete-for-move": ""}, deletionTimestamp="t"
     )
@@ -168,17 +168,17 @@ def test_sees_that_clusterctl_moves_and_that_somebody_deletes() -> None:
 
 
 @pytest.mark.parametrize(("watch_filter", "watched"), [("", True), ("blue", True), ("green", False)])
-def test_the_watch_filter_selects_by_label(watch_filter: str, watched: bool) -> None:  # noqa: FBT001 - table
+def test_watch_filter_selects_by_label(watch_filter: str, watched: bool) -> None:  # noqa: FBT001 - table
     assert is_watched(V1BETA2, watch_filter) is watched
 
 
-def test_without_label_only_an_operator_without_filter_watches() -> None:
+def test_unlabelled_objects_are_watched_only_without_a_filter() -> None:
     assert is_watched({"metadata": {}}, "")
     assert not is_watched({"metadata": {}}, "blue")
 
 
 @BOTH
-def test_templates_find_the_class_where_v1beta1_has_it(cluster: dict[str, Any]) -> None:
+def test_template_data_has_the_class_in_the_v1beta1_field(cluster: dict[str, Any]) -> None:
     seen = template_data(cluster, {"kind": "FooControlPlane"}, None)
 
     topology = seen["Cluster"]["spec"]["topology"]
@@ -188,13 +188,13 @@ def test_templates_find_the_class_where_v1beta1_has_it(cluster: dict[str, Any]) 
     assert (seen["ControlPlane"], seen["InfraCluster"]) == ({"kind": "FooControlPlane"}, {})
 
 
-def test_template_data_leaves_the_cluster_as_it_was() -> None:
+def test_template_data_does_not_change_the_cluster() -> None:
     template_data(V1BETA2, None, None)
 
     assert "class" not in V1BETA2["spec"]["topology"]
 
 
-def test_template_data_of_a_cluster_without_topology_is_the_cluster() -> None:
+def test_template_data_without_topology_is_the_unchanged_cluster() -> None:
     cluster = {"metadata": {"name": "a"}, "spec": {}}
 
     assert template_data(cluster, None, None)["Cluster"] == cluster
@@ -208,9 +208,7 @@ def test_template_data_of_a_cluster_without_topology_is_the_cluster() -> None:
         ({}, ()),
     ],
 )
-def test_a_control_plane_reports_its_versions_by_either_contract(
-    status: dict[str, Any], versions: tuple[str, ...]
-) -> None:
+def test_control_plane_versions_are_read_from_both_contracts(status: dict[str, Any], versions: tuple[str, ...]) -> None:
     assert reported_versions({"status": status}) == versions
 
 
@@ -231,14 +229,14 @@ REFUSED = {"status": "False", "reason": "VariableDiscoveryFailed", "message": "n
         (cluster_class("v1beta2"), ""),
         (cluster_class("v1beta2", conditions=[{"type": "VariablesReady", "status": "True"}]), ""),
         (cluster_class("v1beta2", conditions=[{"type": "VariablesReady", "status": "Unknown"}]), ""),
-        (cluster_class("v1beta2", observed=1), "Cluster API has not looked at ClusterClass stacks/c yet"),
+        (cluster_class("v1beta2", observed=1), "Cluster API has not processed ClusterClass stacks/c yet"),
         (cluster_class("v1beta2", conditions=[{"type": "VariablesReady", **REFUSED}]), "no such patch"),
         (cluster_class("v1beta1", conditions=[{"type": "VariablesReconciled", **REFUSED}]), "no such patch"),
         (cluster_class("v1beta1", v1beta2={"conditions": [{"type": "VariablesReady", **REFUSED}]}), "no such patch"),
-        ({"metadata": {"name": "c", "namespace": "stacks", "generation": 1}}, "has not looked"),
+        ({"metadata": {"name": "c", "namespace": "stacks", "generation": 1}}, "has not processed"),
     ],
 )
-def test_a_cluster_class_is_ready_once_it_was_looked_at_and_not_refused(manifest: dict[str, Any], cause: str) -> None:
+def test_cluster_class_is_ready_once_it_is_reconciled_and_accepted(manifest: dict[str, Any], cause: str) -> None:
     view = cluster_class_view(manifest)
 
     assert cause in view.cause
@@ -246,7 +244,7 @@ def test_a_cluster_class_is_ready_once_it_was_looked_at_and_not_refused(manifest
 
 
 @given(damaged(V1BETA2) | damaged(V1BETA1))
-def test_no_document_of_any_shape_breaks_the_view(cluster: Any) -> None:
+def test_arbitrary_documents_give_a_view(cluster: Any) -> None:
     assert isinstance(cluster_view(cluster), ClusterView)
     template_data(cluster, None, None)
     cluster_class_view(cluster)

@@ -1,4 +1,4 @@
-"""CompatibilityRules as the domain reads them: for whom, until when, and what of them is refused."""
+"""CompatibilityRules: scope, expiry and validation."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def rule(**spec: Any) -> CompatibilityRule:
     )
 
 
-def test_a_rule_has_the_name_of_its_object_and_says_where_it_is_from() -> None:
+def test_rule_has_the_name_and_the_source_of_its_object() -> None:
     found = rule(when={"kubernetes": ">=1.35", "clusterLabels": {"tier": "prod"}, "variables": {"cni.mode": 3}}).rule()
 
     assert found.fact == "rule:lost-packets"
@@ -56,7 +56,7 @@ def test_a_rule_has_the_name_of_its_object_and_says_where_it_is_from() -> None:
         ({"expires": "2026-11-21T13:30:00+02:00"}, {}, False),
     ],
 )
-def test_a_rule_counts_for_the_stacks_clusters_and_time_it_names(
+def test_rule_applies_to_its_stacks_clusters_and_period(
     spec: dict[str, Any], labels: dict[str, str], *, counts: bool
 ) -> None:
     assert rule(**spec).concerns(RELEASE, labels, NOW) is counts
@@ -72,6 +72,6 @@ def test_a_rule_counts_for_the_stacks_clusters_and_time_it_names(
         ({"expires": "tomorrow"}, "spec.expires"),
     ],
 )
-def test_a_rule_that_would_be_of_no_use_is_refused_by_name(spec: dict[str, Any], word: str) -> None:
+def test_rule_without_effect_is_rejected_with_its_name(spec: dict[str, Any], word: str) -> None:
     with pytest.raises(SpecError, match=f"CompatibilityRule lost-packets.*{word}"):
         rule(**spec).check()

@@ -1,4 +1,4 @@
-"""Reading and writing our kinds."""
+"""Reads and writes the kinds of Cluster Stacks."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def changed(**spec: Any) -> dict[str, Any]:
     return {**STACK, "spec": {**STACK["spec"], **spec}}
 
 
-def test_reads_a_cluster_stack_as_users_of_the_go_operator_write_it() -> None:
+def test_cluster_stack_of_the_go_operator_is_read() -> None:
     stack = ClusterStack.parse(STACK)
 
     assert stack.key == ObjectKey("org-a", "scs")
@@ -63,7 +63,7 @@ def test_reads_a_cluster_stack_as_users_of_the_go_operator_write_it() -> None:
     assert stack.spec.provider_ref.kind == "FooTemplate"
 
 
-def test_fills_in_what_the_go_operator_fills_in() -> None:
+def test_defaults_equal_those_of_the_go_operator() -> None:
     spec = ClusterStack.parse(
         {"metadata": {"name": "a"}, "spec": {"provider": "docker", "name": "b", "kubernetesVersion": "1.27"}}
     ).spec
@@ -71,7 +71,7 @@ def test_fills_in_what_the_go_operator_fills_in() -> None:
     assert (spec.channel, spec.auto_subscribe, spec.no_provider, spec.versions) == ("stable", True, False, ())
 
 
-def test_reads_null_as_absent_and_ignores_unknown_fields() -> None:
+def test_null_is_absent_and_unknown_fields_are_ignored() -> None:
     stack = ClusterStack.parse(changed(versions=None, providerRef=None, autoSubscribe=None, ofTheFuture={"a": 1}))
 
     assert stack.spec.versions == ()
@@ -79,14 +79,14 @@ def test_reads_null_as_absent_and_ignores_unknown_fields() -> None:
     assert stack.spec.auto_subscribe
 
 
-def test_a_release_needs_no_spec() -> None:
+def test_release_needs_no_spec() -> None:
     release = ClusterStackRelease.parse({"metadata": {"name": "docker-ferrol-1-27-v1"}})
 
     assert release.spec.provider_ref is None
     assert not release.status.ready
 
 
-def test_reads_an_addon_and_leaves_phases_it_does_not_know_alone() -> None:
+def test_addon_is_read_and_unknown_phases_are_kept() -> None:
     addon = ClusterAddon.parse(ADDON)
 
     assert addon.spec.cluster_ref.name == "a"
@@ -107,7 +107,7 @@ def test_reads_an_addon_and_leaves_phases_it_does_not_know_alone() -> None:
         ({"clusterNamespaces": {"from": "Some"}}, "spec.clusterNamespaces.from: "),
     ],
 )
-def test_a_refusal_names_object_and_field(spec: dict[str, Any], field: str) -> None:
+def test_error_names_object_and_field(spec: dict[str, Any], field: str) -> None:
     with pytest.raises(SpecError) as refusal:
         ClusterStack.parse(changed(**spec))
 
@@ -116,24 +116,24 @@ def test_a_refusal_names_object_and_field(spec: dict[str, Any], field: str) -> N
     assert field in refusal.value.message
 
 
-def test_a_refusal_with_many_faults_stays_short() -> None:
+def test_error_with_many_faults_is_bounded() -> None:
     with pytest.raises(SpecError, match="and 2 more; correct it"):
         ClusterStack.parse(changed(provider=1, name=2, kubernetesVersion=3, channel=4, versions=5))
 
 
 @pytest.mark.parametrize("manifest", [{}, {"metadata": {"name": "a"}}, {"metadata": None, "spec": {}}])
-def test_an_object_without_what_it_needs_is_refused(manifest: dict[str, Any]) -> None:
+def test_object_without_required_fields_is_rejected(manifest: dict[str, Any]) -> None:
     with pytest.raises(SpecError, match="spec"):
         ClusterAddon.parse(manifest)
 
 
-def test_another_kind_is_refused() -> None:
+def test_object_of_another_kind_is_rejected() -> None:
     with pytest.raises(SpecError, match="kind: "):
         ClusterAddon.parse({**ADDON, "kind": "ClusterStack"})
 
 
 @given(damaged(STACK))
-def test_any_document_is_read_or_refused(manifest: Any) -> None:
+def test_arbitrary_document_is_read_or_rejected(manifest: Any) -> None:
     with suppress(SpecError):
         ClusterStack.parse(manifest)
 
@@ -149,7 +149,7 @@ NAMES = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
     switches=st.dictionaries(st.sampled_from(["autoSubscribe", "noProvider"]), st.booleans()),
     reference=st.none() | st.dictionaries(st.sampled_from(["kind", "name", "apiVersion", "uid", "fieldPath"]), NAMES),
 )
-def test_what_the_go_operators_schema_accepts_is_read(
+def test_documents_valid_for_the_go_schema_are_read(
     provider: str, name: str, minor: str, versions: Any, switches: Any, reference: Any
 ) -> None:
     spec = {"provider": provider, "name": name, "kubernetesVersion": minor, "versions": versions, **switches}
@@ -159,7 +159,7 @@ def test_what_the_go_operators_schema_accepts_is_read(
     assert (stack.spec.provider, stack.spec.kubernetes_version) == (provider, minor)
 
 
-def test_writes_status_as_plain_json_and_leaves_out_what_is_empty() -> None:
+def test_status_is_written_as_json_without_empty_fields() -> None:
     status = ClusterAddonStatus(
         target="docker-ferrol-1-27-v2",
         stages=(StageStatus(name="cni", action="apply", phase=StagePhase.DONE),),
@@ -188,19 +188,19 @@ def test_writes_status_as_plain_json_and_leaves_out_what_is_empty() -> None:
         ClusterAddonStatus(observed_inputs="sha256:00"),
     ],
 )
-def test_a_status_written_is_read_back_equal(
+def test_written_status_is_read_back_unchanged(
     status: ClusterStackStatus | ClusterStackReleaseStatus | ClusterAddonStatus,
 ) -> None:
     assert type(status).model_validate(status.document()) == status
 
 
-def test_a_required_field_is_written_even_when_empty() -> None:
+def test_empty_required_field_is_written() -> None:
     summary = ReleaseSummary(name="v1", ready=False, phase="").document()
 
     assert summary == {"name": "v1", "ready": False, "phase": ""}
 
 
-def test_a_stack_names_when_it_is_being_deleted() -> None:
+def test_deletion_of_an_object_is_recognized() -> None:
     metadata = {"name": "a", "deletionTimestamp": "2026-11-21T10:00:00Z"}
 
     assert ClusterStackRelease.parse({"metadata": metadata}).metadata.deleting

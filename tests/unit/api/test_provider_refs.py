@@ -1,4 +1,4 @@
-"""Objects of a provider that may be named: of the own namespace, of an allowed kind."""
+"""References to provider objects: own namespace and allowed kinds only."""
 
 from __future__ import annotations
 
@@ -35,23 +35,23 @@ OTHER = KindPattern("example.org", "Bundle")
         ("*.example.org", "", "Secret", False),
     ],
 )
-def test_a_pattern_covers_kinds_of_its_group(pattern: str, group: str, kind: str, *, matches: bool) -> None:
+def test_pattern_matches_kinds_of_its_group(pattern: str, group: str, kind: str, *, matches: bool) -> None:
     assert KindPattern.parse(pattern).matches(group, kind) is matches
 
 
 @pytest.mark.parametrize("text", ["", "Secret", "Secret.", ".group", "A*B.group", "A*.group", "**.group", "A.*"])
-def test_a_text_that_is_not_a_kind_is_refused(text: str) -> None:
+def test_invalid_kind_is_rejected(text: str) -> None:
     with pytest.raises(SpecError, match=r"write Kind\.group"):
         KindPattern.parse(text)
 
 
 @pytest.mark.parametrize("pattern", [*DEFAULT_KINDS, OTHER])
-def test_a_pattern_is_written_as_it_is_read(pattern: KindPattern) -> None:
+def test_pattern_is_written_as_it_is_read(pattern: KindPattern) -> None:
     assert KindPattern.parse(str(pattern)) == pattern
 
 
 @pytest.mark.parametrize("provider", ["OpenStack", "Docker", "Local", ""])
-def test_the_kinds_of_the_go_operators_providers_are_allowed(provider: str) -> None:
+def test_provider_kinds_of_the_go_operator_are_allowed(provider: str) -> None:
     kind = f"{provider}ClusterStackRelease"
 
     assert not release_refusal(ProviderReference(GROUP, kind, "here"), "here", DEFAULT_KINDS)
@@ -71,7 +71,7 @@ def test_the_kinds_of_the_go_operators_providers_are_allowed(provider: str) -> N
         (GROUP, f"{OPENSTACK}Template", "", "ends in Template"),
     ],
 )
-def test_anything_else_is_refused_for_a_release(group: str, kind: str, namespace: str, words: str) -> None:
+def test_other_kinds_are_rejected_for_a_release(group: str, kind: str, namespace: str, words: str) -> None:
     refusal = release_refusal(ProviderReference(group, kind, namespace), "here", DEFAULT_KINDS)
 
     assert words in refusal
@@ -88,11 +88,11 @@ def test_anything_else_is_refused_for_a_release(group: str, kind: str, namespace
         (GROUP, "Template", "", "needs kind Template"),
     ],
 )
-def test_anything_else_is_refused_for_a_stack(group: str, kind: str, namespace: str, words: str) -> None:
+def test_other_kinds_are_rejected_for_a_stack(group: str, kind: str, namespace: str, words: str) -> None:
     assert words in template_refusal(ProviderReference(group, kind, namespace), "here", DEFAULT_KINDS)
 
 
-def test_the_kind_that_is_made_from_a_template_must_be_allowed_as_well() -> None:
+def test_kind_created_from_a_template_must_be_allowed() -> None:
     reference = ProviderReference("example.org", "BundleTemplate")
     template = KindPattern("example.org", "BundleTemplate")
 
@@ -101,7 +101,7 @@ def test_the_kind_that_is_made_from_a_template_must_be_allowed_as_well() -> None
 
 
 @given(namespace=st.text(), group=st.text(), kind=st.text())
-def test_no_reference_leaves_its_namespace_or_names_the_core_group(namespace: str, group: str, kind: str) -> None:
+def test_reference_to_another_namespace_or_the_core_group_is_rejected(namespace: str, group: str, kind: str) -> None:
     kinds = [*DEFAULT_KINDS, OTHER, KindPattern("example.org", "*")]
     for refusal in (release_refusal, template_refusal):
         if not refusal(ProviderReference(group, kind, namespace), "here", kinds):

@@ -1,4 +1,4 @@
-"""Label selectors, and who may use the classes of a ClusterStack."""
+"""Label selectors, and the namespaces that may use the classes of a ClusterStack."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ LABELS = {"team": "a", "stage": "prod"}
         ({"matchLabels": {"team": "a"}, "matchExpressions": [{"key": "stage", "operator": "DoesNotExist"}]}, False),
     ],
 )
-def test_selects_as_kubernetes_does(selector: dict[str, Any], selected: bool) -> None:  # noqa: FBT001 - table
+def test_label_selector_matches_as_in_kubernetes(selector: dict[str, Any], selected: bool) -> None:  # noqa: FBT001 - table
     assert LabelSelector.model_validate(selector).matches(LABELS) is selected
 
 
@@ -42,8 +42,8 @@ def test_selects_as_kubernetes_does(selector: dict[str, Any], selected: bool) ->
         ({"from": "Selector"}, {"home"}),
     ],
 )
-def test_admits_the_namespaces_a_cluster_stack_names(document: dict[str, Any], admitted: set[str]) -> None:
+def test_namespace_selector_of_a_cluster_stack_is_applied(document: dict[str, Any], admitted: set[str]) -> None:
     namespaces = ClusterNamespaces.model_validate(document)
     labels = {"home": {}, "selected": LABELS, "other": {"team": "b"}}
 
-    assert {name for name in labels if namespaces.admit(name, home="home", labels=labels[name])} == admitted
+    assert {name for name in labels if namespaces.admit(name, stack_namespace="home", labels=labels[name])} == admitted

@@ -79,25 +79,25 @@ class TestScalars:
     """Plain scalars mean what sigs.k8s.io/yaml makes of them."""
 
     @pytest.mark.parametrize(("text", "value"), SCALARS)
-    def test_a_scalar_reads_as_kubernetes_reads_it(self, text: str, value: Any) -> None:
+    def test_scalar_is_read_as_in_kubernetes(self, text: str, value: Any) -> None:
         read = load(f"a: {text}\n")["a"]
 
         assert (read, type(read)) == (value, type(value))
 
     @pytest.mark.parametrize("text", [".inf", "-.Inf", "+.INF", ".nan", ".NaN"])
-    def test_what_json_cannot_say_is_refused_with_its_line(self, text: str) -> None:
+    def test_infinity_and_nan_are_rejected_with_their_line(self, text: str) -> None:
         with pytest.raises(YamlError, match=r"line 2: .* cannot be expressed in JSON"):
             load(f"a: 1\nb: {text}\n")
 
     @pytest.mark.parametrize("text", ["!!int x", "!!float x", "!!bool 1", "!!null x"])
-    def test_a_tag_that_does_not_fit_its_text_is_refused(self, text: str) -> None:
+    def test_tag_with_unsuitable_text_is_rejected(self, text: str) -> None:
         with pytest.raises(YamlError, match="is no"):
             load(f"a: {text}")
 
     @pytest.mark.parametrize(
         "text", ["!local x", "!!binary aGk=", "!!set {x}", "!!omap [a: 1]", "!!python/name:os.system x"]
     )
-    def test_other_tags_are_refused(self, text: str) -> None:
+    def test_unknown_tags_are_rejected(self, text: str) -> None:
         with pytest.raises(YamlError, match="not known to Kubernetes"):
             load(f"a: {text}")
 
@@ -121,34 +121,34 @@ class TestKeys:
         assert load(f"{text}: 1") == {key: 1}
 
     @pytest.mark.parametrize("text", ["1e6", "12345678.5", "1e-7", "100000000000000000000000"])
-    def test_numbers_kubernetes_would_write_with_an_exponent_are_refused_as_keys(self, text: str) -> None:
+    def test_numeric_keys_with_an_exponent_are_rejected(self, text: str) -> None:
         with pytest.raises(YamlError, match="quote it"):
             load(f"{text}: 1")
 
     @pytest.mark.parametrize("text", ["~: 1", "null: 1", "? [a]\n: 1", "? {a: b}\n: 1"])
-    def test_null_and_collections_are_no_keys(self, text: str) -> None:
+    def test_null_and_collections_are_rejected_as_keys(self, text: str) -> None:
         with pytest.raises(YamlError, match="quote it"):
             load(text)
 
     @pytest.mark.parametrize("text", ["a: 1\nb: 2\na: 3", "x: 1\n'1': 2\n1: 3", "x: 1\nyes: 2\n'true': 3"])
-    def test_a_duplicate_key_is_refused_with_its_line(self, text: str) -> None:
-        with pytest.raises(YamlError, match=r"line 3: key '.*' is there twice"):
+    def test_duplicate_key_is_rejected_with_its_line(self, text: str) -> None:
+        with pytest.raises(YamlError, match=r"line 3: key '.*' is a duplicate"):
             load(text)
 
-    def test_the_last_duplicate_wins_where_that_is_asked_for(self) -> None:
+    def test_last_duplicate_wins_on_request(self) -> None:
         assert load_all("a: 1\nb: 2\na: 3", unique_keys=False) == [{"a": 3, "b": 2}]
 
-    def test_own_keys_win_over_merged_ones_and_the_first_merged_mapping_wins(self) -> None:
+    def test_own_keys_override_merged_keys_and_the_first_merged_mapping_wins(self) -> None:
         read = load("base: &b {x: 1, v: 1}\nmore: &m {v: 2, z: 2}\nall: {<<: [*b, *m], x: 3}\n")
 
         assert read["all"] == {"x": 3, "v": 1, "z": 2}
 
-    def test_merged_keys_come_first_those_of_the_last_mapping_before_others(self) -> None:
+    def test_merged_keys_precede_own_keys_in_reverse_order_of_mappings(self) -> None:
         read = load("base: &b {x: 1, v: 1}\nmore: &m {v: 2, z: 2}\nall: {o: 1, <<: [*b, *m], <<: {w: 1}}\n")
 
         assert list(read["all"]) == ["w", "v", "z", "x", "o"]
 
-    def test_a_quoted_merge_key_is_a_plain_key(self) -> None:
+    def test_quoted_merge_key_is_an_ordinary_key(self) -> None:
         assert load('"<<": 1') == {"<<": 1}
 
     def test_only_mappings_are_merged(self) -> None:
@@ -157,18 +157,18 @@ class TestKeys:
 
 
 class TestDocuments:
-    def test_every_document_is_read_and_an_empty_one_is_none(self) -> None:
+    def test_every_document_is_read_and_an_empty_document_is_none(self) -> None:
         assert load_all("a: 1\n---\n---\n# nothing\n---\nb: 2\n") == [{"a": 1}, None, None, {"b": 2}]
 
     @pytest.mark.parametrize("text", ["", "# nothing\n", b""])
-    def test_no_document_is_none(self, text: str | bytes) -> None:
+    def test_text_without_a_document_is_none(self, text: str | bytes) -> None:
         assert load(text) is None
 
-    def test_one_document_means_one(self) -> None:
-        with pytest.raises(YamlError, match=r"stack\.yaml: holds 2 documents"):
+    def test_second_document_is_rejected_where_one_is_expected(self) -> None:
+        with pytest.raises(YamlError, match=r"stack\.yaml: contains 2 documents"):
             load("a: 1\n---\nb: 2\n", name="stack.yaml")
 
-    def test_a_syntax_error_names_text_and_line(self) -> None:
+    def test_syntax_error_names_file_and_line(self) -> None:
         with pytest.raises(YamlError) as caught:
             load("a: 1\nb: c: d\n", name="metadata.yaml")
 
@@ -194,32 +194,32 @@ class TestDocuments:
 class TestBounds:
     """Nothing hostile crashes the process, hangs it or fills its memory."""
 
-    def test_size(self) -> None:
+    def test_text_above_the_size_limit_is_rejected(self) -> None:
         with pytest.raises(YamlError, match="larger than 10 bytes"):
             load("a" * 11, max_bytes=10)
 
     @pytest.mark.parametrize("levels", [yaml.MAX_DEPTH + 1, 5_000, 200_000])
     @pytest.mark.parametrize("level", ["[", "{a: ", "- ", "? "])
-    def test_depth(self, level: str, levels: int) -> None:
+    def test_nesting_above_the_limit_is_rejected(self, level: str, levels: int) -> None:
         with pytest.raises(YamlError):
             load(level * levels + "1")
 
     @pytest.mark.parametrize("line_end", ["\r", "\n", "\x85", "\u2028", "\u2029", "\r\ufeff"])
     @pytest.mark.parametrize("level", ["- ", "? ", ": ", "- ? "])
-    def test_depth_of_one_line_however_the_line_before_ends(self, line_end: str, level: str) -> None:
+    def test_nesting_on_one_line_is_rejected_after_any_line_break(self, line_end: str, level: str) -> None:
         with pytest.raises(YamlError):
             load(f"a:{line_end}{level * 100_000}")
         with pytest.raises(YamlError):
             load(line_end + level * 100_000)
 
-    def test_the_deepest_text_without_a_closer_look_does_not_crash(self) -> None:
+    def test_deepest_text_that_skips_the_nesting_check_does_not_crash(self) -> None:
         blocks = "- " * (yaml._PLAIN_BLOCK - 1)
         flows = "[a: " * (yaml._PLAIN_FLOWS - 1)
 
         with pytest.raises(YamlError):
             load(f"{blocks}\n{' ' * 2 * (yaml._PLAIN_BLOCK - 1)}{flows}")
 
-    def test_number_of_values(self) -> None:
+    def test_number_of_values_is_bounded(self) -> None:
         assert load("[a, b, {c: d}]", max_values=5) == ["a", "b", {"c": "d"}]
         with pytest.raises(yaml.YamlTooLarge, match="more than 4 values once its aliases are expanded"):
             load("[a, b, {c: d}]", max_values=4)
@@ -235,13 +235,13 @@ class TestBounds:
             "---\n" * 500,
         ],
     )
-    def test_too_many_values_are_refused_before_any_is_built(self, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_too_many_values_are_rejected_before_construction(self, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(yaml, "K8sLoader", None)
 
         with pytest.raises(YamlError):
             load(text, max_values=100)
 
-    def test_many_empty_merges_take_no_longer_than_their_number(self) -> None:
+    def test_empty_merges_cost_linear_time(self) -> None:
         keys = ", ".join(f"k{number}: 1" for number in range(5_000))
 
         with no_stall(1.0):
@@ -249,25 +249,25 @@ class TestBounds:
 
         assert len(read["b"]) == 5_000
 
-    def test_depth_that_is_allowed_is_read(self) -> None:
+    def test_nesting_below_the_limit_is_read(self) -> None:
         levels = yaml.MAX_DEPTH - 1
 
         assert load("[" * levels + "]" * levels)
 
-    def test_number_of_aliases(self) -> None:
+    def test_number_of_aliases_is_bounded(self) -> None:
         within = "a: &a x\nb: [" + "*a, " * yaml.MAX_ALIASES + "]"
 
         assert len(load(within)["b"]) == yaml.MAX_ALIASES
         with pytest.raises(YamlError, match="more than 100 aliases"):
             load(within.replace("*a, ", "*a, *a, ", 1))
 
-    def test_asterisks_in_text_are_no_aliases(self) -> None:
+    def test_asterisks_in_text_do_not_count_as_aliases(self) -> None:
         text = "a: |\n" + "  * point, *.example.com\n" * 300
 
         assert load(text)["a"].count("*") == 600
 
     @pytest.mark.parametrize("join", ["[%s]", "{<<: [%s]}"])
-    def test_aliases_of_aliases(self, join: str) -> None:
+    def test_expansion_of_nested_aliases_is_bounded(self, join: str) -> None:
         bomb = "a0: &a0 {x: 1}\n" + "".join(
             f"a{level}: &a{level} {join % ', '.join([f'*a{level - 1}'] * 5)}\n" for level in range(1, 20)
         )
@@ -276,17 +276,17 @@ class TestBounds:
             load(bomb)
 
     @pytest.mark.parametrize("text", ["a: &a [*a]", "a: &a {b: *a}", "a: &a {<<: *a}"])
-    def test_an_alias_that_holds_itself(self, text: str) -> None:
+    def test_recursive_alias_is_rejected(self, text: str) -> None:
         with pytest.raises(YamlError):
             load(text)
 
     @given(st.text(max_size=60))
-    def test_any_text_is_read_or_refused(self, text: str) -> None:
+    def test_arbitrary_text_raises_only_yaml_errors(self, text: str) -> None:
         with contextlib.suppress(YamlError):
             load_all(text)
 
     @given(st.text(alphabet="ab:-[]{}&*!|>'\"? \n<,~1#", max_size=40))
-    def test_any_text_that_looks_like_yaml_is_read_or_refused(self, text: str) -> None:
+    def test_arbitrary_yaml_like_text_raises_only_yaml_errors(self, text: str) -> None:
         with contextlib.suppress(YamlError):
             load_all(text)
 
@@ -307,22 +307,22 @@ JSON = st.recursive(
 
 class TestDump:
     @pytest.mark.parametrize("text", [text for text, _ in SCALARS if not text.startswith(("'", '"', "!"))])
-    def test_a_string_that_looks_like_something_else_is_quoted(self, text: str) -> None:
+    def test_string_that_looks_like_another_type_is_quoted(self, text: str) -> None:
         assert load(dump({text: text})) == {text: text}
         assert pyyaml.safe_load(dump([text])) == [text]
 
-    def test_it_reads_well(self) -> None:
+    def test_dump_uses_block_style_and_literal_text(self) -> None:
         document = {"b": [{"x": 1, "v": None}], "a": "first\nsecond\n", "empty": {}}
 
         assert dump(document) == "b:\n- x: 1\n  v: null\na: |\n  first\n  second\nempty: {}\n"
 
-    def test_parts_used_twice_are_written_twice(self) -> None:
+    def test_shared_parts_are_written_without_aliases(self) -> None:
         part = {"x": 1}
 
         assert dump([part, part]) == "- x: 1\n- x: 1\n"
 
     @given(JSON)
-    def test_what_is_written_reads_back_the_same(self, document: Any) -> None:
+    def test_dumped_document_is_read_back_unchanged(self, document: Any) -> None:
         assert load(dump(document)) == document
 
 
@@ -333,10 +333,10 @@ class TestNodes:
         assert node is not None
         assert [key.start_mark.line for key, _ in node.value] == [0, 1]
 
-    def test_no_document_has_no_node(self) -> None:
+    def test_text_without_a_document_has_no_node(self) -> None:
         assert yaml.compose("# nothing\n") is None
 
     @pytest.mark.parametrize("text", ["a: [", "a: 1\n---\nb: 2\n", "- " * 100_000, "a:\r" + "- " * 100_000])
-    def test_what_is_not_one_document_within_the_bounds_is_refused(self, text: str) -> None:
+    def test_invalid_or_unbounded_text_gives_no_nodes(self, text: str) -> None:
         with pytest.raises(YamlError):
             yaml.compose(text)

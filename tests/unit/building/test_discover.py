@@ -8,10 +8,9 @@ import pytest
 
 from clusterstacks.building.discover import StackDirectory, find_stacks, newest_patch, read_stack, selected, stacks_of
 from clusterstacks.building.source_tree import MAX_TREE_BYTES, read_tree
-from clusterstacks.domain.errors import SpecError
+from clusterstacks.domain.errors import DependencyError, SpecError
 from clusterstacks.domain.versions import KubernetesMinor, KubernetesVersion
 from clusterstacks.http.client import HTTPClient, RetryPolicy
-from clusterstacks.http.errors import SourceUnavailable
 from clusterstacks.releases.errors import SourceBroken
 from tests.support.builders.stack_directories import REPOSITORY, directory_of
 from tests.support.servers.static_server import StaticServer
@@ -112,10 +111,14 @@ async def test_newest_patch_is_read_from_kubernetes(tmp_path: Path) -> None:
 async def test_invalid_newest_patch_is_rejected_with_advice(tmp_path: Path, text: str) -> None:
     (tmp_path / "stable-1.35.txt").write_text(text)
 
-    with pytest.raises(SourceUnavailable, match=r"write the patch of 1.35 into stack.yaml"):
+    with pytest.raises(
+        DependencyError, match=r"^the newest patch of Kubernetes 1.35 is unknown: .*; write the patch of 1.35 into"
+    ):
         await ask(tmp_path)
 
 
 async def test_unreachable_newest_patch_is_reported_with_advice(tmp_path: Path) -> None:
-    with pytest.raises(SourceUnavailable, match=r"write the patch of 1.35 into stack.yaml"):
+    with pytest.raises(
+        DependencyError, match=r"^the newest patch of Kubernetes 1.35 is unknown: .*; write the patch of 1.35 into"
+    ):
         await ask(tmp_path)

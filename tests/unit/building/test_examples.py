@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from clusterstacks.api import yaml
-from clusterstacks.building.create import build_release
+from clusterstacks.building.release_builder import build_release
 from clusterstacks.charts.archive import read_archive
 from clusterstacks.charts.chart import ChartCache
 from clusterstacks.domain.addon_config import LifecycleHook
@@ -51,7 +51,7 @@ def test_every_example_builds_under_its_name(releases: dict[str, Release]) -> No
 def test_stages_order_addons_before_and_after_an_upgrade(releases: dict[str, Release]) -> None:
     for release in releases.values():
         assert release.config is not None
-        stages = {hook: [stage.addon for stage in stages] for hook, stages in release.config.stages.items()}
+        stages = {hook: [one.addon for one in stages] for hook, stages in release.config.stages.items() if stages}
         assert stages == {
             LifecycleHook.AFTER_CONTROL_PLANE_INITIALIZED: ["network", "metrics", "storage"],
             LifecycleHook.BEFORE_CLUSTER_UPGRADE: ["network"],

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from clusterstacks.api import yaml
-from clusterstacks.building.create import build_release
+from clusterstacks.building.release_builder import build_release
 from clusterstacks.building.settings import read_settings
 from clusterstacks.building.source_tree import fill_tags, hash_tree, overlaid, read_tree
 from clusterstacks.charts.archive import read_archive

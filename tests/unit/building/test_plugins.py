@@ -14,11 +14,11 @@ DOCKER = "apiVersion: docker.infrastructure.clusterstack.x-k8s.io/v1alpha1\ndock
 
 
 @pytest.mark.parametrize(("provider", "text"), [("openstack", OPENSTACK), ("docker", DOCKER)])
-def test_node_images_of_known_providers_are_accepted(provider: str, text: str) -> None:
+def test_node_images_of_known_providers_do_not_raise(provider: str, text: str) -> None:
     check_node_images(text.encode(), provider)
 
 
-def test_only_the_group_is_checked_for_an_unknown_provider() -> None:
+def test_node_images_of_an_unknown_provider_with_a_valid_group_do_not_raise() -> None:
     check_node_images(b"apiVersion: metal3.infrastructure.clusterstack.x-k8s.io/v1alpha1\n", "metal3")
 
 

@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from clusterstacks.building.create import ReleaseBuilder
 from clusterstacks.building.previous_release import Remote
+from clusterstacks.building.release_builder import ReleaseBuilder
 from clusterstacks.building.version_inputs import CustomVersions, VersionChooser
 from clusterstacks.building.version_rules import Mode, NothingChanged
 from clusterstacks.domain.versions import StackVersion

@@ -1,4 +1,4 @@
-"""Every file of a release missing, cut off or of the wrong shape: each a message that names release, file and cause."""
+"""Releases with missing, truncated or invalid files are rejected with release, file and cause."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def opened(directory: Path, name: ReleaseName, files: Mapping[str, bytes]) -> Re
     return open_release(read_contents(name, write_release(directory, files)), ChartCache())
 
 
-def test_a_release_with_stages_hands_out_its_parts(tmp_path: Path) -> None:
+def test_release_with_stages_provides_its_parts(tmp_path: Path) -> None:
     files = staged_release()
     release = opened(tmp_path / "r", STAGED, files)
 
@@ -67,9 +67,7 @@ def test_a_release_with_stages_hands_out_its_parts(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("hook", [LifecycleHook.BEFORE_CLUSTER_UPGRADE, LifecycleHook.AFTER_CLUSTER_UPGRADE])
-def test_drop_m6_an_addon_without_a_chart_fails_alone_where_only_an_upgrade_applies_it(
-    tmp_path: Path, hook: LifecycleHook
-) -> None:
+def test_drop_m6_missing_chart_of_an_upgrade_stage_fails_only_that_addon(tmp_path: Path, hook: LifecycleHook) -> None:
     stages = f"{CONFIG}  {hook}:\n    - {{name: ngnix, action: apply}}\n"
     release = opened(tmp_path / "r", STAGED, staged_release() | {"clusteraddon.yaml": stages.encode()})
 
@@ -78,7 +76,7 @@ def test_drop_m6_an_addon_without_a_chart_fails_alone_where_only_an_upgrade_appl
         release.addon("ngnix")
 
 
-def test_a_release_with_one_chart_hands_out_its_parts(tmp_path: Path) -> None:
+def test_release_with_one_chart_provides_its_parts(tmp_path: Path) -> None:
     files = single_release() | {"node-images.yaml": b"images", "topology-docker.yaml": b": no YAML ["}
     release = opened(tmp_path / "r", SINGLE, files)
 
@@ -93,7 +91,7 @@ def test_a_release_with_one_chart_hands_out_its_parts(tmp_path: Path) -> None:
 STATED = "apiVersion: compatibility.clusterstack.x-k8s.io/v1alpha1\nkubernetes: '{}'\ncomponents: []\n"
 
 
-def test_what_a_release_states_about_versions_is_read(tmp_path: Path) -> None:
+def test_compatibility_statement_of_a_release_is_read(tmp_path: Path) -> None:
     files = staged_release()
     bundle = opened(tmp_path / "bundle", STAGED, files)
     ranged = opened(tmp_path / "r", STAGED, files | {"compatibility.yaml": STATED.format(">=1.34 <1.37").encode()})
@@ -112,18 +110,18 @@ def test_what_a_release_states_about_versions_is_read(tmp_path: Path) -> None:
         ("[", r"compatibility\.yaml, line"),
     ],
 )
-def test_a_release_whose_ranges_cannot_be_used_is_broken(tmp_path: Path, content: str, told: str) -> None:
+def test_release_with_invalid_ranges_is_rejected(tmp_path: Path, content: str, told: str) -> None:
     with pytest.raises(SpecError, match=rf"release {STAGED}: {told}"):
         opened(tmp_path / "r", STAGED, staged_release() | {"compatibility.yaml": content.encode()})
 
 
-def test_the_stages_count_where_both_layouts_are_mixed(tmp_path: Path) -> None:
+def test_stages_take_precedence_if_both_layouts_are_present(tmp_path: Path) -> None:
     files = staged_release() | {"cluster-addon-values.yaml": b"left over"}
 
     assert opened(tmp_path / "r", STAGED, files).staged
 
 
-def test_the_digest_names_the_files_wherever_they_are(tmp_path: Path) -> None:
+def test_digest_depends_on_the_files_and_not_on_their_directory(tmp_path: Path) -> None:
     first = opened(tmp_path / "one", STAGED, staged_release())
     second = opened(tmp_path / "two", STAGED, dict(reversed(staged_release().items())))
 
@@ -131,7 +129,7 @@ def test_the_digest_names_the_files_wherever_they_are(tmp_path: Path) -> None:
     assert re.fullmatch("sha256:[0-9a-f]{64}", first.digest)
 
 
-def test_an_addon_has_the_same_digest_however_it_is_packed(tmp_path: Path) -> None:
+def test_addon_digest_does_not_depend_on_the_packaging(tmp_path: Path) -> None:
     files = staged_release()
     members = sorted(read_archive(files[ADDON], "x").items(), reverse=True)
     repacked = files | {ADDON: gzipped(tar_of(*((f"./{path}", content) for path, content in members)))}
@@ -141,21 +139,21 @@ def test_an_addon_has_the_same_digest_however_it_is_packed(tmp_path: Path) -> No
     assert [first.addon(name) for name in first.addons()] == [second.addon(name) for name in second.addons()]
 
 
-def test_a_chart_that_left_the_cache_is_packed_again(tmp_path: Path) -> None:
+def test_evicted_chart_is_packed_again(tmp_path: Path) -> None:
     contents = read_contents(STAGED, write_release(tmp_path / "r", staged_release()))
     small, large = open_release(contents, ChartCache(limit_bytes=0)), open_release(contents, ChartCache())
 
     assert small.addon("cni") == large.addon("cni")
 
 
-def test_files_beside_the_addons_are_left_alone(tmp_path: Path) -> None:
+def test_files_beside_the_addons_are_ignored(tmp_path: Path) -> None:
     addons = below("cni", chart("cni")) | below("csi", chart("csi")) | {".helmignore": b"x", "docs/README.md": b"x"}
     release = opened(tmp_path / "r", STAGED, staged_release() | {ADDON: write_archive(addons)})
 
     assert release.addons() == ("cni", "csi")
 
 
-def test_an_addon_goes_to_helm_without_what_it_ignores(tmp_path: Path) -> None:
+def test_helmignored_files_are_not_passed_to_helm(tmp_path: Path) -> None:
     ignored = {".helmignore": "*.bak\noverwrite.yaml\n", "overwrite.yaml": "a: 1\n", "templates/x.yaml.bak": "x"}
     addons = below("cni", chart("cni", **ignored)) | below("csi", chart("csi"))
     release = opened(tmp_path / "r", STAGED, staged_release() | {ADDON: write_archive(addons)})
@@ -166,7 +164,7 @@ def test_an_addon_goes_to_helm_without_what_it_ignores(tmp_path: Path) -> None:
     assert addon.values_template == "a: 1\n"
 
 
-def test_a_stage_that_deletes_needs_no_chart(tmp_path: Path) -> None:
+def test_delete_stage_needs_no_chart(tmp_path: Path) -> None:
     config = CONFIG + "    - {name: gone, action: delete}\n"
     release = opened(tmp_path / "r", STAGED, staged_release() | {"clusteraddon.yaml": config.encode()})
 
@@ -174,14 +172,14 @@ def test_a_stage_that_deletes_needs_no_chart(tmp_path: Path) -> None:
     assert "gone" in release.config.addons()
 
 
-def test_asking_for_an_addon_that_is_not_there_names_those_that_are(tmp_path: Path) -> None:
+def test_unknown_addon_is_rejected_with_the_known_names(tmp_path: Path) -> None:
     release = opened(tmp_path / "r", STAGED, staged_release())
 
     with pytest.raises(ReleaseBroken, match=r"has no addon nope \(it has cni, csi\)"):
         release.addon("nope")
 
 
-def test_a_file_that_changes_after_opening_is_noticed(tmp_path: Path) -> None:
+def test_file_changed_after_opening_is_detected(tmp_path: Path) -> None:
     release = opened(tmp_path / "r", SINGLE, single_release())
     (tmp_path / "r" / SINGLE_CLASS).write_bytes(b"other")
     (tmp_path / "r" / ADDON).unlink()
@@ -261,7 +259,7 @@ BROKEN: dict[str, tuple[str, bytes | None, str]] = {
 
 
 @pytest.mark.parametrize("case", BROKEN)
-def test_a_release_is_refused_for(tmp_path: Path, case: str) -> None:
+def test_invalid_release_is_rejected_with_the_file(tmp_path: Path, case: str) -> None:
     file, content, complaint = BROKEN[case]
     files = staged_release()
     if content is None:
@@ -284,14 +282,14 @@ def test_a_release_with_one_chart_needs_every_file(tmp_path: Path, file: str) ->
         opened(tmp_path / "r", SINGLE, files)
 
 
-def test_something_that_is_no_file_is_refused(tmp_path: Path) -> None:
+def test_non_regular_file_is_rejected(tmp_path: Path) -> None:
     directory = write_release(tmp_path / "r", staged_release())
     (directory / "inner").mkdir()
     with pytest.raises(ReleaseBroken, match="inner is not a regular file of at most"):
         read_contents(STAGED, directory)
 
 
-def test_a_link_in_a_release_is_refused_as_one(tmp_path: Path) -> None:
+def test_link_in_a_release_is_rejected(tmp_path: Path) -> None:
     directory = write_release(tmp_path / "r", staged_release())
     (directory / "more").symlink_to("/etc/passwd")
 
@@ -299,19 +297,19 @@ def test_a_link_in_a_release_is_refused_as_one(tmp_path: Path) -> None:
         read_contents(STAGED, directory)
 
 
-def test_names_that_could_forge_a_digest_are_refused(tmp_path: Path) -> None:
+def test_file_names_that_could_forge_a_digest_are_rejected(tmp_path: Path) -> None:
     with pytest.raises(ReleaseBroken, match="invisible character"):
         read_contents(STAGED, write_release(tmp_path / "r", {"a\nb": b""}))
 
 
-def test_too_many_files_are_refused(tmp_path: Path) -> None:
+def test_too_many_files_are_rejected(tmp_path: Path) -> None:
     with pytest.raises(ReleaseBroken, match="exceeds the limit of 100 files"):
         read_contents(STAGED, write_release(tmp_path / "r", {f"f{number:03}": b"" for number in range(101)}))
 
 
 @settings(max_examples=60, deadline=None)
 @given(file=st.sampled_from(sorted(staged_release())), at=st.integers(0, 3000), damage=st.binary(max_size=30))
-def test_no_damage_to_a_file_gives_another_error(
+def test_arbitrarily_damaged_file_is_accepted_or_rejected_with_a_spec_error(
     tmp_path_factory: pytest.TempPathFactory, file: str, at: int, damage: bytes
 ) -> None:
     files = staged_release()

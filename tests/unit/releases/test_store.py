@@ -54,13 +54,13 @@ async def test_a_release_is_fetched_once_and_then_opened_from_disk(root: Path, s
     assert stored(root) == [first.digest.replace(":", "-")]
 
 
-async def test_everything_stored_is_private(root: Path, source: FakeSource) -> None:
+async def test_stored_files_are_private(root: Path, source: FakeSource) -> None:
     await ReleaseStore(root).ensure(STAGED, source)
 
     assert modes(root) == {(True, 0o700), (False, 0o600)}
 
 
-async def test_without_a_digest_the_source_is_asked_again(root: Path, source: FakeSource) -> None:
+async def test_without_a_digest_the_release_is_fetched_again(root: Path, source: FakeSource) -> None:
     store = ReleaseStore(root)
     first = await store.ensure(STAGED, source)
     source.releases[STAGED] = staged_release() | {"README.md": b"changed"}
@@ -71,18 +71,18 @@ async def test_without_a_digest_the_source_is_asked_again(root: Path, source: Fa
     assert len(stored(root)) == 2
 
 
-async def test_a_release_that_moved_under_its_name_is_refused(root: Path, source: FakeSource) -> None:
+async def test_release_changed_under_its_name_is_rejected(root: Path, source: FakeSource) -> None:
     with pytest.raises(DigestMismatch, match=rf"local-tiny-1-35-v2 was pinned to {OTHER}, but its source now has sha"):
         await ReleaseStore(root).ensure(STAGED, source, digest=OTHER)
 
 
 @pytest.mark.parametrize("digest", ["sha256:abc", "../../etc", f"sha256:{'G' * 64}", f"{OTHER}\n"])
-async def test_a_digest_that_is_none_reaches_no_file(root: Path, source: FakeSource, digest: str) -> None:
+async def test_invalid_digest_does_not_reach_the_file_system(root: Path, source: FakeSource, digest: str) -> None:
     with pytest.raises(SpecError, match="is not a digest"):
         await ReleaseStore(root).ensure(STAGED, source, digest=digest)
 
 
-async def test_the_digest_of_another_release_is_refused(root: Path, source: FakeSource) -> None:
+async def test_digest_of_another_release_is_rejected(root: Path, source: FakeSource) -> None:
     store = ReleaseStore(root)
     other = await store.ensure(SINGLE, source)
 
@@ -90,7 +90,7 @@ async def test_the_digest_of_another_release_is_refused(root: Path, source: Fake
         await store.open(STAGED, other.digest)
 
 
-async def test_a_broken_release_leaves_nothing(root: Path, source: FakeSource) -> None:
+async def test_broken_release_leaves_no_files(root: Path, source: FakeSource) -> None:
     del source.releases[STAGED]["metadata.yaml"]
 
     with pytest.raises(ReleaseBroken):
@@ -103,7 +103,7 @@ async def test_an_unknown_release_is_not_found(root: Path) -> None:
         await ReleaseStore(root).ensure(STAGED, FakeSource({}))
 
 
-async def test_a_source_that_never_ends_is_given_up(root: Path, source: FakeSource) -> None:
+async def test_source_that_never_ends_is_stopped(root: Path, source: FakeSource) -> None:
     source.gate.clear()
 
     with pytest.raises(SourceUnavailable, match="no complete release after 0 s"):
@@ -111,7 +111,7 @@ async def test_a_source_that_never_ends_is_given_up(root: Path, source: FakeSour
     assert stored(root) == []
 
 
-async def test_a_disk_that_refuses_is_a_matter_of_time(tmp_path: Path, source: FakeSource) -> None:
+async def test_disk_error_is_temporary(tmp_path: Path, source: FakeSource) -> None:
     (tmp_path / "file").touch()
 
     with pytest.raises(StoreUnavailable, match="store: Not a directory; check that disk"):
@@ -119,7 +119,7 @@ async def test_a_disk_that_refuses_is_a_matter_of_time(tmp_path: Path, source: F
 
 
 @pytest.mark.parametrize("damage", ["changed", "missing", "added", "a link", "empty"])
-async def test_a_damaged_copy_is_fetched_again(
+async def test_damaged_copy_is_fetched_again(
     root: Path, source: FakeSource, damage: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     digest = (await ReleaseStore(root).ensure(STAGED, source)).digest
@@ -146,7 +146,7 @@ async def test_a_damaged_copy_is_fetched_again(
     assert stored(root) == [digest.replace(":", "-")]
 
 
-async def test_damage_after_opening_heals_at_the_next_access(root: Path, source: FakeSource) -> None:
+async def test_copy_damaged_after_opening_is_fetched_again_at_the_next_access(root: Path, source: FakeSource) -> None:
     store = ReleaseStore(root)
     release = await store.ensure(STAGED, source)
     (root / release.digest.replace(":", "-") / CLASS).write_bytes(b"other")
@@ -158,7 +158,7 @@ async def test_damage_after_opening_heals_at_the_next_access(root: Path, source:
     assert read_chart(healed.class_chart(), "x") == read_chart(staged_release()[CLASS], "x")
 
 
-async def test_two_stores_on_one_directory_do_not_disturb_each_other(root: Path, source: FakeSource) -> None:
+async def test_two_stores_can_share_one_directory(root: Path, source: FakeSource) -> None:
     one, two = ReleaseStore(root), ReleaseStore(root)
     source.gate.clear()
     first = asyncio.create_task(one.ensure(STAGED, source))
@@ -173,7 +173,7 @@ async def test_two_stores_on_one_directory_do_not_disturb_each_other(root: Path,
     assert stored(root) == [digest.replace(":", "-") for digest in digests]
 
 
-async def test_a_caller_that_gives_up_does_not_stop_the_others(root: Path, source: FakeSource) -> None:
+async def test_cancelled_caller_does_not_stop_the_others(root: Path, source: FakeSource) -> None:
     store = ReleaseStore(root)
     source.gate.clear()
     leaving, staying = (asyncio.create_task(store.ensure(STAGED, source)) for _ in range(2))
@@ -186,7 +186,7 @@ async def test_a_caller_that_gives_up_does_not_stop_the_others(root: Path, sourc
     assert source.fetched == [STAGED]
 
 
-async def test_a_failure_nobody_waits_for_any_more_is_silent(
+async def test_failure_without_a_waiting_caller_is_not_logged(
     root: Path, source: FakeSource, caplog: pytest.LogCaptureFixture
 ) -> None:
     source.gate.clear()
@@ -204,7 +204,7 @@ async def test_a_failure_nobody_waits_for_any_more_is_silent(
     assert caplog.records == []
 
 
-async def test_a_new_release_outlives_the_first_collection(root: Path, source: FakeSource) -> None:
+async def test_new_release_survives_the_first_garbage_collection(root: Path, source: FakeSource) -> None:
     store = ReleaseStore(root)
     digest = (await store.ensure(STAGED, source)).digest
 
@@ -214,7 +214,7 @@ async def test_a_new_release_outlives_the_first_collection(root: Path, source: F
     assert await store.open(STAGED, digest) is None
 
 
-async def test_foreign_files_in_the_directory_are_left_alone(root: Path, source: FakeSource) -> None:
+async def test_foreign_files_in_the_directory_are_not_deleted(root: Path, source: FakeSource) -> None:
     store = ReleaseStore(root)
     await store.ensure(STAGED, source)
     (root / "lost+found").mkdir()
@@ -233,7 +233,7 @@ def crashed(root: Path) -> None:
 
 
 @pytest.mark.usefixtures("crashed")
-async def test_a_start_sweeps_what_a_crash_left_and_nothing_in_use(root: Path) -> None:
+async def test_startup_deletes_leftovers_of_a_crash_and_nothing_in_use(root: Path) -> None:
     used = Staging.create(root)
 
     await ReleaseStore(root).collect(set())

@@ -1,4 +1,4 @@
-"""The doubles of registries that the tests of oci use."""
+"""Fixtures of the registry double, shared with the tests of oci."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What may be stored of what a source states, and documents that are only read again when they changed."""
+"""Checks of file names and sizes before a download, and conditional requests."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @given(st.text(st.sampled_from("./\\a\n\x00é"), max_size=6) | st.text(max_size=300))
-def test_a_file_of_any_name_that_is_accepted_stays_in_its_directory(name: str) -> None:
+def test_accepted_file_name_stays_in_its_directory(name: str) -> None:
     if is_file_name(name):
         path = Path("/store/release", name)
         assert (path.parent, path.name) == (Path("/store/release"), name)
@@ -31,7 +31,7 @@ def test_a_file_of_any_name_that_is_accepted_stays_in_its_directory(name: str) -
 
 
 @pytest.mark.parametrize("name", ["metadata.yaml", "a b", ".hidden", "...", "ü.tgz", "x" * 255])
-def test_a_plain_name_is_accepted(name: str) -> None:
+def test_plain_file_name_does_not_raise(name: str) -> None:
     check_files(STAGED, [ExpectedFile(name)])
 
 
@@ -44,7 +44,7 @@ def test_a_plain_name_is_accepted(name: str) -> None:
         ([ExpectedFile("é" * 128)], "not a valid file name"),
     ],
 )
-def test_what_cannot_be_stored_is_refused_before_it_is_fetched(files: list[ExpectedFile], problem: str) -> None:
+def test_invalid_file_name_or_size_is_rejected_before_the_download(files: list[ExpectedFile], problem: str) -> None:
     with pytest.raises(ReleaseBroken, match=problem):
         check_files(STAGED, files)
 
@@ -64,7 +64,7 @@ class Server:
         return HTTPDocument(200, headers, url.encode())
 
 
-async def test_the_document_not_asked_for_the_longest_is_forgotten() -> None:
+async def test_least_recently_used_document_is_evicted() -> None:
     server = Server()
     known = ConditionalCache(server.read, lambda document: document.body, most=2)
     for url in ("a", "b", "a", "c", "a", "b"):
@@ -72,7 +72,7 @@ async def test_the_document_not_asked_for_the_longest_is_forgotten() -> None:
     assert ["If-None-Match" in condition for condition in server.conditions] == [False, False, True, False, True, False]
 
 
-async def test_a_document_without_etag_or_date_is_read_each_time() -> None:
+async def test_document_without_etag_or_date_is_read_each_time() -> None:
     server = Server(etags=False)
     known = ConditionalCache(server.read, lambda document: document.body, most=2)
     assert [await known.get("a"), await known.get("a")] == [b"a", b"a"]

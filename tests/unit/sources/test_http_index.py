@@ -1,8 +1,7 @@
-"""Releases behind a plain web server."""
+"""Releases on a static web server."""
 
 from __future__ import annotations
 
-from datetime import timedelta
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +10,6 @@ import pytest
 
 from clusterstacks.domain.digests import content_digest
 from clusterstacks.domain.errors import SpecError
-from clusterstacks.http.client import HTTPClient, RetryPolicy
 from clusterstacks.http.errors import (
     AnswerRefused,
     CredentialsRefused,
@@ -32,14 +30,10 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
+    from clusterstacks.http.client import HTTPClient
+
 FILES = staged_release()
 ZERO = f"sha256:{'0' * 64}"
-
-
-@pytest.fixture
-async def web() -> AsyncIterator[HTTPClient]:
-    async with HTTPClient(retries=RetryPolicy(pause=timedelta(milliseconds=1)), environ={}) as client:
-        yield client
 
 
 @pytest.fixture
@@ -67,11 +61,11 @@ def into(tmp_path: Path) -> Path:
 
 
 def state(root: Path, entry: Any) -> None:
-    """Have an index that says this of the release."""
+    """Write an index with this entry for the release."""
     (root / "index.json").write_bytes(orjson.dumps({"releases": {STAGED.release: entry}}))
 
 
-async def test_a_release_is_downloaded_and_its_digest_is_known_before(
+async def test_release_is_downloaded_and_its_digest_is_known_before(
     web: HTTPClient, server: StaticServer, into: Path
 ) -> None:
     source = HttpSource(web, f"{server.url}/")
@@ -83,9 +77,7 @@ async def test_a_release_is_downloaded_and_its_digest_is_known_before(
     assert (await source.evidence(STAGED)).envelopes == (b"{}",)
 
 
-async def test_the_store_takes_releases_from_an_index(
-    web: HTTPClient, server: StaticServer, root: Path, tmp_path: Path
-) -> None:
+async def test_release_of_an_index_is_stored(web: HTTPClient, server: StaticServer, root: Path, tmp_path: Path) -> None:
     write_release(root / SINGLE.release, single_release())
     write_index(root)
     source, store = HttpSource(web, server.url), ReleaseStore(tmp_path / "store")
@@ -93,7 +85,7 @@ async def test_the_store_takes_releases_from_an_index(
         assert (await store.ensure(name, source)).digest == await source.digest(name)
 
 
-async def test_an_index_that_did_not_change_is_not_sent_again(web: HTTPClient, server: StaticServer) -> None:
+async def test_unchanged_index_is_not_transferred_again(web: HTTPClient, server: StaticServer) -> None:
     source = HttpSource(web, server.url)
     first = await source.list()
     assert await source.list() == first
@@ -101,7 +93,7 @@ async def test_an_index_that_did_not_change_is_not_sent_again(web: HTTPClient, s
     assert server.answers == [("/index.json", 200), ("/index.json", 304), ("/index.json", 304)]
 
 
-async def test_a_server_without_etags_is_asked_by_date(web: HTTPClient) -> None:
+async def test_server_without_etags_is_asked_by_date(web: HTTPClient) -> None:
     async with ScriptedServer.started() as server:
         date = "Sat, 21 Nov 2026 10:00:00 GMT"
         index: dict[str, Any] = {"releases": {STAGED.release: {"files": {}}}}
@@ -112,7 +104,7 @@ async def test_a_server_without_etags_is_asked_by_date(web: HTTPClient) -> None:
         assert conditions == [None, date, date, None]
 
 
-async def test_a_new_release_is_seen_when_the_index_names_it(web: HTTPClient, server: StaticServer, root: Path) -> None:
+async def test_new_release_is_listed_once_it_is_in_the_index(web: HTTPClient, server: StaticServer, root: Path) -> None:
     source = HttpSource(web, server.url)
     await source.list()
     write_release(root / SINGLE.release, single_release())
@@ -123,7 +115,7 @@ async def test_a_new_release_is_seen_when_the_index_names_it(web: HTTPClient, se
     assert await source.list() == (STAGED.release, SINGLE.release)
 
 
-async def test_a_file_that_is_not_what_the_index_states_is_refused(
+async def test_file_with_a_wrong_digest_is_rejected(
     web: HTTPClient, server: StaticServer, root: Path, into: Path
 ) -> None:
     (root / STAGED.release / "metadata.yaml").write_bytes(b"changed")
@@ -135,7 +127,7 @@ async def test_a_file_that_is_not_what_the_index_states_is_refused(
         await source.evidence(STAGED)
 
 
-async def test_a_file_that_is_stated_and_missing_is_named(
+async def test_missing_file_of_the_index_is_named(
     web: HTTPClient, server: StaticServer, root: Path, into: Path
 ) -> None:
     (root / STAGED.release / "metadata.yaml").unlink()
@@ -166,7 +158,7 @@ async def test_a_file_that_is_stated_and_missing_is_named(
         ),
     ],
 )
-async def test_an_entry_that_cannot_be_used_harms_no_other_release(
+async def test_invalid_entry_does_not_affect_other_releases(
     web: HTTPClient, server: StaticServer, root: Path, into: Path, entry: Any, problem: str
 ) -> None:
     (root / "index.json").write_bytes(
@@ -182,7 +174,7 @@ async def test_an_entry_that_cannot_be_used_harms_no_other_release(
     assert {path for path, _ in server.answers} == {"/index.json"}
 
 
-async def test_a_file_with_an_odd_name_is_found_under_it(
+async def test_file_with_special_characters_is_requested_by_its_encoded_name(
     web: HTTPClient, server: StaticServer, root: Path, into: Path
 ) -> None:
     files = {"a b.yaml": b"1", "100%25.yaml": b"2", "q?x#y.yaml": b"3", "ü+&.yaml": b"4"}
@@ -193,7 +185,7 @@ async def test_a_file_with_an_odd_name_is_found_under_it(
     assert read_release(into) == {**FILES, **files}
 
 
-async def test_a_file_that_is_too_large_is_cut_off(
+async def test_oversized_file_is_stopped(
     web: HTTPClient, server: StaticServer, into: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("clusterstacks.sources.downloads.MAX_FILE_BYTES", 10)
@@ -201,7 +193,7 @@ async def test_a_file_that_is_too_large_is_cut_off(
         await HttpSource(web, server.url).fetch(STAGED, into)
 
 
-async def test_a_release_that_is_too_large_is_cut_off(
+async def test_oversized_release_is_stopped(
     web: HTTPClient, server: StaticServer, into: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(http_index, "MAX_RELEASE_BYTES", 300)
@@ -214,36 +206,34 @@ async def test_no_signature_in_the_index_is_no_evidence(web: HTTPClient, server:
     assert (await HttpSource(web, server.url).evidence(STAGED)).envelopes == ()
 
 
-async def test_a_full_disk_is_told_apart_from_the_source(web: HTTPClient, server: StaticServer, tmp_path: Path) -> None:
+async def test_disk_error_is_not_reported_as_a_source_error(
+    web: HTTPClient, server: StaticServer, tmp_path: Path
+) -> None:
     with pytest.raises(StoreUnavailable, match="No such file or directory"):
         await HttpSource(web, server.url).fetch(STAGED, tmp_path / "missing")
 
 
 @pytest.mark.parametrize("body", [b"<html>", b"[]", b'{"releases": []}', b'{"releases": null}', b"{}", b"[" * 100_000])
-async def test_what_is_no_index_is_said_to_be_none(
-    web: HTTPClient, server: StaticServer, root: Path, body: bytes
-) -> None:
+async def test_invalid_index_is_reported(web: HTTPClient, server: StaticServer, root: Path, body: bytes) -> None:
     (root / "index.json").write_bytes(body)
     with pytest.raises(AnswerRefused, match=rf"{server.url}/index\.json is not a release index"):
         await HttpSource(web, server.url).list()
 
 
-async def test_a_server_without_an_index_is_told_how_to_get_one(
-    web: HTTPClient, server: StaticServer, root: Path
-) -> None:
+async def test_missing_index_is_reported(web: HTTPClient, server: StaticServer, root: Path) -> None:
     (root / "index.json").unlink()
     with pytest.raises(SourceUnavailable, match=r"has no index\.json"):
         await HttpSource(web, server.url).list()
 
 
-async def test_an_answer_of_no_change_to_an_unconditional_question_is_none(web: HTTPClient) -> None:
+async def test_not_modified_response_to_an_unconditional_request_is_an_error(web: HTTPClient) -> None:
     async with ScriptedServer.started() as server:
         server.plays(says("", 304))
         with pytest.raises(AnswerRefused, match="304"):
             await HttpSource(web, server.url).list()
 
 
-async def test_credentials_are_sent_with_every_request_and_never_shown(
+async def test_credentials_are_sent_with_every_request_and_never_printed(
     web: HTTPClient, server: StaticServer, into: Path
 ) -> None:
     source = HttpSource(web, server.url, authorization="Bearer secret\n")
@@ -257,14 +247,14 @@ async def test_credentials_are_sent_with_every_request_and_never_shown(
         assert "secret" not in str(caught.value)
 
 
-async def test_a_server_that_is_down_is_unavailable(web: HTTPClient, root: Path) -> None:
+async def test_unreachable_server_makes_the_source_unavailable(web: HTTPClient, root: Path) -> None:
     async with StaticServer.started(root) as server:
         url = server.url
     with pytest.raises(ServerUnavailable, match=f"{url}/index.json is not available: Connection refused"):
         await HttpSource(web, url).list()
 
 
-async def test_a_url_that_is_none_is_refused(web: HTTPClient) -> None:
+async def test_invalid_url_is_rejected(web: HTTPClient) -> None:
     with pytest.raises(SpecError, match="the URL is not valid"):
         await HttpSource(web, "ftp://stacks.example").list()
     with pytest.raises(SpecError, match="must not contain a query") as caught:
@@ -272,7 +262,7 @@ async def test_a_url_that_is_none_is_refused(web: HTTPClient) -> None:
     assert "secret" not in str(caught.value)
 
 
-def test_the_index_names_releases_only_and_is_the_same_each_time(root: Path) -> None:
+def test_index_lists_only_releases_and_is_reproducible(root: Path) -> None:
     index = write_index(root)
     assert index == write_index(root) == (root / "index.json").read_bytes()
     entry = orjson.loads(index)["releases"]
@@ -284,7 +274,7 @@ def test_the_index_names_releases_only_and_is_the_same_each_time(root: Path) -> 
     assert (root / "index.json").stat().st_mode & 0o777 == 0o644
 
 
-def test_a_release_that_nobody_could_take_gets_into_no_index(root: Path) -> None:
+def test_invalid_release_is_left_out_of_the_index(root: Path) -> None:
     before = (root / "index.json").read_bytes()
     (root / STAGED.release / "link").symlink_to("metadata.yaml")
     with pytest.raises((ReleaseBroken, StoreUnavailable)):
@@ -293,6 +283,6 @@ def test_a_release_that_nobody_could_take_gets_into_no_index(root: Path) -> None
     assert not list(root.glob(".index.json*"))
 
 
-def test_a_directory_that_is_not_there_gets_no_index(tmp_path: Path) -> None:
+def test_missing_directory_gets_no_index(tmp_path: Path) -> None:
     with pytest.raises(StoreUnavailable, match="No such file or directory"):
         write_index(tmp_path / "missing")

@@ -1,4 +1,4 @@
-"""Releases as artifacts: written as csctl does and always the same, read in both dialects, and nothing else."""
+"""Releases as OCI artifacts: reproducible, and readable in both formats."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def manifest(*titles: str | None, size: int = 1, **changes: object) -> Manifest:
     return read_manifest(orjson.dumps(document), OCI_MANIFEST, "r.example/a")
 
 
-def test_the_manifest_is_csctls(tmp_path: Path) -> None:
+def test_manifest_equals_the_one_of_go_csctl(tmp_path: Path) -> None:
     release = open_directory(write_release(tmp_path / STAGED.release, staged_release()))
 
     document = orjson.loads(compose(release, EPOCH).raw)
@@ -64,7 +64,7 @@ def test_the_manifest_is_csctls(tmp_path: Path) -> None:
     assert titles == sorted(staged_release())
 
 
-def test_the_same_files_have_the_same_manifest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_manifest_is_reproducible(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = open_directory(write_release(tmp_path / "a" / STAGED.release, staged_release()))
     monkeypatch.setenv("TZ", "Asia/Tokyo")
     time.tzset()
@@ -77,7 +77,7 @@ def test_the_same_files_have_the_same_manifest(tmp_path: Path, monkeypatch: pyte
     time.tzset()
 
 
-def test_the_content_digest_is_that_of_the_directory(tmp_path: Path) -> None:
+def test_content_digest_equals_the_digest_of_the_directory(tmp_path: Path) -> None:
     directory = write_release(tmp_path / STAGED.release, staged_release())
     raw = compose(open_directory(directory), EPOCH).raw
 
@@ -105,29 +105,29 @@ def test_every_file_has_its_media_type(file: str, media_type: str) -> None:
     assert layer_type(file) == media_type
 
 
-def test_the_moment_of_creation_can_be_set() -> None:
+def test_creation_time_can_be_set() -> None:
     assert created_at({"SOURCE_DATE_EPOCH": "1700000000"}) == datetime(2023, 11, 14, 22, 13, 20, tzinfo=UTC)
     for text in ("yesterday", "9" * 30):
         with pytest.raises(SpecError, match="SOURCE_DATE_EPOCH"):
             created_at({"SOURCE_DATE_EPOCH": text})
 
 
-def test_an_artifact_of_the_build_script_is_read() -> None:
+def test_artifact_of_the_upstream_build_script_is_read() -> None:
     assert set(files_of(manifest("metadata.yaml", "csctl.yaml"), STAGED)) == {"metadata.yaml", "csctl.yaml"}
 
 
 @pytest.mark.parametrize("title", [None, "", ".", "..", "../x", "a/b", "/x", "a\\b", "a\nb", "a\0", "x" * 256])
-def test_a_layer_needs_the_plain_name_of_a_file(title: str | None) -> None:
+def test_layer_needs_a_plain_file_name(title: str | None) -> None:
     with pytest.raises(ReleaseBroken, match="not a unique file name"):
         files_of(manifest("metadata.yaml", title), STAGED)
 
 
-def test_two_layers_are_two_files() -> None:
+def test_two_layers_with_one_file_name_are_rejected() -> None:
     with pytest.raises(ReleaseBroken):
         files_of(manifest("metadata.yaml", "Metadata.yaml"), STAGED)
 
 
-def test_a_release_is_bounded_before_a_byte_is_fetched() -> None:
+def test_oversized_release_is_rejected_before_the_download() -> None:
     with pytest.raises(ReleaseBroken, match="larger"):
         files_of(manifest("a", size=MAX_FILE_BYTES + 1), STAGED)
     with pytest.raises(ReleaseBroken, match="more than"):
@@ -137,6 +137,6 @@ def test_a_release_is_bounded_before_a_byte_is_fetched() -> None:
 
 
 @pytest.mark.parametrize("media_type", [OCI_INDEX, DOCKER_MANIFEST, DOCKER_LIST, "application/json"])
-def test_what_is_no_release_is_called_by_its_name(media_type: str) -> None:
+def test_manifest_of_another_type_is_not_a_release(media_type: str) -> None:
     with pytest.raises(ManifestUnsupported, match="not a release"):
         files_of(manifest("metadata.yaml", mediaType=media_type), STAGED)

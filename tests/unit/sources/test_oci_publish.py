@@ -41,7 +41,7 @@ def directory(tmp_path: Path) -> Path:
     return write_release(tmp_path / STAGED.release, staged_release())
 
 
-async def test_what_was_published_is_fetched(registry: Registry, directory: Path, tmp_path: Path) -> None:
+async def test_published_release_is_fetched(registry: Registry, directory: Path, tmp_path: Path) -> None:
     published = await publish(directory, registry, EPOCH)
     source = OCISource(registry)
 
@@ -53,7 +53,7 @@ async def test_what_was_published_is_fetched(registry: Registry, directory: Path
     assert read_release(tmp_path / "into") == staged_release()
 
 
-async def test_what_is_known_is_not_fetched_again(double: RegistryDouble, registry: Registry, directory: Path) -> None:
+async def test_known_release_is_not_fetched_again(double: RegistryDouble, registry: Registry, directory: Path) -> None:
     await publish(directory, registry, EPOCH)
     source = OCISource(registry)
     before = await source.digest(STAGED)
@@ -67,7 +67,7 @@ async def test_what_is_known_is_not_fetched_again(double: RegistryDouble, regist
         await source.digest(STAGED)
 
 
-async def test_the_same_content_again_changes_nothing(
+async def test_publishing_the_same_content_again_changes_nothing(
     double: RegistryDouble, registry: Registry, directory: Path
 ) -> None:
     await publish(directory, registry, EPOCH)
@@ -79,7 +79,7 @@ async def test_the_same_content_again_changes_nothing(
     assert {request.method for request in double.requests} <= {"GET", "HEAD"}
 
 
-async def test_a_published_release_never_changes(double: RegistryDouble, registry: Registry, directory: Path) -> None:
+async def test_published_release_is_not_replaced(double: RegistryDouble, registry: Registry, directory: Path) -> None:
     await publish(directory, registry, EPOCH)
     before = dict(double.manifests)
     (directory / "hashes.json").write_text("{}")
@@ -91,7 +91,7 @@ async def test_a_published_release_never_changes(double: RegistryDouble, registr
     assert double.manifests == before
 
 
-async def test_something_else_under_the_tag_is_not_overwritten(
+async def test_foreign_artifact_under_the_tag_is_not_overwritten(
     double: RegistryDouble, registry: Registry, directory: Path
 ) -> None:
     double.tags(STAGED.release, b'{"schemaVersion": 2, "manifests": []}', OCI_INDEX)
@@ -100,7 +100,7 @@ async def test_something_else_under_the_tag_is_not_overwritten(
         await publish(directory, registry, EPOCH)
 
 
-async def test_a_broken_release_is_not_published(double: RegistryDouble, registry: Registry, directory: Path) -> None:
+async def test_broken_release_is_not_published(double: RegistryDouble, registry: Registry, directory: Path) -> None:
     (directory / "metadata.yaml").write_text("no: metadata")
 
     with pytest.raises(SpecError):
@@ -108,7 +108,7 @@ async def test_a_broken_release_is_not_published(double: RegistryDouble, registr
     assert not double.requests
 
 
-def test_the_tag_is_the_releases_name() -> None:
+def test_tag_is_the_release_name() -> None:
     check_tag(Reference.parse("r.example/a"), STAGED)
     check_tag(Reference.parse(f"r.example/a:{STAGED}"), STAGED)
     for text in (f"r.example/a:{SINGLE}", f"r.example/a@{digest(b'')}"):
@@ -116,7 +116,7 @@ def test_the_tag_is_the_releases_name() -> None:
             check_tag(Reference.parse(text), STAGED)
 
 
-async def test_a_release_that_is_not_there_is_told(registry: Registry, tmp_path: Path) -> None:
+async def test_missing_release_is_reported(registry: Registry, tmp_path: Path) -> None:
     source = OCISource(registry)
 
     for call in (source.digest(STAGED), source.evidence(STAGED), source.fetch(STAGED, tmp_path)):
@@ -125,7 +125,7 @@ async def test_a_release_that_is_not_there_is_told(registry: Registry, tmp_path:
 
 
 @pytest.mark.parametrize("listed", [True, False])
-async def test_a_copy_has_the_same_bytes_and_signatures(
+async def test_copy_has_the_same_bytes_and_signatures(
     double: RegistryDouble, registry: Registry, web: HTTPClient, directory: Path, *, listed: bool
 ) -> None:
     published = await publish(directory, registry, EPOCH)
@@ -152,7 +152,7 @@ async def test_a_copy_has_the_same_bytes_and_signatures(
         assert any(line.endswith(".sig") for line in before)
 
 
-async def test_a_copy_within_a_registry_moves_no_bytes(
+async def test_copy_within_a_registry_transfers_no_blobs(
     double: RegistryDouble, registry: Registry, web: HTTPClient
 ) -> None:
     double.holds(b"{}")
@@ -168,7 +168,7 @@ async def test_a_copy_within_a_registry_moves_no_bytes(
     assert dict(sent.query) == {"mount": digest(b"{}"), "from": "kaas/stacks"}
 
 
-async def test_a_copy_does_not_overwrite(registry: Registry, web: HTTPClient, directory: Path) -> None:
+async def test_copy_does_not_overwrite(registry: Registry, web: HTTPClient, directory: Path) -> None:
     await publish(directory, registry, EPOCH)
     async with RegistryDouble.started() as elsewhere:
         elsewhere.tags(STAGED.release, b'{"schemaVersion": 2}', OCI_INDEX)
@@ -178,12 +178,12 @@ async def test_a_copy_does_not_overwrite(registry: Registry, web: HTTPClient, di
         assert len(elsewhere.blobs) == 0
 
 
-async def test_nothing_is_copied_from_nowhere(registry: Registry) -> None:
+async def test_copy_of_a_missing_release_is_an_error(registry: Registry) -> None:
     with pytest.raises(NotThere):
         await copy(registry, "v1", registry, "v1")
 
 
-async def test_a_pulled_release_appears_whole_with_its_signatures(
+async def test_pulled_release_is_complete_with_its_signatures(
     registry: Registry, directory: Path, tmp_path: Path
 ) -> None:
     await publish(directory, registry, EPOCH)
@@ -196,7 +196,7 @@ async def test_a_pulled_release_appears_whole_with_its_signatures(
     assert [path.name for path in (tmp_path / "here").iterdir()] == [STAGED.release]
 
 
-async def test_a_pull_that_fails_leaves_nothing(
+async def test_failed_pull_leaves_no_files(
     double: RegistryDouble, registry: Registry, directory: Path, tmp_path: Path
 ) -> None:
     await publish(directory, registry, EPOCH)
@@ -208,7 +208,7 @@ async def test_a_pull_that_fails_leaves_nothing(
     assert list((tmp_path / "here").iterdir()) == []
 
 
-async def test_a_pull_keeps_signatures_that_were_made_here(registry: Registry, directory: Path, tmp_path: Path) -> None:
+async def test_pull_keeps_local_signatures(registry: Registry, directory: Path, tmp_path: Path) -> None:
     published = await publish(directory, registry, EPOCH)
     files = read_contents(STAGED, directory).files
     mine, theirs = (parse_private_key(new_key_pair()[0], name=name) for name in ("mine", "theirs"))
@@ -224,7 +224,7 @@ async def test_a_pull_keeps_signatures_that_were_made_here(registry: Registry, d
     assert len(parse_envelope(beside.read_bytes()).signers([mine.public, theirs.public])) == 2
 
 
-async def test_a_foreign_envelope_beside_a_release_displaces_no_signature(
+async def test_foreign_envelope_beside_a_release_replaces_no_signature(
     registry: Registry, directory: Path, tmp_path: Path
 ) -> None:
     published = await publish(directory, registry, EPOCH)
@@ -242,9 +242,7 @@ async def test_a_foreign_envelope_beside_a_release_displaces_no_signature(
     assert beside.signers([ours.public]) == (ours.public,)
 
 
-async def test_a_copy_takes_no_signature_of_the_target_away(
-    registry: Registry, web: HTTPClient, directory: Path
-) -> None:
+async def test_copy_keeps_signatures_of_the_target(registry: Registry, web: HTTPClient, directory: Path) -> None:
     subject = (await publish(directory, registry, EPOCH)).reference.digest
 
     async def sign(repository: Registry, *signatures: str) -> None:
@@ -270,7 +268,7 @@ async def test_a_copy_takes_no_signature_of_the_target_away(
         assert await there(target) == ["author", "mirror"]
 
 
-async def test_what_belongs_to_another_manifest_is_not_copied(
+async def test_referrers_of_another_manifest_are_not_copied(
     double: RegistryDouble, registry: Registry, web: HTTPClient, directory: Path
 ) -> None:
     double.referrers = False
@@ -286,7 +284,9 @@ async def test_what_belongs_to_another_manifest_is_not_copied(
     assert copied.signatures == 0
 
 
-async def test_tags_of_signatures_are_no_releases(double: RegistryDouble, registry: Registry, directory: Path) -> None:
+async def test_signature_tags_are_not_listed_as_releases(
+    double: RegistryDouble, registry: Registry, directory: Path
+) -> None:
     double.referrers = False
     published = await publish(directory, registry, EPOCH)
     await attach(registry, published.reference.digest, b"{}")
@@ -295,7 +295,7 @@ async def test_tags_of_signatures_are_no_releases(double: RegistryDouble, regist
     assert await OCISource(registry).list() == (STAGED.release,)
 
 
-async def test_a_pull_does_not_overwrite(registry: Registry, directory: Path, tmp_path: Path) -> None:
+async def test_pull_does_not_overwrite(registry: Registry, directory: Path, tmp_path: Path) -> None:
     await publish(directory, registry, EPOCH)
     mine = tmp_path / "here" / STAGED.release / "mine"
     mine.parent.mkdir(parents=True)

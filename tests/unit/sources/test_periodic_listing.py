@@ -1,4 +1,4 @@
-"""Listing sources again and again, each in its own time."""
+"""Periodic listing of sources."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 from clusterstacks.domain.errors import DependencyError
 from clusterstacks.domain.objects import ObjectKey
 from clusterstacks.http.errors import RateLimited
-from clusterstacks.sources import kinds
+from clusterstacks.sources import source_kinds
 from clusterstacks.sources.periodic_listing import DEADLINE, SourceListings
 from clusterstacks.sources.source_cache import SourceCache
 from clusterstacks.sources.source_opener import SecretReader, SourceAccess, SourceOpener
@@ -33,8 +33,8 @@ ONE, TWO = ObjectKey("team", "one"), ObjectKey("team", "two")
 MINUTE = timedelta(minutes=1)
 
 
-def terms(place: str = "registry.example.org/a", interval: timedelta = MINUTE) -> SourceSettings:
-    return SourceSettings(address=SourceAddress(kinds.OCI, place), interval=interval)
+def settings(place: str = "registry.example.org/a", interval: timedelta = MINUTE) -> SourceSettings:
+    return SourceSettings(address=SourceAddress(source_kinds.OCI, place), interval=interval)
 
 
 Times: TypeAlias = list[float]
@@ -96,12 +96,12 @@ async def listings(news: list[Collection[ObjectKey]], **sources: Source) -> Asyn
 
 
 @in_virtual_time
-async def test_everybody_who_follows_a_source_shares_one_listing_and_hears_of_changes() -> None:
+async def test_followers_of_a_source_share_one_listing_and_are_notified_of_changes() -> None:
     news: list[Collection[ObjectKey]] = []
     source = Source()
     async with listings(news, a=source) as made:
-        listing = made.follow(ONE, terms())
-        assert made.follow(TWO, terms()) is listing
+        listing = made.follow(ONE, settings())
+        assert made.follow(TWO, settings()) is listing
         assert not listing.is_read
         await asyncio.sleep(1)
         assert listing.names() == frozenset()
@@ -117,12 +117,12 @@ async def test_everybody_who_follows_a_source_shares_one_listing_and_hears_of_ch
 
 
 @in_virtual_time
-async def test_a_failing_source_is_asked_less_and_less_but_at_least_every_ten_intervals() -> None:
+async def test_failing_source_backs_off_to_ten_intervals_at_most() -> None:
     news: list[Collection[ObjectKey]] = []
     source = Source()
     source.error = DependencyError("Gone", "gone")
     async with listings(news, a=source) as made:
-        listing = made.follow(ONE, terms())
+        listing = made.follow(ONE, settings())
         await asyncio.sleep(24 * 3600)
         with pytest.raises(DependencyError, match="gone"):
             listing.names()
@@ -140,11 +140,11 @@ async def test_a_failing_source_is_asked_less_and_less_but_at_least_every_ten_in
 
 
 @in_virtual_time
-async def test_a_server_that_asks_for_rest_is_left_alone_for_as_long() -> None:
+async def test_rate_limited_source_is_not_listed_until_the_given_time() -> None:
     source = Source()
     source.error = RateLimited("registry.example.org", timedelta(hours=1))
     async with listings([], a=source) as made:
-        made.follow(ONE, terms())
+        made.follow(ONE, settings())
         await asyncio.sleep(3599)
         assert len(source.asked) == 1
         await asyncio.sleep(2)
@@ -152,13 +152,13 @@ async def test_a_server_that_asks_for_rest_is_left_alone_for_as_long() -> None:
 
 
 @in_virtual_time
-async def test_a_source_that_hangs_is_asked_once_and_holds_up_no_other() -> None:
+async def test_hanging_source_is_asked_once_and_delays_no_other() -> None:
     news: list[Collection[ObjectKey]] = []
     hanging, good = Source(), Source()
     hanging.hangs, good.names = True, ("v1",)
     async with listings(news, a=hanging, b=good) as made:
-        slow = made.follow(ONE, terms())
-        quick = made.follow(TWO, terms("registry.example.org/b"))
+        slow = made.follow(ONE, settings())
+        quick = made.follow(TWO, settings("registry.example.org/b"))
         await asyncio.sleep(DEADLINE.total_seconds() + 1)
         assert quick.names() == {"v1"}
         with pytest.raises(DependencyError, match="did not list its releases"):
@@ -169,28 +169,30 @@ async def test_a_source_that_hangs_is_asked_once_and_holds_up_no_other() -> None
 
 
 @in_virtual_time
-async def test_what_nobody_follows_any_more_is_not_listed() -> None:
+async def test_unfollowed_source_is_not_listed() -> None:
     source, other = Source(), Source()
     async with listings([], a=source, b=other) as made:
-        made.follow(ONE, terms())
-        made.follow(TWO, terms())
+        made.follow(ONE, settings())
+        made.follow(TWO, settings())
         await asyncio.sleep(1)
         made.unfollow(ONE)
         await asyncio.sleep(100)
         assert len(source.asked) == 2
 
-        made.follow(TWO, terms("registry.example.org/b"))
+        made.follow(TWO, settings("registry.example.org/b"))
         await asyncio.sleep(600)
         assert len(source.asked) == 2
         assert len(other.asked) >= 8
 
 
 @in_virtual_time
-async def test_a_bug_in_a_source_is_said_and_does_not_end_the_listing(caplog: pytest.LogCaptureFixture) -> None:
+async def test_unexpected_exception_of_a_source_is_logged_and_listing_continues(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     source = Source()
     source.error = KeyError("oh")
     async with listings([], a=source) as made:
-        listing = made.follow(ONE, terms())
+        listing = made.follow(ONE, settings())
         await asyncio.sleep(1)
         with pytest.raises(DependencyError, match="see the log"):
             listing.names()
@@ -201,23 +203,23 @@ async def test_a_bug_in_a_source_is_said_and_does_not_end_the_listing(caplog: py
 
 
 @in_virtual_time
-async def test_sec_14_a_source_that_fails_for_long_counts_and_is_complained_of_again(
+async def test_sec_14_long_failing_source_is_counted_and_reported_again(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     source, other = Source(), Source()
     source.error = DependencyError("Gone", "gone")
     async with listings([], a=source, b=other) as made:
-        made.follow(ONE, terms())
-        made.follow(TWO, terms("registry.example.org/b"))
+        made.follow(ONE, settings())
+        made.follow(TWO, settings("registry.example.org/b"))
         await asyncio.sleep(600)
         assert made.failing() == 1
-        assert made.problem(terms().address) == ""
+        assert made.problem(settings().address) == ""
         await asyncio.sleep(3000)
-        assert "has failed for" in made.problem(terms().address)
-        assert made.problem(terms("registry.example.org/b").address) == ""
-        assert made.problem(terms("registry.example.org/nobody-follows").address) == ""
+        assert "has failed for" in made.problem(settings().address)
+        assert made.problem(settings("registry.example.org/b").address) == ""
+        assert made.problem(settings("registry.example.org/nobody-follows").address) == ""
         lines = [record for record in caplog.records if "cannot be listed: gone" in record.message]
         assert 3 <= len(lines) <= 6
         source.error = None
         await asyncio.sleep(800)
-        assert (made.failing(), made.problem(terms().address)) == (0, "")
+        assert (made.failing(), made.problem(settings().address)) == (0, "")

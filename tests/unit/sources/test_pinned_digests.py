@@ -1,4 +1,4 @@
-"""What a ClusterStackRelease remembers of its first download."""
+"""Digests and signers recorded in a ClusterStackRelease."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ def release(annotations: dict[str, str] | None = None) -> Manifest:
 @pytest.mark.parametrize(
     "pins", [PinnedDigests(DIGEST), PinnedDigests(DIGEST, (CHART,)), PinnedDigests(DIGEST, (CHART, CHART))]
 )
-def test_what_is_noted_is_read_again(pins: PinnedDigests) -> None:
+def test_pinned_digest_is_read_back(pins: PinnedDigests) -> None:
     assert PinnedDigests.of(release(pins.annotations())) == pins
 
 
-def test_a_release_that_was_never_downloaded_has_none() -> None:
+def test_release_without_a_download_has_no_pinned_digest() -> None:
     assert PinnedDigests.of(release()) == PinnedDigests()
     assert CHARTS_ANNOTATION not in PinnedDigests(DIGEST).annotations()
 
 
 @pytest.mark.parametrize("text", ["{", '"part"', '[{"name": "part"}]', '[{"digest": 1}]'])
-def test_an_annotation_somebody_spoilt_is_named(text: str) -> None:
+def test_invalid_annotation_is_named(text: str) -> None:
     with pytest.raises(SpecError, match=CHARTS_ANNOTATION):
         PinnedDigests.of(release({DIGEST_ANNOTATION: DIGEST, CHARTS_ANNOTATION: text}))
 
@@ -55,11 +55,11 @@ DIGEST = "sha256:" + "0" * 64
         ("", {"digest": "", "signedBy": ["a"]}, ()),
     ],
 )
-def test_who_signed_is_known_of_the_pinned_content_alone(
+def test_signers_are_known_only_for_the_pinned_content(
     pinned: str, status: dict[str, object], signers: tuple[str, ...]
 ) -> None:
     assert signers_of({"metadata": {"annotations": {DIGEST_ANNOTATION: pinned}}, "status": status}) == signers
 
 
-def test_without_a_status_nobody_is_known_to_have_signed() -> None:
+def test_without_a_status_there_are_no_known_signers() -> None:
     assert signers_of({"metadata": {"annotations": {DIGEST_ANNOTATION: DIGEST}}}) == ()

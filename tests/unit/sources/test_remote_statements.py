@@ -1,4 +1,4 @@
-"""What listed releases state is read in the background, once."""
+"""Compatibility statements of listed releases are read once in the background."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from clusterstacks.api.clusterstack import ClusterStack
 from clusterstacks.releases.release import METADATA
 from clusterstacks.runtime.clock import SYSTEM_CLOCK
-from clusterstacks.sources import kinds
+from clusterstacks.sources import source_kinds
 from clusterstacks.sources.periodic_listing import SourceListings
 from clusterstacks.sources.remote_statements import RemoteStatements
 from clusterstacks.sources.source_cache import SourceCache
@@ -21,7 +21,7 @@ from tests.support.waiting import eventually
 if TYPE_CHECKING:
     from pathlib import Path
 
-TERMS = SourceSettings(address=SourceAddress(kinds.DIRECTORY, ""))
+TERMS = SourceSettings(address=SourceAddress(source_kinds.DIRECTORY, ""))
 
 
 def stack(minor: str = "1.35") -> ClusterStack:
@@ -38,7 +38,7 @@ def release(root: Path, name: str, kubernetes: str = "v1.35.1") -> Path:
     return directory
 
 
-async def test_releases_a_stack_could_offer_are_read_once_listed(tmp_path: Path) -> None:
+async def test_statements_of_available_releases_are_read_once_listed(tmp_path: Path) -> None:
     for name in ("p-s-1-35-v1", "p-s-1-35-v2", "p-s-1-36-v1", "p-other-1-35-v1", "foreign"):
         release(tmp_path, name, "v1.36.1" if "1-36" in name else "v1.35.1")
     release(tmp_path, "p-s-1-35-v3", "v1.34.0")  # says what its name does not
@@ -53,12 +53,12 @@ async def test_releases_a_stack_could_offer_are_read_once_listed(tmp_path: Path)
         async def listed() -> bool:
             return listing.is_read
 
-        await eventually(listed, seconds=5, about="the list")
+        await eventually(listed, about="the list")
 
         async def names() -> bool:
             return {one.release for one in statements.known([stack()])} == {"p-s-1-35-v1", "p-s-1-35-v2"}
 
-        await eventually(names, seconds=5, about="what releases state")
+        await eventually(names, about="what releases state")
         assert statements.known([stack("1.36")]) == {}  # does not follow it
         (tmp_path / "p-s-1-35-v1" / METADATA).unlink()
         assert await names()

@@ -40,7 +40,7 @@ async def signers(contents: Contents, *keys: PrivateKey) -> tuple[str, ...]:
     return verify(contents.release, contents.files, evidence, [key.public for key in keys]).signed_by
 
 
-async def test_the_signature_lies_where_the_directory_source_finds_it_and_is_no_file_of_the_release(
+async def test_signature_is_stored_beside_the_release_where_the_directory_source_reads_it(
     contents: Contents,
 ) -> None:
     key = ecdsa_key("a")
@@ -53,7 +53,7 @@ async def test_the_signature_lies_where_the_directory_source_finds_it_and_is_no_
     assert names(contents.root.parent) == ["local-tiny-1-35-v2", "local-tiny-1-35-v2.dsse.json"]
 
 
-async def test_another_key_adds_a_signature_and_the_same_key_leaves_the_file_alone(contents: Contents) -> None:
+async def test_second_key_adds_a_signature_and_the_same_key_changes_nothing(contents: Contents) -> None:
     first, second = ecdsa_key("a"), ed25519_key("b")
     await sign_beside(contents, first)
 
@@ -65,7 +65,7 @@ async def test_another_key_adds_a_signature_and_the_same_key_leaves_the_file_alo
     assert signature_file(contents).stat() == written
 
 
-async def test_signatures_made_at_the_same_time_are_all_kept(contents: Contents) -> None:
+async def test_concurrent_signatures_are_all_kept(contents: Contents) -> None:
     keys = [ed25519_key(str(number)) for number in range(8)]
 
     await asyncio.gather(*(sign_beside(contents, key) for key in keys))
@@ -73,7 +73,7 @@ async def test_signatures_made_at_the_same_time_are_all_kept(contents: Contents)
     assert await signers(contents, *keys) == tuple("01234567")
 
 
-async def test_a_signature_of_other_files_is_never_replaced(contents: Contents) -> None:
+async def test_signature_of_other_files_is_not_replaced(contents: Contents) -> None:
     await sign_beside(contents, ecdsa_key())
     before = signature_file(contents).read_bytes()
     (contents.root / "hashes.json").write_bytes(b"{}")
@@ -86,7 +86,7 @@ async def test_a_signature_of_other_files_is_never_replaced(contents: Contents) 
     assert signature_file(contents).read_bytes() == before
 
 
-async def test_a_file_that_is_no_signature_is_never_replaced(contents: Contents) -> None:
+async def test_file_that_is_not_a_signature_is_not_replaced(contents: Contents) -> None:
     signature_file(contents).write_text("notes")
 
     with pytest.raises(SignatureConflict, match="is not a JSON document"):
@@ -95,7 +95,7 @@ async def test_a_file_that_is_no_signature_is_never_replaced(contents: Contents)
     assert signature_file(contents).read_text() == "notes"
 
 
-def test_nothing_is_added_to_a_statement_that_says_more_than_we_do(contents: Contents) -> None:
+def test_statement_with_unknown_fields_gets_no_signature(contents: Contents) -> None:
     envelope = release_envelope(STAGED, contents.files)
     document = {**json.loads(envelope.payload), "more": 1}
     theirs = type(envelope)(json.dumps(document).encode()).signed(ecdsa_key()).text()
@@ -104,14 +104,12 @@ def test_nothing_is_added_to_a_statement_that_says_more_than_we_do(contents: Con
         release_envelope(STAGED, contents.files, theirs)
 
 
-def test_nothing_cannot_be_signed() -> None:
+def test_release_without_files_cannot_be_signed() -> None:
     with pytest.raises(ReleaseBroken, match="contains no file"):
         release_envelope(STAGED, {})
 
 
-async def test_a_signature_that_cannot_be_written_leaves_nothing_behind(
-    contents: Contents, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_failed_write_of_a_signature_leaves_no_files(contents: Contents, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(_: int) -> None:
         raise OSError(28, "No space left on device")
 
@@ -124,7 +122,7 @@ async def test_a_signature_that_cannot_be_written_leaves_nothing_behind(
     assert names(contents.root.parent) == [contents.root.name]
 
 
-def test_a_new_key_is_private_to_its_owner_and_its_other_half_is_not(tmp_path: Path) -> None:
+def test_new_private_key_is_readable_only_by_its_owner(tmp_path: Path) -> None:
     path = tmp_path / "release.key"
 
     beside = write_new_key(path, b"secret")
@@ -136,7 +134,7 @@ def test_a_new_key_is_private_to_its_owner_and_its_other_half_is_not(tmp_path: P
 
 
 @pytest.mark.parametrize("taken", ["release.key", "release.key.pub"])
-def test_a_key_is_never_overwritten(tmp_path: Path, taken: str) -> None:
+def test_existing_key_is_not_overwritten(tmp_path: Path, taken: str) -> None:
     (tmp_path / taken).write_text("precious")
 
     with pytest.raises(KeyUnusable, match=rf"{taken} already exists"):

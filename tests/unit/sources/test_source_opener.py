@@ -1,4 +1,4 @@
-"""What Secrets say of who asks a source, and whom it is believed."""
+"""Credentials and CAs from Secrets."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from clusterstacks.api.names import SOURCE_CREDENTIALS_LABEL
 from clusterstacks.http.allowlist import AllowedHosts
 from clusterstacks.kube.resources import Resource
 from clusterstacks.oci.credentials import RegistryCredentials
-from clusterstacks.sources import kinds
+from clusterstacks.sources import source_kinds
 from clusterstacks.sources.source_opener import (
     CredentialsInClear,
     SecretReader,
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 SECRETS = Resource("", "v1", "Secret", "secrets", namespaced=True)
-OCI = SourceAddress(kinds.OCI, "registry.example.org/kaas/stacks")
-GITHUB = SourceAddress(kinds.GITHUB, "team/stacks")
+OCI = SourceAddress(source_kinds.OCI, "registry.example.org/kaas/stacks")
+GITHUB = SourceAddress(source_kinds.GITHUB, "team/stacks")
 SECRET = "not-a-secret-of-anyone"
 
 
@@ -38,7 +38,7 @@ def docker_config(registry: str) -> str:
     return json.dumps({"auths": {registry: {"auth": auth}}})
 
 
-def terms(address: SourceAddress = OCI, ca: str = "") -> SourceSettings:
+def settings(address: SourceAddress = OCI, ca: str = "") -> SourceSettings:
     return SourceSettings(address=address, namespace="team", credentials="login", ca=ca, ca_key="ca.crt")
 
 
@@ -75,8 +75,8 @@ async def access(
         ({".dockerconfigjson": docker_config("registry.example.org")}, RegistryCredentials("me", SECRET)),
     ],
 )
-async def test_a_secret_has_one_of_three_forms(values: dict[str, str], found: RegistryCredentials) -> None:
-    assert (await access(values, terms())).credentials == found
+async def test_credentials_secret_has_one_of_three_forms(values: dict[str, str], found: RegistryCredentials) -> None:
+    assert (await access(values, settings())).credentials == found
 
 
 @pytest.mark.parametrize(
@@ -93,11 +93,11 @@ async def test_a_secret_has_one_of_three_forms(values: dict[str, str], found: Re
         ({".dockerconfigjson": docker_config("github.com")}, GITHUB, "is for registries"),
     ],
 )
-async def test_any_other_is_refused_by_name(
+async def test_other_secret_is_rejected_by_name(
     values: dict[str, str | bytes] | None, address: SourceAddress, words: str
 ) -> None:
     with pytest.raises(SecretUnusable) as refused:
-        await access(values, terms(address))
+        await access(values, settings(address))
 
     assert words in refused.value.message
     assert SECRET not in refused.value.message
@@ -112,10 +112,8 @@ async def test_any_other_is_refused_by_name(
         ("kubernetes.io/dockerconfigjson", False, {".dockerconfigjson": docker_config("registry.example.org")}),
     ],
 )
-async def test_sec_11_a_secret_that_is_meant_to_be_sent_is(
-    kind: str, *, labelled: bool, values: dict[str, str]
-) -> None:
-    assert (await access(values, terms(), kind=kind, labelled=labelled)).credentials != RegistryCredentials()
+async def test_sec_11_labelled_secret_is_sent(kind: str, *, labelled: bool, values: dict[str, str]) -> None:
+    assert (await access(values, settings(), kind=kind, labelled=labelled)).credentials != RegistryCredentials()
 
 
 @pytest.mark.parametrize(
@@ -129,41 +127,41 @@ async def test_sec_11_a_secret_that_is_meant_to_be_sent_is(
         ("cluster.x-k8s.io/secret", True, "with the label clusterstack.x-k8s.io/source-credentials=true"),
     ],
 )
-async def test_sec_11_any_other_secret_is_not_and_it_is_said_what_to_do(
+async def test_sec_11_unlabelled_secret_is_not_sent_and_the_remedy_is_named(
     kind: str, *, labelled: bool, words: str
 ) -> None:
     with pytest.raises(SecretUnusable, match="Secret team/login is") as refused:
-        await access({"token": SECRET}, terms(), kind=kind, labelled=labelled)
+        await access({"token": SECRET}, settings(), kind=kind, labelled=labelled)
 
     assert words in refused.value.message
     assert SECRET not in refused.value.message
 
 
 PLAIN = [
-    SourceAddress(kinds.OCI, "plain.example.org/kaas/stacks", plain_http=True),
-    SourceAddress(kinds.GITHUB, "team/stacks", api="http://plain.example.org/api/v3"),
-    SourceAddress(kinds.HTTP, "http://plain.example.org/stacks"),
+    SourceAddress(source_kinds.OCI, "plain.example.org/kaas/stacks", plain_http=True),
+    SourceAddress(source_kinds.GITHUB, "team/stacks", api="http://plain.example.org/api/v3"),
+    SourceAddress(source_kinds.HTTP, "http://plain.example.org/stacks"),
 ]
 
 
 @pytest.mark.parametrize("address", PLAIN)
-async def test_sec_11_without_tls_no_secret_is_even_read_unless_the_operator_allows_it(address: SourceAddress) -> None:
+async def test_sec_11_without_tls_no_secret_is_read_unless_the_operator_allows_it(address: SourceAddress) -> None:
     with pytest.raises(CredentialsInClear, match=r"--plain-http-credentials plain\.example\.org") as refused:
-        await access(None, terms(address))
+        await access(None, settings(address))
 
     assert "Secret team/login" in refused.value.message
     with pytest.raises(CredentialsInClear):
-        await access({"token": SECRET}, terms(address), plain="other.example.org,plain.example.org/other")
-    found = await access({"token": SECRET}, terms(address), plain="plain.example.org")
+        await access({"token": SECRET}, settings(address), plain="other.example.org,plain.example.org/other")
+    found = await access({"token": SECRET}, settings(address), plain="plain.example.org")
     assert found.credentials == RegistryCredentials(token=SECRET)
 
 
-async def test_a_missing_ca_is_named_with_its_key() -> None:
+async def test_missing_ca_is_named_with_its_key() -> None:
     with pytest.raises(SecretUnusable, match=r"team/login has no key ca\.crt, but spec\.source\.ca names it"):
-        await access({"token": SECRET}, terms(ca="login"))
+        await access({"token": SECRET}, settings(ca="login"))
 
 
-async def test_the_operators_credentials_are_for_its_own_source_alone() -> None:
+async def test_operator_credentials_are_used_only_for_its_own_source() -> None:
     environ = {"OCI_REGISTRY": "registry.example.org", "OCI_USERNAME": "operator", "OCI_PASSWORD": SECRET}
     opener = SourceOpener(
         secrets=SecretReader(FakeApi(SECRETS)), release_dir=Path("/nowhere"), ca="own ca", environ=environ
@@ -175,7 +173,7 @@ async def test_the_operators_credentials_are_for_its_own_source_alone() -> None:
     )
 
 
-def test_another_secret_is_another_source_and_none_is_shown() -> None:
+def test_different_secret_is_a_different_source_and_is_not_printed() -> None:
     ones = [
         SourceAccess(),
         SourceAccess(ca="x"),

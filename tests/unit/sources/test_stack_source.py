@@ -1,4 +1,4 @@
-"""Which source a ClusterStack names, and whether it may."""
+"""The source of a ClusterStack and its permission."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import pytest
 from clusterstacks.api.clusterstack import ClusterStack
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.http.allowlist import AllowedHosts
-from clusterstacks.sources import kinds
+from clusterstacks.sources import source_kinds
 from clusterstacks.sources.spec import SignatureTrust, SourceAddress, SourceSettings, TrustedKey
 from clusterstacks.sources.stack_source import SourcePolicy, SourceRefused
 
-OWN = SourceSettings(address=SourceAddress(kinds.OCI, "registry.example.org/kaas/stacks"), own=True)
+OWN = SourceSettings(address=SourceAddress(source_kinds.OCI, "registry.example.org/kaas/stacks"), own=True)
 OCI = {"oci": {"repository": "ghcr.io/team/stacks"}}
 GITHUB = {"github": {"owner": "team", "repository": "stacks"}}
 ENTERPRISE = {"github": {**GITHUB["github"], "url": "https://git.example.org/api/v3"}}
@@ -37,9 +37,9 @@ def choice(allowed: str = "", trust: SignatureTrust | None = None) -> SourcePoli
     return SourcePolicy(default=OWN, allowed=AllowedHosts.parse(allowed), trust=trust)
 
 
-def test_without_a_word_it_is_the_operators_own() -> None:
-    assert choice().terms(stack(None)) is OWN
-    assert choice().terms(None) is OWN
+def test_stack_without_a_source_uses_the_source_of_the_operator() -> None:
+    assert choice().settings(stack(None)) is OWN
+    assert choice().settings(None) is OWN
 
 
 @pytest.mark.parametrize(
@@ -51,58 +51,58 @@ def test_without_a_word_it_is_the_operators_own() -> None:
         (HTTP, "*.example.org", "https://stacks.example.org/all"),
     ],
 )
-def test_any_other_must_be_allowed_by_host_and_path(source: dict[str, Any], allowed: str, shown: str) -> None:
-    assert str(choice(allowed).terms(stack(source)).address) == shown
+def test_other_source_must_be_allowed_by_host_and_path(source: dict[str, Any], allowed: str, shown: str) -> None:
+    assert str(choice(allowed).settings(stack(source)).address) == shown
     for wrong in ("", "other.example", f"{allowed.split('/', maxsplit=1)[0]}/other"):
         with pytest.raises(SourceRefused, match="--allowed-sources") as refused:
-            choice(wrong).terms(stack(source))
+            choice(wrong).settings(stack(source))
         assert shown in refused.value.message
         assert "ClusterStack team/scs" in refused.value.message
 
 
-def test_the_operators_own_place_needs_no_mention_and_gives_nobody_its_credentials() -> None:
-    terms = choice().terms(stack({"oci": {"repository": OWN.address.place}}))
+def test_location_of_the_operator_is_allowed_without_its_credentials() -> None:
+    settings = choice().settings(stack({"oci": {"repository": OWN.address.place}}))
 
-    assert terms.address == OWN.address
-    assert not terms.own
+    assert settings.address == OWN.address
+    assert not settings.own
 
 
-def test_a_place_like_the_operators_own_is_another_without_tls() -> None:
+def test_location_of_the_operator_without_tls_is_not_allowed() -> None:
     with pytest.raises(SourceRefused):
-        choice().terms(stack({"oci": {"repository": OWN.address.place, "plainHTTP": True}}))
+        choice().settings(stack({"oci": {"repository": OWN.address.place, "plainHTTP": True}}))
 
 
-def test_directories_are_below_the_operators_own_and_need_no_mention() -> None:
-    assert choice().terms(stack(DIRECTORY)).address == SourceAddress(kinds.DIRECTORY, "team")
+def test_directories_below_the_one_of_the_operator_are_allowed() -> None:
+    assert choice().settings(stack(DIRECTORY)).address == SourceAddress(source_kinds.DIRECTORY, "team")
 
 
 @pytest.mark.parametrize("path", ["..", "/etc", "team/../..", "team//x", ".hidden", "team/", "a/./b"])
-def test_a_directory_elsewhere_is_refused_when_it_is_read(path: str) -> None:
+def test_directory_outside_the_one_of_the_operator_is_rejected(path: str) -> None:
     with pytest.raises(SpecError, match=r"spec\.source\.directory\.path"):
         stack({"directory": {"path": path}})
 
 
 @pytest.mark.parametrize("source", [{"interval": "1m"}, {**OCI, **DIRECTORY}])
-def test_none_and_two_are_refused(source: dict[str, Any]) -> None:
+def test_exactly_one_source_kind_is_required(source: dict[str, Any]) -> None:
     with pytest.raises(SpecError, match="exactly one"):
-        choice("*").terms(stack(source))
+        choice("*").settings(stack(source))
 
 
-def test_stacks_of_all_namespaces_share_what_has_no_secret() -> None:
+def test_sources_without_a_secret_are_shared_between_namespaces() -> None:
     chosen = choice("ghcr.io")
-    assert chosen.terms(stack(OCI)) == chosen.terms(stack(OCI, "other"))
+    assert chosen.settings(stack(OCI)) == chosen.settings(stack(OCI, "other"))
     private = {**OCI, "credentials": {"secretName": "login"}}
-    assert chosen.terms(stack(private)) != chosen.terms(stack(private, "other"))
+    assert chosen.settings(stack(private)) != chosen.settings(stack(private, "other"))
 
 
-def test_the_interval_depends_on_the_kind() -> None:
+def test_default_interval_depends_on_the_kind() -> None:
     chosen = choice("ghcr.io")
-    assert chosen.terms(stack(OCI)).interval == timedelta(minutes=1)
-    assert chosen.terms(stack(DIRECTORY)).interval == timedelta(seconds=5)
-    assert chosen.terms(stack({**OCI, "interval": "1h30m"})).interval == timedelta(minutes=90)
+    assert chosen.settings(stack(OCI)).interval == timedelta(minutes=1)
+    assert chosen.settings(stack(DIRECTORY)).interval == timedelta(seconds=5)
+    assert chosen.settings(stack({**OCI, "interval": "1h30m"})).interval == timedelta(minutes=90)
 
 
-def test_keys_of_the_stack_take_the_place_of_the_operators() -> None:
+def test_keys_of_the_stack_replace_those_of_the_operator() -> None:
     operators = SignatureTrust(keys=(TrustedKey("pem"),))
     chosen = choice("ghcr.io", operators)
     own = {"policy": "Warn", "keys": [{"secretName": "keys"}, {"publicKey": "other pem"}]}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from clusterstacks.domain.digests import content_digest
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
     from clusterstacks.domain.names import ReleaseName
     from clusterstacks.http.client import HTTPClient
-    from clusterstacks.http.messages import HTTPDocument, HTTPResponse
+    from clusterstacks.http.messages import HTTPResponse
     from clusterstacks.sources.github.api_documents import Asset, GitHubRelease, ReleasePage
 
 MAX_PAGES = 100
@@ -48,13 +49,15 @@ class GitHubSource:
         api: ``https://api.github.com``, or ``https://<host>/api/v3`` of an Enterprise Server.
 
     Raises:
-        SpecError: Owner or repository have no name GitHub allows, or ``api`` is no URL.
+        SpecError: Owner or repository is not a valid name, or ``api`` is not a valid URL.
     """
 
     def __init__(self, web: HTTPClient, owner: str, repository: str, *, token: str = "", api: str = API) -> None:
         self.repository = GitHubRepository(web, owner, repository, token=token, api=api)
-        self._pages = ConditionalCache(self.repository.read, self._read_page, most=MAX_PAGES)
-        self._releases = ConditionalCache(self.repository.read, self._read_release, most=_MOST_RELEASES)
+        self._pages = ConditionalCache(self.repository.read, partial(read_page, self.repository.place), most=MAX_PAGES)
+        self._releases = ConditionalCache(
+            self.repository.read, partial(read_release, self.repository.place), most=_MOST_RELEASES
+        )
 
     async def list(self) -> tuple[str, ...]:
         """Return the tags of all published releases, sorted, including foreign ones.
@@ -169,13 +172,8 @@ class GitHubSource:
 
     def _download(self, asset: Asset) -> AbstractAsyncContextManager[HTTPResponse]:
         url = self.repository.url(f"releases/assets/{asset.number}")
-        return self.repository.open("GET", url, headers={"Accept": "application/octet-stream"})
-
-    def _read_page(self, document: HTTPDocument) -> ReleasePage:
-        return read_page(self.repository.place, document)
-
-    def _read_release(self, document: HTTPDocument) -> GitHubRelease:
-        return read_release(self.repository.place, document)
+        place = f"asset {asset.file.name} of {self.repository.place}"
+        return self.repository.open("GET", url, headers={"Accept": "application/octet-stream"}, place=place)
 
 
 def signature_of(name: ReleaseName, release: GitHubRelease) -> Asset | None:
@@ -186,6 +184,6 @@ def signature_of(name: ReleaseName, release: GitHubRelease) -> Asset | None:
 
 def _check_there(answer: HTTPResponse) -> None:
     if answer.status == _GONE:
-        raise SourceUnavailable(answer.place, "the asset was just deleted")
+        raise SourceUnavailable(answer.place, "it was just deleted; try again")
     if answer.status != 200:
         raise status_error(answer)

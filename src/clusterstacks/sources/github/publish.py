@@ -147,7 +147,8 @@ async def _draft(source: GitHubSource, local: _Local, report: Callable[[str], No
 
 
 UPLOADS = 3
-"""Most uploads of an asset when GitHub fails (arbitrary)."""
+"""Most uploads of an asset when GitHub fails (arbitrary). The HTTP client does not retry an upload: a failed one leaves
+an asset, which must be deleted first."""
 
 _OK, _CREATED, _DELETED, _GONE, _EXISTS = 200, 201, 204, 404, 422
 
@@ -336,7 +337,7 @@ class DraftRelease:
 
     def _upload_url(self) -> str:
         """Return the upload URL: the API's host, or ``uploads.`` instead of ``api.``; no other host gets the token."""
-        url, api = URL(self._release.upload_url.partition("{")[0]), URL(self._repository.place)
+        url, api = URL(self._release.upload_url.partition("{")[0]), URL(self._repository.api)
         host = api.host or ""
         if url.scheme != api.scheme or url.host not in {host, f"uploads.{host.removeprefix('api.')}"}:
             raise AnswerRefused(self._repository.place, f"wants assets sent to {shown_url(url)}")

@@ -89,9 +89,10 @@ class GitHubRepository:
             raise SpecError("RepositoryInvalid", "the GitHub repository is not valid (expected github://owner/name)")
         self._web = web
         self._token = token.strip()  # Secrets often end with a line break
-        self._rest = RateLimit()
-        self._root = f"{_base(api)}/repos/{owner}/{repository}"
-        self.place = self._root
+        self._rate_limit = RateLimit()
+        self.api = _base(api)
+        self._root = f"{self.api}/repos/{owner}/{repository}"
+        self.place = f"github://{owner}/{repository}" + ("" if self.api == API else f" of {self.api}")
         """Name of the repository in messages."""
 
     @property
@@ -154,30 +155,43 @@ class GitHubRepository:
         headers: Mapping[str, str],
         body: Body | None = None,
         length: int | None = None,
+        place: str = "",
     ) -> AsyncIterator[HTTPResponse]:
         """Send one request, unless a rate limit is active; the caller checks the status.
+
+        Args:
+            method: GET, POST, ...
+            url: The target.
+            headers: Headers of the request.
+            body: As in :meth:`write`.
+            length: As in :meth:`write`.
+            place: Name of the target in messages; the repository if it is empty.
 
         Raises:
             RateLimited: GitHub asks to wait, or did so before.
             ServerUnavailable: GitHub cannot be reached, or fails.
         """
-        self._rest.check(self.place)
+        self._rate_limit.check(self.place)
         try:
             async with self._web.open(
                 method, url, headers=self._with_token(headers), body=body, length=length
             ) as answer:
+                answer.place = place or self.place
                 await self._check_limit(answer)
                 yield answer
         except RateLimited as error:
-            raise RateLimited(self.place, self._rest.begin(error.wait)) from None
+            raise RateLimited(self.place, self._rate_limit.begin(error.wait)) from None
         except CredentialsRefused as error:
             raise CredentialsRefused(self.place, error.status, self._who) from None
-        self._rest.end()
+        except ServerUnavailable as error:
+            server = f" ({API})" if self.api == API else ""
+            raise ServerUnavailable(place or self.place, f"{error.cause}{server}") from None
+        self._rate_limit.end()
 
     async def _check_limit(self, answer: HTTPResponse) -> None:
         """Detect a rate limit with status 403; the HTTP client detects 429."""
         if answer.status == _FORBIDDEN:
-            asked = rest_asked(answer.headers, await answer.read(_MAX_REFUSAL_BYTES))
+            asked = pause_requested(answer.headers, await answer.read(_MAX_REFUSAL_BYTES))
             if asked is not None:
                 raise RateLimited(self.place, asked)
 
@@ -207,7 +221,7 @@ LONGEST = timedelta(hours=1)
 """Longest pause: the window of the primary rate limit."""
 
 
-def rest_asked(headers: Mapping[str, str], body: bytes) -> timedelta | None:
+def pause_requested(headers: Mapping[str, str], body: bytes) -> timedelta | None:
     """Return the pause that a refusal (403) asks for; zero for a limit without a time, None for another refusal.
 
     A wrong local clock has no effect: the end of the window is relative to the server's time.

@@ -10,7 +10,7 @@ import pytest
 
 from clusterstacks.domain.digests import content_digest
 from clusterstacks.domain.errors import SpecError
-from clusterstacks.http.client import HTTPClient, RetryPolicy
+from clusterstacks.http.client import HTTPClient
 from clusterstacks.http.errors import (
     AnswerRefused,
     CredentialsRefused,
@@ -40,19 +40,11 @@ async def github() -> AsyncIterator[GitHubDouble]:
         yield double
 
 
-@pytest.fixture
-async def web() -> AsyncIterator[HTTPClient]:
-    async with HTTPClient(retries=RetryPolicy(pause=timedelta(milliseconds=1)), environ={}) as client:
-        yield client
-
-
 def source_of(web: HTTPClient, github: GitHubDouble, token: str = TOKEN) -> GitHubSource:
     return GitHubSource(web, OWNER, REPOSITORY, token=token, api=github.url)
 
 
-async def test_a_release_is_downloaded_with_all_its_assets(
-    web: HTTPClient, github: GitHubDouble, tmp_path: Path
-) -> None:
+async def test_release_is_downloaded_with_all_its_assets(web: HTTPClient, github: GitHubDouble, tmp_path: Path) -> None:
     github.add(STAGED.release, {**FILES, SIGNATURE: b"{}"})
     source = source_of(web, github)
     await source.fetch(STAGED, tmp_path)
@@ -61,7 +53,7 @@ async def test_a_release_is_downloaded_with_all_its_assets(
     assert (await source.evidence(STAGED)).envelopes == (b"{}",)
 
 
-async def test_the_store_takes_releases_from_github(web: HTTPClient, github: GitHubDouble, tmp_path: Path) -> None:
+async def test_release_of_github_is_stored(web: HTTPClient, github: GitHubDouble, tmp_path: Path) -> None:
     github.add(STAGED.release, staged_release())
     github.add(SINGLE.release, single_release())
     source = source_of(web, github)
@@ -70,7 +62,7 @@ async def test_the_store_takes_releases_from_github(web: HTTPClient, github: Git
     assert (await store.ensure(SINGLE, source)).digest == await source.digest(SINGLE)
 
 
-async def test_the_token_goes_to_the_api_and_never_to_the_host_of_the_assets(
+async def test_token_is_sent_to_the_api_and_not_to_the_asset_host(
     web: HTTPClient, github: GitHubDouble, tmp_path: Path
 ) -> None:
     github.add(STAGED.release, FILES)
@@ -80,7 +72,7 @@ async def test_the_token_goes_to_the_api_and_never_to_the_host_of_the_assets(
     assert not any("Authorization" in request.headers for request in github.asset_requests)
 
 
-async def test_without_a_token_none_is_sent(web: HTTPClient, github: GitHubDouble) -> None:
+async def test_without_a_token_no_authorization_is_sent(web: HTTPClient, github: GitHubDouble) -> None:
     github.add(STAGED.release, FILES)
     assert await source_of(web, github, token="").list() == (STAGED.release,)
     assert not any("Authorization" in request.headers for request in github.requests)
@@ -95,23 +87,25 @@ async def test_releases_are_listed_by_tag_without_drafts_and_with_pre_releases(
     assert await source_of(web, github).list() == ("local-tiny-1-35-v1", "local-tiny-1-35-v2")
 
 
-async def test_a_draft_is_no_release(web: HTTPClient, github: GitHubDouble) -> None:
+async def test_draft_is_not_a_release(web: HTTPClient, github: GitHubDouble) -> None:
     github.add(STAGED.release, FILES, draft=True)
-    with pytest.raises(ReleaseNotFound, match=f"{STAGED} is not in {github.url}/repos/{OWNER}/{REPOSITORY}"):
+    with pytest.raises(ReleaseNotFound, match=f"{STAGED} is not in github://{OWNER}/{REPOSITORY} of {github.url}"):
         await source_of(web, github).digest(STAGED)
 
 
-async def test_what_did_not_change_is_not_sent_again_and_does_not_count(web: HTTPClient, github: GitHubDouble) -> None:
+async def test_unchanged_list_is_not_transferred_and_does_not_count_against_the_limit(
+    web: HTTPClient, github: GitHubDouble
+) -> None:
     github.add(STAGED.release, FILES)
     source = source_of(web, github)
     assert (await source.list(), await source.digest(STAGED)) == ((STAGED.release,), DIGEST)
     before = github.remaining
     assert (await source.list(), await source.digest(STAGED)) == ((STAGED.release,), DIGEST)
     assert github.remaining == before == LIMIT - 2
-    assert all("If-None-Match" in request.headers for request in github.requests[2:])
+    assert ["If-None-Match" in request.headers for request in github.requests] == [False, False, True, True]
 
 
-async def test_what_changed_is_seen_although_it_was_remembered(web: HTTPClient, github: GitHubDouble) -> None:
+async def test_changed_list_is_read_despite_the_cache(web: HTTPClient, github: GitHubDouble) -> None:
     release = github.add(STAGED.release, FILES)
     source = source_of(web, github)
     assert await source.digest(STAGED) == DIGEST
@@ -123,7 +117,7 @@ async def test_what_changed_is_seen_although_it_was_remembered(web: HTTPClient, 
         await source.digest(STAGED)
 
 
-async def test_without_stated_digests_only_a_download_tells(web: HTTPClient, tmp_path: Path) -> None:
+async def test_without_asset_digests_the_digest_is_unknown_before_the_download(web: HTTPClient, tmp_path: Path) -> None:
     async with GitHubDouble.started(digests=False) as github:
         github.add(STAGED.release, FILES)
         source = source_of(web, github)
@@ -132,7 +126,7 @@ async def test_without_stated_digests_only_a_download_tells(web: HTTPClient, tmp
         assert read_release(tmp_path) == FILES
 
 
-async def test_a_private_repository_is_there_for_the_token_only(web: HTTPClient) -> None:
+async def test_private_repository_needs_the_token(web: HTTPClient) -> None:
     async with GitHubDouble.started(private=True) as github:
         github.add(STAGED.release, FILES)
         assert await source_of(web, github).list() == (STAGED.release,)
@@ -140,21 +134,19 @@ async def test_a_private_repository_is_there_for_the_token_only(web: HTTPClient)
             await source_of(web, github, token="").list()
 
 
-async def test_a_wrong_token_is_said_and_not_shown(web: HTTPClient, github: GitHubDouble) -> None:
+async def test_wrong_token_is_reported_without_quoting_it(web: HTTPClient, github: GitHubDouble) -> None:
     with pytest.raises(CredentialsRefused, match="status 401") as caught:
         await source_of(web, github, token="wrong-token").list()
     assert "wrong-token" not in f"{caught.value!r} {source_of(web, github, token='wrong-token').__dict__}"
 
 
-async def test_a_refusal_without_a_limit_is_about_the_token(web: HTTPClient, github: GitHubDouble) -> None:
+async def test_forbidden_without_rate_limit_is_a_credentials_error(web: HTTPClient, github: GitHubDouble) -> None:
     github.faults.append(Fault("GET", "/releases", 403, message="Resource not accessible by personal access token"))
     with pytest.raises(CredentialsRefused, match="status 403"):
         await source_of(web, github).list()
 
 
-async def test_an_exhausted_limit_is_waited_for_and_nothing_is_asked_meanwhile(
-    web: HTTPClient, github: GitHubDouble
-) -> None:
+async def test_exhausted_rate_limit_suspends_requests_until_its_reset(web: HTTPClient, github: GitHubDouble) -> None:
     github.remaining = 0
     source = source_of(web, github)
     with pytest.raises(RateLimited, match="too many requests") as caught:
@@ -166,7 +158,7 @@ async def test_an_exhausted_limit_is_waited_for_and_nothing_is_asked_meanwhile(
     assert len(github.requests) == 1
 
 
-async def test_a_secondary_limit_that_names_a_time_is_kept(web: HTTPClient, github: GitHubDouble) -> None:
+async def test_secondary_limit_with_a_time_is_respected(web: HTTPClient, github: GitHubDouble) -> None:
     message = "You have exceeded a secondary rate limit. Please wait a few minutes before you try again."
     github.faults.append(Fault("GET", "/releases", 403, {"Retry-After": "90"}, message))
     with pytest.raises(RateLimited) as caught:
@@ -175,7 +167,9 @@ async def test_a_secondary_limit_that_names_a_time_is_kept(web: HTTPClient, gith
 
 
 @pytest.mark.parametrize("status", [403, 429])
-async def test_a_secondary_limit_without_a_time_is_a_minute(web: HTTPClient, github: GitHubDouble, status: int) -> None:
+async def test_secondary_limit_without_a_time_lasts_a_minute(
+    web: HTTPClient, github: GitHubDouble, status: int
+) -> None:
     github.faults.extend([Fault("GET", "/releases", status, {}, "You have exceeded a secondary rate limit.")] * 4)
     source = source_of(web, github)
     with pytest.raises(RateLimited) as caught:
@@ -184,18 +178,18 @@ async def test_a_secondary_limit_without_a_time_is_a_minute(web: HTTPClient, git
 
 
 @pytest.mark.parametrize("status", [500, 502, 503])
-async def test_a_server_that_fails_for_a_moment_is_asked_again(
-    web: HTTPClient, github: GitHubDouble, status: int
-) -> None:
+async def test_transient_server_error_is_retried(web: HTTPClient, github: GitHubDouble, status: int) -> None:
     github.add(STAGED.release, FILES)
     github.faults.append(Fault("GET", "/releases", status))
     assert await source_of(web, github).list() == (STAGED.release,)
 
 
-async def test_a_server_that_goes_on_failing_is_unavailable(web: HTTPClient, github: GitHubDouble) -> None:
+async def test_persistent_server_error_makes_the_source_unavailable(web: HTTPClient, github: GitHubDouble) -> None:
     github.faults.extend([Fault("GET", "/releases", 503)] * 9)
-    with pytest.raises(ServerUnavailable, match="status 503"):
+    with pytest.raises(ServerUnavailable) as caught:
         await source_of(web, github).list()
+    place = f"github://{OWNER}/{REPOSITORY} of {github.url}"
+    assert str(caught.value) == f"{place} is not available: it responds with status 503"
 
 
 @pytest.mark.parametrize(
@@ -205,7 +199,7 @@ async def test_a_server_that_goes_on_failing_is_unavailable(web: HTTPClient, git
         (b"x" * 100_000, "its digest is sha256:.*, but the source states sha256:"),
     ],
 )
-async def test_an_asset_that_is_not_what_is_stated_is_refused(
+async def test_asset_with_a_wrong_digest_is_rejected(
     web: HTTPClient, github: GitHubDouble, tmp_path: Path, served: bytes, problem: str
 ) -> None:
     github.add(STAGED.release, FILES).assets[1].served = served
@@ -214,13 +208,13 @@ async def test_an_asset_that_is_not_what_is_stated_is_refused(
     assert "secret-of-the-url" not in str(caught.value)
 
 
-async def test_a_signature_that_is_not_what_is_stated_is_refused(web: HTTPClient, github: GitHubDouble) -> None:
+async def test_signature_with_a_wrong_digest_is_rejected(web: HTTPClient, github: GitHubDouble) -> None:
     github.add(STAGED.release, {SIGNATURE: b"{}"}).assets[0].served = b"[]"
     with pytest.raises(SourceUnavailable, match="digest"):
         await source_of(web, github).evidence(STAGED)
 
 
-async def test_an_asset_that_goes_on_and_on_is_cut_off(
+async def test_endless_asset_is_stopped(
     web: HTTPClient, github: GitHubDouble, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("clusterstacks.sources.downloads.MAX_FILE_BYTES", 1000)
@@ -229,7 +223,7 @@ async def test_an_asset_that_goes_on_and_on_is_cut_off(
         await source_of(web, github).fetch(STAGED, tmp_path)
 
 
-async def test_an_asset_that_is_still_being_uploaded_makes_no_release(web: HTTPClient, github: GitHubDouble) -> None:
+async def test_release_with_an_asset_being_uploaded_is_not_ready(web: HTTPClient, github: GitHubDouble) -> None:
     release = github.add(STAGED.release, FILES)
     release.assets[1].state = "starter"
     with pytest.raises(SourceUnavailable, match=r"b\.tgz of release .* is not completely uploaded"):
@@ -240,7 +234,7 @@ async def test_an_asset_that_is_still_being_uploaded_makes_no_release(web: HTTPC
 
 
 @pytest.mark.parametrize("name", ["../escape", "a/b", "a\\b", "..", "", "invisible\u202e", "x" * 256])
-async def test_an_asset_with_a_name_that_is_none_is_refused(
+async def test_asset_with_an_invalid_name_is_rejected(
     web: HTTPClient, github: GitHubDouble, tmp_path: Path, name: str
 ) -> None:
     github.add(STAGED.release, {name: b"x"})
@@ -257,19 +251,19 @@ async def test_too_many_assets_are_not_downloaded(web: HTTPClient, github: GitHu
     assert not github.asset_requests
 
 
-async def test_a_release_without_a_signature_has_no_evidence(web: HTTPClient, github: GitHubDouble) -> None:
+async def test_release_without_a_signature_has_no_evidence(web: HTTPClient, github: GitHubDouble) -> None:
     github.add(STAGED.release, FILES)
     assert (await source_of(web, github).evidence(STAGED)).envelopes == ()
 
 
-async def test_an_answer_that_is_none_of_github_is_said_to_be_so(web: HTTPClient, github: GitHubDouble) -> None:
+async def test_response_that_is_not_from_github_is_reported(web: HTTPClient, github: GitHubDouble) -> None:
     github.faults.append(Fault("GET", "/releases", 200, message="Welcome"))
-    with pytest.raises(AnswerRefused, match="sends an invalid list of releases; is the address right"):
+    with pytest.raises(AnswerRefused, match="sends an invalid list of releases; check the address"):
         await source_of(web, github).list()
 
 
 @pytest.mark.parametrize(("owner", "name"), [("a/b", "c"), ("a", ".."), ("a", "b?c"), ("", "c"), ("a", "b" * 101)])
-def test_a_repository_that_github_cannot_have_is_refused(owner: str, name: str) -> None:
+def test_invalid_repository_name_is_rejected(owner: str, name: str) -> None:
     with pytest.raises(SpecError, match="github://owner/name"):
         GitHubSource(HTTPClient(environ={}), owner, name)
 
@@ -277,6 +271,6 @@ def test_a_repository_that_github_cannot_have_is_refused(owner: str, name: str) 
 @pytest.mark.parametrize(
     "api", ["", "api.github.com", "ftp://h", "https://", "https://u:p@h", "https://h?x=1", "http://["]
 )
-def test_an_api_that_is_no_url_is_refused(api: str) -> None:
+def test_invalid_api_url_is_rejected(api: str) -> None:
     with pytest.raises(SpecError, match="the URL of the GitHub API is not valid"):
         GitHubSource(HTTPClient(environ={}), OWNER, REPOSITORY, api=api)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import pytest
 
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.names import InvalidName, parse_release
-from clusterstacks.http.client import HTTPClient, RetryPolicy
 from clusterstacks.http.errors import AnswerRefused, CredentialsRefused, RateLimited, ServerUnavailable
 from clusterstacks.releases.errors import ReleaseBroken, ReleaseTaken
 from clusterstacks.sources.github.assets import GitHubSource
@@ -20,6 +18,8 @@ from tests.support.fakes.github import OWNER, REPOSITORY, TOKEN, Fault, GitHubDo
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
+
+    from clusterstacks.http.client import HTTPClient
 
 FILES = staged_release()
 SIGNATURE = f"{STAGED}.dsse.json"
@@ -33,12 +33,6 @@ def silent(_: str) -> None:
 async def github(request: pytest.FixtureRequest) -> AsyncIterator[GitHubDouble]:
     async with GitHubDouble.started(digests=request.param) as double:
         yield double
-
-
-@pytest.fixture
-async def web() -> AsyncIterator[HTTPClient]:
-    async with HTTPClient(retries=RetryPolicy(pause=timedelta(milliseconds=1)), environ={}) as client:
-        yield client
 
 
 @pytest.fixture
@@ -57,7 +51,7 @@ def published(github: GitHubDouble) -> dict[str, bytes]:
     return {asset.name: asset.content for asset in release.assets}
 
 
-async def test_a_release_is_published_with_its_signature_and_can_be_fetched(
+async def test_published_release_and_signature_can_be_fetched(
     source: GitHubSource, github: GitHubDouble, directory: Path, tmp_path: Path
 ) -> None:
     (tmp_path / SIGNATURE).write_bytes(b"{}")
@@ -70,7 +64,7 @@ async def test_a_release_is_published_with_its_signature_and_can_be_fetched(
     assert read_release(tmp_path / "there") == FILES
 
 
-async def test_nothing_is_seen_before_everything_is_there(
+async def test_release_is_a_draft_until_all_assets_are_uploaded(
     source: GitHubSource, github: GitHubDouble, directory: Path
 ) -> None:
     seen: list[set[str]] = []
@@ -97,7 +91,7 @@ async def test_only_a_stable_version_may_become_the_latest(
     }
 
 
-async def test_the_same_content_again_changes_nothing(
+async def test_publishing_the_same_content_again_changes_nothing(
     source: GitHubSource, github: GitHubDouble, directory: Path
 ) -> None:
     github.add(STAGED.release, FILES)
@@ -105,7 +99,7 @@ async def test_the_same_content_again_changes_nothing(
     assert {request.method for request in github.requests} == {"GET"}
 
 
-async def test_another_content_under_a_published_name_is_refused(
+async def test_different_content_under_a_published_name_is_rejected(
     source: GitHubSource, github: GitHubDouble, directory: Path
 ) -> None:
     github.add(STAGED.release, {**FILES, "hashes.json": b"{}"})
@@ -115,7 +109,7 @@ async def test_another_content_under_a_published_name_is_refused(
 
 
 @pytest.mark.parametrize("before", [{}, {SIGNATURE: b"old"}])
-async def test_a_signature_is_added_to_a_published_release(
+async def test_signature_is_added_to_a_published_release(
     source: GitHubSource, github: GitHubDouble, directory: Path, tmp_path: Path, before: dict[str, bytes]
 ) -> None:
     github.add(STAGED.release, {**FILES, **before})
@@ -124,9 +118,7 @@ async def test_a_signature_is_added_to_a_published_release(
     assert published(github) == {**FILES, SIGNATURE: b"new"}
 
 
-async def test_a_draft_that_was_left_behind_is_completed(
-    source: GitHubSource, github: GitHubDouble, directory: Path
-) -> None:
+async def test_leftover_draft_is_completed(source: GitHubSource, github: GitHubDouble, directory: Path) -> None:
     github.add(
         STAGED.release, {"metadata.yaml": FILES["metadata.yaml"], "hashes.json": b"half", "other": b""}, draft=True
     )
@@ -137,15 +129,13 @@ async def test_a_draft_that_was_left_behind_is_completed(
     assert uploads == (len(FILES) - 1 if github.digests else len(FILES))
 
 
-async def test_an_upload_that_fails_half_way_is_made_again(
-    source: GitHubSource, github: GitHubDouble, directory: Path
-) -> None:
+async def test_failed_upload_is_repeated(source: GitHubSource, github: GitHubDouble, directory: Path) -> None:
     github.faults.extend([Fault("POST", "/assets", 502), Fault("POST", "/assets", 502)])
     assert await publish(directory, source, silent)
     assert published(github) == FILES
 
 
-async def test_an_upload_whose_answer_is_lost_is_not_made_twice(
+async def test_upload_with_a_lost_response_is_not_repeated(
     source: GitHubSource, github: GitHubDouble, directory: Path
 ) -> None:
     github.faults.append(Fault("POST", "/assets", 0))
@@ -155,7 +145,7 @@ async def test_an_upload_whose_answer_is_lost_is_not_made_twice(
     assert uploads == len(FILES) + (0 if github.digests else 1)
 
 
-async def test_what_an_interrupted_run_uploaded_is_not_lost(
+async def test_assets_uploaded_by_an_interrupted_run_are_kept(
     source: GitHubSource, github: GitHubDouble, directory: Path
 ) -> None:
     github.faults.extend([Fault("POST", "/assets", 502)] * 3)
@@ -167,7 +157,7 @@ async def test_what_an_interrupted_run_uploaded_is_not_lost(
     assert published(github) == FILES
 
 
-async def test_an_upload_is_not_tried_again_against_a_limit(
+async def test_upload_is_not_retried_during_a_rate_limit(
     source: GitHubSource, github: GitHubDouble, directory: Path
 ) -> None:
     github.faults.append(Fault("POST", "/assets", 403, {"Retry-After": "60"}))
@@ -177,7 +167,7 @@ async def test_an_upload_is_not_tried_again_against_a_limit(
 
 
 @pytest.mark.parametrize(("theirs", "refused"), [(FILES, False), ({"metadata.yaml": b"else"}, True)])
-async def test_somebody_who_was_faster_wins(
+async def test_concurrently_published_release_is_not_overwritten(
     source: GitHubSource, github: GitHubDouble, directory: Path, theirs: dict[str, bytes], *, refused: bool
 ) -> None:
     def publish_first() -> None:
@@ -192,7 +182,7 @@ async def test_somebody_who_was_faster_wins(
     assert published(github) == theirs
 
 
-async def test_an_asset_that_github_renames_is_noticed_before_anybody_sees_it(
+async def test_asset_renamed_by_github_is_detected_before_publication(
     source: GitHubSource, github: GitHubDouble, tmp_path: Path
 ) -> None:
     directory = write_release(tmp_path / STAGED.release, {**FILES, "a b.yaml": b"x"})
@@ -201,7 +191,7 @@ async def test_an_asset_that_github_renames_is_noticed_before_anybody_sees_it(
     assert [release.draft for release in github.releases] == [True]
 
 
-async def test_the_token_is_not_sent_to_a_host_that_is_none_of_the_api(
+async def test_token_is_not_sent_to_hosts_other_than_the_api(
     source: GitHubSource, github: GitHubDouble, directory: Path
 ) -> None:
     github.uploads_at = "http://localhost:1/api/uploads"
@@ -209,7 +199,9 @@ async def test_the_token_is_not_sent_to_a_host_that_is_none_of_the_api(
         await publish(directory, source, silent)
 
 
-async def test_publishing_needs_a_token_that_may_write(web: HTTPClient, github: GitHubDouble, directory: Path) -> None:
+async def test_publishing_needs_a_token_with_write_permission(
+    web: HTTPClient, github: GitHubDouble, directory: Path
+) -> None:
     with pytest.raises(SpecError, match="set GIT_ACCESS_TOKEN"):
         await publish(directory, GitHubSource(web, OWNER, REPOSITORY, api=github.url), silent)
     assert not github.requests
@@ -219,15 +211,13 @@ async def test_publishing_needs_a_token_that_may_write(web: HTTPClient, github: 
         await publish(directory, source, silent)
 
 
-async def test_a_release_that_nobody_could_use_is_not_published(
-    source: GitHubSource, github: GitHubDouble, tmp_path: Path
-) -> None:
+async def test_invalid_release_is_not_published(source: GitHubSource, github: GitHubDouble, tmp_path: Path) -> None:
     without = {name: content for name, content in FILES.items() if name != "metadata.yaml"}
     with pytest.raises(ReleaseBroken, match=r"metadata\.yaml"):
         await publish(write_release(tmp_path / STAGED.release, without), source, silent)
     assert not github.requests
 
 
-async def test_a_directory_without_the_name_of_a_release_is_not_published(source: GitHubSource, tmp_path: Path) -> None:
+async def test_directory_without_a_release_name_is_not_published(source: GitHubSource, tmp_path: Path) -> None:
     with pytest.raises(InvalidName):
         await publish(tmp_path, source, silent)

@@ -12,8 +12,8 @@ from clusterstacks.http.client import HTTPClient
 from clusterstacks.sources.directory import DirectorySource
 from clusterstacks.sources.github.assets import GitHubSource
 from clusterstacks.sources.http_index import HttpSource
-from clusterstacks.sources.kinds import DIRECTORY, GITHUB, HTTP, KINDS, OCI, open_location, parse_location
 from clusterstacks.sources.oci_repository import OCISource
+from clusterstacks.sources.source_kinds import DIRECTORY, GITHUB, HTTP, KINDS, OCI, open_location, parse_location
 from clusterstacks.sources.spec import Location, SourceAddress
 from tests.support.builders.releases import STAGED
 

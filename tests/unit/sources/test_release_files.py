@@ -1,4 +1,4 @@
-"""A look at some files of a release that is not fetched, at every kind of source."""
+"""Single files of a release, read without a download from every kind of source."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ async def registry(root: Path) -> AsyncIterator[Server]:
 
 
 @pytest.mark.parametrize("start", [directory, server, github, registry])
-async def test_only_the_files_asked_for_are_read(tmp_path: Path, start: Start) -> None:
+async def test_only_requested_files_are_read(tmp_path: Path, start: Start) -> None:
     async with start(tmp_path) as (source, asked):
         found = await source.read(STAGED, ("metadata.yaml", "compatibility.yaml", "none.yaml"), 10_000)
 
@@ -88,7 +88,7 @@ async def test_only_the_files_asked_for_are_read(tmp_path: Path, start: Start) -
 
 
 @pytest.mark.parametrize("start", [directory, server, github, registry])
-async def test_a_release_that_is_not_there_and_a_file_that_is_too_large(tmp_path: Path, start: Start) -> None:
+async def test_missing_release_and_oversized_file_are_errors(tmp_path: Path, start: Start) -> None:
     async with start(tmp_path) as (source, _):
         with pytest.raises(ReleaseNotFound):
             await source.read(OTHER, ("metadata.yaml",), 10_000)
@@ -96,7 +96,7 @@ async def test_a_release_that_is_not_there_and_a_file_that_is_too_large(tmp_path
             await source.read(STAGED, ("metadata.yaml",), 9)
 
 
-async def test_another_content_than_stated_is_not_believed(tmp_path: Path) -> None:
+async def test_file_with_a_wrong_digest_is_rejected(tmp_path: Path) -> None:
     async with server(tmp_path) as (source, _):
         (tmp_path / STAGED.release / "metadata.yaml").write_bytes(b"other")
         with pytest.raises(SourceUnavailable, match="the source states"):
@@ -116,7 +116,7 @@ async def test_another_content_than_stated_is_not_believed(tmp_path: Path) -> No
             await OCISource(there).read(STAGED, ("metadata.yaml",), 10_000)
 
 
-async def test_a_link_in_a_directory_is_not_followed(tmp_path: Path) -> None:
+async def test_link_in_a_directory_is_not_followed(tmp_path: Path) -> None:
     release = write_release(tmp_path / STAGED.release, {})
     (tmp_path / "secret").write_text("not yours")
     (release / "metadata.yaml").symlink_to(tmp_path / "secret")
@@ -124,7 +124,7 @@ async def test_a_link_in_a_directory_is_not_followed(tmp_path: Path) -> None:
         await DirectorySource(tmp_path).read(STAGED, ("metadata.yaml",), 10_000)
 
 
-async def test_a_release_says_what_it_states_without_being_fetched() -> None:
+async def test_compatibility_of_a_release_is_read_without_downloading_it() -> None:
     source = FakeSource({STAGED: FILES})
     candidate = await fetch_candidate(source, STAGED)
     assert candidate.name == STAGED
@@ -142,7 +142,7 @@ async def test_a_release_says_what_it_states_without_being_fetched() -> None:
         ({**FILES, "compatibility.yaml": orjson.dumps({"kubernetes": "newest"})}, "compatibility.yaml"),
     ],
 )
-async def test_what_cannot_be_used_names_release_and_file(files: Mapping[str, bytes], words: str) -> None:
+async def test_unusable_file_is_named_with_its_release(files: Mapping[str, bytes], words: str) -> None:
     with pytest.raises(Exception, match=words) as caught:
         await fetch_candidate(FakeSource({STAGED: files}), STAGED)
     assert str(STAGED) in str(caught.value)

@@ -1,4 +1,4 @@
-"""Releases whose charts lack what they depend on, in the store."""
+"""Releases in the store whose charts have missing dependencies."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def held(packed: bytes) -> set[str]:
     return {path for path in read_chart(packed, "a chart") if path.startswith("charts/")}
 
 
-async def test_a_release_is_completed_when_it_arrives(
+async def test_chart_dependencies_are_added_when_a_release_is_fetched(
     repository: ChartRepository, charts: ChartDependencies, root: Path
 ) -> None:
     source = FakeSource({STAGED: staged(repository.url)})
@@ -97,7 +97,7 @@ async def test_a_release_is_completed_when_it_arrives(
     assert release.lacking == {}
 
 
-async def test_a_single_chart_is_completed_too(
+async def test_chart_dependencies_are_added_to_a_single_chart_release(
     repository: ChartRepository, charts: ChartDependencies, root: Path
 ) -> None:
     source = FakeSource({SINGLE: single(repository.url)})
@@ -109,7 +109,7 @@ async def test_a_single_chart_is_completed_too(
     assert release.addon("cluster-addon").chart == release.addon("cluster-addon").chart
 
 
-async def test_the_digest_of_the_release_is_that_of_its_own_files_and_an_addons_covers_what_was_added(
+async def test_release_digest_excludes_added_charts_and_addon_digest_includes_them(
     repository: ChartRepository, charts: ChartDependencies, root: Path, tmp_path: Path
 ) -> None:
     source = FakeSource({STAGED: staged(repository.url)})
@@ -123,7 +123,7 @@ async def test_the_digest_of_the_release_is_that_of_its_own_files_and_an_addons_
     assert second.addon("cni").digest == first.addon("cni").digest
 
 
-async def test_a_restart_asks_nobody(repository: ChartRepository, charts: ChartDependencies, root: Path) -> None:
+async def test_restart_sends_no_request(repository: ChartRepository, charts: ChartDependencies, root: Path) -> None:
     source = FakeSource({STAGED: staged(repository.url)})
     first = await ReleaseStore(root).ensure(STAGED, source, dependencies=charts)
     repository.add("cache", "1.2.10")
@@ -137,7 +137,7 @@ async def test_a_restart_asks_nobody(repository: ChartRepository, charts: ChartD
     assert (source.fetched, repository.asked) == ([STAGED], asked)
 
 
-async def test_a_second_call_is_answered_from_memory(
+async def test_second_call_uses_the_open_release(
     repository: ChartRepository, charts: ChartDependencies, root: Path
 ) -> None:
     source = FakeSource({STAGED: staged(repository.url)})
@@ -149,7 +149,7 @@ async def test_a_second_call_is_answered_from_memory(
         assert await store.ensure(STAGED, source, digest=first.digest, pinned=pins) is again
 
 
-async def test_a_lost_disk_brings_back_exactly_what_was_pinned(
+async def test_pinned_charts_are_restored_after_the_loss_of_the_disk(
     repository: ChartRepository, charts: ChartDependencies, root: Path, tmp_path: Path
 ) -> None:
     source = FakeSource({STAGED: staged(repository.url)})
@@ -165,7 +165,7 @@ async def test_a_lost_disk_brings_back_exactly_what_was_pinned(
     assert again.addon("csi").chart == first.addon("csi").chart
 
 
-async def test_a_pinned_chart_that_changed_or_is_gone_is_not_replaced(
+async def test_changed_or_missing_pinned_chart_is_an_error(
     repository: ChartRepository, charts: ChartDependencies, root: Path, tmp_path: Path
 ) -> None:
     source = FakeSource({STAGED: staged(repository.url)})
@@ -181,7 +181,7 @@ async def test_a_pinned_chart_that_changed_or_is_gone_is_not_replaced(
         await lost.ensure(STAGED, source, dependencies=charts, pinned=pins)
 
 
-async def test_one_release_may_be_pinned_to_several_sets(
+async def test_release_can_be_pinned_to_several_sets_of_charts(
     repository: ChartRepository, charts: ChartDependencies, root: Path, tmp_path: Path
 ) -> None:
     source = FakeSource({STAGED: staged(repository.url)})
@@ -199,7 +199,9 @@ async def test_one_release_may_be_pinned_to_several_sets(
     assert len(names(root)) == 3
 
 
-async def test_without_permission_a_release_is_refused_when_it_arrives(repository: ChartRepository, root: Path) -> None:
+async def test_release_with_disallowed_dependencies_is_rejected_when_fetched(
+    repository: ChartRepository, root: Path
+) -> None:
     source = FakeSource({STAGED: staged(repository.url)})
     host = repository.url.removeprefix("http://")
     store = ReleaseStore(root)
@@ -216,7 +218,7 @@ async def test_without_permission_a_release_is_refused_when_it_arrives(repositor
     assert repository.asked == []
 
 
-async def test_permission_given_later_is_enough(
+async def test_dependencies_are_fetched_once_they_are_allowed(
     repository: ChartRepository, charts: ChartDependencies, root: Path
 ) -> None:
     source = FakeSource({STAGED: staged(repository.url)})
@@ -227,14 +229,14 @@ async def test_permission_given_later_is_enough(
     assert (await store.ensure(STAGED, source, dependencies=charts)).dependencies
 
 
-async def test_a_chart_in_the_stack_itself_cannot_be_brought(charts: ChartDependencies, root: Path) -> None:
+async def test_file_repository_of_a_dependency_is_rejected(charts: ChartDependencies, root: Path) -> None:
     source = FakeSource({STAGED: staged("file://../common")})
 
     with pytest.raises(ChartDependenciesMissing, match="csctl create"):
         await ReleaseStore(root).ensure(STAGED, source, dependencies=charts)
 
 
-async def test_another_content_than_pinned_is_refused_before_any_chart_is_fetched(
+async def test_wrong_release_digest_is_rejected_before_charts_are_fetched(
     repository: ChartRepository, charts: ChartDependencies, root: Path
 ) -> None:
     source = FakeSource({STAGED: staged(repository.url)})
@@ -244,7 +246,7 @@ async def test_another_content_than_pinned_is_refused_before_any_chart_is_fetche
     assert repository.asked == []
 
 
-async def test_an_outdated_lock_file_is_refused(
+async def test_outdated_lock_file_is_rejected(
     repository: ChartRepository, charts: ChartDependencies, root: Path
 ) -> None:
     source = FakeSource({STAGED: staged(repository.url, **{"Chart.lock": f"dependencies: []\ndigest: {OTHER}\n"})})
@@ -277,7 +279,7 @@ def forge(root: Path) -> None:
     record.write_bytes(record.read_bytes().replace(b"1.2.9", b"1.2.8"))
 
 
-async def test_charts_that_change_on_disk_while_the_release_is_open_are_noticed(
+async def test_charts_changed_on_disk_are_detected_while_the_release_is_open(
     repository: ChartRepository, charts: ChartDependencies, root: Path
 ) -> None:
     source = FakeSource({STAGED: staged(repository.url)})
@@ -291,7 +293,7 @@ async def test_charts_that_change_on_disk_while_the_release_is_open_are_noticed(
     assert held(healed.class_chart()) == {"charts/cache-1.2.0.tgz"}
 
 
-async def test_a_forged_record_of_what_was_resolved_is_not_believed(
+async def test_forged_resolution_record_is_not_trusted(
     repository: ChartRepository, charts: ChartDependencies, root: Path
 ) -> None:
     source = FakeSource({STAGED: staged(repository.url)})
@@ -301,7 +303,9 @@ async def test_a_forged_record_of_what_was_resolved_is_not_believed(
     assert await ReleaseStore(root).open(STAGED, first.digest) is None
 
 
-async def test_charts_go_with_their_release(repository: ChartRepository, charts: ChartDependencies, root: Path) -> None:
+async def test_charts_are_deleted_with_their_release(
+    repository: ChartRepository, charts: ChartDependencies, root: Path
+) -> None:
     source = FakeSource({STAGED: staged(repository.url), SINGLE: single(repository.url)})
     store = ReleaseStore(root)
     gone = await store.ensure(STAGED, source, dependencies=charts)
@@ -312,7 +316,7 @@ async def test_charts_go_with_their_release(repository: ChartRepository, charts:
     assert [name.partition(".")[0] for name in names(root)] == [kept.digest.replace(":", "-")] * 2
 
 
-async def test_callers_at_the_same_time_share_the_work(
+async def test_concurrent_callers_share_one_resolution(
     repository: ChartRepository, charts: ChartDependencies, root: Path
 ) -> None:
     source = FakeSource({STAGED: staged(repository.url)})
@@ -324,7 +328,7 @@ async def test_callers_at_the_same_time_share_the_work(
     assert repository.asked.count("/cache-1.2.9.tgz") == 1
 
 
-async def test_a_repository_that_does_not_answer_in_time_is_tried_again_later(root: Path) -> None:
+async def test_repository_timeout_is_a_temporary_error(root: Path) -> None:
     async with chart_repository() as repository, HTTPClient(environ={}) as web:
         gate = asyncio.Event()
         repository.gate = gate

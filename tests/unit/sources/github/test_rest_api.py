@@ -1,4 +1,4 @@
-"""How long GitHub is left alone."""
+"""Rate limits of the GitHub API."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from email.utils import format_datetime
 import pytest
 
 from clusterstacks.http.errors import RateLimited
-from clusterstacks.sources.github.rest_api import LONGEST, RateLimit, rest_asked
+from clusterstacks.sources.github.rest_api import LONGEST, RateLimit, pause_requested
 
 MINUTE = timedelta(minutes=1)
 NOON = datetime(2001, 1, 1, 12, tzinfo=UTC)
@@ -42,11 +42,13 @@ def clock() -> Clock:
         ({"X-RateLimit-Remaining": "1", "X-RateLimit-Reset": EXHAUSTED["X-RateLimit-Reset"]}, b"", None),
     ],
 )
-def test_a_refusal_names_the_time_or_none(headers: dict[str, str], body: bytes, asked: timedelta | None) -> None:
-    assert rest_asked(headers, body) == asked
+def test_rate_limit_response_gives_the_reset_time_if_known(
+    headers: dict[str, str], body: bytes, asked: timedelta | None
+) -> None:
+    assert pause_requested(headers, body) == asked
 
 
-def test_nothing_is_asked_until_the_rest_is_over(clock: Clock) -> None:
+def test_no_request_is_sent_until_the_pause_is_over(clock: Clock) -> None:
     rest = RateLimit(clock)
     rest.check("there")
     assert rest.begin(MINUTE) == MINUTE
@@ -57,7 +59,7 @@ def test_nothing_is_asked_until_the_rest_is_over(clock: Clock) -> None:
     rest.check("there")
 
 
-def test_a_rest_without_a_time_doubles_until_something_was_answered(clock: Clock) -> None:
+def test_pause_without_a_time_doubles_until_a_successful_response(clock: Clock) -> None:
     rest = RateLimit(clock)
     assert [rest.begin(timedelta(0)) for _ in range(8)] == [
         MINUTE,
@@ -73,5 +75,5 @@ def test_a_rest_without_a_time_doubles_until_something_was_answered(clock: Clock
     assert rest.begin(timedelta(0)) == MINUTE
 
 
-def test_no_server_stops_the_questions_for_longer_than_an_hour(clock: Clock) -> None:
+def test_pause_is_limited_to_one_hour(clock: Clock) -> None:
     assert RateLimit(clock).begin(timedelta(days=400)) == LONGEST

@@ -1,4 +1,4 @@
-"""What is compared with ``--allowed-sources`` is what is asked then: for every source that is let in."""
+"""Requests of allowed sources stay within ``--allowed-sources`` (SEC-10)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from clusterstacks.http.allowlist import AllowedHosts
 from clusterstacks.http.client import HTTPClient
 from clusterstacks.oci.credentials import ANONYMOUS
 from clusterstacks.oci.transfers import silent
-from clusterstacks.sources import kinds
+from clusterstacks.sources import source_kinds
 from clusterstacks.sources.spec import SourceAddress, SourceSettings
 from clusterstacks.sources.stack_source import SourcePolicy
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 HOST, TEAM = "shared.example.org", "team-a"
 """The one place that is allowed in all tests: ``shared.example.org/team-a``."""
 
-OWN = SourceSettings(address=SourceAddress(kinds.DIRECTORY, ""), own=True)
+OWN = SourceSettings(address=SourceAddress(source_kinds.DIRECTORY, ""), own=True)
 
 HOSTS = st.sampled_from(
     [
@@ -100,7 +100,7 @@ SOURCES = (
 
 
 class Recorder(HTTPClient):
-    """Notes what is asked for, and answers nothing."""
+    """Records requested URLs, and responds to none."""
 
     def __init__(self) -> None:
         super().__init__(plain_http=True, environ={})
@@ -124,10 +124,10 @@ def allowing(patterns: str) -> SourcePolicy:
 
 
 async def asked(source: Mapping[str, Any], patterns: str) -> list[str]:
-    """Return what is asked for when a ClusterStack names a source; nothing where it may not."""
+    """Return the URLs requested for a source of a ClusterStack; none if it is rejected."""
     web = Recorder()
     try:
-        address = allowing(patterns).terms(stack(source)).address
+        address = allowing(patterns).settings(stack(source)).address
         await address.kind.open(address, web, ANONYMOUS, silent).list()
     except ClusterStacksError:
         pass
@@ -156,7 +156,7 @@ def lies_within(url: str, kind: str) -> bool:
 @example({"http": {"url": f"https://{HOST}//{TEAM}/x"}})
 @example({"http": {"url": f"https://{HOST}/{TEAM}/%252e%252e/team-evil"}})
 @example({"http": {"url": f"https://{HOST}/{TEAM}/..;/team-evil"}})
-async def test_sec_10_what_is_asked_lies_in_what_is_allowed(source: dict[str, Any]) -> None:
+async def test_sec_10_requested_urls_are_within_the_allowlist(source: dict[str, Any]) -> None:
     (kind,) = source
     for url in await asked(source, f"{HOST}/{TEAM}"):
         assert lies_within(url, kind), url
@@ -177,7 +177,7 @@ async def test_sec_10_what_is_asked_lies_in_what_is_allowed(source: dict[str, An
         ),
     ],
 )
-async def test_sec_10_what_is_right_is_still_asked(source: dict[str, Any], url: str) -> None:
+async def test_sec_10_allowed_sources_are_requested(source: dict[str, Any], url: str) -> None:
     assert await asked(source, f"{HOST}/{TEAM}") == [url]
 
 
@@ -189,27 +189,27 @@ async def test_sec_10_what_is_right_is_still_asked(source: dict[str, Any], url: 
         ("https://api.example.org", "https://api.example.org/api/v3/repos/"),
     ],
 )
-async def test_sec_10_in_githubs_cloud_the_api_is_at_the_root(api: str, asks: str) -> None:
+async def test_sec_10_api_of_github_cloud_is_at_the_root_path(api: str, asks: str) -> None:
     (url,) = await asked({"github": {"url": api, "owner": TEAM, "repository": "stacks"}}, "*")
 
     assert url.startswith(asks)
 
 
 @pytest.mark.parametrize("path", ["/team-evil/public", "/api", "/api/v3/x", "//api/v3", "/x/../api/v3", "/API/V3"])
-def test_sec_10_any_other_path_of_an_api_is_refused_with_the_right_one(path: str) -> None:
+def test_sec_10_wrong_api_path_is_rejected_with_the_right_one(path: str) -> None:
     named = stack({"github": {"url": f"https://{HOST}{path}", "owner": TEAM, "repository": "stacks"}})
 
     with pytest.raises(SpecError, match=rf"is only at /api/v3; write https://{HOST}/api/v3") as refused:
-        allowing("*").terms(named)
+        allowing("*").settings(named)
 
     assert f"spec.source.github.url is https://{HOST}{path}" in refused.value.message
     assert "ClusterStack team/scs" in refused.value.message
 
 
-def test_sec_10_the_operators_own_api_may_be_named_as_it_is() -> None:
-    odd = SourceAddress(kinds.GITHUB, f"{TEAM}/stacks", api=f"https://{HOST}/behind/a/proxy")
+def test_sec_10_api_url_of_the_operator_is_accepted_unchanged() -> None:
+    odd = SourceAddress(source_kinds.GITHUB, f"{TEAM}/stacks", api=f"https://{HOST}/behind/a/proxy")
     choice = SourcePolicy(default=SourceSettings(address=odd, own=True))
 
     named = stack({"github": {"url": f"https://{HOST}/behind/a/proxy/", "owner": TEAM, "repository": "stacks"}})
 
-    assert choice.terms(named).address == odd
+    assert choice.settings(named).address == odd

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from clusterstacks.building.create import ReleaseBuilder
 from clusterstacks.building.discover import stacks_of
 from clusterstacks.building.plugins import PluginMissing, find_plugin
+from clusterstacks.building.release_builder import ReleaseBuilder
 from clusterstacks.building.source_tree import hash_tree, read_tree
 from clusterstacks.charts.archive import read_archive
 from clusterstacks.charts.vendor import ChartDependencies

@@ -27,7 +27,7 @@ from clusterstacks.building.previous_release import is_from_same_source
 from clusterstacks.building.settings import CSCTL, read_settings
 from clusterstacks.building.source_tree import hash_tree, overlaid, read_tree, updated_metadata, write_metadata
 from clusterstacks.building.version_rules import NoStackChanged, NothingChanged
-from clusterstacks.domain.errors import DependencyError, told_of
+from clusterstacks.domain.errors import DependencyError, error_context
 from clusterstacks.domain.metadata import Metadata
 from clusterstacks.domain.versions import StackVersion
 from clusterstacks.releases.errors import ReleaseTaken, SourceBroken
@@ -72,7 +72,7 @@ async def create_releases(
         DependencyError: The remote or a chart repository cannot be read.
     """
     for stack in stacks:
-        with told_of(shown_path(stack.root)):
+        with error_context(shown_path(stack.root)):
             builder.check(stack)
     built: list[Path] = []
     for stack in stacks:
@@ -85,7 +85,7 @@ async def create_releases(
             continue
         for line in _explanation(stack, choice):
             note(line)
-        with told_of(shown_path(stack.root)):
+        with error_context(shown_path(stack.root)):
             release = await builder.build(stack, choice.release.metadata)
         for line in release.notes:
             note(f"  {line}")

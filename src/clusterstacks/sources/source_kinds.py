@@ -7,7 +7,7 @@ of :data:`KINDS` here, its model in :mod:`clusterstacks.api.source`, and a modul
 ========================================  ==================================================
 Location, for csctl                       Source
 ========================================  ==================================================
-``[oci://]host/repository[:release]``     a repository of an OCI registry
+``[oci://]host/repository[:release]``     a repository of an OCI registry; ``@<digest>`` may follow
 ``github://owner/repository[:release]``   the releases of a GitHub repository
 ``http[s]://host/path[:release]``         a web server with an index
 ``directory[:release]``                   a directory that holds release directories
@@ -31,11 +31,9 @@ from clusterstacks.oci.reference import SCHEME, Reference, looks_like_registry
 from clusterstacks.oci.registry import Registry
 from clusterstacks.oci.transfers import silent
 from clusterstacks.sources.directory import DirectorySource, publish_to_directory
-from clusterstacks.sources.github import publish as github_publish
 from clusterstacks.sources.github.assets import GitHubSource
 from clusterstacks.sources.github.rest_api import API, completed_api
 from clusterstacks.sources.http_index import HttpSource
-from clusterstacks.sources.oci_publish import publish_with_signatures
 from clusterstacks.sources.oci_repository import OCISource
 from clusterstacks.sources.spec import Location, SourceAddress, SourceKind
 
@@ -80,9 +78,11 @@ class _Oci(SourceKind[OCISource]):
         if not (text.startswith(SCHEME) or ("://" not in text and slash and looks_like_registry(host))):
             return None
         reference = Reference.parse(text)
-        if reference.digest:
-            raise InvalidLocation(text, "contains a digest; name the release by its tag")
-        return Location(SourceAddress(self, reference.place), parse_release(reference.tag) if reference.tag else None)
+        if reference.digest and not reference.tag:
+            problem = f"has a digest without a release (expected {reference.place}:<release name>@{reference.digest})"
+            raise InvalidLocation(text, problem)
+        address = SourceAddress(self, reference.place, digest=reference.digest)
+        return Location(address, parse_release(reference.tag) if reference.tag else None)
 
     def allowlist_url(self, address: SourceAddress) -> str:
         return f"{'http' if address.plain_http else 'oci'}://{address.place}"
@@ -94,7 +94,8 @@ class _Oci(SourceKind[OCISource]):
         self, address: SourceAddress, web: HTTPClient, credentials: RegistryCredentials, progress: TransferProgress
     ) -> OCISource:
         reference = Reference.parse(address.place)
-        return OCISource(Registry(web, reference, credentials, plain_http=address.plain_http, progress=progress))
+        registry = Registry(web, reference, credentials, plain_http=address.plain_http, progress=progress)
+        return OCISource(registry, address.digest)
 
     async def credentials(self, address: SourceAddress, environ: Mapping[str, str]) -> RegistryCredentials:
         return await find_credentials(Reference.parse(address.place), environ)
@@ -112,6 +113,9 @@ class _Oci(SourceKind[OCISource]):
     async def publish(
         self, directory: Path, source: OCISource, environ: Mapping[str, str], report: Callable[[str], None]
     ) -> bool:
+        # Only csctl publishes: the operator does not load this.
+        from clusterstacks.sources.oci_publish import publish_with_signatures  # noqa: PLC0415
+
         published, _ = await publish_with_signatures(directory, source.registry, environ)
         return published.new
 
@@ -184,6 +188,9 @@ class _GitHub(SourceKind[GitHubSource]):
     async def publish(
         self, directory: Path, source: GitHubSource, environ: Mapping[str, str], report: Callable[[str], None]
     ) -> bool:
+        # Only csctl publishes: the operator does not load this.
+        from clusterstacks.sources.github import publish as github_publish  # noqa: PLC0415
+
         return await github_publish.publish(directory, source, report)
 
     def _address(self, place: str, environ: Mapping[str, str]) -> SourceAddress:
