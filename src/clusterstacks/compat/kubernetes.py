@@ -112,6 +112,11 @@ def removed_apis() -> Mapping[tuple[str, str], RemovedApi]:
     }
 
 
+def is_removed(api_version: str, kind: str) -> bool:
+    """Return whether a removal of this API version of a kind is known, of whatever Kubernetes minor."""
+    return (api_version, kind) in removed_apis()
+
+
 def judge_api(api_version: str, kind: str, kubernetes: KubernetesMinor) -> Judgement:
     """Judge the use of an API version of a kind with a Kubernetes minor.
 

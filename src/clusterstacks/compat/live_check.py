@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from clusterstacks.compat.rules.ranges import ClusterChange, judge_change, one_line_refusal
+from clusterstacks.compat.rules.ranged_releases import ClusterChange, judge_change, one_line_refusal
 from clusterstacks.compat.rules.skew import judge_skew
 from clusterstacks.compat.verdicts import Verdict
 from clusterstacks.domain.conditions import Severity
@@ -138,7 +138,7 @@ def _of_apis(cluster: CheckedCluster, facts: LiveFacts) -> Iterator[Concern]:
         for minor, severity in ((present, Severity.WARNING), (_next(present), Severity.INFO)):
             judgement = facts.api(api_version, kind, minor)
             if judgement.verdict is Verdict.INCOMPATIBLE:
-                text = f"{_listed(names)}: {judgement.text} ({judgement.source})"
+                text = f"{and_more(names, SHOWN_CONCERNS)}: {judgement.text} ({judgement.source})"
                 way = "move the addon to a version that does not use it"
                 yield Concern(ConcernReason.API_ENDS, f"{text}; {way}", severity)
                 break
@@ -146,7 +146,3 @@ def _of_apis(cluster: CheckedCluster, facts: LiveFacts) -> Iterator[Concern]:
 
 def _next(minor: KubernetesMinor) -> KubernetesMinor:
     return KubernetesMinor(minor.major, minor.minor + 1)
-
-
-def _listed(names: Sequence[str]) -> str:
-    return and_more(names, SHOWN_CONCERNS)

@@ -80,18 +80,14 @@ def matrix(labelled: Sequence[tuple[str, Candidate]], known: Sequence[Kubernetes
         judges: Facts and rules besides the releases.
     """
     candidates = [candidate for _, candidate in labelled]
-    minors = _with_next(set(_minors(candidates, known)), known)
+    stated = set(_minors(candidates, known))
+    minors = (*sorted(stated), *[minor for minor in known if minor > max(stated)][:1])
     samples = {minor: tuple(_samples(minor, candidates)) for minor in minors}
     releases = tuple(
         Row((label,), "", "", "", tuple(_together(candidate, samples[minor], judges) for minor in minors))
         for label, candidate in labelled
     )
     return Matrix(minors, releases, tuple(_component_rows(labelled, samples, judges.upstream)))
-
-
-def _with_next(minors: set[KubernetesMinor], known: Sequence[KubernetesMinor]) -> tuple[KubernetesMinor, ...]:
-    following = [minor for minor in known if minor > max(minors)][:1]
-    return (*sorted(minors), *following)
 
 
 def _component_rows(

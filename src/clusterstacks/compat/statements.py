@@ -187,14 +187,15 @@ class ComponentFacts:
 
     def judge(self, version: SemVer, kubernetes: KubernetesVersion) -> Judgement:
         """Judge a version with a Kubernetes version as the module describes. The text names the day of the facts."""
-        title, about, pre = f"{self.name} {version}", self.about(version), _pre(kubernetes)
+        title, about = f"{self.name} {version}", self.about(version)
+        pre = f"; {kubernetes} is a pre-release, which is in no range" if kubernetes.pre else ""
         if not about:
             return self._judgement(Verdict.UNKNOWN, f"nothing is known about {title}")
         for one in about:
             if one.limit is not None and not contains(one.limit, kubernetes):
                 text = f"{title} needs Kubernetes {one.limit}{pre}"
                 return self._judgement(Verdict.INCOMPATIBLE, text, one.limit_source)
-        ranged = sorted((one for one in about if one.kubernetes is not None), key=_strength)
+        ranged = sorted((one for one in about if one.kubernetes is not None), key=lambda one: _STRENGTH.index(one.kind))
         for one in ranged:
             if one.kubernetes is not None and contains(one.kubernetes, kubernetes):
                 return self._judgement(Verdict.OK, _stated(title, [one]), one.source, _doubt([one]))
@@ -250,10 +251,6 @@ def _strictest(statements: Iterable[UpstreamStatement]) -> Verdict:
     return min((OUTSIDE[one.kind] for one in statements), key=_STRICTNESS.index)
 
 
-def _strength(statement: UpstreamStatement) -> int:
-    return _STRENGTH.index(statement.kind)
-
-
 def _stated(title: str, statements: Sequence[UpstreamStatement]) -> str:
     """Write the statements, kind by kind."""
     parts = [
@@ -266,7 +263,3 @@ def _stated(title: str, statements: Sequence[UpstreamStatement]) -> str:
 
 def _doubt(statements: Iterable[UpstreamStatement]) -> str:
     return next((f"{one.confidence} confidence, " for one in statements if one.confidence), "")
-
-
-def _pre(kubernetes: KubernetesVersion) -> str:
-    return f"; {kubernetes} is a pre-release, which is in no range" if kubernetes.pre else ""

@@ -10,7 +10,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from clusterstacks.api.addon_annotations import ADDON_ANNOTATION, NO_RELEASE, RELEASE_ANNOTATION, read_wishes
+from clusterstacks.api.addon_annotations import (
+    ADDON_ANNOTATION,
+    NO_RELEASE,
+    RELEASE_ANNOTATION,
+    read_requested_releases,
+)
 from clusterstacks.planner.steps import StepKind
 
 if TYPE_CHECKING:
@@ -45,10 +50,10 @@ def annotated(world: World, state: ClusterState) -> AnnotatedAddons | None:
     """
     if state.annotations is None:
         return None
-    wishes = read_wishes(state.annotations, state.release)
-    home = wishes.release if RELEASE_ANNOTATION in state.annotations else None
+    requested = read_requested_releases(state.annotations, state.release)
+    home = requested.release if RELEASE_ANNOTATION in state.annotations else None
     offered = [addon for one in world.candidates if one.name == home for addon in one.addons]
-    named = {addon: NO_RELEASE if one is None else one.release for addon, one in wishes.addons.items()}
+    named = {addon: NO_RELEASE if one is None else one.release for addon, one in requested.addons.items()}
     return AnnotatedAddons(home, offered, named)
 
 

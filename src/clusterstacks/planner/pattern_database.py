@@ -32,7 +32,6 @@ class PatternDatabase:
         successors: By node from which the goal can be reached, such nodes one move away.
         budget: Bounds the work.
         starts_outside: Whether the cluster violates facts: then any version is allowed at the start.
-        is_free: Whether steps cost nothing.
     """
 
     model: PlanningModel
@@ -40,12 +39,10 @@ class PatternDatabase:
     successors: Mapping[TopologyState, Sequence[TopologyState]]
     budget: Budget
     starts_outside: bool
-    is_free: bool = False
 
     def least(self, node: TopologyState, choice: Choice) -> int:
         """Return the least cost that remains; :data:`OUT_OF_REACH` if no plan leads to the goal."""
-        found = self.remaining[self._place(node)].get(choice, OUT_OF_REACH)
-        return 0 if self.is_free and found < OUT_OF_REACH else found
+        return self.remaining[self._place(node)].get(choice, OUT_OF_REACH)
 
     @cached_property
     def remaining(self) -> dict[TopologyState, dict[Choice, int]]:

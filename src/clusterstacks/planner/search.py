@@ -4,9 +4,6 @@ A* (Hart, Nilsson, Raphael 1968) over the moves of class and Kubernetes and, if 
 moves of the addons of the spine. The other addons are in subtrees: a partial plan has for each subtree the table of its
 least costs. A partial plan is dropped if another one to the same state is at most as dear in every state of the
 subtrees. The remaining cost is bounded by the fewest node moves and by pattern databases.
-
-States that cost more than the slack above the best bound of their table are dropped. If the plan found is within the
-slack of the bound at the start, no plan is cheaper. Otherwise the search starts again with more slack.
 """
 
 from __future__ import annotations
@@ -16,19 +13,18 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import TYPE_CHECKING
 
+from clusterstacks.planner.decomposition import MOST_CHOICES, decompose, pairs_of
 from clusterstacks.planner.model import ADDON_COST, NODE_COST, TopologyState
 from clusterstacks.planner.pattern_database import OUT_OF_REACH, PatternDatabase, nodes_to_goal
-from clusterstacks.planner.subtrees import MOST_CHOICES, Limits, decompose, pairs_of
+from clusterstacks.planner.reach import is_reachable, is_small
+from clusterstacks.planner.subtrees import subtree
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from clusterstacks.planner.budget import Budget
+    from clusterstacks.planner.cost_tables import Transition
     from clusterstacks.planner.model import Choice, PlanningModel
-    from clusterstacks.planner.subtrees import Transition
-
-SLACKS = (0, 2, OUT_OF_REACH)
-"""Slack of one search after another (measured): most plans cost what the estimate says."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,38 +91,19 @@ class Search:
         self.outside = not model.is_bundle(model.start) and self._is_outside(model.start, model.installed)
         if model.start not in self.moves:
             return None
-        self.estimates = [
-            PatternDatabase(model, at, self.successors, budget, self.outside, self.only_reach) for at in pairs_of(model)
-        ]
-        if self.only_reach and self._is_estimate_exact():
-            (estimate,) = self.estimates
-            rest = estimate.least(model.start, tuple(model.installed[at] for at in estimate.at))
-            return PartialPlan(model.start, 0, model.installed, ()) if rest < OUT_OF_REACH else None
-        for slack in (OUT_OF_REACH,) if self.only_reach else SLACKS:
-            partial = self._cheapest_within(slack)
-            if partial is not None:
-                return partial
-        return None
-
-    def _is_estimate_exact(self) -> bool:
-        """Report whether the only pattern database decides if a plan exists.
-
-        Of classes at the same Kubernetes version each leads to where the other does, so they need not be told apart.
-        """
-        return (
-            len(self.estimates) == 1
-            and not self.outside
-            and not self.model.is_bundle(self.model.start)
-            and not any(scope.by_class for scope in self.model.scopes)
-        )
-
-    def _cheapest_within(self, slack: int) -> PartialPlan | None:
-        """Return the cheapest plan; None if it costs more than the bound at the start and the slack."""
+        if self.only_reach and not self.outside and is_small(model):
+            is_found = is_reachable(model, self.successors, budget)
+            return PartialPlan(model.start, 0, model.installed, ()) if is_found else None
         self.node_cost, self.addon_cost = (0, 0) if self.only_reach else (NODE_COST, ADDON_COST)
-        limits = Limits(self.budget, self.addon_cost, slack)
-        self.spine, self.subtrees = decompose(self.model, self.estimates, limits, self.most_choices)
-        self.frame = [scope for scope in self.model.scopes if set(self.spine).issuperset(scope.at)]
-        self.beside = [one for one in self.estimates if set(self.spine).issuperset(one.at)]
+        pairs = [] if self.only_reach else pairs_of(model)
+        estimates = [PatternDatabase(model, at, self.successors, budget, self.outside) for at in pairs]
+        self.spine, trees = decompose(model, self.most_choices)
+        self.subtrees = [subtree(model, tree, estimates, budget, self.addon_cost) for tree in trees]
+        self.frame = [scope for scope in model.scopes if set(self.spine).issuperset(scope.at)]
+        self.beside = [one for one in estimates if set(self.spine).issuperset(one.at)]
+        return self._cheapest()
+
+    def _cheapest(self) -> PartialPlan | None:
         ticket = count()
         heap: list[tuple[int, int, int, int, int, PartialPlan]] = []
         settled: dict[tuple[TopologyState, bool, Choice | None], list[PartialPlan]] = {}
@@ -136,8 +113,7 @@ class Search:
                 heapq.heappush(heap, (partial.cost + rest, 1, rest, self.moves[partial.node], next(ticket), partial))
 
         push(self._start())
-        most = heap[0][0] + slack if heap else 0
-        while heap and heap[0][0] <= most:
+        while heap:
             estimate, is_open, *_, partial = heapq.heappop(heap)
             self._note(partial, estimate)
             if not is_open:
@@ -152,7 +128,6 @@ class Search:
             for following in self._following(partial):
                 self.budget.spend()
                 push(following)
-        self.progress.bound = max(self.progress.bound, most + 1)
         return None
 
     def _is_outside(self, node: TopologyState, state: Choice) -> bool:
@@ -210,8 +185,7 @@ class Search:
         steps: list[Transition | None] = []
         for tree, table in zip(self.subtrees, old.tables, strict=True):
             context, before = tree.context_at(new.node, new.state), tree.context_at(old.node, old.state)
-            is_unmoved = new.outside and context == before
-            steps.append((0, table) if is_unmoved else tree.enter(table, context, before if new.outside else None))
+            steps.append(tree.enter(table, context, before if new.outside else None))
             if steps[-1] is None:
                 return None
         return _with_tables(new, steps)
@@ -237,7 +211,9 @@ class Search:
             return partial.cost
         if not all(self.model.addons[at].ends(partial.state[at]) for at in self.spine):
             return None
-        total = partial.cost + sum(tree.end(table) for tree, table in zip(self.subtrees, partial.tables, strict=True))
+        total = partial.cost + sum(
+            tree.tables.end(table) for tree, table in zip(self.subtrees, partial.tables, strict=True)
+        )
         return total if total < OUT_OF_REACH else None
 
     def _rest(self, partial: PartialPlan) -> int:
@@ -255,7 +231,7 @@ class Search:
         """Report whether ``one`` ends at most as dear as ``other``, however both go on from their common node."""
         surplus = one.cost - other.cost
         for tree, ours, theirs in zip(self.subtrees, one.tables, other.tables, strict=False):
-            more = tree.surplus(ours, theirs)
+            more = tree.tables.surplus(ours, theirs)
             if more is None:
                 return False
             surplus += more

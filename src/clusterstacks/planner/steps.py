@@ -4,20 +4,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from clusterstacks.planner.model import ABSENT, Option
-from clusterstacks.planner.subtrees import links
+from clusterstacks.planner.decomposition import links
+from clusterstacks.planner.model import ABSENT, ADDON_COST, Option
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from clusterstacks.compat.world import Candidate
     from clusterstacks.domain.versions import KubernetesVersion
-    from clusterstacks.planner.model import Choice, PlanningModel, TopologyState
+    from clusterstacks.planner.model import Choice, PlanningModel, Scope, TopologyState
     from clusterstacks.planner.search import PartialPlan, Search
-    from clusterstacks.planner.subtrees import Context, Costs, Entry, Subtree
+    from clusterstacks.planner.subtrees import Subtree
+
+
+_Move = tuple[int, int]
+"""An addon and the option it moves to."""
 
 
 class StepKind(StrEnum):
@@ -92,132 +95,106 @@ def _partials(partial: PartialPlan) -> list[PartialPlan]:
     return partials[::-1]
 
 
-@dataclass(frozen=True, slots=True)
-class _Visit:
-    """The stay of a subtree in one context; the moment orders it among the moves of all addons."""
-
-    context: Context
-    outside: bool
-    moment: tuple[Any, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class _Move:
-    moment: tuple[Any, ...]
-    addon: int
-    option: int
-
-    @property
-    def layer(self) -> int:
-        return int(self.moment[0])
-
-
-def _addon_moves(search: Search, partials: Sequence[PartialPlan]) -> dict[int, list[tuple[int, int]]]:
-    """Return by layer the moves of the addons in subtrees: addon and option.
+def _addon_moves(search: Search, partials: Sequence[PartialPlan]) -> dict[int, list[_Move]]:
+    """Return by index of a partial plan the moves of the addons in subtrees after it.
 
     The last options before a bundle is entered do not matter.
     """
-    ranged = [layer for layer, one in enumerate(partials) if one.state is not None]
+    ranged = [at for at, one in enumerate(partials) if one.state is not None]
+    found: dict[int, list[_Move]] = {at: [] for at in ranged}
     is_end = bool(ranged) and ranged[-1] == len(partials) - 1
-    found, ranks = list[_Move](), count(0, -1)
     for tree in search.subtrees if ranged else ():
-        visits = [
-            _Visit(tree.context_at(partial.node, partial.state), partial.outside, (layer,))
-            for layer, partial in enumerate(partials)
-            if partial.state is not None
-        ]
-        installed = partials[ranged[0]].state
-        assert installed is not None  # noqa: S101 - ranged
-        found += _unroll(tree, visits, installed, ranks, is_end=is_end)
+        moves = _moves_back(search.model, tree, [partials[at] for at in ranged], is_end=is_end)
+        for at, some in zip(ranged, moves, strict=True):
+            found[at] += some
     linked = links(search.model)
-    moves: dict[int, list[tuple[int, int]]] = {}
-    for layer in sorted({one.layer for one in found}):
-        here = sorted((one for one in found if one.layer == layer), key=lambda one: one.moment)
-        moves[layer] = [(one.addon, one.option) for one in _by_name(here, linked)]
-    return moves
+    return {at: list(_by_name(moves, linked)) for at, moves in found.items()}
 
 
 def _by_name(moves: list[_Move], linked: Sequence[set[int]]) -> Iterator[_Move]:
     """Yield moves in the order of their addons, as far as those that share facts keep their order."""
     while moves:
-        free = [
-            at for at, one in enumerate(moves) if not any(earlier.addon in linked[one.addon] for earlier in moves[:at])
-        ]
-        yield moves.pop(min(free, key=lambda at: moves[at].addon))
+        free = [at for at, (addon, _) in enumerate(moves) if not any(one in linked[addon] for one, _ in moves[:at])]
+        yield moves.pop(min(free, key=lambda at: moves[at][0]))
 
 
-def _unroll(
-    tree: Subtree, visits: Sequence[_Visit], installed: Choice, ranks: Iterator[int], *, is_end: bool
-) -> Iterator[_Move]:
-    """Yield the moves of an addon and those below it, given the contexts that the other moves lead to.
+def _moves_back(
+    model: PlanningModel, tree: Subtree, partials: Sequence[PartialPlan], *, is_end: bool
+) -> list[list[_Move]]:
+    """Walk from the end to the start and prefer addon steps, so that addons move late; return the moves by layer.
 
     Args:
+        model: The numbered world.
         tree: The subtree.
-        visits: The contexts in order.
-        installed: The options before the first move.
-        ranks: Order the moves of different addons after the same moment: those below an addon move first.
-        is_end: Whether the plan ends after the last visit.
+        partials: The partial plans outside of bundles, in order.
+        is_end: Whether the plan ends after the last.
     """
-    layers, rank = _layers(tree, visits, installed), next(ranks)
-    ends = layers[-1]
-    if is_end:
-        ends = {one: cost + tree.ends(one[1]) for one, cost in ends.items() if tree.addon.ends(one[0])}
-    moves = _moves_back(tree, visits, layers, min((cost, one) for one, cost in ends.items())[1])
-    option = installed[tree.at]
-    below: list[list[_Visit]] = [[] for _ in tree.children]
-    for visit, options in zip(visits, moves, strict=True):
-        moments = [(option, visit.moment)]
-        for number, option in enumerate(options):
-            moments.append((option, (*visit.moment, (rank, number))))
-            yield _Move(moments[-1][1], tree.at, option)
-        for one, moment in moments:
-            for visited, context in zip(below, tree.local(visit.context, one).contexts, strict=True):
-                visited.append(_Visit(context, visit.outside, moment))
-    for (child, _), visited in zip(tree.children, below, strict=True):
-        yield from _unroll(child, visited, installed, ranks, is_end=is_end)
+    moves: list[list[_Move]] = [[] for _ in partials]
+    tables = _tables(tree, partials)
+    state = tree.tables.cheapest_state(tables[-1], is_end=is_end)
+    for at in range(len(partials) - 1, -1, -1):
+        found = _previous(model, tree, partials[at], tables[at], state)
+        while found is not None:
+            addon, before = found
+            moves[at].insert(0, (addon, state[addon]))
+            state[addon] = before
+            found = _previous(model, tree, partials[at], tables[at], state)
+    return moves
 
 
-def _before(visits: Sequence[_Visit], at: int) -> Context | None:
-    return visits[at - 1].context if visits[at].outside else None
-
-
-def _layers(tree: Subtree, visits: Sequence[_Visit], installed: Choice) -> list[Costs]:
-    """Return by visit the least cost of every state."""
-    found = tree.begin(visits[0].context, installed, outside=visits[0].outside)
-    paid, table, layers = 0, 0, []
-    for at, visit in enumerate(visits):
-        if at:
-            found = tree.enter(table, visit.context, _before(visits, at))
-        assert found is not None  # noqa: S101 - the search came along here
-        price, table = found
-        paid += price
-        layers.append({one: cost + paid for one, cost in tree.tables[table].items()})
-    return layers
-
-
-def _moves_back(tree: Subtree, visits: Sequence[_Visit], layers: Sequence[Costs], end: Entry) -> list[list[int]]:
-    """Walk from the end to the start and prefer the addon step, so that addons move late."""
-    moves: list[list[int]] = [[] for _ in visits]
-    here, at = end, len(visits) - 1
-    while True:
-        cost, visit = layers[at][here], visits[at]
-        stepped = [
-            one
-            for one, before in layers[at].items()
-            if before < cost and (here, cost - before) in tree.steps_from(one, visit.context, outside=visit.outside)
-        ]
-        if stepped:
-            moves[at].insert(0, here[0])
-            here = min(stepped)
-        elif at:
-            came = [
-                one
-                for one, before in layers[at - 1].items()
-                if one[0] == here[0] and tree.arrival(one, visit.context, _before(visits, at)) == (here, cost - before)
-            ]
-            here, at = min(came), at - 1
+def _tables(tree: Subtree, partials: Sequence[PartialPlan]) -> list[int]:
+    """Return by partial plan the number of its table."""
+    found: list[int] = []
+    before = None
+    for one in partials:
+        assert one.state is not None  # noqa: S101 - the caller looked
+        context = tree.context_at(one.node, one.state)
+        if before is None:
+            step = tree.begin(context, one.state, outside=one.outside)
         else:
-            return moves
+            step = tree.enter(found[-1], context, before if one.outside else None)
+        assert step is not None  # noqa: S101 - the search came along here
+        found.append(step[1])
+        before = context
+    return found
+
+
+def _previous(
+    model: PlanningModel, tree: Subtree, partial: PartialPlan, table: int, members: Mapping[int, int]
+) -> _Move | None:
+    """Return the last addon step to a state, as the addon and its option before; None if no step led there.
+
+    Args:
+        model: The numbered world.
+        tree: The subtree.
+        partial: The moves of class, Kubernetes and spine so far.
+        table: Least costs of the states of the subtree after these moves.
+        members: The state of the subtree: by addon, its option.
+    """
+    assert partial.state is not None  # noqa: S101 - the caller looked
+    after = tuple(members.get(at, option) for at, option in enumerate(partial.state))
+    cost = tree.tables.cost(table, after)
+    for addon in sorted(members, reverse=True):
+        scopes = [scope for scope in model.scopes if addon in scope.at]
+        moves = model.addons[addon].moves
+        for option in range(ABSENT, len(moves) - 1):
+            if members[addon] not in moves[option]:
+                continue
+            state = (*after[:addon], option, *after[addon + 1 :])
+            if _is_allowed(scopes, partial, state, after) and tree.tables.cost(table, state) == cost - ADDON_COST:
+                return addon, option
+    return None
+
+
+def _is_allowed(scopes: Sequence[Scope], partial: PartialPlan, before: Choice, after: Choice) -> bool:
+    """Report whether a step is allowed: before it no fact may be violated, or after it none that was not before."""
+    for scope in scopes:
+        violated = scope.violated(partial.node, tuple([before[at] for at in scope.at]))
+        if violated and not partial.outside:
+            return False
+        if partial.outside and scope.violated(partial.node, tuple([after[at] for at in scope.at])) - violated:
+            return False
+    return True
 
 
 def _step(old: PlannedVersions, new: PlannedVersions) -> Step:

@@ -7,6 +7,7 @@ killed.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import copy
 import hashlib
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 import orjson
 
+from clusterstacks.domain.errors import ClusterStacksError
 from clusterstacks.domain.objects import ObjectKey
 from clusterstacks.render import protocol
 from clusterstacks.render.errors import (
@@ -31,11 +33,11 @@ from clusterstacks.render.failure_cache import Failure, Failures
 from clusterstacks.render.protocol import BrokenFrameError, Examined, HelmHook, RenderedDocument, Repetition
 from clusterstacks.render.render_queue import WorkerQueue
 from clusterstacks.render.worker_pool import MEMORY_BYTES, WorkerPool, WorkerProcess
+from clusterstacks.runtime.tracing import span
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from clusterstacks.domain.errors import ClusterStacksError
     from clusterstacks.domain.names import ReleaseName
     from clusterstacks.domain.objects import Manifest
     from clusterstacks.domain.versions import KubernetesVersion
@@ -54,8 +56,11 @@ LONGEST_WAIT: Final = timedelta(minutes=2)
 LONGEST_RETRY: Final = timedelta(minutes=2)
 """Maximum retry delay proposed to a caller whose input failed: the input may change earlier."""
 
-IDLE: Final = timedelta(seconds=30)
-"""Time that a worker without requests is kept (arbitrary: a start costs 0.2 s, an idle worker 90 MB)."""
+IDLE: Final = timedelta(seconds=10)
+"""Time that a worker without requests is kept (arbitrary: a start costs 0.2 s, an idle worker 70 MB)."""
+
+MAX_LEVELS: Final = 254
+"""Levels of nesting that orjson writes; it reads more."""
 
 MAX_EXPRESSION: Final = 2 * 1024
 MAX_VARIABLE: Final = 256 * 1024
@@ -140,6 +145,7 @@ class Renderer:
         self._failures = Failures()
         self._on_failure = on_failure
         self._owner = ObjectKey("", "")
+        self._warm_ups: set[asyncio.Task[None]] = set()
 
     def for_object(self, owner: ObjectKey) -> Renderer:
         """Return this renderer for one object: objects, and their namespaces, take turns at the workers."""
@@ -162,6 +168,19 @@ class Renderer:
     async def close(self) -> None:
         """Stop all workers; running requests fail with WorkerDied. Safe to repeat."""
         await self._pool.close()
+        await asyncio.gather(*self._warm_ups)
+
+    def warm_up(self) -> None:
+        """Start a worker and let it load Helm, unless one runs: a request will follow."""
+        if not self._pool.running and not self._warm_ups:
+            task = asyncio.get_running_loop().create_task(self._warm_up())
+            self._warm_ups.add(task)
+            task.add_done_callback(self._warm_ups.discard)
+
+    async def _warm_up(self) -> None:
+        # The request that follows reports what is wrong.
+        with contextlib.suppress(ClusterStacksError):
+            await self.template("", {}, label="the start of a render worker", file="empty")
 
     async def chart(self, request: ChartRequest) -> list[Manifest]:
         """Render a chart to the objects of ``helm template``, in its order.
@@ -212,14 +231,17 @@ class Renderer:
         """Evaluate a CEL expression; a result that is not a bool counts as false.
 
         Raises:
-            CelFailed: The expression does not compile, or it or an object is too large.
+            CelFailed: The expression does not compile, or it or an object is too large, or is nested too deeply.
             CelUndecided: The expression fails on these objects, e.g. on a status that is not written yet.
             RenderTimeout, WorkerDied: The evaluation takes too long or too much memory.
         """
         where = f"{label}, condition {_shown(expression)}"
         if len(expression.encode()) > MAX_EXPRESSION:
             raise CelFailed(f"{where}: is longer than {MAX_EXPRESSION} bytes")
-        encoded = {name: orjson.dumps(variable) for name, variable in variables.items()}
+        try:
+            encoded = {name: orjson.dumps(variable) for name, variable in variables.items()}
+        except orjson.JSONEncodeError:
+            raise CelFailed(f"{where}: an object nests deeper than {MAX_LEVELS} levels") from None
         for name, variable in encoded.items():
             if len(variable) > MAX_VARIABLE:
                 raise CelFailed(
@@ -240,7 +262,8 @@ class Renderer:
             "kube_version": request.kube_version,
             "include_crds": request.include_crds,
         }
-        return await self._ask(operation, message, label=request.label, chart=request.chart)
+        with span("render", chart=request.label):
+            return await self._ask(operation, message, label=request.label, chart=request.chart)
 
     async def _ask(self, operation: str, message: dict[str, Any], *, label: str, chart: bytes = b"") -> object:
         work = _Work(operation, message, chart)

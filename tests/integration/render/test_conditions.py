@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from clusterstacks.render.errors import CelFailed, CelUndecided, RenderTimeout, WorkerDied
-from clusterstacks.render.renderer import MAX_EXPRESSION, MAX_VARIABLE, Renderer, RenderLimits
+from clusterstacks.render.renderer import MAX_EXPRESSION, MAX_LEVELS, MAX_VARIABLE, Renderer, RenderLimits
+from tests.support.observing.render_workers import with_limits
 
 OBJECTS: dict[str, Any] = {
     "ds": {"status": {"ready": 3, "ratio": 3.0, "list": [1, 2], "text": "a", "none": None}, "spec": {"n": 3}}
@@ -50,11 +51,16 @@ async def test_compile_error_names_stage_and_expression(renderer: Renderer, expr
     assert str(caught.value).startswith(f"stage cni, condition {expression!r}: ")
 
 
-async def test_long_expressions_and_large_objects_are_refused(renderer: Renderer) -> None:
+async def test_long_expressions_and_large_or_deep_objects_are_refused(renderer: Renderer) -> None:
     with pytest.raises(CelFailed, match="longer than 2048 bytes"):
         await renderer.holds("true" + " " * MAX_EXPRESSION, OBJECTS, label="stage cni")
     with pytest.raises(CelFailed, match=r"object big has \d+ bytes, more than the limit of 262144"):
         await renderer.holds("true", {"big": {"a": "x" * MAX_VARIABLE}}, label="stage cni")
+    deep: dict[str, Any] = {}
+    for _ in range(MAX_LEVELS):
+        deep = {"a": deep}
+    with pytest.raises(CelFailed, match="an object nests deeper than 254 levels"):
+        await renderer.holds("true", {"deep": deep}, label="stage cni")
 
 
 async def test_expression_above_the_memory_limit_is_stopped() -> None:
@@ -70,12 +76,13 @@ async def test_expression_above_the_memory_limit_is_stopped() -> None:
 
 
 async def test_expression_above_the_deadline_is_stopped() -> None:
-    renderer = Renderer(limits=RenderLimits(deadline=timedelta(seconds=1)))
+    renderer = Renderer()
+    strict = with_limits(renderer, RenderLimits(deadline=timedelta(seconds=1)))
     objects = {"o": {"l": list(range(60)), "t": "x" * 200_000}}
     everything = "o.l.all(a, o.l.all(b, !o.t.matches('(x+x+)+y')))"
     try:
         with pytest.raises(RenderTimeout, match=r"stage cni, condition .* took longer than 1 s"):
-            await renderer.holds(everything, objects, label="stage cni")
+            await strict.holds(everything, objects, label="stage cni")
         assert await renderer.holds("true", {}, label="stage cni")
     finally:
         await renderer.close()

@@ -12,15 +12,18 @@ from pathlib import Path
 
 import pytest
 
+from clusterstacks.render import worker_pool
 from clusterstacks.render.errors import RenderTimeout, WorkerDied
 from clusterstacks.render.renderer import Renderer, RenderLimits
 from tests.support.builders.charts import CONFIG_MAP, template
-from tests.support.observing.render_workers import chart_request, forget_strangers, until, worker_ids
+from tests.support.observing.render_workers import chart_request, forget_strangers, until, with_limits, worker_ids
 
 FINE = chart_request(template(CONFIG_MAP % "a"))
 ENDLESS = chart_request(
     template("{{ range $i := until 100000 }}{{ range $j := until 100000 }}{{ end }}{{ end }}"), label="addon endless"
 )
+PATIENT = RenderLimits(deadline=timedelta(seconds=600), first_try=timedelta(seconds=600))
+"""For requests that a test ends itself, and for a busy machine."""
 HUNGRY = chart_request(
     template('{{ $x := "aaaaaaaaaaaaaaaa" }}{{ range until 40 }}{{ $x = cat $x $x }}{{ end }}{{ $x }}'),
     label="addon hungry",
@@ -49,11 +52,72 @@ async def test_workers_start_on_demand_and_end_at_close() -> None:
         await renderer.chart(FINE)
 
 
-async def test_number_of_workers_is_bounded() -> None:
+async def test_warm_up_starts_one_worker_that_the_next_render_uses() -> None:
+    renderer = Renderer(workers=2)
+    for _ in range(3):
+        renderer.warm_up()
+    await until(lambda: len(worker_ids()) == 1)
+
+    await renderer.values("values: {}", label="addon demo")
+    renderer.warm_up()
+
+    assert len(worker_ids()) == 1
+    await renderer.close()
+
+
+async def test_close_ends_a_warm_up() -> None:
+    renderer = Renderer(workers=2)
+    renderer.warm_up()
+    await renderer.close()
+    renderer.warm_up()
+
+    await renderer.close()
+    assert worker_ids() == []
+
+
+async def test_number_of_workers_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker_pool, "PATIENCE_SECONDS", 0)
     renderer = Renderer(workers=2)
     await asyncio.gather(*(renderer.chart(FINE) for _ in range(20)))
 
     assert len(worker_ids()) == 2
+    await renderer.close()
+
+
+async def test_quick_renders_share_one_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker_pool, "PATIENCE_SECONDS", 600)
+    renderer = Renderer(workers=2)
+    await asyncio.gather(*(renderer.chart(FINE) for _ in range(20)))
+
+    assert len(worker_ids()) == 1
+    await renderer.close()
+
+
+async def test_another_worker_starts_while_one_is_busy_for_long() -> None:
+    renderer = Renderer(workers=2, limits=PATIENT)
+    hanging = asyncio.create_task(renderer.chart(ENDLESS))
+    await until(lambda: len(worker_ids()) == 1)
+
+    await renderer.chart(FINE)
+
+    assert not hanging.done()
+    assert len(worker_ids()) == 2
+    hanging.cancel()
+    await renderer.close()
+
+
+async def test_a_waiting_render_gets_a_new_worker_as_soon_as_the_busy_one_is_killed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(worker_pool, "PATIENCE_SECONDS", 600)
+    renderer = Renderer(workers=2, limits=PATIENT)
+    hanging = asyncio.create_task(renderer.chart(ENDLESS))
+    await until(lambda: len(worker_ids()) == 1)
+    waiting = asyncio.create_task(renderer.chart(FINE))
+
+    hanging.cancel()
+
+    assert await waiting
     await renderer.close()
 
 
@@ -68,18 +132,18 @@ async def test_idle_workers_end() -> None:
 
 
 async def test_endless_chart_is_stopped_at_its_deadline_and_others_continue() -> None:
-    renderer = Renderer(workers=2, limits=RenderLimits(deadline=timedelta(seconds=2)))
+    renderer = Renderer(workers=2)
+    strict = with_limits(renderer, RenderLimits(deadline=timedelta(seconds=2)))
     await asyncio.gather(renderer.chart(FINE), renderer.chart(FINE))
     started = time.monotonic()
 
-    endless = asyncio.create_task(renderer.chart(ENDLESS))
-    await asyncio.sleep(0)
+    endless = asyncio.create_task(strict.chart(ENDLESS))
+    await until(lambda: renderer._pool._lent == 1)
     await renderer.chart(FINE)
-    assert not endless.done()
     with pytest.raises(RenderTimeout, match="addon endless: took longer than 2 s and was stopped"):
         await endless
 
-    assert 2 <= time.monotonic() - started < 4
+    assert time.monotonic() - started >= 2
     await renderer.chart(FINE)
     await renderer.close()
 
@@ -98,7 +162,7 @@ async def test_worker_killed_during_a_render_is_replaced() -> None:
     renderer = Renderer(workers=1)
     await renderer.chart(FINE)
     endless = asyncio.create_task(renderer.chart(ENDLESS))
-    await asyncio.sleep(0.1)
+    await until(lambda: renderer._pool._lent == 1)
 
     os.kill(worker_ids()[0], signal.SIGKILL)
 
@@ -123,7 +187,7 @@ async def test_cancelling_a_render_kills_its_worker() -> None:
     await renderer.chart(FINE)
     (before,) = worker_ids()
     endless = asyncio.create_task(renderer.chart(ENDLESS))
-    await asyncio.sleep(0.1)
+    await until(lambda: renderer._pool._lent == 1)
 
     endless.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -146,10 +210,10 @@ async def test_cancelling_before_the_worker_has_started_leaves_nothing() -> None
 
 
 async def test_close_ends_running_renders() -> None:
-    renderer = Renderer(workers=1)
+    renderer = Renderer(workers=1, limits=PATIENT)
+    await renderer.chart(FINE)
     endless, waiting = (asyncio.create_task(renderer.chart(request)) for request in (ENDLESS, FINE))
-    await until(lambda: worker_ids() != [])
-    await asyncio.sleep(0.2)
+    await until(lambda: renderer._pool._lent == 1)
 
     await renderer.close()
 
@@ -163,8 +227,11 @@ def test_cancelled_event_loop_leaves_no_process() -> None:
     async def main() -> None:
         renderer = Renderer()
         try:
-            async with asyncio.timeout(0.5):
-                await renderer.chart(ENDLESS)
+            async with asyncio.timeout(None) as limit:
+                endless = asyncio.create_task(renderer.chart(ENDLESS))
+                await until(lambda: worker_ids() != [])
+                limit.reschedule(0)
+                await endless
         finally:
             await renderer.close()
 
@@ -189,7 +256,7 @@ def test_worker_ends_if_its_parent_is_killed() -> None:
         worker = Path("/proc") / parent.stdout.readline().strip()
         assert worker.exists()
         parent.kill()
-    for _ in range(500):
+    for _ in range(6000):
         if not worker.exists() or "Z" in (worker / "stat").read_text().rpartition(")")[2][:3]:
             return
         time.sleep(0.01)

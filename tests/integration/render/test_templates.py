@@ -29,7 +29,7 @@ async def rendered(renderer: Renderer, text: str) -> str:
     return await renderer.template(text, DATA, label="addon cni", file="overwrite.yaml")
 
 
-class TestWhatWorks:
+class TestExpressions:
     @pytest.mark.parametrize(
         ("text", "output"),
         [

@@ -28,14 +28,14 @@ async def oracle(renderer: Renderer, texts: list[str]) -> list[object]:
     return [json.loads(line) for line in output.splitlines()]
 
 
-async def test_scalars(renderer: Renderer) -> None:
+async def test_scalars_are_read_as_by_helm(renderer: Renderer) -> None:
     texts = [f"a: {scalar}\n" for scalar in SCALARS]
 
     for text, expected in zip(texts, await oracle(renderer, texts), strict=True):
         assert load(text) == expected, text
 
 
-async def test_keys(renderer: Renderer) -> None:
+async def test_keys_are_read_as_by_helm(renderer: Renderer) -> None:
     texts = [f"{scalar}: 1\n" for scalar in KEYS]
 
     for text, expected in zip(texts, await oracle(renderer, texts), strict=True):
@@ -46,7 +46,7 @@ async def test_keys(renderer: Renderer) -> None:
             assert re.search(r"\de[+-]\d", str(expected)), text
 
 
-async def test_forms(renderer: Renderer) -> None:
+async def test_yaml_syntax_forms_are_read_as_by_helm(renderer: Renderer) -> None:
     texts = [
         "a: |\n  x\n\n  y\nb: >-\n  x\n  y\n",
         "base: &b {x: 1, y: 2}\nall: {<<: *b, x: 3}\n",

@@ -1,4 +1,4 @@
-"""The built-in facts as a whole, reading a facts file, and files that users lay over them."""
+"""The built-in facts, the reader of facts files, and files that users install."""
 
 from __future__ import annotations
 
@@ -63,13 +63,13 @@ def parse(content: object) -> None:
 
 
 @pytest.mark.parametrize("file", FILES)
-def test_a_file_keeps_its_own_rules(file: str) -> None:
+def test_every_facts_file_follows_the_schema(file: str) -> None:
     content = resources.files(library.__package__).joinpath("facts", file).read_bytes()
 
     check_consistency(yaml.load(content, name=file), file=file, today=DAY)
 
 
-def test_every_file_is_called_after_its_component() -> None:
+def test_every_facts_file_has_the_name_of_its_component() -> None:
     known = facts().components
 
     assert len(known) == len(FILES) - 2  # those of Kubernetes itself
@@ -105,7 +105,7 @@ OUTSIDE = {
 """What holds outside of the ranges, component by component, as the projects' words ask for."""
 
 
-def test_what_holds_outside_of_the_ranges_is_what_each_project_says() -> None:
+def test_verdict_outside_the_ranges_is_set_for_each_project() -> None:
     assert {name: one.outside_verdict for name, one in facts().components.items()} == OUTSIDE
 
 
@@ -143,7 +143,7 @@ def test_what_holds_outside_of_the_ranges_is_what_each_project_says() -> None:
         ("mine", "1.0.0", "v1.33.0", "unknown", "nothing is known about mine"),
     ],
 )
-def test_a_pair_is_judged_by_what_the_project_means(
+def test_verdict_of_a_version_pair_follows_the_statement_of_the_project(
     component: str, version: str, kubernetes: str, verdict: str, words: str
 ) -> None:
     judgement = facts().judge(component, SemVer.parse(version), KubernetesVersion.parse(kubernetes))
@@ -165,7 +165,7 @@ def test_a_pair_is_judged_by_what_the_project_means(
         ("mine", "1.0.0", None),
     ],
 )
-def test_upgrade_rules_are_those_that_forbid(component: str, version: str, rule: UpgradeRule | None) -> None:
+def test_only_binding_upgrade_rules_are_returned(component: str, version: str, rule: UpgradeRule | None) -> None:
     assert facts().upgrade_rule(component, SemVer.parse(version)) == rule
 
 
@@ -187,7 +187,7 @@ def test_upgrade_rules_are_those_that_forbid(component: str, version: str, rule:
         ("mine", "1.36", "1.36", "unknown", "no rule is known"),
     ],
 )
-def test_the_programs_of_kubernetes_may_be_so_far_apart(
+def test_version_skew_limits_of_kubernetes_components_are_known(
     program: str, minor: str, reference: str, verdict: str, words: str
 ) -> None:
     judgement = judge_skew(skew_rules(), program, KubernetesMinor.parse(minor), KubernetesMinor.parse(reference))
@@ -208,7 +208,7 @@ def test_api_servers_of_one_cluster_are_one_minor_apart() -> None:
 @pytest.mark.parametrize(
     ("minor", "verdict"), [("1.24", Verdict.OK), ("1.25", Verdict.INCOMPATIBLE), ("1.30", Verdict.INCOMPATIBLE)]
 )
-def test_an_api_version_is_judged_by_the_minor_that_drops_it(minor: str, verdict: Verdict) -> None:
+def test_removed_api_version_is_judged_by_the_minor_that_removes_it(minor: str, verdict: Verdict) -> None:
     judgement = judge_api("policy/v1beta1", "PodDisruptionBudget", KubernetesMinor.parse(minor))
 
     assert judgement.verdict is verdict
@@ -217,7 +217,7 @@ def test_an_api_version_is_judged_by_the_minor_that_drops_it(minor: str, verdict
     assert judge_api("apps/v1", "Deployment", KubernetesMinor.parse(minor)).verdict is Verdict.OK
 
 
-def test_kubernetes_minors_are_known_in_order_and_the_supported_ones_by_their_end_of_life() -> None:
+def test_kubernetes_minors_are_ordered_and_supported_until_their_end_of_life() -> None:
     assert known_minors()[0] == KubernetesMinor(1, 22)
     assert known_minors()[-1] == KubernetesMinor(1, 37)
     assert str(supported_minors()) == ">=1.35 <1.38"
@@ -259,7 +259,7 @@ WRONG: list[tuple[object, str]] = [
 
 
 @pytest.mark.parametrize(("content", "told"), WRONG)
-def test_a_file_of_another_shape_is_refused_by_file_and_field(content: object, told: str) -> None:
+def test_facts_file_of_another_shape_is_rejected_with_file_and_field(content: object, told: str) -> None:
     with pytest.raises(DocumentError, match=told):
         parse(content)
 
@@ -275,7 +275,7 @@ INCONSISTENT: list[tuple[object, str]] = [
 
 
 @pytest.mark.parametrize(("content", "told"), INCONSISTENT)
-def test_a_file_that_contradicts_itself_is_refused(content: object, told: str) -> None:
+def test_contradicting_facts_file_is_rejected(content: object, told: str) -> None:
     parse(content)
     with pytest.raises(DocumentError, match=told):
         check_consistency(content, file="net.yaml", today=DAY)
@@ -290,7 +290,7 @@ VALUES = st.recursive(
 
 @example("category", {"sources": {}})
 @given(st.sampled_from(sorted(document())), VALUES)
-def test_whatever_stands_in_a_field_is_read_or_refused(field: str, value: object) -> None:
+def test_arbitrary_field_value_is_read_or_rejected(field: str, value: object) -> None:
     try:
         parse(document(**{field: value}))
         check_consistency(document(**{field: value}), file="net.yaml", today=DAY)
@@ -298,7 +298,7 @@ def test_whatever_stands_in_a_field_is_read_or_refused(field: str, value: object
         assert error.message.startswith("net.yaml: ")  # noqa: PT017 - either outcome is fine
 
 
-def test_an_installed_file_counts_instead_of_the_built_in_one(tmp_path: Path) -> None:
+def test_installed_file_replaces_the_built_in_file(tmp_path: Path) -> None:
     file = tmp_path / "new.yaml"
     file.write_text(NET.replace("component: net", "component: cilium"))
     into = tmp_path / "installed"
@@ -312,7 +312,7 @@ def test_an_installed_file_counts_instead_of_the_built_in_one(tmp_path: Path) ->
     assert facts().components["cilium"].origin == ""
 
 
-def test_an_installed_file_may_be_about_something_new(tmp_path: Path) -> None:
+def test_installed_file_may_describe_a_new_component(tmp_path: Path) -> None:
     file = tmp_path / "net.yaml"
     file.write_text(NET)
     install(file, tmp_path / "installed", DAY)
@@ -334,7 +334,7 @@ def test_facts_on_kubernetes_itself_are_not_installed(tmp_path: Path, component:
 
 
 @pytest.mark.parametrize("content", [b"", b"[", b"\xff", NET.replace("1.30", "new").encode()])
-def test_a_broken_file_is_not_installed(tmp_path: Path, content: bytes) -> None:
+def test_invalid_file_is_not_installed(tmp_path: Path, content: bytes) -> None:
     file = tmp_path / "x.yaml"
     file.write_bytes(content)
 
@@ -343,7 +343,7 @@ def test_a_broken_file_is_not_installed(tmp_path: Path, content: bytes) -> None:
     assert not (tmp_path / "installed").exists()
 
 
-def test_an_installed_file_that_was_spoiled_is_named_when_it_is_asked_for(tmp_path: Path) -> None:
+def test_damaged_installed_file_is_named_when_it_is_read(tmp_path: Path) -> None:
     (tmp_path / "cilium.yaml").write_text(NET)
     (tmp_path / "calico.yaml").write_text("[")
     (tmp_path / "notes.txt").write_text("mine")

@@ -1,4 +1,4 @@
-"""What speaks against a cluster that nobody writes to."""
+"""Compatibility of a running cluster that is not being changed."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def rule(severity: str, **more: Any) -> Rule:
         (live("v1.36.0", "v1.31.0"), [("OutsideRanges", "Warning"), ("WorkersLag", "Warning")]),
     ],
 )
-def test_versions_beside_each_other(cluster: CheckedCluster, found: list[tuple[str, str]]) -> None:
+def test_versions_outside_ranges_and_skew_are_reported(cluster: CheckedCluster, found: list[tuple[str, str]]) -> None:
     assert judged(cluster) == found
 
 
@@ -67,13 +67,13 @@ def test_versions_beside_each_other(cluster: CheckedCluster, found: list[tuple[s
     ("version", "found"),
     [("v1.23.4", []), ("v1.24.9", [("ApiEnds", "Info")]), ("v1.25.0", [("ApiEnds", "Warning")])],
 )
-def test_an_api_that_ends_is_told_one_minor_before(version: str, found: list[tuple[str, str]]) -> None:
+def test_api_removal_is_reported_one_minor_before(version: str, found: list[tuple[str, str]]) -> None:
     apis = {("policy/v1beta1", "PodDisruptionBudget"): ["PodDisruptionBudget a/b"], ("v1", "Secret"): ["Secret a/c"]}
     bundle = candidate("p-s-1-24-v1", "v1.24.9", None)
     assert judged(live(version, of=bundle, apis=apis)) == found
 
 
-def test_an_api_that_ends_is_told_with_the_objects_that_use_it() -> None:
+def test_api_removal_is_reported_with_the_objects_that_use_it() -> None:
     names = [f"PodDisruptionBudget a/{name}" for name in "bcdef"]
     message = told(live("v1.35.1", apis={("policy/v1beta1", "PodDisruptionBudget"): names}))
     assert message.startswith(", ".join(names[:3]) + " and 2 more: Kubernetes 1.25 does not serve PodDisruptionBudget")
@@ -81,38 +81,38 @@ def test_an_api_that_ends_is_told_with_the_objects_that_use_it() -> None:
     assert message.endswith("; move the addon to a version that does not use it")
 
 
-def test_the_words_are_those_of_a_refusal_and_name_a_way() -> None:
+def test_message_equals_the_refusal_and_names_the_plan_command() -> None:
     assert told(live("v1.36.0")) == (
         "class p-s-1-35-v1 with Kubernetes v1.36.0: cluster addon cilium: cilium 1.17.2 works with Kubernetes "
         ">=1.30 <1.36; 'csctl plan users/one --to RELEASE' shows the way to a release that fits"
     )
 
 
-def test_a_rule_that_denies_tells_its_own_way() -> None:
+def test_deny_rule_is_reported_with_its_own_message() -> None:
     denied = rule("Deny", source="issue 7")
     assert judged(live(), denied) == [("OutsideRanges", "Warning")]
     text = "class p-s-1-35-v1 with Kubernetes v1.35.1: cilium leaks; wait for 1.17.9 (issue 7)"
     assert told(live(), denied) == text
 
 
-def test_a_rule_that_warns_is_told_after_what_is_wrong() -> None:
+def test_warn_rule_is_reported_after_violations() -> None:
     warning = rule("Warn")
     assert judged(live(), warning) == [("RuleWarns", "Info")]
     assert told(live(), warning) == "cilium leaks; wait for 1.17.9"
     assert judged(live("v1.36.0"), warning) == [("OutsideRanges", "Warning"), ("RuleWarns", "Info")]
 
 
-def test_a_rule_that_allows_ends_the_concern() -> None:
+def test_allow_rule_removes_the_violation() -> None:
     allowed = rule("Allow", overrides=["component:cilium@1.17.2:kubernetes"])
     assert judged(live("v1.36.0"), allowed) == []
 
 
-def test_a_bundle_has_neither_ranges_nor_rules() -> None:
+def test_bundle_is_not_checked_against_ranges_and_rules() -> None:
     bundle = candidate("p-s-1-35-v9", "v1.35.9", None)
     assert judged(live("v1.36.0", "v1.33.0", of=bundle), rule("Deny"), rule("Warn")) == [("WorkersLag", "Info")]
 
 
-def test_one_message_tells_a_bounded_number() -> None:
+def test_message_lists_a_bounded_number_of_violations() -> None:
     apis = {("policy/v1beta1", "PodDisruptionBudget"): ["a"], ("batch/v1beta1", "CronJob"): ["b"]}
     message = told(live("v1.36.0", "v1.31.0", apis=apis), rule("Warn"))
     assert message.endswith("; and 2 more")

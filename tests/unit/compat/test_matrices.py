@@ -1,96 +1,148 @@
-"""Every pair of the three upstream matrices with which the wish for ranges began: Calico, Cilium, metrics-server.
-
-The tables say what the projects publish, written out: one row a series, one column a Kubernetes minor. They were not
-made with the code that reads the facts. ``o`` ok, ``.`` untested, ``x`` incompatible.
-"""
+"""Verdicts on the parts of releases, and compatibility matrices."""
 
 from __future__ import annotations
 
-import pytest
+from typing import TYPE_CHECKING, Any
 
-from clusterstacks.compat.library import facts
-from clusterstacks.compat.verdicts import Verdict
+from clusterstacks.compat.constraints import Judges
+from clusterstacks.compat.matrices import ReleasePart, Row, contradictions, matrix, parts, worst
+from clusterstacks.compat.statements import (
+    ComponentFacts,
+    FactSource,
+    UpgradeStatement,
+    UpstreamFacts,
+    UpstreamStatement,
+)
+from clusterstacks.compat.verdicts import Judgement, Verdict
+from clusterstacks.domain.compatibility import UpgradeRule
+from clusterstacks.domain.ranges import Range
 from clusterstacks.domain.semver import SemVer
-from clusterstacks.domain.versions import KubernetesVersion
+from clusterstacks.domain.versions import KubernetesMinor, KubernetesVersion
+from tests.support.planner_oracle import candidate
 
-LAST_MINOR = 38
-"""Of the columns; one that is not released yet."""
+if TYPE_CHECKING:
+    from clusterstacks.compat.world import Candidate
 
-SIGNS = {"o": Verdict.OK, ".": Verdict.UNTESTED, "x": Verdict.INCOMPATIBLE}
-
-CALICO = """
-3.24  x......oooo.............
-3.25  x.......oooooo..........
-3.26  xxxxxx...ooooo..........
-3.27  xxxxxx......ooo.........
-3.28  xxxxxx......oooo........
-3.29  xxxxxx........oooo......
-3.30  xxxxxx..........ooooo...
-3.31  xxxxxx...........oooo...
-3.32  xxxxxx.............ooo..
-3.33  ....................ooo.
-"""
-"""From 1.15: tested minors; below the versions its requirements name it does not work."""
-
-CILIUM = """
-1.12  xooooooooo..............
-1.13  xooooooooooo............
-1.14  x...ooooooooo...........
-1.15  x..........oooo.........
-1.16  xxxxxx......oooo........
-1.17  xxxxxx........oooo......
-1.18  xxxxxx.........oooo.....
-1.19  xxxxxx...........oooo...
-1.20  xxxxxx............oooo..
-"""
-"""From 1.15: tested minors; its chart refuses what is below 1.16, later below 1.21."""
-
-METRICS_SERVER = """
-0.3   xooooooooooooooxxxxxxxxxxxxxxxxx
-0.4   xooooooooooooooooooooooooooooooo
-0.5   xooooooooooooooooooooooooooooooo
-0.6   xxxxxxxxxxxxxxxxxxoooooooooooooo
-0.7   xxxxxxxxxxxxxxxxxxxxoooooooooooo
-0.8   xxxxxxxxxxxxxxxxxxxxxxxxoooooooo
-0.9   xxxxxxxxxxxxxxxxxxxxxxxxxxxooooo
-"""
-"""From 1.7: minimum minors, and for 0.3 also the last one."""
-
-TABLES = {"calico": CALICO, "cilium": CILIUM, "metrics-server": METRICS_SERVER}
+PAGE = FactSource("https://net.example", "2026-11-20")
+NET = ComponentFacts(
+    "net",
+    "A network",
+    "2026-11-20",
+    statements=(UpstreamStatement("1.2", Range.parse(">=1.2 <1.3"), "tested", PAGE, Range.parse(">=1.33 <1.35")),),
+    upgrade=UpgradeStatement(UpgradeRule(1), PAGE, SemVer(1, 1)),
+)
+JUDGES = Judges(upstream=UpstreamFacts({"net": NET}))
+MINORS = tuple(KubernetesMinor(1, minor) for minor in range(30, 38))
 
 
-def pairs(component: str) -> list[tuple[str, str, KubernetesVersion, Verdict]]:
-    return [
-        (component, series, KubernetesVersion(1, LAST_MINOR - len(signs) + 1 + column, patch), SIGNS[sign])
-        for series, signs in (line.split() for line in TABLES[component].strip().splitlines())
-        for column, sign in enumerate(signs)
-        for patch in (0, 7)
+def release(*components: dict[str, Any], kubernetes: str = ">=1.34 <1.37", rules: Any = (), version: str = "v1") -> Any:
+    stated = {"kubernetes": kubernetes, "components": list(components), "rules": list(rules)}
+    return candidate(f"test-tiny-1-35-{version}", "v1.35.4", stated)
+
+
+def net(version: str = "1.2.0", **stated: Any) -> dict[str, Any]:
+    return {"name": "net", "addon": "cni", "version": version, **stated}
+
+
+def judged(one: Candidate, kubernetes: str = "v1.35.4") -> dict[str, ReleasePart]:
+    return {part.fact: part for part in parts(one, KubernetesVersion.parse(kubernetes), JUDGES)}
+
+
+def test_every_part_names_the_deciding_fact_and_its_source() -> None:
+    found = judged(release(net(), {"name": "vip", "version": "1.0.0", "kubernetes": ">=1.30"}))
+
+    assert {fact: part.judgement.verdict for fact, part in found.items()} == {
+        "class:test-tiny-1-35-v1": Verdict.OK,
+        "component:net@1.2.0:kubernetes": Verdict.UNTESTED,
+        "component:vip@1.0.0:kubernetes": Verdict.OK,
+    }
+    assert found["component:net@1.2.0:kubernetes"].judgement.source == "https://net.example"
+    assert found["component:vip@1.0.0:kubernetes"].judgement.source == "compatibility.yaml"
+    assert (found["component:net@1.2.0:kubernetes"].addon, found["component:vip@1.0.0:kubernetes"].addon) == ("cni", "")
+
+
+def test_statement_of_a_release_overrides_the_upstream_facts() -> None:
+    assert (
+        judged(release(net(kubernetes="<1.30")))["component:net@1.2.0:kubernetes"].judgement.verdict == "incompatible"
+    )
+
+
+def test_violated_requirements_and_rules_are_parts() -> None:
+    rule = {
+        "id": "old",
+        "when": {"components": {"net": "<1.3"}},
+        "severity": "Deny",
+        "message": "net is old",
+        "way": "go",
+    }
+    found = judged(release(net(requires={"certs": ">=1.15"}), rules=[rule]))
+
+    requirement = found["component:net@1.2.0:requires:certs"]
+    assert (requirement.name, requirement.addon, requirement.judgement.verdict) == ("net", "cni", "incompatible")
+    assert found["rule:old"].judgement == Judgement(Verdict.INCOMPATIBLE, "net is old; go", "compatibility.yaml")
+
+
+def test_allow_rule_overrides_a_range() -> None:
+    rule = {
+        "id": "tried",
+        "severity": "Allow",
+        "message": "we tried it",
+        "overrides": ["component:net@1.2.0:kubernetes"],
+    }
+    part = judged(release(net(kubernetes="<1.30"), rules=[rule]))["component:net@1.2.0:kubernetes"]
+
+    assert part.judgement.verdict is Verdict.OK
+    assert part.judgement.text.endswith("a rule allows it")
+
+
+def test_bundle_works_only_with_its_own_version() -> None:
+    bundle = candidate("test-tiny-1-35-v1", "v1.35.4", None)
+
+    assert [part.judgement.verdict for part in judged(bundle).values()] == [Verdict.OK]
+    assert [part.judgement.verdict for part in judged(bundle, "v1.35.5").values()] == [Verdict.INCOMPATIBLE]
+
+
+def test_overall_verdict_is_the_worst_one() -> None:
+    verdicts = [Verdict.OK, Verdict.UNTESTED, Verdict.UNKNOWN, Verdict.INCOMPATIBLE]
+
+    assert [worst(map(Judgement, verdicts[: count + 1])) for count in range(4)] == verdicts
+    assert worst([]) is Verdict.OK
+
+
+def test_contradictions_between_releases_are_listed() -> None:
+    one = release(net(kubernetes=">=1.30", requires={"certs": ">=1.0"}))
+    other = release(net(kubernetes=">=1.31", upgrade={"maxMinorStep": 1}), version="v2")
+
+    assert contradictions([("a", one), ("b", one), ("c", release(net("1.2.1")))]) == ()
+    assert contradictions([("a", one), ("b", other)]) == (
+        "net@1.2.0 has another Kubernetes range and another requires and another upgrade rule in b than in a",
+    )
+
+
+def cells(row: Row) -> list[str]:
+    return [f"{cell.verdict.value}{'*' if cell.partly else ''}" for cell in row.cells]
+
+
+def test_a_matrix_has_a_row_for_each_release_and_each_version_of_a_component() -> None:
+    first = release(net(), kubernetes=">=1.33 <1.35.6")
+    second = release(net("1.3.0", kubernetes=">=1.35"), {"name": "vip", "version": "1.0.0"}, version="v2")
+    table = matrix([("a", first), ("b", second)], MINORS, JUDGES)
+
+    assert [str(minor) for minor in table.minors] == ["1.33", "1.34", "1.35", "1.36", "1.37"]
+    assert [(row.releases, cells(row)) for row in table.releases] == [
+        (("a",), ["ok", "ok", "untested*", "incompatible", "incompatible"]),
+        (("b",), ["incompatible", "incompatible", "unknown", "unknown", "incompatible"]),
+    ]
+    assert [(row.releases, row.addon, row.name, row.version, cells(row)) for row in table.components] == [
+        (("a",), "cni", "net", "1.2.0", ["ok", "ok", "untested", "untested", "untested"]),
+        (("b",), "cni", "net", "1.3.0", ["incompatible", "incompatible", "ok", "ok", "ok"]),
+        (("b",), "", "vip", "1.0.0", ["unknown"] * 5),
     ]
 
 
-@pytest.mark.parametrize("component", TABLES)
-def test_every_pair_has_the_verdict_of_the_projects_table(component: str) -> None:
-    for name, series, kubernetes, verdict in pairs(component):
-        for patch in (0, 12):
-            version = SemVer.parse(f"{series}.{patch}")
-            judgement = facts().judge(name, version, kubernetes)
+def test_a_bundle_has_its_one_version_in_a_matrix() -> None:
+    bundle = candidate("test-tiny-1-35-v1", "v1.35.4", None)
+    table = matrix([("a", bundle)], MINORS, JUDGES)
 
-            assert judgement.verdict is verdict, (str(version), str(kubernetes))
-            assert judgement.source.startswith("https://")
-            assert f"{name} {version}" in judgement.text
-
-
-@pytest.mark.parametrize("component", TABLES)
-def test_the_table_has_every_series_of_the_facts(component: str) -> None:
-    stated = {one.text for one in facts().components[component].statements}
-
-    assert stated == {line.split()[0] for line in TABLES[component].strip().splitlines()}
-
-
-@pytest.mark.parametrize("component", TABLES)
-@pytest.mark.parametrize("version", ["0.1.0", "99.1.0"])
-def test_nothing_is_known_about_other_series(component: str, version: str) -> None:
-    judgement = facts().judge(component, SemVer.parse(version), KubernetesVersion(1, 34, 0))
-
-    assert judgement.verdict is Verdict.UNKNOWN
-    assert "facts of 2026-11-20" in judgement.text
+    assert [str(minor) for minor in table.minors] == ["1.35", "1.36"]
+    assert [cells(row) for row in table.releases] == [["ok*", "incompatible"]]

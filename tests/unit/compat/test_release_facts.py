@@ -35,7 +35,7 @@ def release(facts: object, *, digest: str = DIGEST, pinned: str = DIGEST) -> dic
 
 
 @pytest.mark.parametrize("compatibility", [None, stated(), stated(12, mode="native", replicas=3)])
-def test_what_is_written_is_read_as_the_same(compatibility: Compatibility | None) -> None:
+def test_written_facts_are_read_back_unchanged(compatibility: Compatibility | None) -> None:
     written = ReleaseFacts(METADATA, compatibility).write()
 
     found = read_facts(release(written))
@@ -50,16 +50,16 @@ def test_what_is_written_is_read_as_the_same(compatibility: Compatibility | None
     "facts",
     [None, 7, "", "{", "[]", "{}", '{"metadata": {}}', '{"metadata": 3}', "[" * 5000, "x" * (MAX_FACTS_BYTES + 1)],
 )
-def test_what_cannot_be_read_is_not_known(facts: object) -> None:
+def test_unreadable_facts_are_unknown(facts: object) -> None:
     assert read_facts(release(facts)) is None
 
 
 @pytest.mark.parametrize("how", [{"digest": "sha256:other"}, {"pinned": ""}, {"digest": "", "pinned": ""}])
-def test_facts_of_another_content_than_the_pinned_one_do_not_count(how: dict[str, str]) -> None:
+def test_facts_of_another_digest_than_the_pinned_one_are_ignored(how: dict[str, str]) -> None:
     assert read_facts(release(ReleaseFacts(METADATA).write(), **how)) is None
 
 
 @pytest.mark.parametrize("compatibility", [stated(2000), stated(replicas=1 << 80)])
-def test_what_a_status_cannot_hold_is_refused_with_the_reason(compatibility: Compatibility) -> None:
+def test_facts_too_large_for_the_status_are_rejected_with_the_reason(compatibility: Compatibility) -> None:
     with pytest.raises(FactsNotKept, match=r"status.facts cannot hold compatibility.yaml, which"):
         ReleaseFacts(METADATA, compatibility).write()

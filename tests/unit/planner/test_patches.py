@@ -8,7 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clusterstacks.api.addon_annotations import ADDON_ANNOTATION, RELEASE_ANNOTATION, AddonReleaseRefused, read_wishes
+from clusterstacks.api.addon_annotations import (
+    ADDON_ANNOTATION,
+    RELEASE_ANNOTATION,
+    AddonReleaseRefused,
+    read_requested_releases,
+)
 from clusterstacks.compat.world import Candidate, ClusterState, World
 from clusterstacks.domain.compatibility import leading
 from clusterstacks.domain.names import ReleaseName, parse_class, parse_release
@@ -39,7 +44,7 @@ def versions(
     """The version of each addon that a Cluster asks for."""
     stated = {name: one.compatibility for name, one in known.items() if one.compatibility is not None}
     offered = {name: one.addons() for name, one in stated.items()}
-    sources = read_wishes(annotations, own).sources(offered)
+    sources = read_requested_releases(annotations, own).sources(offered)
     return {addon: leading(addon, stated[name].of_addon(addon)).text for addon, name in sources.items()}
 
 

@@ -168,7 +168,7 @@ class TestExamination:
         rendered = {"c/templates/a.yaml": f"{text('ConfigMap', 'a')}data: {{}}\ndata: {{a: b}}\n"}
 
         assert manifests(rendered)[0]["data"] == {"a": "b"}
-        assert repetitions(rendered) == [("c/templates/a.yaml", "key 'data' is there twice")]
+        assert repetitions(rendered) == [("c/templates/a.yaml", "key 'data' is a duplicate")]
 
     def test_notes_and_partials_are_not_checked(self) -> None:
         assert repetitions({"c/templates/NOTES.txt": "a: 1\na: 2\n", "c/templates/_a.tpl": "a: 1\na: 2\n"}) == []

@@ -16,7 +16,7 @@ def examined(text: str) -> list[str]:
     return [check.value for check in with_checks(text)[1]]
 
 
-class TestWhatIsLookedAt:
+class TestInspectedExpressions:
     """A value is checked where it is printed, or where a function uses it."""
 
     @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ class TestWhatIsLookedAt:
         assert examined("{{ .tpl }}") == [".tpl"]
 
 
-class TestTheCheckedTemplate:
+class TestCheckedTemplate:
     @given(
         st.lists(
             st.sampled_from(["{{ .a | quote }}", "\n", "x", "{{- $y -}}", "{{ if .z }}", "{{ end }}", "{{/* c */}}"])

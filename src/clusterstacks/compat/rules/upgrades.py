@@ -1,13 +1,20 @@
-"""Rules for every upgrade: Kubernetes moves up one minor at a time, and a Cluster stays with its stack."""
+"""Rules for every upgrade: Kubernetes moves up one minor at a time, and a Cluster stays with its stack.
+
+Each rule returns the reason for a refusal, empty when the Cluster is allowed. For a bundle, which is for one exact
+Kubernetes version, the rules are those of the Go operator.
+"""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from clusterstacks.api.addon_annotations import ADDON_ANNOTATION, RELEASE_ANNOTATION
 from clusterstacks.domain.versions import InvalidVersion, KubernetesVersion
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from clusterstacks.domain.names import ReleaseName
 
 
@@ -32,7 +39,7 @@ def other_stack(old: ReleaseName, new: ReleaseName) -> str:
 
     No fact, policy or annotation overrides this rule.
     """
-    if (old.provider, old.stack) == (new.provider, new.stack):
+    if old.same_stack(new):
         return ""
     return (
         f"class {old.class_name} cannot be changed to {new.class_name}: a Cluster stays with its provider and stack "
@@ -46,6 +53,11 @@ def _version(text: str) -> KubernetesVersion | None:
         return replace(KubernetesVersion.parse(text), build="")
     except InvalidVersion:
         return None
+
+
+def change_refusal(old: ReleaseName, new: ReleaseName, before: str, version: str) -> str:
+    """Validate a change of class and version by the rules for every upgrade."""
+    return other_stack(old, new) or upgrade_refusal(before, version)
 
 
 def between_bundles_refusal(old: ReleaseName, new: ReleaseName) -> str:
@@ -63,6 +75,24 @@ def between_bundles_refusal(old: ReleaseName, new: ReleaseName) -> str:
     )
 
 
-def change_refusal(old: ReleaseName, new: ReleaseName, before: str, version: str) -> str:
-    """Validate a change of class and version by the rules for every upgrade."""
-    return other_stack(old, new) or upgrade_refusal(before, version)
+def bundle_refusal(release: ReleaseName, version: str, made_for: str, annotations: Iterable[str]) -> str:
+    """Validate what a Cluster asks for of a bundle.
+
+    Args:
+        release: The release of its class.
+        version: ``spec.topology.version``.
+        made_for: The Kubernetes version of the bundle.
+        annotations: Keys of the Cluster's annotations.
+    """
+    if version != made_for:
+        return (
+            f"class {release.class_name} is for Kubernetes {made_for} exactly, and spec.topology.version is "
+            f"{version or 'empty'}: set it to {made_for}, or choose a class made for the version you want"
+        )
+    named = sorted(key for key in annotations if key == RELEASE_ANNOTATION or key.startswith(ADDON_ANNOTATION))
+    if named:
+        return (
+            f"annotation {named[0]} cannot be used here: class {release.class_name} belongs to a bundle, whose addons "
+            "come with it; remove the annotation, or choose a class that states ranges"
+        )
+    return ""

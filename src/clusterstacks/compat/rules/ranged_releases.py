@@ -101,9 +101,9 @@ def _obstacles(change: ClusterChange) -> Iterator[CompatFinding]:
     if change.before is None or change.delivered is None:
         yield from map(_incompatible, _violations(wanted, judges))
         return
-    outside_before = _subjects(change.delivered, change.judges_before or judges)
+    outside_before = {one.subject for one in _violations(change.delivered, change.judges_before or judges)}
     yield from _while_moving(wanted, change.before, change.delivered, judges, outside_before)
-    accepted = frozenset[str]() if _moves(change.before, wanted) else outside_before
+    accepted = set[str]() if _moves(change.before, wanted) else outside_before
     yield from (_incompatible(one) for one in _violations(wanted, judges) if one.subject not in accepted)
     yield from _forbidden_upgrades(wanted, change.before, change.delivered)
 
@@ -113,7 +113,7 @@ def _while_moving(
     before: ClusterVersions,
     delivered: ClusterVersions,
     judges: Judges,
-    outside_before: frozenset[str],
+    outside_before: set[str],
 ) -> Iterator[CompatFinding]:
     """Check the delivered addons against the new version, and the addons asked for against the old one."""
     if wanted.kubernetes == delivered.kubernetes:
@@ -173,10 +173,6 @@ def _moves(old: ClusterVersions, new: ClusterVersions) -> bool:
 
 def _violations(versions: ClusterVersions, judges: Judges) -> tuple[Violation, ...]:
     return violations(versions.release, versions.kubernetes, versions.components(), judges)
-
-
-def _subjects(versions: ClusterVersions, judges: Judges) -> frozenset[str]:
-    return frozenset(one.subject for one in _violations(versions, judges))
 
 
 def _ranges_of_addons(versions: ClusterVersions, judges: Judges) -> Iterator[Violation]:

@@ -1,11 +1,10 @@
-"""Bundles: exactly what the Go operator's webhook refuses."""
+"""Rules for every upgrade; those for bundles are those of the Go operator's webhook."""
 
 from __future__ import annotations
 
 import pytest
 
-from clusterstacks.compat.rules.bundles import bundle_refusal
-from clusterstacks.compat.rules.upgrades import between_bundles_refusal, change_refusal
+from clusterstacks.compat.rules.upgrades import between_bundles_refusal, bundle_refusal, change_refusal
 from clusterstacks.domain.names import parse_class
 
 BUNDLE = parse_class("openstack-scs-1-35-v1")
@@ -36,7 +35,7 @@ def test_a_bundle_needs_its_exact_kubernetes_version(version: str, *, refused: b
         ("openstack-scs-1-35-v1", "openstack-other-1-35-v1", "stays with its provider and stack"),
     ],
 )
-def test_between_bundles_the_minor_in_the_name_stays_or_grows_by_one(old: str, new: str, word: str) -> None:
+def test_minor_between_bundles_stays_or_increases_by_one(old: str, new: str, word: str) -> None:
     refusal = between_bundles_refusal(parse_class(old), parse_class(new))
 
     assert bool(refusal) is bool(word)
@@ -60,7 +59,7 @@ def test_addon_annotations_are_refused_with_the_class_of_a_bundle(key: str) -> N
         ("v1.33.0", "v1.35.4", "go to a version of 1.34 first"),
     ],
 )
-def test_a_move_into_a_bundle_follows_the_upgrade_rules_whatever_the_names_say(
+def test_move_into_a_bundle_follows_the_upgrade_rules_of_kubernetes_versions(
     before: str, version: str, word: str
 ) -> None:
     refusal = change_refusal(parse_class("openstack-scs-1-30-v1"), BUNDLE, before, version)

@@ -1,4 +1,4 @@
-"""The facts on removed API versions."""
+"""Facts about removed API versions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from clusterstacks.domain.versions import KubernetesMinor
         ("flowcontrol.apiserver.k8s.io/v1beta3", "FlowSchema", "1.32", "flowcontrol.apiserver.k8s.io/v1"),
     ],
 )
-def test_the_deprecation_guide_is_repeated_faithfully(
+def test_removed_apis_equal_the_deprecation_guide(
     api_version: str, kind: str, removed_in: str, replacement: str
 ) -> None:
     removed = removed_apis()[api_version, kind]
@@ -26,11 +26,11 @@ def test_the_deprecation_guide_is_repeated_faithfully(
     assert not removed.scheduled
 
 
-def test_every_fact_names_its_source_and_leads_to_another_api_version() -> None:
+def test_every_removed_api_names_its_source_and_replacement() -> None:
     for (api_version, kind), removed in removed_apis().items():
         assert removed.source.startswith("https://"), (api_version, kind)
         assert removed.replacement != api_version, kind
 
 
-def test_a_version_in_use_today_is_not_among_them() -> None:
+def test_current_api_versions_are_not_listed_as_removed() -> None:
     assert not {("apps/v1", "Deployment"), ("v1", "Pod"), ("policy/v1", "PodDisruptionBudget")} & removed_apis().keys()
