@@ -3,51 +3,46 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 from clusterstacks.api.clusteraddon import addon_name
-from clusterstacks.api.names import ADOPT_ANNOTATION, CLUSTER_API_GROUP, Reason
 from clusterstacks.apply.delivery_plan import (
+    AbandonedRevision,
     DeliveryRecord,
     DeliveryState,
-    LiveMember,
     RecordedObject,
     foreign_owners,
-    objects_to_read,
     plan_delivery,
     record_results,
     shared_objects,
     shares_objects,
 )
 from clusterstacks.apply.failing_webhooks import CONFIGURATIONS, FailingWebhooks
-from clusterstacks.apply.live_members import read_live_members
+from clusterstacks.apply.messages import ObjectInTwoAddons, RecordOfAnotherCluster
 from clusterstacks.apply.object_applier import ObjectStep
-from clusterstacks.apply.ownership import PART_OF_LABEL
 from clusterstacks.apply.prune import Pruner
 from clusterstacks.apply.prune_plan import PruneOutcome, plan_pruning
-from clusterstacks.apply.record_codec import RecordUnreadable, pack_revision, unpacking_revision
-from clusterstacks.apply.record_store import RecordStore, Stored, record_name
+from clusterstacks.apply.record_codec import HealthyRevision, RecordUnreadable, unpacking_revision
+from clusterstacks.apply.record_store import RecordStore, Stored, StoredHealthy, record_name
 from clusterstacks.apply.results import Deadlines, DeliveryReport, ObjectResult, PruneReport
-from clusterstacks.apply.targets import ApplyTarget, digest_of, mark_of, resolve
+from clusterstacks.apply.survey import RevisionToSend, survey_cluster
+from clusterstacks.apply.targets import digest_of
 from clusterstacks.apply.waiting import pauses
 from clusterstacks.apply.wave_applier import WaveApplier
-from clusterstacks.domain.errors import ClusterStacksError, SpecError
+from clusterstacks.apply.waves import CRD_KIND
+from clusterstacks.domain.errors import ClusterStacksError
 from clusterstacks.runtime.concurrency import run_in_steps
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 
     from clusterstacks.apply.prune_plan import PrunePlan
+    from clusterstacks.apply.survey import Survey
+    from clusterstacks.apply.targets import ApplyTarget
     from clusterstacks.domain.objects import Manifest, ObjectId, ObjectKey
     from clusterstacks.kube.client import Client
-
-SHOWN_ADDONS = 3
-"""Addons that a message names (arbitrary)."""
-
-SHOWN_OBJECTS = 3
-"""Objects that a message names (arbitrary)."""
 
 RECORD_NAMESPACE = "kube-system"
 """Namespace of the delivery records, and of objects that do not name one (as with the Go operator)."""
@@ -97,33 +92,6 @@ class ReleaseAddons:
     is_current: Callable[[DeliveryRecord], Awaitable[bool]]
 
 
-class RecordOfAnotherCluster(SpecError):
-    """Another Cluster has delivered addons to this workload cluster."""
-
-    def __init__(self, cluster: ObjectKey, owner: str, addons: Sequence[str]) -> None:
-        name = f"clusters.{CLUSTER_API_GROUP} --namespace {cluster.namespace} {cluster.name}"
-        listed = ", ".join(sorted(addons)[:SHOWN_ADDONS]) + (" and others" if len(addons) > SHOWN_ADDONS else "")
-        super().__init__(
-            Reason.RECORD_OF_ANOTHER_CLUSTER,
-            f"the workload cluster of Cluster {cluster} has addons of Cluster {owner} ({listed}), which are neither "
-            f"changed nor deleted: correct the kubeconfig of Cluster {cluster} or, if it replaces Cluster {owner}, let "
-            f"it adopt the addons: kubectl annotate --overwrite {name} {ADOPT_ANNOTATION}={owner}",
-        )
-
-
-class ObjectInTwoAddons(SpecError):
-    """Two addons of a release render the same object."""
-
-    def __init__(self, shared: Sequence[ObjectId], addon: str, other: str) -> None:
-        more = f" and {len(shared) - SHOWN_OBJECTS} more objects" if len(shared) > SHOWN_OBJECTS else ""
-        super().__init__(
-            Reason.OBJECT_IN_TWO_ADDONS,
-            f"addon {addon} and addon {other} both render {', '.join(map(str, shared[:SHOWN_OBJECTS]))}{more}: remove "
-            f"each object from one of the two charts; until then addon {addon} is not delivered, and the objects stay "
-            f"as addon {other} delivered them",
-        )
-
-
 class Delivery:
     """Delivers the addons of one cluster during one reconcile; it reads the records once and keeps them current.
 
@@ -145,6 +113,9 @@ class Delivery:
         self._store = RecordStore(client, RECORD_NAMESPACE, str(recipient.cluster) if recipient else "")
         self._stored: dict[str, Stored] | None = None
         self._unreadable: dict[str, str] = {}
+        self._surveys: dict[str, tuple[Survey, int]] = {}
+        """Surveys for the next ``install`` of an addon, with the number of applied CRDs at their beginning."""
+        self._crds_applied = 0
 
     async def records(self) -> dict[str, DeliveryRecord]:
         """Read the records by addon, with one request and one more for each adopted record.
@@ -188,6 +159,39 @@ class Delivery:
         except RecordUnreadable:
             return None
 
+    async def healthy(self, name: str) -> StoredHealthy | None:
+        """Return the last healthy revision of an addon; None when none was kept.
+
+        Raises:
+            RecordUnreadable: It was edited, or a newer operator wrote it.
+        """
+        return await self._store.read_healthy(name)
+
+    async def keep_healthy(self, name: str, release: str) -> bool:
+        """Keep the revision that the cluster has of an addon as its last healthy one; return False if it does not fit.
+
+        Args:
+            name: The addon.
+            release: The release that the revision came from.
+        """
+        stored = (await self._known()).get(name)
+        if stored is None or not stored.revision:
+            return False
+        revision = HealthyRevision(name, release, stored.record.digest, stored.record.inputs)
+        return await self._store.write_healthy(revision, stored.revision)
+
+    async def survey(self, name: str, revision: Revision, *, default_namespace: str = RECORD_NAMESPACE) -> None:
+        """Read what the next ``install`` of an addon needs, while another addon is delivered; nothing is written.
+
+        A survey is not used if CRDs are applied after it began, because they change what the server serves.
+
+        Raises:
+            SpecError: A document is not an object.
+            DependencyError: The cluster is not available.
+        """
+        before, kinds = (await self._known()).get(name), self._crds_applied
+        self._surveys[name] = (await self._survey(name, before, revision, default_namespace), kinds)
+
     async def install(
         self,
         name: str,
@@ -195,6 +199,7 @@ class Delivery:
         *,
         default_namespace: str = RECORD_NAMESPACE,
         siblings: ReleaseAddons | None = None,
+        abandoned: AbandonedRevision | None = None,
     ) -> DeliveryReport:
         """Install or upgrade one addon to a revision.
 
@@ -206,6 +211,7 @@ class Delivery:
             revision: The manifests to apply.
             default_namespace: Namespace of objects that do not name one.
             siblings: The addons delivered together with this one; None for none.
+            abandoned: The newer revision that this one replaces in a rollback; it is recorded before the first apply.
 
         Raises:
             SpecError: A document is not an object; the record is unreadable, or cannot hold so many objects; another
@@ -216,15 +222,41 @@ class Delivery:
         stored = (await self._known()).get(name)
         if secret := self._unreadable.get(record_name(name)):
             raise RecordUnreadable(secret)
+        target = DeliveryRecord(
+            name, revision.digest, revision.input_digest, DeliveryState.DELIVERING, abandoned=abandoned
+        )
         held = stored and stored.record.holds(revision.digest, revision.input_digest)
-        if stored and held and not shares_objects(name, _records(await self._known())):
+        if (
+            stored
+            and held
+            and stored.record.abandoned == abandoned
+            and not shares_objects(name, _records(await self._known()))
+        ):
             return _report(stored.record, [_in_place(known) for known in stored.record.objects])
         try:
-            return await self._install(name, stored, revision, default_namespace, siblings)
+            return await self._install(target, stored, revision, default_namespace, siblings)
         except ClusterStacksError:
             # The record may have changed since it was read.
             self._stored = None
             raise
+
+    async def restore(self, name: str, steps: Sequence[ObjectStep]) -> dict[ObjectId, ObjectResult]:
+        """Apply objects of a delivered revision again that another writer changed or deleted, and record the results.
+
+        Args:
+            name: The addon, which has a record.
+            steps: The objects.
+
+        Raises:
+            DependencyError: As ``install``; nothing is applied if the record was written since it was read.
+        """
+        stored = (await self._known())[name]
+        await self._store.check_unchanged(stored)
+        applied = await self._apply(name, steps, self._failing_webhooks(stored.record, None))
+        delivered = _delivered(applied)
+        objects = tuple(delivered.get(known.id, known) for known in stored.record.objects)
+        await self._write(stored, replace(stored.record, objects=objects), stored.kept_revision)
+        return applied
 
     async def prune(self, keep: Collection[str]) -> PruneReport:
         """Delete the objects that no addon renders any longer; call it once, after all addons are delivered.
@@ -237,6 +269,18 @@ class Delivery:
         """
         records = _records(await self._known())
         return await self._prune(records, plan_pruning(records, keep), keep)
+
+    async def prune_addon(self, name: str) -> PruneReport:
+        """Delete the objects that one addon no longer renders, and no other addon either.
+
+        Raises:
+            DependencyError: As ``prune``.
+        """
+        records = _records(await self._known())
+        keep = records.keys()
+        return await self._prune(
+            records, [plan for plan in plan_pruning(records, keep) if plan.record.addon == name], keep
+        )
 
     async def remove(self, name: str) -> PruneReport:
         """Delete one addon with its record, for example in a stage; other addons do not change.
@@ -267,27 +311,22 @@ class Delivery:
 
     async def _install(
         self,
-        name: str,
+        target: DeliveryRecord,
         stored: Stored | None,
         revision: Revision,
         default_namespace: str,
         siblings: ReleaseAddons | None,
     ) -> DeliveryReport:
-        set_id = self._store.set_id(name)
-        targets = await resolve(self._client, revision.manifests, default_namespace=default_namespace, part_of=set_id)
+        name = target.addon
+        survey, kinds = self._surveys.pop(name, (None, 0))
+        if survey is None or kinds != self._crds_applied or not survey.is_about(revision.digest, stored):
+            survey = await self._survey(name, stored, revision, default_namespace)
+        targets, seen, packed = survey.targets, survey.seen, survey.packed
         await self._check_shared(name, targets, siblings)
         before = stored.record if stored else None
-        seen = await self._seen(before, targets, set_id)
-        aim = DeliveryRecord(name, revision.digest, revision.input_digest, DeliveryState.DELIVERING)
-        plan = plan_delivery(before, aim, [target.wanted for target in targets], seen)
-        # Compressing megabytes in this thread would delay all other requests.
-        packed = await asyncio.to_thread(pack_revision, revision.manifests)
+        plan = plan_delivery(before, target, [one.wanted for one in targets], seen)
         known = {one.id: one for one in plan.record.objects}
-        steps = [
-            ObjectStep(target, known[target.id], ours=target.id in seen)
-            for target in targets
-            if target.id not in plan.unchanged
-        ]
+        steps = [ObjectStep(one, known[one.id], ours=one.id in seen) for one in targets if one.id not in plan.unchanged]
         webhooks = self._failing_webhooks(plan.record, siblings)
         if steps:
             stored = await webhooks.retry_write(partial(self._write, stored, plan.record, packed))
@@ -304,10 +343,15 @@ class Delivery:
         )
         return _report(stored.record, [applied.get(one.id) or _in_place(one) for one in stored.record.objects])
 
+    async def _survey(self, name: str, before: Stored | None, revision: Revision, default_namespace: str) -> Survey:
+        sent = RevisionToSend(revision.manifests, revision.digest, default_namespace, self._store.set_id(name))
+        return await survey_cluster(self._client, before, sent)
+
     async def _apply(
         self, name: str, steps: Sequence[ObjectStep], webhooks: FailingWebhooks
     ) -> dict[ObjectId, ObjectResult]:
         """Apply objects; retry those rejected by a webhook whose configuration is about to be deleted."""
+        self._crds_applied += sum((step.target.id.group, step.target.id.kind) == CRD_KIND for step in steps)
         applier = WaveApplier(self._client, sets=self._sets(name), deadlines=self._deadlines)
         results = {result.id: result for result in await applier.apply_objects(steps)}
         for pause in pauses(self._deadlines.served):
@@ -338,21 +382,6 @@ class Delivery:
             shared = [known.id for known in record.objects if known.id in wanted]
             if shared and await siblings.is_current(record):
                 raise ObjectInTwoAddons(shared, name, addon)
-
-    async def _seen(
-        self, record: DeliveryRecord | None, targets: Sequence[ApplyTarget], set_id: str
-    ) -> Mapping[ObjectId, LiveMember]:
-        """Read the live members whose state decides something; a first installation reads none."""
-        if record is None:
-            return {}
-        looked = objects_to_read(record, [target.wanted for target in targets])
-        places = {(one.id.group, one.id.kind): one.resource for one in targets if one.resource}
-        found = await read_live_members(self._client, looked, labels=f"{PART_OF_LABEL}={set_id}", places=places)
-        sent = {target.id: target.manifest for target in targets}
-        return {
-            identity: LiveMember(live["metadata"]["uid"], mark_of(live, sent[identity]) if identity in sent else None)
-            for identity, live in found.live.items()
-        }
 
     def _sets(self, name: str) -> frozenset[str]:
         return frozenset(self._store.set_id(addon) for addon in {name, *(self._stored or {})})

@@ -66,6 +66,23 @@ class DeliveryState(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class AbandonedRevision:
+    """A revision that did not become healthy in time, so that its addon was rolled back.
+
+    Args:
+        inputs: Digest of everything that it was rendered from; as long as this is wanted, the addon stays rolled back.
+        release: The release it came from.
+        returned_to: The release of the healthy revision.
+        reason: Why it was abandoned, in one line of at most ``MAX_KEPT`` characters.
+    """
+
+    inputs: str
+    release: str
+    returned_to: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class DeliveryRecord:
     """Record of an addon's delivery to one cluster.
 
@@ -78,6 +95,7 @@ class DeliveryRecord:
         stale: Remaining objects of earlier revisions.
         truncated: The revision itself did not fit into the record.
         cluster: Namespace and name of the Cluster, ``team/prod``; empty in records of early versions.
+        abandoned: The revision that this one, which is older, replaced again; None without a rollback.
     """
 
     addon: str
@@ -88,6 +106,7 @@ class DeliveryRecord:
     stale: tuple[RecordedObject, ...] = ()
     truncated: bool = False
     cluster: str = ""
+    abandoned: AbandonedRevision | None = None
 
     @property
     def members(self) -> tuple[RecordedObject, ...]:
@@ -122,10 +141,17 @@ class WantedObject:
 
 @dataclass(frozen=True, slots=True)
 class LiveMember:
-    """A live member of the addon's ApplySet; its mark covers the labels and annotations of the manifest to send."""
+    """A live member of the addon's ApplySet.
+
+    Args:
+        uid: Its uid.
+        mark: Its mark, which covers the labels and annotations of the manifest to send.
+        applied: Whether an interrupted delivery applied it as it is wanted.
+    """
 
     uid: str
     mark: Mark | None = None
+    applied: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +169,14 @@ def shares_objects(addon: str, records: Mapping[str, DeliveryRecord]) -> bool:
     """
     mine = {known.id for known in records[addon].objects}
     return any(known.id in mine for name, record in records.items() if name != addon for known in record.objects)
+
+
+def unrecorded_objects(record: DeliveryRecord, revision: str, wanted: Iterable[WantedObject]) -> set[ObjectId]:
+    """Return the objects that an interrupted delivery of the same revision may have applied without a note."""
+    if record.state is not DeliveryState.DELIVERING or record.digest != revision:
+        return set()
+    noted = {(known.id, known.digest) for known in record.objects}
+    return {item.id for item in wanted if (item.id, item.digest) not in noted}
 
 
 def objects_to_read(record: DeliveryRecord, wanted: Iterable[WantedObject]) -> set[ObjectId]:
@@ -170,7 +204,7 @@ def plan_delivery(
         seen: Live members among the ``objects_to_read``.
     """
     left = {known.id: known for known in (record.members if record else ())}
-    objects = [_adopted(left.pop(item.id, RecordedObject(item.id, item.version)), seen) for item in wanted]
+    objects = [_continued(left.pop(item.id, RecordedObject(item.id, item.version)), item, seen) for item in wanted]
     unchanged = frozenset(
         item.id for item, known in zip(wanted, objects, strict=True) if _is_unchanged(item, known, seen.get(item.id))
     )
@@ -201,6 +235,14 @@ def record_results(plan: DeliveryPlan, delivered: Mapping[ObjectId, RecordedObje
     return replace(record, objects=objects, state=state)
 
 
+def _continued(known: RecordedObject, item: WantedObject, seen: Mapping[ObjectId, LiveMember]) -> RecordedObject:
+    """Add what an interrupted delivery did not note in the record."""
+    live = seen.get(known.id)
+    if live is not None and live.applied:
+        return RecordedObject(item.id, item.version, live.uid, item.digest, live.mark)
+    return _adopted(known, seen)
+
+
 def _adopted(known: RecordedObject, seen: Mapping[ObjectId, LiveMember]) -> RecordedObject:
     """Add the uid of an object that an interrupted delivery applied: only a delivery makes it a member."""
     if known.uid or known.id not in seen:
@@ -224,7 +266,14 @@ def shared_objects(records: Mapping[str, DeliveryRecord], keep: Collection[str])
 def record_before_removal(record: DeliveryRecord) -> DeliveryRecord:
     """Return the record to write before an addon is removed: if the addon returns, none of it counts as delivered."""
     return replace(
-        record, digest="", inputs="", objects=(), stale=record.members, state=DeliveryState.DELIVERED, truncated=False
+        record,
+        digest="",
+        inputs="",
+        objects=(),
+        stale=record.members,
+        state=DeliveryState.DELIVERED,
+        truncated=False,
+        abandoned=None,
     )
 
 

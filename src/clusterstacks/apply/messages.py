@@ -1,12 +1,13 @@
-"""Messages about objects that could not be applied: object, cause and what to do."""
+"""Messages about objects and addons that could not be applied: object, cause and what to do."""
 
 from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING
 
+from clusterstacks.api.names import ADOPT_ANNOTATION, CLUSTER_API_GROUP, Reason
 from clusterstacks.apply.ownership import PART_OF_LABEL
-from clusterstacks.apply.policy import RECREATE_ANNOTATION
+from clusterstacks.apply.policy import RECREATE_ANNOTATION, RECREATED, holds_data
 from clusterstacks.domain.documents import and_more
 from clusterstacks.domain.errors import ClusterStacksError, SpecError
 from clusterstacks.kube.errors import (
@@ -22,8 +23,11 @@ from clusterstacks.kube.errors import (
 from clusterstacks.kube.failure_status import head_and_tail, reason_without_value
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from clusterstacks.apply.targets import ApplyTarget
     from clusterstacks.domain.errors import ClusterStacksError
+    from clusterstacks.domain.objects import ObjectId, ObjectKey
     from clusterstacks.kube.client import Client
 
 SHOWN_FIELDS = 5
@@ -31,6 +35,12 @@ SHOWN_FIELDS = 5
 
 MATCHED_CAUSES = 100
 """Causes of one rejection that are matched (arbitrary: a server names each wrong field once)."""
+
+SHOWN_ADDONS = 3
+"""Addons that a message names (arbitrary)."""
+
+SHOWN_OBJECTS = 3
+"""Objects that a message names (arbitrary)."""
 
 # Messages of API servers about immutable fields. Kubernetes has no reason code for them; the texts are those of
 # apimachinery's ValidateImmutableField and of the validations of apps, batch, core, rbac and storage in 1.36.
@@ -49,6 +59,33 @@ class FieldsOwnedByOthers(SpecError):
             "FieldConflict",
             f"{target.id} already exists and is not managed by this operator: {describe_conflicts(conflicts)}; delete "
             f"the object{label}, or remove it from the chart",
+        )
+
+
+class RecordOfAnotherCluster(SpecError):
+    """Another Cluster has delivered addons to this workload cluster."""
+
+    def __init__(self, cluster: ObjectKey, owner: str, addons: Sequence[str]) -> None:
+        name = f"clusters.{CLUSTER_API_GROUP} --namespace {cluster.namespace} {cluster.name}"
+        listed = ", ".join(sorted(addons)[:SHOWN_ADDONS]) + (" and others" if len(addons) > SHOWN_ADDONS else "")
+        super().__init__(
+            Reason.RECORD_OF_ANOTHER_CLUSTER,
+            f"the workload cluster of Cluster {cluster} has addons of Cluster {owner} ({listed}), which are neither "
+            f"changed nor deleted: correct the kubeconfig of Cluster {cluster} or, if it replaces Cluster {owner}, let "
+            f"it adopt the addons: kubectl annotate --overwrite {name} {ADOPT_ANNOTATION}={owner}",
+        )
+
+
+class ObjectInTwoAddons(SpecError):
+    """Two addons of a release render the same object."""
+
+    def __init__(self, shared: Sequence[ObjectId], addon: str, other: str) -> None:
+        more = f" and {len(shared) - SHOWN_OBJECTS} more objects" if len(shared) > SHOWN_OBJECTS else ""
+        super().__init__(
+            Reason.OBJECT_IN_TWO_ADDONS,
+            f"addon {addon} and addon {other} both render {', '.join(map(str, shared[:SHOWN_OBJECTS]))}{more}: remove "
+            f"each object from one of the two charts; until then addon {addon} is not delivered, and the objects stay "
+            f"as addon {other} delivered them",
         )
 
 
@@ -73,9 +110,14 @@ def explain(error: ClusterStacksError, target: ApplyTarget) -> str:
     if isinstance(error, Invalid) and (causes := _immutable(error, target)):
         # Other errors of the object are reported afterwards: the value may be a whole pod template.
         reasons = "; ".join(_reason(cause, target) for cause in causes[:SHOWN_FIELDS])
+        if holds_data(target.manifest):
+            return (
+                f"{reasons}; {target.id} holds data, so it is not deleted and created again: restore the field in the "
+                "chart, or render an object with another name and move the data"
+            )
         return (
             f"{reasons}; delete {target.id}, or allow its deletion and re-creation by the annotation "
-            f'{RECREATE_ANNOTATION}: "enabled" in the chart'
+            f"{RECREATE_ANNOTATION}: {RECREATED} in the chart"
         )
     if isinstance(error, Forbidden) and (rule := _MISSING_RULE.search(head_and_tail(error.message))):
         verb, resource, group = rule.groups()

@@ -11,7 +11,14 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from clusterstacks.apply.messages import FieldsOwnedByOthers, explain, immutable_fields, raise_outage
-from clusterstacks.apply.ownership import FIELD_MANAGER, Owner, held_by_predecessor, inherited_fields, owner_of
+from clusterstacks.apply.ownership import (
+    FIELD_MANAGER,
+    Owner,
+    has_other_managers,
+    held_by_predecessor,
+    inherited_fields,
+    owner_of,
+)
 from clusterstacks.apply.policy import wants_recreation
 from clusterstacks.apply.results import Deadlines, ObjectResult
 from clusterstacks.apply.targets import mark_of
@@ -68,6 +75,7 @@ class Applied:
 class _Response:
     live: Manifest
     conflicts: tuple[FieldConflict, ...] = ()
+    created: bool = False
 
 
 class ObjectApplier:
@@ -118,7 +126,8 @@ class ObjectApplier:
             return await self._resolve_conflict(step, conflict)
         if step.first and held_by_predecessor(live):
             return await self._take_over(step.target, live)
-        return _Response(live)
+        is_new = live["metadata"]["uid"] != step.uid
+        return _Response(live, created=is_new and not has_other_managers(live))
 
     async def _resolve_conflict(self, step: ObjectStep, conflict: Conflict) -> _Response:
         """Resolve a conflict: override other managers on an object that is ours, reject an object of others."""
@@ -190,6 +199,7 @@ def _synced(step: ObjectStep, response: _Response) -> ObjectResult:
         digest=step.target.digest,
         mark=mark,
         changed=step.known is None or step.known.mark != mark,
+        created=response.created,
         conflicts=response.conflicts,
     )
 

@@ -59,9 +59,24 @@ def is_marked(live: Manifest) -> bool:
     return labels.get(OWNED_LABEL) == OWNED_VALUE or _claims(entries, FIELD_MANAGER) or _claims(entries, PREDECESSOR)
 
 
+def has_other_managers(live: Manifest) -> bool:
+    """Return whether another manager has fields of an object; none has of one that our apply has just created."""
+    entries = live["metadata"].get("managedFields")
+    if not isinstance(entries, list):
+        return True
+    return any(not isinstance(entry, Mapping) or entry.get("manager") != FIELD_MANAGER for entry in entries)
+
+
 def held_by_predecessor(live: Manifest) -> bool:
     """Return whether the Go operator still owns fields of an object."""
     return _claims(live["metadata"].get("managedFields"), PREDECESSOR)
+
+
+def applied_fields(live: Manifest, api_version: str) -> object:
+    """Return the field set of our manager in a version of the object; None if it applied no fields in it."""
+    entries = live["metadata"].get("managedFields")
+    ours = [entry for entry in entries if _applies(entry, FIELD_MANAGER)] if isinstance(entries, list) else []
+    return next((entry.get("fieldsV1") for entry in ours if entry.get("apiVersion") == api_version), None)
 
 
 def inherited_fields(managed_fields: Iterable[Any]) -> list[Any]:

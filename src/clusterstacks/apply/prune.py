@@ -12,11 +12,11 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
 from clusterstacks.apply.delivery_plan import record_before_removal
+from clusterstacks.apply.foreign_content import ForeignContentCheck
 from clusterstacks.apply.live_members import LiveMembers, read_live_members
 from clusterstacks.apply.messages import raise_outage
 from clusterstacks.apply.ownership import PART_OF_LABEL
 from clusterstacks.apply.policy import refuses_pruning
-from clusterstacks.apply.prune_guard import InUseCheck
 from clusterstacks.apply.prune_plan import PruneOutcome, PrunePlan, PruneResult, record_after_prune
 from clusterstacks.apply.results import Deadlines, Removal
 from clusterstacks.apply.waiting import until_gone
@@ -60,7 +60,8 @@ class Pruner:
         for plan, seen in zip(plans, members, strict=True):
             results[plan.record.addon], going = _without_deletes(plan, seen)
             candidates += going
-        guard = InUseCheck(self._client, {self._store.set_id(plan.record.addon) for plan in plans if plan.whole})
+        pruned_sets = {self._store.set_id(plan.record.addon) for plan in plans if plan.whole}
+        guard = ForeignContentCheck(self._client, pruned_sets)
         left = dict(stored)
         for plan in plans:
             addon = plan.record.addon
@@ -196,8 +197,6 @@ class Remover:
             return await self._delete(one)
         except NotFound:
             return PruneResult(PruneOutcome.GONE)
-        except Conflict:
-            return PruneResult(PruneOutcome.GONE, "another object with its name exists now")
         except ClusterStacksError as error:
             await raise_outage(self._client, error)
             return PruneResult(PruneOutcome.PENDING, error.message)
@@ -206,7 +205,14 @@ class Remover:
         if reason := await self._guard(one.id):
             return PruneResult(PruneOutcome.KEPT, reason)
         if not one.leaving:
-            await self._client.delete(one.place, one.id.name, one.id.namespace, uid=one.uid)
+            try:
+                await self._client.delete(one.place, one.id.name, one.id.namespace, uid=one.uid)
+            except Conflict:
+                # A server has other reasons than the uid, for example concurrent writes.
+                live = await self._client.find_metadata(one.place, one.id.name, one.id.namespace)
+                if live is not None and live["metadata"]["uid"] == one.uid:
+                    raise
+                return PruneResult(PruneOutcome.GONE, "another object with its name exists now")
         if one.awaited:
             await until_gone(self._client, one.place, one.id, one.uid, self._deadlines.gone)
         return PruneResult(PruneOutcome.GONE)

@@ -8,11 +8,12 @@ from __future__ import annotations
 import gzip
 import re
 import zlib
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
-from clusterstacks.apply.delivery_plan import DeliveryRecord, DeliveryState, Mark, RecordedObject
+from clusterstacks.apply.delivery_plan import AbandonedRevision, DeliveryRecord, DeliveryState, Mark, RecordedObject
 from clusterstacks.apply.prune_plan import MAX_KEPT
 from clusterstacks.domain.documents import shown
 from clusterstacks.domain.errors import SpecError
@@ -68,6 +69,7 @@ def pack_record(record: DeliveryRecord) -> bytes | None:
         "format": FORMAT,
         "addon": record.addon,
         **({"cluster": record.cluster} if record.cluster else {}),
+        **({"abandoned": _abandoned_entry(record.abandoned)} if record.abandoned else {}),
         "digest": record.digest,
         "inputs": record.inputs,
         "state": record.state.value,
@@ -84,12 +86,7 @@ def unpacking_record(packed: bytes) -> Generator[None, None, DeliveryRecord]:
     Raises:
         RecordUnreadable: The record is not valid.
     """
-    document = yield from _unpacking(packed)
-    if not isinstance(document, dict):
-        raise RecordUnreadable("it is not a mapping")
-    version = document.get("format")
-    if version != FORMAT:
-        raise RecordUnreadable(f"its format is {shown(version)}, this operator supports {FORMAT}")
+    document = yield from _unpacking_mapping(packed)
     listed: set[ObjectId] = set()
     objects = yield from _entries(document, "objects", listed)
     stale = yield from _entries(document, "stale", listed)
@@ -105,6 +102,45 @@ def unpacking_record(packed: bytes) -> Generator[None, None, DeliveryRecord]:
         stale,
         document.get("truncated") is True,
         _text(document, "cluster", _CLUSTER),
+        _abandoned(document.get("abandoned")),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class HealthyRevision:
+    """The last revision of an addon of which all objects were healthy; its manifests are packed as those of a record.
+
+    Args:
+        addon: The addon.
+        release: The release it came from.
+        digest: Digest of the manifests.
+        inputs: Digest of everything that they were rendered from.
+    """
+
+    addon: str
+    release: str
+    digest: str
+    inputs: str
+
+
+def pack_healthy(revision: HealthyRevision) -> bytes:
+    """Encode what is known of a healthy revision."""
+    document = {"format": FORMAT, **asdict(revision)}
+    return gzip.compress(orjson.dumps(document), _COMPRESSION, mtime=0)
+
+
+def unpacking_healthy(packed: bytes) -> Generator[None, None, HealthyRevision]:
+    """Decode it in steps, as ``unpacking_record``.
+
+    Raises:
+        RecordUnreadable: It is not valid.
+    """
+    document = yield from _unpacking_mapping(packed)
+    return HealthyRevision(
+        _text(document, "addon", _NAME),
+        _text(document, "release", _NAME),
+        _text(document, "digest", _WORD),
+        _text(document, "inputs", _WORD),
     )
 
 
@@ -196,6 +232,28 @@ def _mark(mark: object) -> Mark | None:
     return Mark(mark["generation"], _text(mark, "resourceVersion", _WORD), _text(mark, "texts", _WORD))
 
 
+def _abandoned_entry(abandoned: AbandonedRevision) -> dict[str, str]:
+    return {
+        "inputs": abandoned.inputs,
+        "release": abandoned.release,
+        "returnedTo": abandoned.returned_to,
+        "reason": abandoned.reason,
+    }
+
+
+def _abandoned(entry: object) -> AbandonedRevision | None:
+    if entry is None:
+        return None
+    if not isinstance(entry, dict):
+        raise RecordUnreadable("its field abandoned is not a mapping")
+    return AbandonedRevision(
+        _text(entry, "inputs", _WORD),
+        _text(entry, "release", _NAME),
+        _text(entry, "returnedTo", _NAME),
+        _text(entry, "reason", _TEXT),
+    )
+
+
 def _text(entry: Mapping[str, Any], key: str, pattern: re.Pattern[str]) -> str:
     value = entry.get(key, "")
     if not isinstance(value, str) or not pattern.fullmatch(value):
@@ -208,6 +266,16 @@ def _packed(document: object) -> bytes | None:
     if len(text) > MAX_BYTES or _weight(text) > MAX_WEIGHT:
         return None
     return gzip.compress(text, _COMPRESSION, mtime=0)
+
+
+def _unpacking_mapping(packed: bytes) -> Generator[None, None, dict[str, Any]]:
+    document = yield from _unpacking(packed)
+    if not isinstance(document, dict):
+        raise RecordUnreadable("it is not a mapping")
+    version = document.get("format")
+    if version != FORMAT:
+        raise RecordUnreadable(f"its format is {shown(version)}, this operator supports {FORMAT}")
+    return document
 
 
 def _unpacking(packed: bytes) -> Generator[None, None, Any]:

@@ -5,12 +5,22 @@ from __future__ import annotations
 import hashlib
 import re
 from base64 import b64decode, b64encode, urlsafe_b64encode
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from clusterstacks.apply.ownership import FIELD_MANAGER
-from clusterstacks.apply.record_codec import RecordUnreadable, pack_record, unpacking_record
+from clusterstacks.apply.record_codec import (
+    HealthyRevision,
+    RecordUnreadable,
+    pack_healthy,
+    pack_record,
+    unpacking_healthy,
+    unpacking_record,
+    unpacking_revision,
+)
 from clusterstacks.domain.errors import SpecError
+from clusterstacks.kube.errors import NotFound
 from clusterstacks.kube.resources import Resource
 from clusterstacks.runtime.concurrency import run_in_steps
 
@@ -25,7 +35,8 @@ SECRETS: Final = Resource("", "v1", "Secret", "secrets", namespaced=True)
 SECRET_TYPE: Final = "clusterstack.x-k8s.io/delivery-record"  # noqa: S105  # not a password
 RECORD_LABEL: Final = "clusterstack.x-k8s.io/delivery-record"
 ADDON_RECORD: Final = "addon"
-"""Value of ``RECORD_LABEL``."""
+HEALTHY_RECORD: Final = "healthy"
+"""Values of ``RECORD_LABEL``: a delivery record, and the last healthy revision of an addon."""
 
 MAX_SECRET_BYTES: Final = 1024 * 1024
 """Kubernetes' limit for the values of a Secret together (core/v1 MaxSecretSize)."""
@@ -64,6 +75,22 @@ class Stored:
     def kept_revision(self) -> bytes | None:
         """The encoded revision as ``RecordStore.write`` expects it."""
         return None if self.record.truncated else self.revision
+
+
+@dataclass(frozen=True, slots=True)
+class StoredHealthy:
+    """The last healthy revision of an addon as it is stored in the cluster, with its encoded manifests."""
+
+    revision: HealthyRevision
+    packed: bytes
+
+    async def manifests(self) -> list[Manifest]:
+        """Return the manifests.
+
+        Raises:
+            RecordUnreadable: They are not valid.
+        """
+        return await run_in_steps(unpacking_revision(self.packed))
 
 
 class RecordStore:
@@ -150,9 +177,60 @@ class RecordStore:
         secret = await (self._change(before, record, packed, kept) if before else self._create(record, packed, kept))
         return Stored(record, kept, secret["metadata"]["resourceVersion"])
 
-    async def delete(self, stored: Stored) -> None:
-        """Delete a record unless another operator wrote it since it was read."""
+    async def check_unchanged(self, stored: Stored) -> None:
+        """Check that a record is still in the cluster as it was read; an API server may answer with an old version.
+
+        Raises:
+            DependencyError: The server did not answer; Conflict when the record was written since.
+        """
+        unchanged = {"metadata": {"resourceVersion": stored.resource_version}}
         name = record_name(stored.record.addon)
+        await self._client.merge_patch(SECRETS, name, unchanged, self.namespace, manager=FIELD_MANAGER)
+
+    async def read_healthy(self, addon: str) -> StoredHealthy | None:
+        """Read the last healthy revision of an addon; None when none was kept.
+
+        Raises:
+            RecordUnreadable: Its Secret was edited, or a newer operator wrote it.
+        """
+        name = healthy_name(addon)
+        secret = await self._client.find(SECRETS, name, self.namespace)
+        if secret is None:
+            return None
+        try:
+            return await _read_healthy(secret)
+        except RecordUnreadable as error:
+            raise RecordUnreadable(
+                f"Secret {self.namespace}/{name} with the last healthy revision is unreadable: {error}; delete it"
+            ) from None
+
+    async def write_healthy(self, revision: HealthyRevision, packed: bytes) -> bool:
+        """Write the last healthy revision of an addon in a Secret of its own; return False if it does not fit.
+
+        Operators that do not know this Secret neither read nor count it.
+        """
+        header = pack_healthy(revision)
+        if len(header) + len(packed) > MAX_SECRET_BYTES:
+            return False
+        secret = {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": {
+                "name": healthy_name(revision.addon),
+                "namespace": self.namespace,
+                "labels": {RECORD_LABEL: HEALTHY_RECORD},
+            },
+            "type": SECRET_TYPE,
+            "data": {_RECORD: b64encode(header).decode(), _REVISION: b64encode(packed).decode()},
+        }
+        await self._client.apply(SECRETS, secret, manager=FIELD_MANAGER, force=True)
+        return True
+
+    async def delete(self, stored: Stored) -> None:
+        """Delete a record and the healthy revision, unless another operator wrote the record since it was read."""
+        name = record_name(stored.record.addon)
+        with suppress(NotFound):
+            await self._client.delete(SECRETS, healthy_name(stored.record.addon), self.namespace)
         await self._client.delete(SECRETS, name, self.namespace, resource_version=stored.resource_version)
 
     async def _create(self, record: DeliveryRecord, packed: bytes, revision: bytes) -> Manifest:
@@ -188,14 +266,27 @@ class RecordStore:
 
 
 async def _read(secret: Manifest) -> Stored:
-    values = secret.get("data")
-    if not isinstance(values, dict):
-        raise RecordUnreadable(f"it has no {_RECORD}")
+    values = _values(secret)
     record = await run_in_steps(unpacking_record(_value(values, _RECORD)))
     if record_name(record.addon) != secret["metadata"]["name"]:
         raise RecordUnreadable(f"it is the record of addon {record.addon}, which has another Secret")
     revision = _value(values, _REVISION) if _REVISION in values else b""
     return Stored(record, revision, secret["metadata"]["resourceVersion"])
+
+
+async def _read_healthy(secret: Manifest) -> StoredHealthy:
+    values = _values(secret)
+    revision = await run_in_steps(unpacking_healthy(_value(values, _RECORD)))
+    if healthy_name(revision.addon) != secret["metadata"]["name"]:
+        raise RecordUnreadable(f"it is that of addon {revision.addon}")
+    return StoredHealthy(revision, _value(values, _REVISION))
+
+
+def _values(secret: Manifest) -> dict[str, Any]:
+    values = secret.get("data")
+    if not isinstance(values, dict):
+        raise RecordUnreadable(f"it has no {_RECORD}")
+    return values
 
 
 def _value(values: dict[str, Any], key: str) -> bytes:
@@ -217,6 +308,7 @@ TOOLING: Final = "cluster-stack-operator/v1"
 """Never changes with our version: a tool must not change the sets of another tool."""
 
 NAME_PREFIX: Final = "cluster-stack-addon-"
+HEALTHY_PREFIX: Final = "cluster-stack-healthy-"
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 MAX_NAME: Final = 253 - len(NAME_PREFIX)
 """Longest addon name that fits into the name of a Secret (DNS subdomain, 253 characters)."""
@@ -247,3 +339,8 @@ def record_name(addon: str) -> str:
     if len(addon) <= MAX_NAME and _NAME.fullmatch(addon):
         return f"{NAME_PREFIX}{addon}"
     return f"{NAME_PREFIX}x.{hashlib.sha256(addon.encode()).hexdigest()[:40]}"
+
+
+def healthy_name(addon: str) -> str:
+    """Return the name of the Secret with an addon's last healthy revision. Names of addons in stages always fit."""
+    return f"{HEALTHY_PREFIX}{record_name(addon).removeprefix(NAME_PREFIX)}"

@@ -27,6 +27,7 @@ class ObjectResult:
         digest: Digest of the manifest that was sent.
         mark: State right after the apply; None when not synced.
         changed: The apply changed the object.
+        created: The apply created the object.
         conflicts: Fields that another manager had set to other values and that we overrode by force.
         webhook: Admission webhook that the server could not call.
     """
@@ -40,6 +41,7 @@ class ObjectResult:
     digest: str = ""
     mark: Mark | None = None
     changed: bool = False
+    created: bool = False
     conflicts: tuple[FieldConflict, ...] = ()
     webhook: str = ""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from clusterstacks.api.addon_annotations import ADDON_ANNOTATION, RELEASE_ANNOTATION, read_wishes
+from clusterstacks.api.addon_annotations import ADDON_ANNOTATION, RELEASE_ANNOTATION, read_requested_releases
 from clusterstacks.clusters.candidates import published
 from clusterstacks.clusters.live_cluster import LiveCluster, read_cluster
 from clusterstacks.clusters.offered_stacks import Offered, read_offered
@@ -15,7 +15,7 @@ from clusterstacks.compat.rules.upgrades import other_stack
 from clusterstacks.compat.world import ClusterState, World
 from clusterstacks.domain.compatibility import leading
 from clusterstacks.domain.documents import mapping
-from clusterstacks.domain.errors import SpecError, told_of
+from clusterstacks.domain.errors import SpecError, error_context
 from clusterstacks.domain.names import ReleaseName
 from clusterstacks.domain.semver import SemVer
 from clusterstacks.planner.patches import taken_from
@@ -44,7 +44,7 @@ class TargetUnknown(SpecError):
 
 
 @dataclass(frozen=True, slots=True)
-class Outlook:
+class UpgradeContext:
     """A cluster and its possible upgrades.
 
     Args:
@@ -81,9 +81,9 @@ class Outlook:
         own = known[self.cluster.release]
         if own.compatibility is None:
             return own
-        wishes = read_wishes(self.cluster.view.annotations, own.name)
+        requested = read_requested_releases(self.cluster.view.annotations, own.name)
         components = list(own.compatibility.of_addon(""))
-        for addon, release in wishes.sources({name: known[name].addons for name in wishes.releases()}).items():
+        for addon, release in requested.sources({name: known[name].addons for name in requested.releases()}).items():
             stated = known[release].compatibility
             brought = stated.of_addon(addon) if stated is not None else ()
             components += [replace(one, source=one.source or f"release {release}") for one in brought]
@@ -99,7 +99,7 @@ class Outlook:
         hints = list(self.notices)
         if self.state.workers < self.state.kubernetes:
             hints.append(
-                f"nodes of {self.state.workers} are on their way to {self.state.kubernetes}: wait for them first"
+                f"nodes of {self.state.workers} are to be upgraded to {self.state.kubernetes}: wait for them first"
             )
         if isinstance(target, ReleaseName) and (missing := self.offered.missing(target, its_class=True)):
             hints.append(missing)
@@ -117,30 +117,24 @@ class Outlook:
         return [one for one in missing if one]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Surroundings:
-    """Inputs besides the management cluster.
-
-    Args:
-        opener: Opens the sources that ClusterStacks name; None to read none of them.
-        upstream: Facts of upstream projects.
-        given: Releases that are added to those of the sources.
-        now: The time, by which rules expire.
-    """
-
-    opener: SourceOpener | None
-    upstream: UpstreamFacts
-    given: tuple[Candidate, ...] = ()
-    now: datetime
-
-
-async def read_outlook(client: Client, key: ObjectKey, around: Surroundings) -> Outlook:
+async def read_context(
+    client: Client,
+    key: ObjectKey,
+    *,
+    opener: SourceOpener | None,
+    upstream: UpstreamFacts,
+    given: Sequence[Candidate],
+    now: datetime,
+) -> UpgradeContext:
     """Read a Cluster, the releases it could use and the rules that count for it.
 
     Args:
         client: The management cluster, with the rights of the user.
         key: The Cluster.
-        around: Further inputs.
+        opener: Opens the sources that ClusterStacks name; None to read none of them.
+        upstream: Facts of upstream projects.
+        given: Releases that are added to those of the sources.
+        now: The time, by which rules expire.
 
     Raises:
         ClusterUnplannable: The Cluster does not exist, or its class comes from no cluster stack.
@@ -152,18 +146,18 @@ async def read_outlook(client: Client, key: ObjectKey, around: Surroundings) -> 
     cluster = await read_cluster(client, key, notices)
     offered = await read_offered(client, cluster.view.class_namespace, cluster.release, notices)
     found = dict(offered.facts)
-    if around.opener is not None:
-        others = bool(around.given or found)
+    if opener is not None:
+        others = bool(given or found)
         found = await published(
-            offered.stacks, cluster.release, around.opener, notices, known=offered.facts, others_given=others
+            offered.stacks, cluster.release, opener, notices, known=offered.facts, others_given=others
         )
-    for candidate in around.given:
-        if (candidate.name.provider, candidate.name.stack) == (cluster.release.provider, cluster.release.stack):
+    for candidate in given:
+        if candidate.name.same_stack(cluster.release):
             found.setdefault(candidate.name, candidate)
-    rules = await read_rules(client, cluster.release, cluster.view.labels, around.now, notices)
+    rules = await read_rules(client, cluster.release, cluster.view.labels, now, notices)
     state = state_of(cluster, found, notices)
-    world = World(tuple(found.values()), rules, around.upstream)
-    return Outlook(cluster, offered, world, state, tuple(dict.fromkeys(notices)))
+    world = World(tuple(found.values()), rules, upstream)
+    return UpgradeContext(cluster, offered, world, state, tuple(dict.fromkeys(notices)))
 
 
 class ReleasesUnknown(SpecError):
@@ -208,12 +202,12 @@ def state_of(cluster: LiveCluster, candidates: Mapping[ReleaseName, Candidate], 
 
 def _addons(cluster: LiveCluster, candidates: Mapping[ReleaseName, Candidate], notices: list[str]) -> dict[str, str]:
     key = cluster.view.key
-    with told_of(f"Cluster {key}"):
-        wishes = read_wishes(cluster.view.annotations, cluster.release)
-        for release in wishes.releases():
+    with error_context(f"Cluster {key}"):
+        requested = read_requested_releases(cluster.view.annotations, cluster.release)
+        for release in requested.releases():
             if release not in candidates:
                 raise ReleasesUnknown(key, release, "which an annotation names", notices)
-        sources = wishes.sources({name: candidates[name].addons for name in wishes.releases()})
+        sources = requested.sources({name: candidates[name].addons for name in requested.releases()})
     addons: dict[str, str] = {}
     for addon, release in sources.items():
         asked = _version(candidates, release, addon)
@@ -244,7 +238,7 @@ def _version(candidates: Mapping[ReleaseName, Candidate], release: ReleaseName |
     return leading(addon, components).text if components else ""
 
 
-def moved_to(outlook: Outlook, target: Target) -> Manifest:
+def moved_to(context: UpgradeContext, target: Target) -> Manifest:
     """Return the Cluster with a target written in one step, to ask whether that is allowed.
 
     A version is written alone. A release replaces class and addons, and the Kubernetes version if its own is higher.
@@ -252,11 +246,11 @@ def moved_to(outlook: Outlook, target: Target) -> Manifest:
     Raises:
         TargetUnknown: The release is not known.
     """
-    cluster = outlook.cluster.view.raw
+    cluster = context.cluster.view.raw
     topology = dict(mapping(cluster, "spec", "topology"))
     metadata = dict(mapping(cluster, "metadata"))
     if isinstance(target, ReleaseName):
-        _take_release(outlook, target, topology)
+        _take_release(context, target, topology)
         if annotations := mapping(metadata, "annotations"):
             metadata["annotations"] = {key: value for key, value in annotations.items() if not _about_addons(key)}
     else:
@@ -264,14 +258,14 @@ def moved_to(outlook: Outlook, target: Target) -> Manifest:
     return {**cluster, "metadata": metadata, "spec": {**mapping(cluster, "spec"), "topology": topology}}
 
 
-def _take_release(outlook: Outlook, release: ReleaseName, topology: Manifest) -> None:
-    candidate = outlook.candidate(release)
+def _take_release(context: UpgradeContext, release: ReleaseName, topology: Manifest) -> None:
+    candidate = context.candidate(release)
     if "class" in topology:  # v1beta1
         topology["class"] = release.class_name
     else:
         topology["classRef"] = {**mapping(topology, "classRef"), "name": release.class_name}
     wanted = candidate.kubernetes
-    if candidate.is_bundle or wanted > outlook.state.kubernetes:
+    if candidate.is_bundle or wanted > context.state.kubernetes:
         topology["version"] = wanted.text
 
 

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Final
 from clusterstacks.api.clusteraddon import addon_name
 from clusterstacks.api.clusterapi import cluster_view, is_paused, reported_versions, topology_variables
 from clusterstacks.api.names import CLUSTER_API_GROUP, CLUSTER_KIND, CLUSTER_NAME_LABEL, GROUP, Kind
+from clusterstacks.clusters.hold_annotation import is_held
 from clusterstacks.clusters.permissions import listed, or_else
 from clusterstacks.domain.documents import mappings, text
 from clusterstacks.domain.errors import DependencyError, SpecError
@@ -30,7 +31,7 @@ from clusterstacks.kube.errors import Forbidden
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from clusterstacks.api.clusterapi import ClusterView
+    from clusterstacks.api.clusterapi import ClusterView, ObjectRef
     from clusterstacks.domain.objects import Manifest, ObjectKey
     from clusterstacks.kube.client import Client
 
@@ -65,6 +66,9 @@ class LiveCluster:
         kubernetes: The version its topology asks for.
         oldest: The oldest version of its nodes; never above ``kubernetes``.
         delivered: The delivered addons, by name.
+        addon: Its ClusterAddon; empty where it cannot be read.
+        control_plane: Its control plane object; empty where it cannot be read, or where the Cluster reports all that
+            counts.
     """
 
     view: ClusterView
@@ -72,6 +76,8 @@ class LiveCluster:
     kubernetes: KubernetesVersion
     oldest: KubernetesVersion
     delivered: Mapping[str, Delivered]
+    addon: Manifest
+    control_plane: Manifest
 
     @property
     def variables(self) -> dict[str, object]:
@@ -97,13 +103,15 @@ async def read_cluster(client: Client, key: ObjectKey, notices: list[str]) -> Li
         kubernetes = KubernetesVersion.parse(view.version)
     except InvalidVersion as error:
         raise ClusterUnplannable(key, f"has an invalid spec.topology.version: {error.message}") from None
-    control_plane = await control_plane_versions(client, view, notices)
+    control_plane = await _control_plane(client, view, kubernetes, notices)
+    versions = _parsed(view.control_plane_versions or reported_versions(control_plane))
     # Build metadata of a distribution (``+k3s1``) is not part of an upgrade.
-    kubernetes = max([kubernetes, *(replace(one, build=kubernetes.build) for one in control_plane)])
-    lagging = [one for one in control_plane if not one.reaches(kubernetes)]
+    kubernetes = max([kubernetes, *(replace(one, build=kubernetes.build) for one in versions)])
+    lagging = [one for one in versions if not one.reaches(kubernetes)]
     if lagging:
         notices.append(
-            f"the control plane of Cluster {key} has {min(lagging)} on its way to {kubernetes}: a plan begins there"
+            f"the control plane of Cluster {key} has {min(lagging)} and is to be upgraded: a plan begins with "
+            f"{kubernetes}"
         )
     lagging += [one for one in await worker_versions(client, view, notices) if not one.reaches(kubernetes)]
     addon = await or_else(_addon(client, key), {}, "the addons are assumed to be those that are asked for", notices)
@@ -116,6 +124,8 @@ async def read_cluster(client: Client, key: ObjectKey, notices: list[str]) -> Li
         kubernetes=kubernetes,
         oldest=min(lagging, default=kubernetes),
         delivered=_delivered(addon),
+        addon=addon,
+        control_plane=control_plane,
     )
 
 
@@ -128,9 +138,7 @@ async def _find(client: Client, key: ObjectKey) -> Manifest:
             error.code, f"{error.message}; ask for the right to get clusters in namespace {key.namespace}"
         ) from None
     if found is None:
-        raise ClusterUnplannable(
-            key, f"does not exist: 'kubectl get clusters -n {key.namespace}' lists those there are"
-        )
+        raise ClusterUnplannable(key, f"does not exist: 'kubectl get clusters -n {key.namespace}' lists the Clusters")
     return found
 
 
@@ -166,30 +174,32 @@ CONTROL_PLANE_LABEL: Final = "cluster.x-k8s.io/control-plane"
 """Label of the Machines of a control plane. Source: sigs.k8s.io/cluster-api, MachineControlPlaneLabel."""
 
 
-async def control_plane_versions(client: Client, view: ClusterView, notices: list[str]) -> list[KubernetesVersion]:
-    """Return every version that the control plane reports.
+async def _control_plane(client: Client, view: ClusterView, wanted: KubernetesVersion, notices: list[str]) -> Manifest:
+    """Read the control plane object, unless the Cluster reports all that counts.
 
-    Raises:
-        ClusterStacksError: The API server does not answer.
+    Before Cluster API 1.14 only the object has the versions. While the Cluster is held and reports an older version,
+    the object says whether the upgrade has begun.
     """
-    reported = view.control_plane_versions
-    if not reported and view.control_plane_ref is not None:
-        consequence = "the control plane is assumed to have the version that is asked for"
-        reported = await or_else(_versions_of_control_plane(client, view), (), consequence, notices)
-    return _parsed(reported)
+    reference, reported = view.control_plane_ref, _parsed(view.control_plane_versions)
+    may_wait = is_held(view.raw) and not all(one.reaches(wanted) for one in reported)
+    if reference is None or (reported and not may_wait):
+        return {}
+    consequence = (
+        "the upgrade is assumed to begin when the Cluster reports it"
+        if reported
+        else "the control plane is assumed to have the version that is asked for"
+    )
+    return await or_else(_referenced(client, reference), {}, consequence, notices)
 
 
-async def _versions_of_control_plane(client: Client, view: ClusterView) -> tuple[str, ...]:
-    reference = view.control_plane_ref
-    if reference is None:
-        return ()
+async def _referenced(client: Client, reference: ObjectRef) -> Manifest:
     resource = await client.resource(reference.group, reference.kind, reference.version)
-    return reported_versions(await client.find(resource, reference.name, reference.namespace) or {})
+    return await client.find(resource, reference.name, reference.namespace) or {}
 
 
 def reported_workers(view: ClusterView) -> list[KubernetesVersion]:
     """Return the versions of the workers in the status of the Cluster; empty before Cluster API 1.14."""
-    return _parsed(text(one, "version") for one in mappings(view.raw, "status", "workers", "versions"))
+    return _parsed(view.worker_versions)
 
 
 async def worker_versions(client: Client, view: ClusterView, notices: list[str]) -> list[KubernetesVersion]:

@@ -104,7 +104,7 @@ async def read_offered(client: Client, namespace: str, release: ReleaseName, not
     for manifest in releases:
         name = release_named(text(manifest, "metadata", "name"))
         stated = read_facts(manifest)
-        if stated is not None and (stated.name.provider, stated.name.stack) == (release.provider, release.stack):
+        if stated is not None and stated.name.same_stack(release):
             facts[stated.name] = stated
         if name is not None and at(manifest, "status", "ready") is True:
             owners = [text(one, "name") for one in mappings(manifest, "metadata", "ownerReferences") if is_stack(one)]

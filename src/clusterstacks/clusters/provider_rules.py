@@ -74,7 +74,7 @@ async def read_rules(
         DependencyError: The API server does not answer.
     """
     found = await or_else(
-        listed(client, GROUP, Kind.COMPATIBILITY_RULE), [], "rules of the provider are not looked at", notices
+        listed(client, GROUP, Kind.COMPATIBILITY_RULE), [], "the rules of the provider are not checked", notices
     )
     rules = []
     for manifest in sorted(found, key=lambda one: text(one, "metadata", "name")):

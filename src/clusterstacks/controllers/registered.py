@@ -15,5 +15,6 @@ REGISTRATIONS: Final[tuple[Registration, ...]] = (
     clusterstack.REGISTRATION,
     clusterstackrelease.REGISTRATION,
     clusteraddon.REGISTRATION,
+    clusteraddon.SWEEP_REGISTRATION,
     clusteraddon.CREATOR_REGISTRATION,
 )

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import TYPE_CHECKING, TypeAlias
 
 from clusterstacks.api.clusterapi import is_watched
-from clusterstacks.api.names import GROUP, READY_CONDITION, Kind
+from clusterstacks.api.names import GROUP, Kind
+from clusterstacks.controllers.ready_messages import READY_MESSAGES
 from clusterstacks.controllers.status_reconciler import StatusPatch, StatusReconciler
-from clusterstacks.domain.documents import at, mapping, mappings, text
-from clusterstacks.domain.objects import Manifest, ObjectKey
+from clusterstacks.domain.objects import ObjectKey
 from clusterstacks.runtime.cache import CacheChange, Index, ObjectCache
 from clusterstacks.runtime.informer import Informer, Trim, drop_managed_fields
-from clusterstacks.runtime.metrics import Unready
 
 if TYPE_CHECKING:
+    from datetime import timedelta
+
     from clusterstacks.api.provider_refs import KindPattern
+    from clusterstacks.controllers.addon_sweep import AddonSweep
     from clusterstacks.controllers.workload_clients import Workloads
     from clusterstacks.domain.compatibility import Rule
     from clusterstacks.domain.names import ReleaseName
@@ -98,12 +99,13 @@ class ControllerContext:
         make_informer: Returns an informer of a further kind.
         run_informer: Starts it.
         enqueue: By name of a controller, what enqueues one of its objects. It can be called once the controllers run.
-        make_supply: Returns what fetches releases; its argument is called with an object whose release has come.
+        make_fetcher: Returns a fetcher of releases; its argument is called with an object whose release was fetched.
         releases: Verified releases on disk.
         rules: Returns the CompatibilityRules that count for a Cluster, by its release and labels; None while unknown.
         watch_filter: Value of ``--watch-filter``.
         provider_kinds: Value of ``--provider-kinds``.
         class_kinds: Value of ``--class-kinds``.
+        drift_interval: Value of ``--drift-interval``.
     """
 
     client: Client
@@ -112,18 +114,20 @@ class ControllerContext:
     metrics: Metrics
     renderer: Renderer
     workloads: Workloads
+    addon_sweep: AddonSweep
     informers: Mapping[str, Informer]
     make_informer: Callable[[CachedKind], Informer]
     run_informer: Callable[[Informer], None]
     enqueue: Callable[[str], Enqueue]
-    make_supply: Callable[[Enqueue], ReleaseFetcher]
-    choice: SourcePolicy
+    make_fetcher: Callable[[Enqueue], ReleaseFetcher]
+    source_policy: SourcePolicy
     listings: SourceListings
     releases: ReleaseStore
     rules: Callable[[ReleaseName, Mapping[str, str]], tuple[Rule, ...] | None]
     watch_filter: str
     provider_kinds: Collection[KindPattern]
     class_kinds: Collection[str]
+    drift_interval: timedelta | None
 
     def cache(self, kind: str) -> ObjectCache:
         """Return the objects of a cached kind."""
@@ -132,7 +136,7 @@ class ControllerContext:
     def status_reconciler(
         self,
         kind: Kind,
-        work: Callable[[StatusPatch], Awaitable[Outcome | None]],
+        work: Callable[[StatusPatch], Awaitable[Outcome | timedelta | None]],
         advisory: frozenset[str] = frozenset(),
     ) -> StatusReconciler:
         """Return the reconciler that reads an object, does the work, and writes its status."""
@@ -144,6 +148,8 @@ class ControllerContext:
             events=self.events,
             work=work,
             advisory=advisory,
+            ready_message=READY_MESSAGES[kind],
+            informer=self.informers[kind],
         )
 
 
@@ -201,29 +207,3 @@ def present(store: ObjectCache, keys: Iterable[ObjectKey], watch_filter: str) ->
         manifest = store.get(key)
         if manifest is not None and is_watched(manifest, watch_filter):
             yield key
-
-
-def count_unready(objects: Iterable[Manifest]) -> Unready:
-    """Count the objects whose condition Ready is not True; one without the condition counts since its creation."""
-    since = [_since(one) for one in objects if _ready(one).get("status") != "True"]
-    return Unready(len(since), min((one for one in since if one), default=0.0))
-
-
-def ready_condition(manifest: Manifest) -> Manifest:
-    """Return the status of an object with nothing but the condition Ready, without its message."""
-    found = {key: value for key, value in _ready(manifest).items() if key != "message"}
-    return {"conditions": [found]} if found else {}
-
-
-def _ready(manifest: Manifest) -> Manifest:
-    conditions = mappings(mapping(manifest, "status"), "conditions")
-    return next((one for one in conditions if one.get("type") == READY_CONDITION), {})
-
-
-def _since(manifest: Manifest) -> float:
-    ready = _ready(manifest)
-    found = text(ready, "lastTransitionTime") if ready else at(manifest, "metadata", "creationTimestamp")
-    try:
-        return datetime.fromisoformat(str(found)).timestamp()
-    except ValueError:
-        return 0.0

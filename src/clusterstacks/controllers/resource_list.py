@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from clusterstacks.api.meta import ResourceEntry
 from clusterstacks.api.names import ResourceStatus
 from clusterstacks.domain.documents import and_more
 
@@ -36,15 +35,19 @@ def bounded(error: str) -> str:
 
 
 def listed(identity: ObjectId, version: str, status: ResourceStatus) -> Manifest:
-    """Return the entry of an object without an error."""
-    return ResourceEntry(
-        group=identity.group,
-        version=version,
-        kind=identity.kind,
-        namespace=identity.namespace,
-        name=identity.name,
-        status=status,
-    ).document()
+    """Return the entry of an object without an error, as the model ``ResourceEntry`` writes it.
+
+    The model itself would take a tenth of the CPU time of a delivery of 500 objects.
+    """
+    entry: Manifest = {
+        "group": identity.group,
+        "version": version,
+        "kind": identity.kind,
+        "namespace": identity.namespace,
+        "name": identity.name,
+        "status": status.value,
+    }
+    return {field: value for field, value in entry.items() if value}
 
 
 def entries(results: Iterable[ObjectResult]) -> list[Manifest]:

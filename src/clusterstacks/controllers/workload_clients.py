@@ -7,7 +7,7 @@ import base64
 import binascii
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from clusterstacks.api.names import CLUSTER_API_GROUP, CLUSTER_NAME_LABEL, KUBECONFIG_KEY, KUBECONFIG_SUFFIX, Reason
 from clusterstacks.domain.errors import DependencyError, SpecError
@@ -15,19 +15,20 @@ from clusterstacks.domain.objects import ObjectKey, split_api_version
 from clusterstacks.kube.client import Client
 from clusterstacks.kube.kubeconfig import parse_secret_kubeconfig
 from clusterstacks.kube.limits import Bounds
-from clusterstacks.kube.transport import WORKLOAD
+from clusterstacks.kube.transport import WORKLOAD, Pool
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from clusterstacks.domain.objects import Manifest
-    from clusterstacks.kube.transport import Pool
     from clusterstacks.kube.write_gate import WriteGate
 
 KUBECONFIG_TYPE = "cluster.x-k8s.io/secret"
 """Type of the Secrets that Cluster API writes. Source: sigs.k8s.io/cluster-api, api/core/v1beta2 ClusterSecretType."""
 
-BUDGET = 8
-"""Concurrent requests to one workload cluster. More only cost handshakes: a delivery of 40 objects took as long with
-16, with a third more CPU (benchmarks/deliveries.py)."""
+BUDGET = 16
+"""Concurrent requests to one workload cluster, thus its connections. With 8, deliveries of 40 and 563 objects took a
+quarter more time at the same CPU time; with 32 as long (benchmarks/deliveries.py with 563 objects)."""
 
 READY_DEADLINE = timedelta(seconds=10)
 """Time limit of the readiness check. A frozen server occupies a worker for this time in each attempt, with back-off up
@@ -69,23 +70,46 @@ class WorkloadNotReachable(DependencyError):
         super().__init__(Reason.CONTROL_PLANE_NOT_READY, message)
 
 
+class ClusterRests(WorkloadNotReachable):
+    """The API server took too long for the previous requests, so it gets a rest.
+
+    Args:
+        left: Time until the next attempt.
+    """
+
+    def __init__(self, cluster: ObjectKey, left: timedelta) -> None:
+        super().__init__(
+            f"the API server of Cluster {cluster} took longer than {FREE_TIME.total_seconds():g} s for the requests of "
+            f"one reconcile, so the next attempt is in {left.total_seconds():.0f} s: check its load"
+        )
+        self.left = left
+
+
 @dataclass(frozen=True, slots=True)
 class _Connected:
     revision: str
     client: Client
+    pool: Pool
 
 
 class Workloads:
     """One client per workload cluster, replaced when its kubeconfig changes.
 
     The Secret ``<cluster>-kubeconfig`` is read at every call: certificates in it are renewed by the control plane
-    provider, and a cache of Secrets would need the right to list all of them. Writes pass the ``gate``.
+    provider, and a cache of Secrets would need the right to list all of them. Writes pass the ``gate``. Each client has
+    its own pool, because the idle connections of one that is dropped take up to 300 KB each.
     """
 
-    def __init__(self, management: Client, pool: Pool, gate: WriteGate | None = None) -> None:
+    def __init__(
+        self,
+        management: Client,
+        gate: WriteGate | None = None,
+        *,
+        on_answer: Callable[[str, str, int], None] | None = None,
+    ) -> None:
         self._management = management
-        self._pool = pool
         self._gate = gate
+        self._on_answer = on_answer
         self._connected: dict[ObjectKey, _Connected] = {}
         self._rest_until: dict[ObjectKey, float] = {}
 
@@ -114,14 +138,14 @@ class Workloads:
             raise SpecError("KubeconfigNotMarked", _unmarked(name, cluster))
         revision = f"{secret['metadata'].get('uid')}/{secret['metadata'].get('resourceVersion')}"
         known = self._connected.get(cluster)
-        if known is None or known.revision != revision:
+        if known is not None and known.revision != revision:
             await self._disconnect(cluster)
+            known = self._connected.get(cluster)  # of another task, which connected meanwhile
+        if known is None:
             connection = parse_secret_kubeconfig(_kubeconfig(secret, name), origin=f"Secret {name}")
-            known = _Connected(
-                revision,
-                Client(connection, self._pool, budget=BUDGET, bounds=WORKLOAD_BOUNDS, gate=self._gate, target=WORKLOAD),
-            )
-            self._connected[cluster] = known
+            pool = Pool(on_answer=self._on_answer)
+            client = Client(connection, pool, budget=BUDGET, bounds=WORKLOAD_BOUNDS, gate=self._gate, target=WORKLOAD)
+            known = self._connected[cluster] = _Connected(revision, client, pool)
         try:
             async with asyncio.timeout(READY_DEADLINE.total_seconds()):
                 await known.client.ready()
@@ -131,20 +155,40 @@ class Workloads:
             raise _silent(cluster, error.message) from error
         return known.client
 
+    async def connect_again(self, cluster: ObjectKey) -> Client:
+        """Return a client as ``connect``, without a request if there is one; its requests may fail.
+
+        Raises:
+            WorkloadNotReachable: As ``connect``.
+            SpecError: As ``connect``.
+        """
+        known = self._connected.get(cluster)
+        if known is None:
+            return await self.connect(cluster)
+        self._check_rest(cluster)
+        return known.client
+
     async def forget(self, cluster: ObjectKey) -> None:
-        """Drop the connection of a cluster that is gone."""
+        """Close the connections of a cluster that is gone; running calls fail."""
         self._rest_until.pop(cluster, None)
         await self._disconnect(cluster)
 
     async def close(self) -> None:
-        """Drop all connections."""
+        """Close all connections."""
         for cluster in tuple(self._connected):
             await self.forget(cluster)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
 
     async def _disconnect(self, cluster: ObjectKey) -> None:
         known = self._connected.pop(cluster, None)
         if known is not None:
             await known.client.close()
+            await known.pool.close()
 
     def _check_rest(self, cluster: ObjectKey) -> None:
         """Start to measure the requests of a reconcile, unless the requests before it took too long.
@@ -152,7 +196,7 @@ class Workloads:
         The rest belongs to the Cluster: a new kubeconfig does not end it, otherwise its writer could avoid the rest.
 
         Raises:
-            WorkloadNotReachable: The cluster rests.
+            ClusterRests: The cluster rests.
         """
         known = self._connected.get(cluster)
         if known is not None:
@@ -163,10 +207,7 @@ class Workloads:
             busy.restart()
         left = self._rest_until.get(cluster, 0.0) - asyncio.get_running_loop().time()
         if left > 0:
-            raise WorkloadNotReachable(
-                f"the API server of Cluster {cluster} took longer than {FREE_TIME.total_seconds():g} s for the "
-                f"requests of one reconcile, so the next attempt is in {left:.0f} s: check its load"
-            )
+            raise ClusterRests(cluster, timedelta(seconds=left))
         self._rest_until.pop(cluster, None)
 
 

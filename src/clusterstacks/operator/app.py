@@ -12,8 +12,11 @@ from typing import TYPE_CHECKING
 
 from clusterstacks.api.names import DIGEST_ANNOTATION, Kind
 from clusterstacks.clusters.provider_rules import ProviderRules
+from clusterstacks.controllers.addon_sweep import AddonSweep
+from clusterstacks.controllers.clusteraddon import registration as clusteraddon
+from clusterstacks.controllers.object_problems import find_problems
 from clusterstacks.controllers.registered import REGISTRATIONS
-from clusterstacks.controllers.registration import ControllerContext, count_unready
+from clusterstacks.controllers.registration import ControllerContext
 from clusterstacks.controllers.workload_clients import Workloads
 from clusterstacks.domain.errors import ClusterStacksError
 from clusterstacks.kube.client import Client
@@ -24,18 +27,19 @@ from clusterstacks.operator.lease_settings import build_elector
 from clusterstacks.operator.probes_server import ProbesServer
 from clusterstacks.operator.rbac import Feature, RightsCheck
 from clusterstacks.operator.source_wiring import SourceServices
-from clusterstacks.operator.webhook_wiring import Webhooks, webhook_namespace
 from clusterstacks.render.renderer import Renderer, RenderLimits
 from clusterstacks.render.worker_pool import sizing
 from clusterstacks.runtime.clock import SystemClock
+from clusterstacks.runtime.component_health import Probes
 from clusterstacks.runtime.controller import Controller
 from clusterstacks.runtime.events import EventRecorder
-from clusterstacks.runtime.health import Probes
 from clusterstacks.runtime.informer import Informer
 from clusterstacks.runtime.metrics import Metrics
 from clusterstacks.runtime.process import memory_limit
 from clusterstacks.runtime.unreadable_objects import UnreadableObjectReporter
 from clusterstacks.runtime.watchdog import Watchdog
+from clusterstacks.webhooks.configuration import WebhookScope
+from clusterstacks.webhooks.unregistration import unregister
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
@@ -46,6 +50,7 @@ if TYPE_CHECKING:
     from clusterstacks.domain.objects import ObjectKey
     from clusterstacks.kube.connection import Connection
     from clusterstacks.operator.settings import OperatorSettings
+    from clusterstacks.operator.webhook_wiring import Webhooks
     from clusterstacks.runtime.cache import CacheChange
     from clusterstacks.runtime.leader_election import LeaderElector
 
@@ -92,14 +97,14 @@ class Operator:
         self._renderer = self._build_renderer()
         self._metrics.watch_renders(self._renderer.waiting, self._renderer.oldest_wait)
         self._probes.add_ready("render workers", self._renderer.problem)
-        self._workloads = Workloads(self._client, self._pool, gate)
+        self._workloads = Workloads(self._client, gate, on_answer=self._metrics.count_request)
         caches = {cache.kind: cache for registration in REGISTRATIONS for cache in registration.caches}
         self._caches = {kind: self._make_informer(cache) for kind, cache in caches.items()}
         self._informers = {kind: informer for kind, informer in self._caches.items() if caches[kind].required}
         self._further_informers: asyncio.Queue[Informer] = asyncio.Queue()
         self._rules = ProviderRules(self._clock)
         self._caches[Kind.COMPATIBILITY_RULE].subscribe(self._rules.changed)
-        self._supplies = SourceServices(
+        self._sources = SourceServices(
             settings,
             environ,
             client=self._client,
@@ -117,18 +122,19 @@ class Operator:
             self._metrics.watch_health(f"{kind.lower()} informer", informer.health)
         for kind, informer in self._informers.items():
             self._probes.add_ready(f"{kind.lower()} informer", partial(sync_problem, informer))
-        listings = self._supplies.listings
-        self._probes.add_ready("releases", partial(listings.problem, self._supplies.choice.default.address))
+        listings = self._sources.listings
+        self._probes.add_ready("releases", partial(listings.problem, self._sources.policy.default.address))
         self._metrics.watch_failing_sources(listings.failing)
         self._metrics.watch_source_age(listings.oldest_success)
         self._metrics.set_version(version("cluster-stacks"))
         if self._elector is not None:
             self._probes.add_ready("leader election", self._elector.problem)
+        self._metrics.watch_checks(self._probes.failing)
 
     @property
     def source(self) -> str:
         """Address of the operator's own source of releases, for ClusterStacks without ``spec.source``."""
-        return str(self._supplies.choice.default.address)
+        return str(self._sources.policy.default.address)
 
     def services(self) -> dict[str, Callable[[], Awaitable[None]]]:
         """Return everything that runs until the operator stops, by name."""
@@ -148,6 +154,10 @@ class Operator:
         settings = self._settings
         leftovers = GoLeftovers(client=self._client, namespace=settings.operator_namespace, remove=settings.take_over)
         services["leftovers"] = leftovers.run if elector is None else elector.while_held(leftovers.run)
+        if settings.operator_namespace and not settings.webhook_port:
+            name = WebhookScope(settings.namespace).name
+            forget = partial(unregister, self._client, name, settings.operator_namespace, self._clock)
+            services["webhook registration"] = forget if elector is None else elector.while_held(forget)
         if settings.operator_namespace:
             services["rights"] = RightsCheck(
                 client=self._webhook_client,
@@ -182,7 +192,7 @@ class Operator:
             stack.push_async_callback(self._webhook_client.close)
             stack.push_async_callback(self._workloads.close)
             stack.push_async_callback(self._renderer.close)
-            stack.push_async_callback(self._supplies.close)
+            stack.push_async_callback(self._sources.close)
             if self._webhooks is not None:
                 stack.push_async_callback(self._webhooks.close)
 
@@ -194,7 +204,11 @@ class Operator:
         return Renderer(workers=size.workers, limits=limits, on_failure=self._metrics.count_render_failure)
 
     def _features(self) -> frozenset[Feature]:
-        on = {Feature.WEBHOOKS: self._webhooks is not None, Feature.ELECTION: self._elector is not None}
+        on = {
+            Feature.WEBHOOKS: self._webhooks is not None,
+            Feature.NO_WEBHOOKS: not self._settings.webhook_port,
+            Feature.ELECTION: self._elector is not None,
+        }
         return frozenset(feature for feature, switched in on.items() if switched)
 
     def _build_elector(self, connection: Connection) -> LeaderElector | None:
@@ -227,18 +241,27 @@ class Operator:
             metrics=self._metrics,
             renderer=self._renderer,
             workloads=self._workloads,
+            addon_sweep=AddonSweep(
+                workloads=self._workloads,
+                clock=self._clock,
+                changed=self._enqueue(clusteraddon.NAME),
+                poll=self._enqueue(clusteraddon.SWEEP_NAME),
+                metrics=self._metrics,
+                renderer=self._renderer,
+            ),
             informers=self._caches,
             make_informer=self._make_informer,
             run_informer=self._further_informers.put_nowait,
             enqueue=self._enqueue,
-            make_supply=self._supplies.supply,
-            choice=self._supplies.choice,
-            listings=self._supplies.listings,
-            releases=self._supplies.store,
+            make_fetcher=self._sources.fetcher,
+            source_policy=self._sources.policy,
+            listings=self._sources.listings,
+            releases=self._sources.store,
             rules=self._counting,
             watch_filter=self._settings.watch_filter,
             provider_kinds=self._settings.provider_kinds,
             class_kinds=self._settings.class_kinds,
+            drift_interval=self._settings.drift_interval,
         )
 
     def _register(self, registration: Registration, reconciler: Reconciler) -> None:
@@ -253,7 +276,7 @@ class Operator:
             self._source_watches.append((controller, reconciler.source_keys))
         if registration.reports_ready:
             store = self._caches[registration.kind].cache
-            self._metrics.watch_not_ready(registration.kind, lambda: count_unready(store.all()))
+            self._metrics.watch_problems(registration.kind, lambda: find_problems(store.all()))
 
     def _enqueue(self, controller: str) -> Callable[[ObjectKey], None]:
         """Return what enqueues an object of a controller that may be built later."""
@@ -276,12 +299,15 @@ class Operator:
         settings = self._settings
         if not settings.webhook_port or (settings.webhook_service is None and not settings.webhook_url):
             return None
+        # Without webhooks the planner and the validators stay out of memory.
+        from clusterstacks.operator.webhook_wiring import Webhooks, webhook_namespace  # noqa: PLC0415
+
         return Webhooks(
             settings,
-            home=webhook_namespace(settings),
+            namespace=webhook_namespace(settings),
             client=self._webhook_client,
             informers=self._informers,
-            supplies=self._supplies,
+            sources=self._sources,
             events=EventRecorder(self._webhook_client, COMPONENT),
             rules=self._rules,
             metrics=self._metrics,
@@ -312,7 +338,7 @@ class Operator:
         while True:
             annotations = [release["metadata"].get("annotations") or {} for release in releases.all()]
             try:
-                await self._supplies.store.collect(
+                await self._sources.store.collect(
                     {one[DIGEST_ANNOTATION] for one in annotations if DIGEST_ANNOTATION in one}
                 )
             except ClusterStacksError as error:

@@ -12,13 +12,15 @@ import logging
 import os
 import tempfile
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from clusterstacks.domain.documents import mapping, mappings, text
+from clusterstacks.domain.errors import DependencyError
 from clusterstacks.domain.objects import ObjectKey
-from clusterstacks.kube.errors import ApiError, Conflict, Forbidden, KindNotServed, NotFound
-from clusterstacks.sources.kinds import DIRECTORY, GITHUB, KINDS, OCI
+from clusterstacks.kube.errors import Conflict, Forbidden, KindNotServed, NotFound
+from clusterstacks.sources.source_kinds import DIRECTORY, GITHUB, KINDS, OCI
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -36,6 +38,9 @@ _PATHS: Final = ("/validate-clusterstack-x-k8s-io-v1alpha1-", "/validate-cluster
 _EXTENSION: Final = "hook-server-extensionconfig"
 """Suffix of the name of the Go operator's ExtensionConfig, in its manifests and in its chart."""
 _SERVICE_PORT: Final = 443
+
+RETRY: Final = timedelta(seconds=30)
+"""Interval of attempts to list the leftovers while the API server does not answer. Arbitrary."""
 
 log = logging.getLogger(__name__)
 
@@ -120,20 +125,26 @@ class GoLeftovers:
     async def run(self) -> None:
         """Check once, as soon as this process leads, then wait until cancelled."""
         for group, kind in (WEBHOOKS, EXTENSIONS):
+            await self._check(group, kind)
+        await asyncio.Event().wait()
+
+    async def _check(self, group: str, kind: str) -> None:
+        """Report or remove the leftovers of a kind; wait while the API server does not answer."""
+        while True:
             try:
-                await self._look(group, kind)
+                return await self._look(group, kind)
             except KindNotServed:
-                continue
+                return None
             except Forbidden:
-                log.warning(
+                return log.warning(
                     "Leftovers of the Go operator of kind %s are not checked, because the right to list them is "
                     "missing: check 'kubectl get %s'",
                     kind,
                     kind.lower(),
                 )
-            except ApiError as error:
-                log.warning("Leftovers of the Go operator of kind %s are not checked: %s", kind, error)
-        await asyncio.Event().wait()
+            except DependencyError as error:
+                log.warning("Leftovers of the Go operator of kind %s are not checked yet: %s", kind, error)
+            await asyncio.sleep(RETRY.total_seconds())
 
     async def _look(self, group: str, kind: str) -> None:
         resource = await self.client.resource(group, kind)
@@ -228,11 +239,11 @@ def started_as_manager(program: str) -> bool:
     return Path(program).name == PROGRAM
 
 
-def add_go_flags(parser: argparse.ArgumentParser) -> None:
+def add_go_flags(group: argparse._ArgumentGroup) -> None:
     """Add the flags that only Deployments of the Go operator use."""
     for name in WITHOUT_MEANING:
-        parser.add_argument(f"--{name}", nargs="?", const="true", default=None, help=argparse.SUPPRESS)
-    parser.add_argument(
+        group.add_argument(f"--{name}", nargs="?", const="true", default=None, help=argparse.SUPPRESS)
+    group.add_argument(
         "--local",
         type=boolean,
         nargs="?",

@@ -62,7 +62,7 @@ def build_elector(
 
 def add_election_options(parser: argparse.ArgumentParser) -> None:
     """Add the flags; the first two are the Go operator's."""
-    add = parser.add_argument
+    add = parser.add_argument_group("leader election").add_argument
     add(
         "--leader-elect",
         type=boolean,

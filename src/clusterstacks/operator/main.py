@@ -1,117 +1,48 @@
-"""Entry point of ``cluster-stack-operator``: starts, runs until a signal, and stops in order."""
+"""Entry point of ``cluster-stack-operator``."""
 
 from __future__ import annotations
 
-import asyncio
-import json
-import logging
+import gc
 import os
-import sys
-from dataclasses import replace
-from importlib.metadata import version
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-import uvloop
-
-from clusterstacks.domain.errors import ClusterStacksError
-from clusterstacks.kube.client import Client
-from clusterstacks.kube.errors import Forbidden
-from clusterstacks.kube.kubeconfig import named_connection
-from clusterstacks.kube.transport import Pool
-from clusterstacks.operator.app import Operator
-from clusterstacks.operator.go_operator import own_pod, webhook_service, writable_directory
-from clusterstacks.operator.rbac import TAKE_OVER_RIGHTS, RightScope
-from clusterstacks.operator.settings import CACHE_DIR, OperatorSettings, parse_settings
-from clusterstacks.runtime.leader_election import LeaseLostError
-from clusterstacks.runtime.log_format import configure_logging
-from clusterstacks.runtime.process import ServiceEndedError, run_until_signal
-
 if TYPE_CHECKING:
-    from clusterstacks.domain.objects import ObjectKey
+    from collections.abc import Iterator
 
-log = logging.getLogger(__name__)
+SYSTEM_CAS = "SSL_CERT_FILE"
+"""Names the file with the system's CAs for OpenSSL."""
 
 
 def main() -> None:
     """Run the operator; exits with 0 after a signal, with 1 after an error."""
-    settings = parse_settings(sys.argv[1:], os.environ, program=sys.argv[0])
-    configure_logging(settings.log_level.upper())
-    try:
-        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            runner.run(_serve(settings))
-    except ServiceEndedError as error:
-        if isinstance(error.__cause__, LeaseLostError):
-            log.error("%s", error.__cause__)  # noqa: TRY400 - the message is enough, a trace would hide it
-        else:
-            log.exception("A part of the operator ended")
-        sys.exit(1)
-    except ClusterStacksError as error:
-        log.error("%s", error)  # noqa: TRY400 - the message is enough, a trace would hide it
-        sys.exit(1)
+    # What the imports create lives as long as the process. Collections would take a tenth of their time and find
+    # almost nothing; later ones, which stop all work, would examine these 120,000 objects again each time.
+    gc.disable()
+    with _without_system_cas():
+        from clusterstacks.operator.startup import run  # noqa: PLC0415
+
+    gc.freeze()
+    gc.enable()
+    run()
 
 
-async def _serve(settings: OperatorSettings) -> None:
-    settings = await _fitted(settings)
-    operator = Operator(settings, os.environ)
-    log.info(
-        "cluster-stack-operator %s starts on API server %s, with releases from %s",
-        version("cluster-stacks"),
-        operator.management,
-        operator.source,
-    )
-    for notice in settings.notices:
-        log.warning(notice)
-    try:
-        await run_until_signal(operator.services())
-    finally:
-        await operator.close()
+@contextmanager
+def _without_system_cas() -> Iterator[None]:
+    """Let OpenSSL read an empty file instead of the system's CAs.
 
-
-async def _fitted(settings: OperatorSettings) -> OperatorSettings:
-    """Complete the settings that no flag gives, from the machine and an installation of the Go operator.
-
-    Raises:
-        SpecError: The kubeconfig is not usable.
+    aiohttp reads them twice while it is imported, which takes 40 ms, for contexts that are not used: each request of
+    the operator has its own context.
     """
-    if settings.cache_dir == CACHE_DIR:
-        settings = replace(settings, cache_dir=writable_directory(CACHE_DIR))
-        if settings.cache_dir != CACHE_DIR:
-            log.warning("%s is not writable, so releases are cached in %s", CACHE_DIR, settings.cache_dir)
-    named = settings.webhook_service is not None or settings.webhook_url
-    if settings.as_manager and settings.webhook_port and settings.operator_namespace and not named:
-        service = await _webhook_service(settings)
-        settings = replace(settings, webhook_service=service)
-    return settings
-
-
-async def _webhook_service(settings: OperatorSettings) -> ObjectKey | None:
-    """Find the Service of the Go operator's webhooks, which ours replace."""
-    namespace, pod = settings.operator_namespace, own_pod(os.environ)
-    connection, _ = named_connection(os.environ, settings.kubeconfig)
-    pool = Pool()
-    client = Client(connection, pool)
+    configured = os.environ.get(SYSTEM_CAS)
+    os.environ[SYSTEM_CAS] = os.devnull
     try:
-        service = await webhook_service(client, namespace, pod, settings.webhook_port)
-    except Forbidden:
-        rules = " and ".join(json.dumps(right.rule()) for right in TAKE_OVER_RIGHTS if right.scope is RightScope.OWN)
-        log.warning(
-            "The Service of the webhooks cannot be found, because rights are missing: add the rules %s to a Role in "
-            "namespace %s, or set --webhook-service",
-            rules,
-            namespace,
-        )
-        return None
+        yield
     finally:
-        await client.close()
-        await pool.close()
-    if service is None:
-        log.warning(
-            "No Service in namespace %s forwards port 443 to port %s of pod %s: set --webhook-service",
-            namespace,
-            settings.webhook_port,
-            pod,
-        )
-    return service
+        if configured is None:
+            del os.environ[SYSTEM_CAS]
+        else:
+            os.environ[SYSTEM_CAS] = configured
 
 
 if __name__ == "__main__":

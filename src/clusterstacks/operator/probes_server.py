@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from aiohttp import web
 
 if TYPE_CHECKING:
-    from clusterstacks.runtime.health import ProbeAnswer, Probes
+    from clusterstacks.runtime.component_health import ProbeAnswer, Probes
     from clusterstacks.runtime.metrics import Metrics
 
 Handler: TypeAlias = Callable[[web.Request], Awaitable[web.Response]]
@@ -67,6 +67,7 @@ def _probe(ask: Callable[[], ProbeAnswer]) -> Handler:
 
 def _scrape(metrics: Metrics) -> Handler:
     async def answer(_: web.Request) -> web.Response:
+        metrics.measure()
         # Thousands of series take hundreds of milliseconds, too long for the event loop.
         body = await asyncio.to_thread(metrics.expose)
         return web.Response(body=body, headers={"Content-Type": METRICS_TYPE})

@@ -19,13 +19,13 @@ from clusterstacks.domain.documents import mapping, mappings
 from clusterstacks.domain.errors import DependencyError
 from clusterstacks.operator.go_operator import EXTENSIONS, WEBHOOKS
 from clusterstacks.operator.lease_settings import LEASE_NAME
-from clusterstacks.webhooks.certificates import OWNER, SECRET_NAME
 from clusterstacks.webhooks.configuration import NAME as CONFIGURATION_NAME
-from clusterstacks.webhooks.configuration import WebhookScope
+from clusterstacks.webhooks.configuration import OWNER, SECRET_NAME, WebhookScope
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
+    from clusterstacks.domain.objects import Manifest
     from clusterstacks.kube.client import Client
 
 log = logging.getLogger(__name__)
@@ -39,8 +39,9 @@ class RightScope(StrEnum):
     """The scope of a right."""
 
     CLUSTER = "cluster"
-    """All namespaces, or objects without one: a ClusterRoleBinding. With ``--namespace`` a RoleBinding in that
-    namespace is enough for namespaced kinds, except Clusters."""
+    """Objects without a namespace: a ClusterRoleBinding."""
+    WATCHED = "watched namespaces"
+    """All namespaces: a ClusterRoleBinding. With ``--namespace`` that one: a RoleBinding."""
     CLUSTERS = "namespaces of Clusters"
     """A RoleBinding in each of them."""
     STACKS = "namespaces of ClusterStacks"
@@ -52,6 +53,7 @@ class Feature(StrEnum):
     """Optional features."""
 
     WEBHOOKS = "webhooks"
+    NO_WEBHOOKS = "disabled webhooks"
     ELECTION = "leader election"
 
 
@@ -65,6 +67,7 @@ class Right:
         verbs: RBAC verbs. A server-side apply needs ``patch``, and ``create`` if it creates the object.
         why: Purpose, for the reference page.
         scope: The namespaces in which it is needed.
+        everywhere: The verbs that are needed in all namespaces, also with ``--namespace``.
         names: Names of the only objects; empty for all.
         only_with: The optional feature that needs it; None for rights that are always needed.
     """
@@ -73,7 +76,8 @@ class Right:
     resources: tuple[str, ...]
     verbs: tuple[str, ...]
     why: str
-    scope: RightScope = RightScope.CLUSTER
+    scope: RightScope = RightScope.WATCHED
+    everywhere: tuple[str, ...] = ()
     names: tuple[str, ...] = ()
     only_with: Feature | None = None
 
@@ -88,12 +92,20 @@ class Right:
 
 
 RIGHTS: Final = (
-    Right(group=GROUP, resources=("clusterstacks",), verbs=READ, why="watch ClusterStacks"),
+    Right(
+        group=GROUP,
+        resources=("clusterstacks",),
+        verbs=READ,
+        everywhere=("get",),
+        why="watch ClusterStacks; read those of other namespaces whose classes are used",
+    ),
     Right(
         group=GROUP,
         resources=("clusterstackreleases",),
         verbs=(*READ, "create", "patch", "delete"),
-        why="create and delete the releases of a ClusterStack; pin digests; owner references and finalizers",
+        everywhere=("get",),
+        why="create and delete the releases of a ClusterStack; pin digests; owner references and finalizers; read "
+        "those of other namespaces whose classes are used",
     ),
     Right(
         group=GROUP,
@@ -107,18 +119,26 @@ RIGHTS: Final = (
         verbs=("patch",),
         why="write status",
     ),
-    Right(group=GROUP, resources=("compatibilityrules",), verbs=("list", "watch"), why="watch the rules"),
+    Right(
+        group=GROUP,
+        resources=("compatibilityrules",),
+        verbs=("list", "watch"),
+        scope=RightScope.CLUSTER,
+        why="watch the rules",
+    ),
     Right(
         group=CLUSTER_API_GROUP,
         resources=("clusters",),
-        verbs=READ,
-        why="watch Clusters; before a release is deleted, in all namespaces, also with --namespace",
+        verbs=(*READ, "patch"),
+        everywhere=("list",),
+        why="watch Clusters; before a release is deleted, in all namespaces, also with --namespace; hold and release "
+        "their upgrades by an annotation",
     ),
     Right(
         group=CLUSTER_API_GROUP,
         resources=("clusters/status",),
         verbs=("patch",),
-        why="conditions ClusterStackAddonsReady and ClusterStackWithinRanges",
+        why="conditions ClusterStackAddonsReady, -Healthy and -InSync, and ClusterStackWithinRanges",
     ),
     Right(
         group=CLUSTER_API_GROUP,
@@ -151,14 +171,22 @@ RIGHTS: Final = (
         group="apiextensions.k8s.io",
         resources=("customresourcedefinitions",),
         verbs=("get",),
+        scope=RightScope.CLUSTER,
         why="read the labels of the kinds that Clusters refer to (metadata only)",
     ),
-    Right(group="", resources=("namespaces",), verbs=("get",), why="read labels for clusterNamespaces from: Selector"),
+    Right(
+        group="",
+        resources=("namespaces",),
+        verbs=("get",),
+        scope=RightScope.CLUSTER,
+        why="read labels for clusterNamespaces from: Selector",
+    ),
     Right(group="", resources=("events",), verbs=("create",), why="record events"),
     Right(
         group="admissionregistration.k8s.io",
         resources=("validatingwebhookconfigurations",),
         verbs=("create", "patch"),
+        scope=RightScope.CLUSTER,
         names=(CONFIGURATION_NAME,),
         only_with=Feature.WEBHOOKS,
         why="register the webhooks; with --namespace the name ends in -NAMESPACE; not needed without webhooks",
@@ -167,24 +195,40 @@ RIGHTS: Final = (
         group=OWNER[0],
         resources=("clusterroles",),
         verbs=("get",),
+        scope=RightScope.CLUSTER,
         names=(CONFIGURATION_NAME,),
         only_with=Feature.WEBHOOKS,
         why="make the ClusterRole of this name, if there is one, the owner of the webhooks, which are deleted with it; "
         "with --namespace the name ends in -NAMESPACE",
     ),
     Right(
+        group="admissionregistration.k8s.io",
+        resources=("validatingwebhookconfigurations",),
+        verbs=("get", "delete"),
+        scope=RightScope.CLUSTER,
+        names=(CONFIGURATION_NAME,),
+        only_with=Feature.NO_WEBHOOKS,
+        why="with --webhook-port=0, delete those of an earlier start; with --namespace the name ends in -NAMESPACE",
+    ),
+    Right(
         group=WEBHOOKS[0],
         resources=("validatingwebhookconfigurations",),
         verbs=("list",),
+        scope=RightScope.CLUSTER,
         why="find leftovers of the Go operator",
     ),
     Right(
-        group=EXTENSIONS[0], resources=("extensionconfigs",), verbs=("list",), why="find leftovers of the Go operator"
+        group=EXTENSIONS[0],
+        resources=("extensionconfigs",),
+        verbs=("list",),
+        scope=RightScope.CLUSTER,
+        why="find leftovers of the Go operator",
     ),
     Right(
         group="authorization.k8s.io",
         resources=("selfsubjectrulesreviews",),
         verbs=("create",),
+        scope=RightScope.CLUSTER,
         why="report which of these rights are missing; Kubernetes' default role system:basic-user has it",
     ),
     Right(
@@ -243,12 +287,14 @@ TAKE_OVER_RIGHTS: Final = (
         group=WEBHOOKS[0],
         resources=("validatingwebhookconfigurations",),
         verbs=("delete",),
+        scope=RightScope.CLUSTER,
         why="--take-over deletes those of the Go operator",
     ),
     Right(
         group=EXTENSIONS[0],
         resources=("extensionconfigs",),
         verbs=("delete",),
+        scope=RightScope.CLUSTER,
         why="--take-over deletes those of the Go operator",
     ),
     Right(
@@ -284,23 +330,37 @@ def policy_rules(*scopes: RightScope) -> list[dict[str, Any]]:
     return [right.rule() for right in RIGHTS if right.scope in scopes]
 
 
-def missing_rights(rules: Iterable[Mapping[str, Any]], features: Collection[Feature], watched: str = "") -> list[Right]:
+def missing_rights(
+    rules: Iterable[Mapping[str, Any]],
+    features: Collection[Feature],
+    watched: str = "",
+    watched_rules: Iterable[Mapping[str, Any]] = (),
+) -> list[Right]:
     """Return the rights that an account lacks.
 
     Args:
         rules: The rules of the account in the operator's namespace, as a SelfSubjectRulesReview lists them.
         features: The enabled features.
         watched: The only namespace that the operator watches; empty for all.
+        watched_rules: The rules of the account in that namespace.
     """
-    needed = (
+    needed = [
         replace(right, names=(WebhookScope(watched).name,)) if right.names == (CONFIGURATION_NAME,) else right
         for right in RIGHTS
         if right.group in _CHECKED
-        and right.scope in (RightScope.CLUSTER, RightScope.OWN)
+        and right.scope in (RightScope.CLUSTER, RightScope.WATCHED, RightScope.OWN)
         and (right.only_with is None or right.only_with in features)
-    )
-    known = list(rules)
-    return [lacking for right in needed if (lacking := _lacking(right, known)) is not None]
+    ]
+    known, known_there = list(rules), list(watched_rules)
+    if not watched:
+        return [lacking for right in needed if (lacking := _lacking(right, known)) is not None]
+    everywhere = [
+        replace(right, verbs=right.everywhere, scope=RightScope.CLUSTER) for right in needed if right.everywhere
+    ]
+    there = [right for right in needed if right.scope is RightScope.WATCHED]
+    elsewhere = [right for right in needed if right.scope is not RightScope.WATCHED]
+    pairs = [*((right, known) for right in (*everywhere, *elsewhere)), *((right, known_there) for right in there)]
+    return [lacking for right, held in pairs if (lacking := _lacking(right, held)) is not None]
 
 
 def _lacking(right: Right, rules: Iterable[Mapping[str, Any]]) -> Right | None:
@@ -343,20 +403,26 @@ class RightsCheck:
     async def run(self) -> None:
         """Log the missing rights, then wait until cancelled."""
         try:
-            resource = await self.client.resource("authorization.k8s.io", "SelfSubjectRulesReview")
-            review = {"apiVersion": resource.api_version, "kind": resource.kind, "spec": {"namespace": self.namespace}}
-            status = mapping(await self.client.create(resource, review), "status")
+            rules = await self._rules(self.namespace)
+            watched_rules = await self._rules(self.watched) if self.watched else []
         except DependencyError as error:
             log.info("The rights of the operator's account cannot be read: %s", error)
         else:
-            # An authorizer that cannot list its rules makes the list incomplete.
-            if not status.get("incomplete"):
-                self._report(missing_rights(mappings(status, "resourceRules"), self.features, self.watched))
+            if rules is not None and watched_rules is not None:
+                self._report(missing_rights(rules, self.features, self.watched, watched_rules))
         await asyncio.Event().wait()
+
+    async def _rules(self, namespace: str) -> list[Manifest] | None:
+        """Return the rules of the account in a namespace; None where an authorizer cannot list its rules."""
+        resource = await self.client.resource("authorization.k8s.io", "SelfSubjectRulesReview")
+        review = {"apiVersion": resource.api_version, "kind": resource.kind, "spec": {"namespace": namespace}}
+        status = mapping(await self.client.create(resource, review), "status")
+        return None if status.get("incomplete") else list(mappings(status, "resourceRules"))
 
     def _report(self, missing: Sequence[Right]) -> None:
         for scope, role in (
             (RightScope.CLUSTER, "its ClusterRole"),
+            (RightScope.WATCHED, f"a Role in namespace {self.watched}" if self.watched else "its ClusterRole"),
             (RightScope.OWN, f"a Role in namespace {self.namespace}"),
         ):
             rules = [json.dumps(right.rule()) for right in missing if right.scope is scope]

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
     from clusterstacks.api.clusterapi import ClusterView
-    from clusterstacks.controllers.clusteraddon.class_access import ClassAccess as NamespaceOffers
+    from clusterstacks.controllers.clusteraddon.class_access import ClassAccess
     from clusterstacks.kube.client import Client
     from clusterstacks.releases.release import Release
     from clusterstacks.runtime.cache import ObjectCache
@@ -48,8 +48,8 @@ class ReleaseCatalog:
         client: The management cluster, for classes in a namespace that is not watched.
         releases: The ClusterStackReleases.
         addons: The ClusterAddons.
-        offers: Decides which namespaces may use which releases.
-        supply: Fetches releases that are not on disk.
+        access: Decides which namespaces may use which releases.
+        fetcher: Fetches releases that are not on disk.
         listings: The releases in the sources.
         statements: Facts of releases that are not fetched.
     """
@@ -57,8 +57,8 @@ class ReleaseCatalog:
     client: Client
     releases: ObjectCache
     addons: ObjectCache
-    offers: NamespaceOffers
-    supply: ReleaseFetcher
+    access: ClassAccess
+    fetcher: ReleaseFetcher
     listings: SourceListings
     statements: RemoteStatements
     _known: dict[tuple[ReleaseName, str], Candidate] = field(default_factory=dict)
@@ -80,15 +80,16 @@ class ReleaseCatalog:
         if release not in candidates and not mapping(own, "metadata", "annotations").get(DIGEST_ANNOTATION):
             lacking[release] = "it has not been downloaded yet"
         for name in sorted({release, *wanted} - candidates.keys() - lacking.keys()):
-            brought = await self._bring(name, namespace)
-            if isinstance(brought, Candidate):
-                candidates[name] = brought
+            fetched = await self._fetch(name, namespace)
+            if isinstance(fetched, Candidate):
+                candidates[name] = fetched
             else:
-                lacking[name] = brought
+                lacking[name] = fetched
         made_for = text(own, "status", "kubernetesVersion")
         if not made_for and release in candidates:
             made_for = candidates[release].kubernetes.text
-        return ClassOffer(made_for, await self._policy(own), candidates, self._advised(namespace, release), lacking)
+        advised = self.statements.known(self._stacks(namespace, release))
+        return ClassOffer(made_for, await self._policy(own), candidates, advised, lacking)
 
     async def refused(self, cluster: ClusterView, releases: Collection[ReleaseName]) -> str:
         """Return why the namespace may not use a release; see ``KnownReleases`` of the cluster validator."""
@@ -96,7 +97,7 @@ class ReleaseCatalog:
         for release in sorted(releases):
             key = ObjectKey(cluster.class_namespace, release.release)
             found.append(self.releases.get(key) or self._listed(key, release) or await self._find(key))
-        return await self.offers.refusal(cluster, filter(None, found))
+        return await self.access.refusal(cluster, filter(None, found))
 
     def delivered(self, cluster: ObjectKey) -> Mapping[str, ReleaseName]:
         """Return, by addon, the release that a cluster has."""
@@ -111,7 +112,7 @@ class ReleaseCatalog:
             name = release_named(text(manifest, "metadata", "name"))
             if name is None or text(manifest, "metadata", "namespace") != namespace or name == release:
                 continue
-            if (name.provider, name.stack) == (release.provider, release.stack):
+            if name.same_stack(release):
                 found[name] = manifest
         return found
 
@@ -143,7 +144,7 @@ class ReleaseCatalog:
                 return None
             key = (name, pins.digest)
             if key not in self._known:
-                release = await self.supply.store.open(name, pins.digest, pins.charts)
+                release = await self.fetcher.store.open(name, pins.digest, pins.charts)
                 if release is None:
                     return None
                 self._known[key] = self._of(release)
@@ -165,7 +166,7 @@ class ReleaseCatalog:
             known = self._stated[key] = (written, read_facts(manifest))
         return known[1]
 
-    async def _bring(self, name: ReleaseName, namespace: str) -> Candidate | str:
+    async def _fetch(self, name: ReleaseName, namespace: str) -> Candidate | str:
         """Return the facts of a release that is not on disk, or the reason why it cannot be served (yet)."""
         key = ObjectKey(namespace, name.release)
         manifest = await self._find(key) or self._listed(key, name)
@@ -175,12 +176,12 @@ class ReleaseCatalog:
                 "source that has it; name another release"
             )
         try:
-            obtained = await self.supply.obtain(key, manifest, name)
+            fetched = await self.fetcher.fetch(key, manifest, name)
         except ClusterStacksError as error:
             return error.message
-        if obtained is None:
+        if fetched is None:
             return "it is being fetched for the first time, try again in a few seconds"
-        return self._of(obtained.release)
+        return self._of(fetched.release)
 
     def _listed(self, key: ObjectKey, name: ReleaseName) -> Manifest | None:
         """Return the ClusterStackRelease that a release would get; None where no ClusterStack would create one."""
@@ -190,14 +191,9 @@ class ReleaseCatalog:
                 return {"metadata": {"name": key.name, "namespace": key.namespace, "ownerReferences": [owner]}}
         return None
 
-    def _advised(self, namespace: str, release: ReleaseName) -> dict[ReleaseName, Candidate]:
-        """Return the releases that could be offered, but are not."""
-        found = self.statements.known(self._stacks(namespace, release))
-        return dict(found)
-
     def _stacks(self, namespace: str, release: ReleaseName) -> Iterator[ClusterStack]:
         """Yield the ClusterStacks of a stack in a namespace, whatever their minor, without unreadable ones."""
-        for manifest in self.supply.stacks.all():
+        for manifest in self.fetcher.stacks.all():
             spec, place = mapping(manifest, "spec"), text(manifest, "metadata", "namespace")
             if (place, spec.get("provider"), spec.get("name")) == (namespace, release.provider, release.stack):
                 with suppress(SpecError):
@@ -207,7 +203,7 @@ class ReleaseCatalog:
         return Candidate(release.name, release.metadata.kubernetes, release.compatibility)
 
     async def _policy(self, release: Manifest) -> CompatibilityPolicy:
-        stack = await leading_stack(release, self.supply.stacks, self.client)
+        stack = await leading_stack(release, self.fetcher.stacks, self.client)
         try:
             return ClusterStack.parse(stack).spec.compatibility if stack is not None else CompatibilityPolicy.RANGE
         except SpecError:

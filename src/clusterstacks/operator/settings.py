@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 from clusterstacks.api.provider_refs import DEFAULT_KINDS, KindPattern
 from clusterstacks.api.source import DirectoryPlace, SourceSpec
 from clusterstacks.controllers.registered import REGISTRATIONS
+from clusterstacks.domain.drift_settings import DEFAULT_INTERVAL, parse_interval
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.objects import ObjectKey
 from clusterstacks.http.allowlist import AllowedHosts
@@ -21,10 +22,12 @@ from clusterstacks.operator.go_operator import RELEASE_DIR as GO_RELEASE_DIR
 from clusterstacks.operator.go_operator import add_go_flags, notices, started_as_manager, two_dashes
 from clusterstacks.operator.lease_settings import ElectionSettings, add_election_options, election_settings
 from clusterstacks.operator.source_flags import add_source_options, read_text, source_of
+from clusterstacks.runtime.log_format import FORMATS
 from clusterstacks.sources.stack_source import NOTHING_ALLOWED
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from datetime import timedelta
 
 LEVELS: Final = {"warn": "warning"}
 """Other names of log levels, as in zap."""
@@ -32,6 +35,11 @@ LEVELS: Final = {"warn": "warning"}
 OWN_DIRECTORY: Final = SourceSpec(directory=DirectoryPlace())
 
 NAME: Final = "cluster-stack-operator"
+
+DESCRIPTION: Final = (
+    "Installs releases of cluster stacks in a management cluster, and delivers their addons to workload clusters. It "
+    "also accepts the arguments of the Go operator."
+)
 RELEASE_DIR: Final = Path("/releases")
 CACHE_DIR: Final = Path("/var/cache/cluster-stacks")
 
@@ -58,9 +66,11 @@ class OperatorSettings:
     webhook_url: str = ""
     class_kinds: frozenset[str] = frozenset()
     provider_kinds: frozenset[KindPattern] = frozenset(DEFAULT_KINDS)
+    drift_interval: timedelta | None = DEFAULT_INTERVAL
     election: ElectionSettings | None = None
     workers: dict[str, int] = field(default_factory=dict)
     log_level: str = "info"
+    log_format: str = "json"
     as_manager: bool = False
     take_over: bool = False
     notices: tuple[str, ...] = ()
@@ -110,9 +120,11 @@ def _settings(found: argparse.Namespace, environ: Mapping[str, str], service_acc
         webhook_url=found.webhook_url,
         class_kinds=frozenset(kind for kind in found.class_kinds.split(",") if kind),
         provider_kinds=_provider_kinds(found.provider_kinds or ()),
+        drift_interval=found.drift_interval,
         election=election_settings(found, own),
         workers={one.name: getattr(found, f"{one.name}_concurrency") for one in REGISTRATIONS if one.concurrency},
         log_level=LEVELS.get(found.log_level, found.log_level),
+        log_format=found.log_format,
         take_over=found.take_over,
         notices=notices(found),
     )
@@ -131,27 +143,48 @@ def option_parser(release_dir: Path = RELEASE_DIR) -> argparse.ArgumentParser:
     Args:
         release_dir: Default of ``--release-dir``.
     """
-    parser = _ArgumentParser(prog=NAME, description=__doc__.splitlines()[0], allow_abbrev=False)
-    add = parser.add_argument
-    add("--version", action="version", version=f"{NAME} {version('cluster-stacks')}", help="print the version")
+    parser = _ArgumentParser(prog=NAME, description=DESCRIPTION, allow_abbrev=False)
+    parser.add_argument(
+        "--version", action="version", version=f"{NAME} {version('cluster-stacks')}", help="print the version"
+    )
+    _add_cluster(parser)
+    add_source_options(parser)
+    _add_directories(parser, release_dir)
+    _add_kinds(parser)
+    _add_endpoints(parser)
+    _add_webhooks(parser)
+    add_election_options(parser)
+    _add_concurrency(parser)
+    other = parser.add_argument_group("other")
+    levels = ["debug", "info", "warning", "warn", "error"]
+    other.add_argument(
+        "--drift-interval",
+        type=_interval,
+        default="60s",
+        metavar="DURATION",
+        help="interval at which delivered objects are compared with what was delivered, from 10s to 24h, or off; "
+        "spec.drift.interval of a ClusterStack and an annotation of a Cluster precede it",
+    )
+    other.add_argument("--log-level", choices=levels, default="info", help="minimum level of log messages")
+    other.add_argument("--log-format", choices=[*FORMATS], default="json", help="format of the lines of the log")
+    other.add_argument(
+        "--take-over",
+        action="store_true",
+        help="delete the webhooks and the runtime extension that the Go operator left in the operator's own namespace; "
+        "without it a warning names them",
+    )
+    add_go_flags(other)
+    return parser
+
+
+def _add_cluster(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument_group("management cluster").add_argument
     add(
         "--kubeconfig",
         default="",
-        help="management cluster; default: KUBECONFIG, then the pod's service account, never ~/.kube/config",
-    )
-    add_source_options(parser)
-    add(
-        "--release-dir",
-        type=Path,
-        default=release_dir,
-        help=f"the directory that holds releases; {GO_RELEASE_DIR} when started as /manager",
-    )
-    add(
-        "--cache-dir",
-        type=Path,
-        default=CACHE_DIR,
-        help="directory for verified copies of releases, which may be deleted at any time; if the default is not "
-        "writable, a directory for temporary files is used",
+        metavar="FILE",
+        help="kubeconfig of the management cluster; default: KUBECONFIG, then the pod's service account, never "
+        "~/.kube/config",
     )
     add("--namespace", default="", help="watch only this namespace; default: all")
     add(
@@ -164,8 +197,50 @@ def option_parser(release_dir: Path = RELEASE_DIR) -> argparse.ArgumentParser:
     add(
         "--watch-filter",
         default="",
-        help="handle only objects whose label cluster.x-k8s.io/watch-filter has this value",
+        metavar="VALUE",
+        help="reconcile only objects whose label cluster.x-k8s.io/watch-filter has this value",
     )
+
+
+def _add_directories(parser: argparse.ArgumentParser, release_dir: Path) -> None:
+    add = parser.add_argument_group("directories").add_argument
+    add(
+        "--release-dir",
+        type=Path,
+        default=release_dir,
+        metavar="DIR",
+        help=f"directory of releases, for sources of kind directory; {GO_RELEASE_DIR} when started as /manager",
+    )
+    add(
+        "--cache-dir",
+        type=Path,
+        default=CACHE_DIR,
+        metavar="DIR",
+        help="directory for verified copies of releases, which may be deleted at any time; if the default is not "
+        "writable, a directory for temporary files is used",
+    )
+
+
+def _add_kinds(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument_group("allowed kinds").add_argument
+    add(
+        "--class-kinds",
+        default="",
+        metavar="KIND.GROUP,...",
+        help="kinds that a class chart may contain besides ClusterClass, Cluster API's templates and ORC's Image",
+    )
+    add(
+        "--provider-kinds",
+        action="append",
+        default=None,
+        metavar="KIND.GROUP,...",
+        help="kinds that spec.providerRef may name: provider templates and the kinds created from them; a leading * "
+        f"matches any prefix; may be repeated; default: {' and '.join(map(str, DEFAULT_KINDS))}",
+    )
+
+
+def _add_endpoints(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument_group("metrics and probes").add_argument
     add(
         "--metrics-bind-address",
         type=_address,
@@ -180,44 +255,19 @@ def option_parser(release_dir: Path = RELEASE_DIR) -> argparse.ArgumentParser:
         metavar="HOST:PORT",
         help="address of /healthz and /readyz, over plain HTTP; without HOST all addresses; 0 disables them",
     )
-    _add_webhooks(parser)
-    add(
-        "--class-kinds",
-        default="",
-        metavar="KIND.GROUP,...",
-        help="kinds a class chart may hold besides ClusterClass, Cluster API's templates and ORC's Image",
-    )
-    add(
-        "--provider-kinds",
-        action="append",
-        default=None,
-        metavar="KIND.GROUP,...",
-        help="kinds that spec.providerRef may name: provider templates and the kinds created from them; a leading * "
-        f"matches any prefix; may be repeated; default: {' and '.join(map(str, DEFAULT_KINDS))}",
-    )
-    add_election_options(parser)
-    _add_concurrency(parser)
-    levels = ["debug", "info", "warning", "warn", "error"]
-    add("--log-level", choices=levels, default="info", help="minimum level of log messages")
-    add(
-        "--take-over",
-        action="store_true",
-        help="delete the webhooks and the runtime extension that the Go operator left in the operator's own namespace; "
-        "without it a warning names them",
-    )
-    add_go_flags(parser)
-    return parser
 
 
 def _add_webhooks(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
+    group = parser.add_argument_group("webhooks")
+    group.add_argument(
         "--webhook-port",
         type=_port,
         default=9443,
         metavar="PORT",
-        help="port of the validating webhooks; 0 disables them, and leaves an existing ValidatingWebhookConfiguration",
+        help="port of the validating webhooks; 0 disables them, and the leader deletes a "
+        "ValidatingWebhookConfiguration that calls its own namespace",
     )
-    place = parser.add_mutually_exclusive_group()
+    place = group.add_mutually_exclusive_group()
     place.add_argument(
         "--webhook-service",
         type=_object_key,
@@ -237,15 +287,23 @@ def _add_webhooks(parser: argparse.ArgumentParser) -> None:
 
 def _add_concurrency(parser: argparse.ArgumentParser) -> None:
     # A reconcile mostly waits for others: many at a time keep one slow cluster from delaying the rest.
+    group = parser.add_argument_group("concurrency")
     for one in REGISTRATIONS:
         if one.concurrency:
-            parser.add_argument(
+            group.add_argument(
                 f"--{one.name}-concurrency",
                 type=_positive,
                 default=one.concurrency,
                 metavar="N",
                 help=one.concurrency_help,
             )
+
+
+def _interval(text: str) -> timedelta | None:
+    try:
+        return parse_interval(text)
+    except SpecError as error:
+        raise argparse.ArgumentTypeError(error.message) from None
 
 
 def _provider_kinds(values: Sequence[str]) -> frozenset[KindPattern]:

@@ -15,7 +15,7 @@ from clusterstacks.api.source import (
 )
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.operator.go_operator import source_kind
-from clusterstacks.sources.kinds import KINDS
+from clusterstacks.sources.source_kinds import KINDS
 from clusterstacks.sources.spec import SourceAddress
 
 if TYPE_CHECKING:
@@ -37,55 +37,60 @@ class SettingInvalid(SpecError):
 
 def add_source_options(parser: argparse.ArgumentParser) -> None:
     """Add the flags about sources."""
-    add = parser.add_argument
+    add = parser.add_argument_group("sources of releases").add_argument
     add(
         "--source",
         choices=list(KINDS),
         default="",
-        help="where releases come from, unless a ClusterStack says where; default: github where GIT_ORG_NAME or "
-        "GIT_REPOSITORY_NAME is set, oci where OCI_REGISTRY or OCI_REPOSITORY is set, else directory",
+        help="source of releases for ClusterStacks without spec.source; default: github if GIT_ORG_NAME or "
+        "GIT_REPOSITORY_NAME is set, oci if OCI_REGISTRY or OCI_REPOSITORY is set, else directory",
     )
     add(
         "--source-location",
         default="",
         metavar="PLACE",
-        help="; ".join(f"{kind.name}: {kind.location_form}" for kind in KINDS.values()),
+        help=f"place of the source. {'; '.join(f'{kind.name}: {kind.location_form}' for kind in KINDS.values())}",
     )
-    add("--source-interval", default="", metavar="TIME", help="how often to ask; default: 1m, 5s for a directory")
-    add("--source-plain-http", action="store_true", help="ask the registry over HTTP without TLS")
-    add("--source-ca", default="", metavar="FILE", help="PEM certificates to trust instead of the system's")
+    add(
+        "--source-interval",
+        default="",
+        metavar="TIME",
+        help="interval between two listings of the source; default: 1m, 5s for a directory",
+    )
+    add("--source-plain-http", action="store_true", help="use plain HTTP for the registry")
+    add("--source-ca", default="", metavar="FILE", help="CA certificates (PEM) to trust instead of those of the system")
     add(
         "--verification-keys",
         default="",
         metavar="FILE",
-        help="PEM public keys, one of which must have signed a release, unless a ClusterStack says which",
+        help="public keys (PEM) of which one must have signed a release, for ClusterStacks without keys of their own",
     )
     add(
         "--verification-policy",
         choices=[policy.value for policy in VerificationPolicy],
         default=None,
-        help="what becomes of other releases: not used (Require, the default), or a warning (Warn)",
+        help="releases without such a signature: Require (the default) refuses them, Warn uses them with a warning",
     )
     add(
         "--allowed-sources",
         default="",
         metavar="HOST[/PATH],...",
-        help="what ClusterStacks may name as their source besides --source, e.g. registry.example.org/kaas,github.com; "
-        "default: nothing",
+        help="sources that spec.source may name besides --source, for example registry.example.org/kaas,github.com; "
+        "default: none",
     )
     add(
         "--plain-http-credentials",
         default="",
         metavar="HOST[/PATH],...",
-        help="sources that are sent the credentials of a ClusterStack's Secret over HTTP without TLS, where anyone on "
-        "the way can read them; default: none",
+        help="sources to which the credentials of a ClusterStack's Secret may be sent over plain HTTP, so that anyone "
+        "on the network can read them; default: none",
     )
     add(
         "--chart-repositories",
         default="",
         metavar="HOST[/PATH],...",
-        help="where charts may come from that a release needs and does not hold, e.g. charts.example.org; default: "
-        "nowhere",
+        help="repositories from which chart dependencies that a release does not contain may be downloaded, for "
+        "example charts.example.org; default: none",
     )
 
 
@@ -124,7 +129,7 @@ def read_text(flag: str, path: str) -> str:
     except OSError as error:
         raise SettingInvalid(f"{flag}: {path} cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:
-        raise SettingInvalid(f"{flag}: {path} is no text") from None
+        raise SettingInvalid(f"{flag}: {path} is not UTF-8 text (expected PEM); check the path") from None
 
 
 def _verification(found: argparse.Namespace) -> VerificationSpec | None:

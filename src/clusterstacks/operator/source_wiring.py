@@ -1,4 +1,4 @@
-"""Builds what the operator knows of sources: which it may use, what they hold, and releases from them."""
+"""Connects the objects that read release sources: policy, cache, listings, statements, store and fetchers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from clusterstacks.sources.periodic_listing import SourceListings
 from clusterstacks.sources.remote_statements import RemoteStatements
 from clusterstacks.sources.source_cache import SourceCache
 from clusterstacks.sources.source_opener import SecretReader, SourceOpener
-from clusterstacks.sources.stack_source import SourcePolicy, default_terms, trust_of
+from clusterstacks.sources.stack_source import SourcePolicy, default_settings, trust_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -31,11 +31,11 @@ class SourceServices:
 
     Args:
         settings: The command line.
-        environ: The environment, where the operator's own credentials and proxies are named.
-        client: The management cluster's.
+        environ: The environment, with the operator's own credentials and proxies.
+        client: Client of the management cluster.
         stacks: The ClusterStacks.
         clock: Time.
-        changed: Called with the ClusterStacks whose source has other names than before.
+        changed: Called with the ClusterStacks of a source whose releases changed.
     """
 
     def __init__(
@@ -49,8 +49,8 @@ class SourceServices:
         changed: Callable[[Collection[ObjectKey]], None],
     ) -> None:
         verification = settings.source.verification
-        self.choice = SourcePolicy(
-            default=default_terms(settings.source),
+        self.policy = SourcePolicy(
+            default=default_settings(settings.source),
             trust=trust_of(verification, "") if verification else None,
             allowed=settings.allowed_sources,
         )
@@ -67,25 +67,25 @@ class SourceServices:
         self._web = HTTPClient(environ=environ)
         allowed = settings.chart_repositories
         self._charts = RepositoryCharts(self._web, None, allowed=allowed) if allowed.patterns else None
-        self.statements = RemoteStatements(self._sources, self.listings, self.choice, clock)
+        self.statements = RemoteStatements(self._sources, self.listings, self.policy, clock)
         self._client = client
         self._stacks = stacks
         self.store = ReleaseStore(settings.cache_dir)
         self._tasks: list[BackgroundTasks] = []
 
-    def supply(self, wake: Callable[[ObjectKey], None], limiter: RateLimiter | None = None) -> ReleaseFetcher:
-        """Make what brings releases to one kind of objects; ``wake`` has one of them looked at.
+    def fetcher(self, enqueue: Callable[[ObjectKey], None], limiter: RateLimiter | None = None) -> ReleaseFetcher:
+        """Return a fetcher of releases for the objects of one kind.
 
         Args:
-            wake: Called with an object whose release has come.
-            limiter: How often a source may be asked; None for any number.
+            enqueue: Called with an object whose release was fetched.
+            limiter: Limits the requests to sources; None for no limit.
         """
-        tasks = BackgroundTasks(wake, limiter=limiter)
+        tasks = BackgroundTasks(enqueue, limiter=limiter)
         self._tasks.append(tasks)
         return ReleaseFetcher(
             client=self._client,
             stacks=self._stacks,
-            choice=self.choice,
+            policy=self.policy,
             sources=self._sources,
             secrets=self._secrets,
             store=self.store,

@@ -18,9 +18,9 @@ from clusterstacks.kube.tls import server_context
 from clusterstacks.operator.release_catalog import ReleaseCatalog
 from clusterstacks.runtime.background_tasks import RateLimiter
 from clusterstacks.runtime.clock import SystemClock
-from clusterstacks.webhooks.certificates import SECRET_NAME, CertificateRotator
+from clusterstacks.webhooks.certificates import CertificateRotator
 from clusterstacks.webhooks.cluster_validator import ClusterValidator
-from clusterstacks.webhooks.configuration import Endpoint, WebhookScope
+from clusterstacks.webhooks.configuration import SECRET_NAME, Endpoint, WebhookScope
 from clusterstacks.webhooks.dispatch import Validator
 from clusterstacks.webhooks.server import WebhookServer
 from clusterstacks.webhooks.stack_validators import StackValidators
@@ -41,6 +41,9 @@ FETCHES, FETCH_INTERVAL = 16, timedelta(seconds=10)
 """Rate limit for fetching releases that an admission request needs: the burst, and the interval after it. Arbitrary;
 every client that reaches the port can cause it, and a release has some megabytes."""
 
+VALIDATED_KINDS = frozenset({CLUSTER_KIND, *Kind})
+"""Kinds that the webhooks are registered for."""
+
 REGISTRATION_TIMEOUT = timedelta(seconds=10)
 """Timeout for the webhooks at the start of the controllers. Arbitrary: it takes less than one second, and after a
 failure the controllers still have work to do."""
@@ -53,10 +56,10 @@ class Webhooks:
 
     Args:
         settings: The command line.
-        home: Namespace of the Secret with the certificate and key.
+        namespace: Namespace of the Secret with the certificate and key.
         client: The management cluster.
         informers: Informers of ClusterStacks, ClusterStackReleases, ClusterAddons and Clusters, by kind.
-        supplies: The sources of releases.
+        sources: The sources of releases.
         events: Records that an annotation allowed a change.
         rules: The CompatibilityRules.
         metrics: Counts the decisions, and shows when the certificate expires.
@@ -66,10 +69,10 @@ class Webhooks:
         self,
         settings: OperatorSettings,
         *,
-        home: str,
+        namespace: str,
         client: Client,
         informers: Mapping[str, Informer],
-        supplies: SourceServices,
+        sources: SourceServices,
         events: EventRecorder,
         rules: ProviderRules,
         metrics: Metrics,
@@ -82,10 +85,10 @@ class Webhooks:
                 client=client,
                 releases=releases,
                 addons=informers[Kind.CLUSTER_ADDON].cache,
-                offers=ClassAccess(client, informers[Kind.CLUSTER_STACK].cache),
-                supply=supplies.supply(_ignore, RateLimiter(FETCHES, FETCH_INTERVAL)),
-                listings=supplies.listings,
-                statements=supplies.statements,
+                access=ClassAccess(client, informers[Kind.CLUSTER_STACK].cache),
+                fetcher=sources.fetcher(_ignore, RateLimiter(FETCHES, FETCH_INTERVAL)),
+                listings=sources.listings,
+                statements=sources.statements,
             ),
             rules=rules.counting,
             upstream=upstream,
@@ -96,11 +99,13 @@ class Webhooks:
         self._validator = Validator(own, clusters, events, live, decided=metrics.count_decision)
         context = server_context()
         self.server = WebhookServer(
-            _host(settings.webhook_url), settings.webhook_port, context, self._validator.validate
+            _host(settings.webhook_url), settings.webhook_port, context, self._validator.validate, self._count_response
         )
+        self._metrics = metrics
+        metrics.watch_webhook_requests(lambda: self.server.in_flight)
         self._keeper = CertificateRotator(
             client=client,
-            secret=ObjectKey(home, SECRET_NAME),
+            secret=ObjectKey(namespace, SECRET_NAME),
             endpoint=endpoint,
             scope=WebhookScope(settings.namespace, settings.watch_filter, tuple(settings.provider_kinds)),
             context=context,
@@ -131,6 +136,10 @@ class Webhooks:
         self._suggester.close()
         await self._validator.close()
 
+    def _count_response(self, kind: str, code: int, seconds: float) -> None:
+        """Count a response; every client that reaches the port chooses the kind, so others than ours are one."""
+        self._metrics.count_webhook_response(kind if kind in VALIDATED_KINDS else "other", code, seconds)
+
     async def _serve(self) -> None:
         await self._keeper.served.wait()
         await self.server.run()
@@ -156,7 +165,7 @@ def webhook_namespace(settings: OperatorSettings) -> str:
 
 
 def _ignore(_: ObjectKey) -> None:
-    """Do nothing when a release has come: the API server or the user tries again."""
+    """Do nothing after a fetch: the API server or the user sends the request again."""
 
 
 def _host(url: str) -> str:

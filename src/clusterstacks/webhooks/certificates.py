@@ -20,7 +20,7 @@ from clusterstacks.domain.errors import ClusterStacksError
 from clusterstacks.kube.errors import AlreadyExists, Conflict, Forbidden
 from clusterstacks.kube.pki import Authority, answers_to, single_certificates, validity
 from clusterstacks.kube.tls import check_pair, serve_with
-from clusterstacks.webhooks.configuration import Endpoint, WebhookScope, configuration
+from clusterstacks.webhooks.configuration import CONFIGURATION, OWNER, Endpoint, WebhookScope, configuration
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -123,10 +123,7 @@ def _is_address(name: str) -> bool:
     return ":" in name or name.replace(".", "").isdigit()
 
 
-SECRET_NAME: Final = "cluster-stack-operator-webhook"  # noqa: S105 - the name of an object
 MANAGER: Final = "cluster-stack-operator"
-OWNER: Final = ("rbac.authorization.k8s.io", "ClusterRole")
-"""API group and kind of the owner of the ValidatingWebhookConfiguration."""
 
 log = logging.getLogger(__name__)
 
@@ -240,7 +237,7 @@ class CertificateRotator:
     async def _register(self, serving: Serving) -> None:
         await self._listening.wait()
         manifest = configuration(self._endpoint, self._scope, serving.authorities)
-        resource = await self._client.resource("admissionregistration.k8s.io", manifest["kind"], "v1")
+        resource = await self._client.resource(*CONFIGURATION, "v1")
         owners = await self._owners(manifest["metadata"]["name"])
         owned = {**manifest, "metadata": {**manifest["metadata"], "ownerReferences": owners}}
         try:

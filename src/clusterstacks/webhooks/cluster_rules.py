@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from clusterstacks.api.names import ESCAPE_ANNOTATION, CompatibilityPolicy
-from clusterstacks.compat.rules.ranges import (
+from clusterstacks.compat.rules.ranged_releases import (
     ClusterChange,
     CompatFinding,
     judge_change,
@@ -22,7 +22,7 @@ from clusterstacks.webhooks.answers import AdmissionResponse
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from clusterstacks.api.addon_annotations import AddonWishes
+    from clusterstacks.api.addon_annotations import RequestedReleases
     from clusterstacks.compat.world import Candidate
     from clusterstacks.domain.compatibility import Component
     from clusterstacks.domain.names import ReleaseName
@@ -86,12 +86,15 @@ class Decision:
 
 
 def wanted_versions(
-    wishes: AddonWishes, own: ReleaseName, kubernetes: KubernetesVersion, known: Mapping[ReleaseName, Candidate]
+    requested: RequestedReleases,
+    own: ReleaseName,
+    kubernetes: KubernetesVersion,
+    known: Mapping[ReleaseName, Candidate],
 ) -> ClusterVersions:
     """Return the versions that a Cluster asks for.
 
     Args:
-        wishes: The releases that its addons are to come from.
+        requested: The releases that its addons are to come from.
         own: The release of its class.
         kubernetes: The version it asks for.
         known: All releases that are needed, by name.
@@ -100,8 +103,8 @@ def wanted_versions(
         AddonReleaseRefused: A release does not have the addon that is taken from it.
         AddonUnavailable: A release is a bundle, whose addons go with its own class only.
     """
-    offered = {name: _addons(known[name], own) for name in {*wishes.releases(), own}}
-    sources = wishes.sources({name: addons.keys() for name, addons in offered.items()})
+    offered = {name: _addons(known[name], own) for name in {*requested.releases(), own}}
+    sources = requested.sources({name: addons.keys() for name, addons in offered.items()})
     return ClusterVersions(known[own], kubernetes, {addon: offered[name][addon] for addon, name in sources.items()})
 
 
@@ -115,7 +118,7 @@ def _addons(candidate: Candidate, own: ReleaseName) -> dict[str, tuple[Component
     return {addon: stated.of_addon(addon) for addon in stated.addons()}
 
 
-def decide(change: ClusterChange, policy: CompatibilityPolicy, annotations: Mapping[str, str]) -> Decision:
+def decide_change(change: ClusterChange, policy: CompatibilityPolicy, annotations: Mapping[str, str]) -> Decision:
     """Decide whether a change is allowed.
 
     Args:

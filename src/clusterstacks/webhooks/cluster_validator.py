@@ -11,21 +11,20 @@ from clusterstacks.api.addon_annotations import (
     NO_RELEASE,
     RELEASE_ANNOTATION,
     AddonReleaseRefused,
-    read_wishes,
+    read_requested_releases,
     without_effect,
 )
 from clusterstacks.api.clusterapi import cluster_view, topology_variables
 from clusterstacks.api.names import ESCAPE_ANNOTATION, CompatibilityPolicy
 from clusterstacks.compat.constraints import Judges, depends_on_labels_or_variables
-from clusterstacks.compat.rules.bundles import bundle_refusal
-from clusterstacks.compat.rules.ranges import ClusterChange
-from clusterstacks.compat.rules.upgrades import between_bundles_refusal, change_refusal, other_stack
+from clusterstacks.compat.rules.ranged_releases import ClusterChange
+from clusterstacks.compat.rules.upgrades import between_bundles_refusal, bundle_refusal, change_refusal, other_stack
 from clusterstacks.compat.world import Candidate, ClusterVersions
 from clusterstacks.domain.errors import ClusterStacksError, SpecError
 from clusterstacks.domain.names import InvalidName, ReleaseName, parse_class
 from clusterstacks.domain.versions import KubernetesVersion
 from clusterstacks.webhooks.answers import ALLOWED, AdmissionResponse, warned
-from clusterstacks.webhooks.cluster_rules import AddonUnavailable, ClassOffer, Decision, decide, wanted_versions
+from clusterstacks.webhooks.cluster_rules import AddonUnavailable, ClassOffer, Decision, decide_change, wanted_versions
 from clusterstacks.webhooks.reviews import Operation
 from clusterstacks.webhooks.suggestions import RULES, combinations_of, look_for_a_plan, releases_of
 
@@ -101,7 +100,7 @@ class StackCluster:
     def releases(self) -> frozenset[ReleaseName]:
         """The releases it needs; annotations that cannot be read are ignored here and refused later."""
         try:
-            return frozenset({self.release, *read_wishes(self.view.annotations, self.release).releases()})
+            return frozenset({self.release, *read_requested_releases(self.view.annotations, self.release).releases()})
         except AddonReleaseRefused:
             return frozenset({self.release})
 
@@ -220,7 +219,7 @@ class ClusterValidator:
         if old is not None and old.kubernetes is not None:
             before, delivered = self._before(old, old.kubernetes, offer)
             change = replace(change, before=before, delivered=delivered, judges_before=self._judges(old))
-        return replace(decide(change, offer.policy, new.view.annotations), change=change, offer=offer)
+        return replace(decide_change(change, offer.policy, new.view.annotations), change=change, offer=offer)
 
     async def _of_labels_and_variables(self, old: StackCluster, new: StackCluster) -> Decision:
         """Decide on an update of only labels or variables, by the rules that depend on them.
@@ -244,7 +243,7 @@ class ClusterValidator:
         except (AddonReleaseRefused, AddonUnavailable):
             return Decision(ALLOWED)
         change = ClusterChange(wanted=wanted, before=wanted, delivered=wanted, judges=after, judges_before=before)
-        decision = decide(change, offer.policy, new.view.annotations)
+        decision = decide_change(change, offer.policy, new.view.annotations)
         return replace(decision, more=RULES, change=change, offer=offer)
 
     def _judges(self, cluster: StackCluster) -> Judges:
@@ -303,15 +302,15 @@ def _wanted(cluster: StackCluster, kubernetes: KubernetesVersion, offer: ClassOf
         AddonReleaseRefused: An annotation cannot be read, or names a release without the addon.
         AddonUnavailable: An annotation names a release that is a bundle, or that cannot be served.
     """
-    wishes = read_wishes(cluster.view.annotations, cluster.release)
-    for release in wishes.releases():
+    requested = read_requested_releases(cluster.view.annotations, cluster.release)
+    for release in requested.releases():
         if release not in offer.candidates:
             why = offer.lacking.get(release, "correct the annotation, or have the release published")
             raise AddonUnavailable(
                 f"release {release}, which an annotation names, cannot be served by the ClusterStack of class "
                 f"{cluster.view.class_key}: {why}"
             )
-    return wanted_versions(wishes, cluster.release, kubernetes, offer.candidates)
+    return wanted_versions(requested, cluster.release, kubernetes, offer.candidates)
 
 
 def _of_unknown_release(

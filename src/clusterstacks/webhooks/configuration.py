@@ -11,7 +11,6 @@ from urllib.parse import urlsplit
 from clusterstacks.api.clusteraddon import addon_name
 from clusterstacks.api.names import CLUSTER_API_GROUP, CLUSTER_KIND, GROUP, WATCH_FILTER_LABEL
 from clusterstacks.api.provider_refs import DEFAULT_KINDS, TEMPLATE_SUFFIX, KindPattern
-from clusterstacks.webhooks.server import PATH
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -19,6 +18,13 @@ if TYPE_CHECKING:
     from clusterstacks.domain.objects import Manifest, ObjectKey
 
 NAME: Final = "cluster-stack-operator"
+CONFIGURATION: Final = ("admissionregistration.k8s.io", "ValidatingWebhookConfiguration")
+"""API group and kind of the registration of the webhooks."""
+OWNER: Final = ("rbac.authorization.k8s.io", "ClusterRole")
+"""API group and kind of the owner of the ValidatingWebhookConfiguration."""
+SECRET_NAME: Final = "cluster-stack-operator-webhook"  # noqa: S105 - the name of an object
+"""The Secret with the serving certificate."""
+PATH: Final = "/validate"
 PORT: Final = 443
 """Port of the Service; the default of the API server."""
 

@@ -10,10 +10,13 @@ import asyncio
 import logging
 from collections import OrderedDict
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from clusterstacks.api.clusterapi import cluster_view
 from clusterstacks.api.names import CLUSTER_API_GROUP, CLUSTER_KIND, GROUP, EventReason, Kind
+from clusterstacks.domain.documents import mapping, text
+from clusterstacks.runtime.background_tasks import RateLimiter
 from clusterstacks.runtime.clock import SYSTEM_CLOCK
 from clusterstacks.webhooks.answers import ALLOWED
 
@@ -38,6 +41,9 @@ MOST_AWAITED: Final = 512
 
 REMEMBERED: Final = 4096
 """Clusters whose last event is remembered, as ``runtime.events`` does (arbitrary)."""
+
+REFUSALS_LOGGED, REFUSAL_INTERVAL = 100, timedelta(seconds=1)
+"""Rate limit for log lines about refusals: the burst, and the interval after it. Arbitrary."""
 
 log = logging.getLogger(__name__)
 
@@ -94,6 +100,7 @@ class Validator:
         self._clock = clock
         self._recorded: OrderedDict[str, tuple[int, Written]] = OrderedDict()  # uid -> generation and state
         self._recording: set[asyncio.Task[None]] = set()
+        self._logged = RateLimiter(REFUSALS_LOGGED, REFUSAL_INTERVAL, clock)
 
     async def validate(self, request: AdmissionRequest) -> AdmissionResponse:
         """Answer a request; a kind without a validator is allowed.
@@ -111,7 +118,16 @@ class Validator:
             decision = answer.decision
         finally:
             self._decided(request.kind, decision)
+        if answer.refusal:
+            self._log_refusal(request, answer)
         return answer
+
+    def _log_refusal(self, request: AdmissionRequest, answer: AdmissionResponse) -> None:
+        """Log a refusal; every client that reaches the port can cause one, so their number is limited."""
+        if self._logged.take() == 0:
+            metadata = mapping(request.new or request.old, "metadata")
+            name = f"{text(metadata, 'namespace')}/{text(metadata, 'name')}"
+            log.info("%s of %s %s is refused: %s", request.operation, request.kind, name, answer.refusal)
 
     async def _validate_cluster(self, request: AdmissionRequest) -> AdmissionResponse:
         answer = await self._clusters.validate(request)

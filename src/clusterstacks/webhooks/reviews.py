@@ -157,7 +157,7 @@ def parse_review(body: bytes | bytearray, *, values: int = 0) -> AdmissionReques
     """
     document = decode_within_bounds(body, values=values)
     if at(document, "apiVersion") != API_VERSION or at(document, "kind") != KIND:
-        raise InvalidReview("apiVersion or kind is another")
+        raise InvalidReview("apiVersion or kind is wrong")
     request = mapping(document, "request")
     uid = text(request, "uid")
     if not uid:

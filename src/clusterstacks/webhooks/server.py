@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from aiohttp import web
 
 from clusterstacks.domain.errors import ClusterStacksError
+from clusterstacks.webhooks.configuration import PATH
 from clusterstacks.webhooks.listener import Listener
 from clusterstacks.webhooks.reviews import (
     HEAD_BYTES,
@@ -39,8 +40,6 @@ if TYPE_CHECKING:
     from clusterstacks.webhooks.reviews import AdmissionRequest
 
     Validate = Callable[[AdmissionRequest], Awaitable[AdmissionResponse]]
-
-PATH: Final = "/validate"
 
 MAX_BYTES: Final = 8 * 1024 * 1024
 """Largest body: an object and its predecessor, each at most 3 MiB as a request to the API server may be."""
@@ -75,6 +74,9 @@ Cluster."""
 
 STOP_SECONDS: Final = 2
 """Timeout of requests under way when the server stops. Arbitrary: an answer takes milliseconds."""
+
+_KIND: Final = web.RequestKey("kind", str)
+"""Key under which a request has the kind of its object."""
 
 T = TypeVar("T")
 
@@ -152,14 +154,28 @@ class WebhookServer:
         port: Port to listen on; 0 for a free one, which attribute ``port`` holds once ``started`` is set.
         context: Holds the certificate; a new certificate counts for connections that begin later.
         validate: Answers a request.
+        observe: Called with each response: the kind of the object (empty if the request was not read), the status
+            code, and the seconds since the header of the request arrived.
+
+    Attributes:
+        in_flight: Number of requests under way.
     """
 
-    def __init__(self, host: str, port: int, context: ssl.SSLContext, validate: Validate) -> None:
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        context: ssl.SSLContext,
+        validate: Validate,
+        observe: Callable[[str, int, float], None] = lambda _kind, _code, _seconds: None,
+    ) -> None:
+        self.in_flight = 0
+        self._observe = observe
         self.host = host
         self.port = port
         self.started = asyncio.Event()
         self._validate = validate
-        self._listener = Listener(context, self._respond, stop_seconds=STOP_SECONDS)
+        self._listener = Listener(context, self._measured, stop_seconds=STOP_SECONDS)
         self._bytes = SharedBudget(BYTES_AT_A_TIME)
         self._values = SharedBudget(VALUES_AT_A_TIME)
         self._turn = SharedBudget(TURN_BYTES)
@@ -176,6 +192,17 @@ class WebhookServer:
         self.port = port
         self.started.set()
 
+    async def _measured(self, request: web.BaseRequest) -> web.Response:
+        now = asyncio.get_running_loop().time
+        began = now()
+        self.in_flight += 1
+        try:
+            response = await self._respond(request)
+        finally:
+            self.in_flight -= 1
+        self._observe(request.get(_KIND, ""), response.status, now() - began)
+        return response
+
     async def _respond(self, request: web.BaseRequest) -> web.Response:
         """Answer a request; for an error the API server applies its failurePolicy."""
         if (request.method, request.path) != ("POST", PATH):
@@ -184,7 +211,7 @@ class WebhookServer:
         try:
             async with asyncio.timeout(DEADLINE.total_seconds()), AsyncExitStack() as held:
                 await self._read(request, body, held)
-                return await self._answer(body, held)
+                return await self._answer(request, body, held)
         except (OutOfBounds, InvalidReview) as error:
             return _refused(body, error)
         except (ClusterStacksError, TimeoutError, TooManyRequests) as error:
@@ -208,12 +235,13 @@ class WebhookServer:
                 await held.enter_async_context(self._bytes.taken(length or MAX_BYTES))
                 has_room = True
 
-    async def _answer(self, body: bytearray, held: AsyncExitStack) -> web.Response:
+    async def _answer(self, request: web.BaseRequest, body: bytearray, held: AsyncExitStack) -> web.Response:
         values = count_values(body) if len(body) <= SMALL_BYTES else await self._in_turn(count_values, body)
         await held.enter_async_context(self._values.taken(values))
-        request = await self._in_turn(partial(parse_review, values=values), body)
-        answer = await self._validate(request)
-        return _answered(answer_document(request.uid, answer))
+        review = await self._in_turn(partial(parse_review, values=values), body)
+        request[_KIND] = review.kind
+        answer = await self._validate(review)
+        return _answered(answer_document(review.uid, answer))
 
     async def _in_turn(self, work: Callable[[bytearray], T], body: bytearray) -> T:
         """Work on a body, on at most ``TURN_BYTES`` in one turn of the event loop; a larger body has a turn alone.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from clusterstacks.api.addon_annotations import AddonReleaseRefused, read_wishes
+from clusterstacks.api.addon_annotations import AddonReleaseRefused, read_requested_releases
 from clusterstacks.domain.documents import shown
 from clusterstacks.domain.names import InvalidName, ReleaseName, parse_class, parse_release
 from clusterstacks.domain.versions import STABLE, InvalidVersion, KubernetesMinor, StackVersion
@@ -68,7 +68,7 @@ def uses_of(
     except InvalidName:
         return ()
     try:
-        releases = {own, *read_wishes(annotations, own).releases()}
+        releases = {own, *read_requested_releases(annotations, own).releases()}
     except AddonReleaseRefused:
         # The annotations were written past the webhook; unreadable ones use no release.
         releases = {own}

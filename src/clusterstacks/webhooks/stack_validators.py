@@ -13,6 +13,7 @@ from clusterstacks.api.provider_refs import ProviderReference, release_refusal, 
 from clusterstacks.domain.documents import at, mapping, mappings, text
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.objects import Manifest, ObjectKey, split_api_version
+from clusterstacks.sources.owners import is_stack
 from clusterstacks.webhooks.answers import ALLOWED, AdmissionResponse
 from clusterstacks.webhooks.reviews import Operation
 from clusterstacks.webhooks.stack_rules import (
@@ -161,7 +162,7 @@ class StackValidators:
         for release in self.releases.all():
             if text(release, "metadata", "namespace") == namespace:
                 owners = mappings(release, "metadata", "ownerReferences")
-                stacks = [text(one, "name") for one in owners if _is_stack(one)]
+                stacks = [text(one, "name") for one in owners if is_stack(one)]
                 found[text(release, "metadata", "name")] = stacks
         return found
 
@@ -173,10 +174,6 @@ def _uses_of(cluster: Manifest) -> tuple[Use, ...]:
 
 def _key(manifest: Manifest) -> ObjectKey:
     return ObjectKey(text(manifest, "metadata", "namespace"), text(manifest, "metadata", "name"))
-
-
-def _is_stack(owner: Manifest) -> bool:
-    return text(owner, "kind") == Kind.CLUSTER_STACK and text(owner, "apiVersion").startswith(f"{GROUP}/")
 
 
 def _identity(stack: Manifest) -> StackIdentity:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
-from clusterstacks.compat.rules.ranges import ClusterChange, judge_change
+from clusterstacks.compat.rules.ranged_releases import ClusterChange, judge_change
 from clusterstacks.compat.world import ClusterState, ClusterVersions, World
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.planner.budget import Budget

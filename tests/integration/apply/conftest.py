@@ -1,4 +1,4 @@
-"""A workload cluster for deliveries: requests are counted, and records of other tests are out of the way."""
+"""A workload cluster for deliveries that counts requests."""
 
 from __future__ import annotations
 
@@ -23,11 +23,12 @@ _numbers = itertools.count(1)
 
 
 class Cluster:
-    """One API server: ``client`` is the operator's, ``user`` somebody else's."""
+    """One API server: ``client`` is the operator's, ``user`` another user's; ``authority`` is a certificate."""
 
     def __init__(self, kubeconfig: dict[str, Any], pool: Pool) -> None:
         self._connection = parse_kubeconfig(kubeconfig, base=None)
         self._pool = pool
+        self.authority: str = kubeconfig["clusters"][0]["cluster"]["certificate-authority-data"]
         self.user = self.new_client()
         self.client = self.new_client()
         self.requests = Recorder.on(self.client)
@@ -41,7 +42,7 @@ class Cluster:
 
 @pytest.fixture
 def unique() -> str:
-    """Give a word no other test uses: the API server serves all tests of a run."""
+    """Return a word that no other test uses: the API server serves all tests of a run."""
     return f"t{next(_numbers)}"
 
 

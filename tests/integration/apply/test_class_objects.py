@@ -15,6 +15,7 @@ from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.objects import ObjectId
 from clusterstacks.kube.errors import AlreadyExists
 from tests.support.builders.manifests import crd, named
+from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
     from clusterstacks.apply.results import ObjectResult
@@ -43,11 +44,12 @@ async def management(cluster: Cluster) -> Cluster:
         except AlreadyExists:
             continue
     applier = ClassApplier(cluster.user, deadlines=Deadlines(gone=timedelta(seconds=1)))
-    for _ in range(100):
-        results = await applier.apply_class(chart("ready"), default_namespace="default")
-        if all(one.synced for one in results):
-            break
+
+    async def served() -> bool:
         cluster.user.forget_discovery()
+        return all(one.synced for one in await applier.apply_class(chart("ready"), default_namespace="default"))
+
+    await eventually(served, about="the kinds of Cluster API")
     return cluster
 
 
@@ -63,7 +65,9 @@ def remembered(results: list[ObjectResult]) -> dict[ObjectId, RecordedObject]:
     return {one.id: RecordedObject(one.id, one.version, one.uid, one.digest, one.mark) for one in results}
 
 
-async def test_applies_templates_before_the_class_into_the_release_namespace(management: Cluster, unique: str) -> None:
+async def test_templates_are_applied_before_the_class_into_the_release_namespace(
+    management: Cluster, unique: str
+) -> None:
     management.requests.calls.clear()
 
     results = await ClassApplier(management.client).apply_class(chart(unique), default_namespace="default")
@@ -77,9 +81,7 @@ async def test_applies_templates_before_the_class_into_the_release_namespace(man
     assert PART_OF_LABEL not in live["metadata"]["labels"]
 
 
-async def test_corrects_what_the_release_had_applied_and_names_the_other_manager(
-    management: Cluster, unique: str
-) -> None:
+async def test_changed_class_object_is_corrected_and_the_other_manager_named(management: Cluster, unique: str) -> None:
     applier = ClassApplier(management.client)
     results = await applier.apply_class(chart(unique), default_namespace="default")
     resource = await management.user.resource(CLASSES, "ClusterClass")
@@ -93,7 +95,7 @@ async def test_corrects_what_the_release_had_applied_and_names_the_other_manager
     assert live["spec"] == {"size": 1}
 
 
-async def test_d3_deletes_everything_it_applied_the_class_first(management: Cluster, unique: str) -> None:
+async def test_d3_class_and_then_all_other_applied_objects_are_deleted(management: Cluster, unique: str) -> None:
     applier = ClassApplier(management.client)
     results = await applier.apply_class(chart(unique), default_namespace="default")
     management.requests.calls.clear()
@@ -108,7 +110,7 @@ async def test_d3_deletes_everything_it_applied_the_class_first(management: Clus
         assert not await management.live(one.id.kind, unique, "default", one.id.group)
 
 
-async def test_d3_deletes_what_the_go_operator_applied_and_left_without_uid(management: Cluster, unique: str) -> None:
+async def test_d3_objects_of_the_go_operator_without_uid_are_deleted(management: Cluster, unique: str) -> None:
     manifest = chart(unique)[0]
     manifest["metadata"] |= {"namespace": "default", "labels": {OWNED_LABEL: "owned"}}
     resource = await management.user.resource(CLASSES, "ClusterClass")
@@ -123,7 +125,7 @@ async def test_d3_deletes_what_the_go_operator_applied_and_left_without_uid(mana
     assert not await management.live("ClusterClass", unique, "default", CLASSES)
 
 
-async def test_keeps_what_is_not_its_own_and_what_another_release_holds(management: Cluster, unique: str) -> None:
+async def test_foreign_objects_and_those_of_another_release_are_kept(management: Cluster, unique: str) -> None:
     applier = ClassApplier(management.client)
     results = await applier.apply_class(chart(unique), default_namespace="default")
     resource = await management.user.resource(CLASSES, "ClusterClass")
@@ -144,7 +146,7 @@ async def test_keeps_what_is_not_its_own_and_what_another_release_holds(manageme
     assert await management.live(shared.kind, shared.name, "default", shared.group)
 
 
-async def test_templates_stay_while_their_class_does(management: Cluster, unique: str) -> None:
+async def test_templates_are_kept_while_their_class_exists(management: Cluster, unique: str) -> None:
     manifests = chart(unique)
     manifests[0]["metadata"]["finalizers"] = ["example.org/in-use"]
     applier = ClassApplier(management.client, deadlines=Deadlines(gone=timedelta(milliseconds=30)))
@@ -157,7 +159,9 @@ async def test_templates_stay_while_their_class_does(management: Cluster, unique
     assert await management.live("DemoClusterTemplate", unique, "default", INFRASTRUCTURE)
 
 
-async def test_refuses_a_chart_with_anything_else_before_applying_any_of_it(management: Cluster, unique: str) -> None:
+async def test_class_chart_with_other_kinds_is_rejected_before_anything_is_applied(
+    management: Cluster, unique: str
+) -> None:
     role = named("rbac.authorization.k8s.io/v1", "ClusterRole", unique, rules=[])
     extra = GroupKind("rbac.authorization.k8s.io", "ClusterRole")
 

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import signal
-import time
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
     from tests.integration.apply.conftest import Cluster
 
 
-async def test_a_server_that_freezes_in_the_middle_ends_the_delivery_and_a_later_one_completes_it(
+async def test_delivery_to_a_frozen_server_ends_and_a_later_one_completes_it(
     cluster: Cluster, workload_server: ApiServer, unique: str
 ) -> None:
     """One deadline for the calls under way and one for the question whether it is the server; not one per object."""
@@ -32,11 +31,10 @@ async def test_a_server_that_freezes_in_the_middle_ends_the_delivery_and_a_later
         return await apply(*call, **settings)
 
     client.apply = freezing  # type: ignore[method-assign]  # the process stops right between two requests
-    begun = time.monotonic()
     try:
         with pytest.raises(Unreachable):
             await Delivery(client).install(unique, revision)
-        assert time.monotonic() - begun < 10
+        assert calls <= 50 + 2 * 16, "only calls under way at the freeze wait for the deadline"
     finally:
         workload_server.process.send(signal.SIGCONT)
 

@@ -5,9 +5,11 @@ from typing import TYPE_CHECKING, Any
 from clusterstacks.apply.delivery import Delivery, Revision
 from clusterstacks.apply.ownership import OWNED_LABEL, PART_OF_LABEL
 from clusterstacks.apply.policy import RECREATE_ANNOTATION
-from tests.support.builders.manifests import config_map, cron_job, deployment, named, with_annotation
+from tests.support.builders.manifests import config_map, crd, cron_job, deployment, named, pod_template, with_annotation
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from clusterstacks.domain.objects import Manifest
     from tests.integration.apply.conftest import Cluster
 
@@ -30,7 +32,7 @@ def managers(live: Manifest | None) -> set[tuple[str, str]]:
     return {(entry["manager"], entry["operation"]) for entry in live["metadata"]["managedFields"]}
 
 
-async def test_d66_a_foreign_object_that_differs_is_left_alone_and_its_managers_are_named(
+async def test_d66_differing_foreign_object_is_not_changed_and_its_managers_are_named(
     cluster: Cluster, unique: str
 ) -> None:
     await apply_as(cluster, "somebody", config_map(unique, key="theirs"))
@@ -46,9 +48,7 @@ async def test_d66_a_foreign_object_that_differs_is_left_alone_and_its_managers_
     assert live["data"] == {"key": "theirs"}
 
 
-async def test_a_resumed_delivery_does_not_force_its_way_into_what_is_only_planned(
-    cluster: Cluster, unique: str
-) -> None:
+async def test_resumed_delivery_does_not_force_planned_objects(cluster: Cluster, unique: str) -> None:
     await apply_as(cluster, "somebody", config_map(unique, key="theirs"))
     revision = Revision.of([config_map(unique, key="ours")], "inputs")
 
@@ -58,7 +58,7 @@ async def test_a_resumed_delivery_does_not_force_its_way_into_what_is_only_plann
     assert report.objects[0].code == "FieldConflict"
 
 
-async def test_the_way_out_of_a_conflict_works(cluster: Cluster, unique: str) -> None:
+async def test_remedy_of_a_conflict_message_works(cluster: Cluster, unique: str) -> None:
     await apply_as(cluster, "somebody", config_map(unique, key="theirs"))
     revision = Revision.of([config_map(unique, key="ours")], "inputs")
     report = await Delivery(cluster.client).install(unique, revision)
@@ -73,7 +73,7 @@ async def test_the_way_out_of_a_conflict_works(cluster: Cluster, unique: str) ->
     assert {one.manager for one in report.objects[0].conflicts} == {"somebody"}
 
 
-async def test_a_foreign_object_that_agrees_is_shared(cluster: Cluster, unique: str) -> None:
+async def test_identical_foreign_object_is_shared(cluster: Cluster, unique: str) -> None:
     await apply_as(cluster, "somebody", config_map(unique, key="same"))
 
     report = await Delivery(cluster.client).install(unique, Revision.of([config_map(unique, key="same")], "inputs"))
@@ -84,7 +84,7 @@ async def test_a_foreign_object_that_agrees_is_shared(cluster: Cluster, unique: 
     )
 
 
-async def test_our_object_is_corrected_by_force_and_the_other_manager_named(cluster: Cluster, unique: str) -> None:
+async def test_own_object_is_corrected_by_force_and_the_other_manager_named(cluster: Cluster, unique: str) -> None:
     delivery = Delivery(cluster.client)
     await delivery.install(unique, Revision.of([deployment(unique, replicas=2)], "old"))
     await apply_as(cluster, "somebody", named("apps/v1", "Deployment", unique, spec={"replicas": 7}))
@@ -99,7 +99,7 @@ async def test_our_object_is_corrected_by_force_and_the_other_manager_named(clus
     assert live["spec"]["replicas"] == 3
 
 
-async def test_d66_takes_over_what_the_go_operator_applied_without_a_rollout(cluster: Cluster, unique: str) -> None:
+async def test_d66_objects_of_the_go_operator_are_adopted_without_a_rollout(cluster: Cluster, unique: str) -> None:
     """Fields the new manifest lacks go, although the Go operator had set them; users' fields stay."""
     theirs = deployment(unique, replicas=2)
     theirs["spec"]["minReadySeconds"] = 9
@@ -118,7 +118,7 @@ async def test_d66_takes_over_what_the_go_operator_applied_without_a_rollout(clu
     assert live["spec"]["template"] == before["spec"]["template"]
 
 
-async def test_takes_over_by_force_where_values_differ(cluster: Cluster, unique: str) -> None:
+async def test_differing_objects_of_the_go_operator_are_adopted_by_force(cluster: Cluster, unique: str) -> None:
     await apply_as_go_operator(cluster, config_map(unique, key="old", gone="old"))
 
     report = await Delivery(cluster.client).install(unique, Revision.of([config_map(unique, key="new")], "inputs"))
@@ -131,7 +131,7 @@ async def test_takes_over_by_force_where_values_differ(cluster: Cluster, unique:
     assert managers(live) == {("cluster-stack-operator", "Apply")}
 
 
-async def test_takes_over_once_and_leaves_later_users_of_kubectl_their_fields(cluster: Cluster, unique: str) -> None:
+async def test_adoption_happens_once_and_later_fields_of_kubectl_are_kept(cluster: Cluster, unique: str) -> None:
     delivery = Delivery(cluster.client)
     await delivery.install(unique, Revision.of([config_map(unique, key="old")], "old"))
     await apply_as_go_operator(cluster, config_map(unique, own="theirs"))
@@ -143,7 +143,7 @@ async def test_takes_over_once_and_leaves_later_users_of_kubectl_their_fields(cl
     assert live["data"] == {"key": "new", "own": "theirs"}
 
 
-async def test_a_field_that_cannot_change_is_named_with_the_way_out(cluster: Cluster, unique: str) -> None:
+async def test_immutable_field_is_named_with_a_remedy(cluster: Cluster, unique: str) -> None:
     delivery = Delivery(cluster.client)
     await delivery.install(unique, Revision.of([deployment(unique)], "old"))
     other = deployment(unique)
@@ -154,44 +154,114 @@ async def test_a_field_that_cannot_change_is_named_with_the_way_out(cluster: Clu
     (result,) = report.objects
     assert not result.synced
     assert result.error.startswith(f"spec.selector: field is immutable; delete Deployment.apps kube-system/{unique}")
-    assert f'{RECREATE_ANNOTATION}: "enabled"' in result.error
+    assert f"{RECREATE_ANNOTATION}: allowed" in result.error
 
 
-async def test_an_object_that_opts_in_is_created_anew(cluster: Cluster, unique: str) -> None:
-    """The kinds whose immutable fields charts change most."""
-    account = {"kind": "ServiceAccount", "name": unique, "namespace": "kube-system"}
+def job_spec(version: str) -> dict[str, Any]:
+    template = pod_template("job", f"example.org/{version}")
+    return {"template": {**template, "spec": {**template["spec"], "restartPolicy": "Never"}}}
 
-    def role(name: str) -> dict[str, str]:
-        return {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name}
 
-    def revision(version: str) -> list[Manifest]:
-        workload = deployment(unique)
-        if version == "new":
-            workload["spec"]["selector"]["matchLabels"] = {"app": unique, OWNED_LABEL: "owned"}
-        bindings = named("rbac.authorization.k8s.io/v1", "ClusterRoleBinding", unique, roleRef=role(version))
-        job = {"template": {**deployment(unique)["spec"]["template"]}}
-        job["template"]["spec"] = {**job["template"]["spec"], "restartPolicy": "Never"}
-        job["template"]["spec"]["containers"] = [{"name": "app", "image": f"example.org/{version}"}]
-        manifests = [
-            workload,
-            {**bindings, "subjects": [account]},
-            named("storage.k8s.io/v1", "StorageClass", unique, provisioner=f"{version}.example.org"),
-            named("batch/v1", "Job", unique, spec=job),
-            named("scheduling.k8s.io/v1", "PriorityClass", unique, value=1 if version == "old" else 2),
-            named("v1", "Secret", unique, immutable=True, stringData={"key": version}),
-        ]
-        return [with_annotation(manifest, RECREATE_ANNOTATION, "enabled") for manifest in manifests]
+def workload_spec(version: str) -> dict[str, Any]:
+    labels = {"app": "x", "version": version}
+    return {"selector": {"matchLabels": labels}, "template": {**pod_template("x"), "metadata": {"labels": labels}}}
+
+
+def bound_role(version: str) -> dict[str, Any]:
+    account = {"kind": "ServiceAccount", "name": "default", "namespace": "kube-system"}
+    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": version}
+    return {"roleRef": role, "subjects": [account]}
+
+
+WITH_DATA = {"CustomResourceDefinition", "PersistentVolume", "PersistentVolumeClaim"}
+IMMUTABLE: dict[str, tuple[str, Callable[[str], dict[str, Any]], str]] = {
+    "Job": ("batch/v1", lambda version: {"spec": job_spec(version)}, "spec.template"),
+    "Pod": ("v1", lambda version: {"spec": {**pod_template("x")["spec"], "hostname": version}}, "spec"),
+    "Deployment": ("apps/v1", lambda version: {"spec": workload_spec(version)}, "spec.selector"),
+    "DaemonSet": ("apps/v1", lambda version: {"spec": workload_spec(version)}, "spec.selector"),
+    "StatefulSet": ("apps/v1", lambda version: {"spec": {**workload_spec("x"), "serviceName": version}}, "spec"),
+    "Service": (
+        "v1",
+        lambda version: {"spec": {"ports": [{"port": 80}], **({"clusterIP": "None"} if version == "new" else {})}},
+        "spec.clusterIPs[0]",
+    ),
+    "ConfigMap": ("v1", lambda version: {"immutable": True, "data": {"key": version}}, "data"),
+    "Secret": ("v1", lambda version: {"immutable": True, "stringData": {"key": version}}, "data"),
+    "RoleBinding": ("rbac.authorization.k8s.io/v1", bound_role, "roleRef"),
+    "ClusterRoleBinding": ("rbac.authorization.k8s.io/v1", bound_role, "roleRef"),
+    "StorageClass": ("storage.k8s.io/v1", lambda version: {"provisioner": f"{version}.example.org"}, "provisioner"),
+    "CSIDriver": ("storage.k8s.io/v1", lambda version: {"spec": {"attachRequired": version == "old"}}, "spec"),
+    "PriorityClass": ("scheduling.k8s.io/v1", lambda version: {"value": len(version) + ord(version[0])}, "value"),
+    "IngressClass": (
+        "networking.k8s.io/v1",
+        lambda version: {"spec": {"controller": f"example.org/{version}"}},
+        "spec.controller",
+    ),
+    "RuntimeClass": ("node.k8s.io/v1", lambda version: {"handler": version}, "handler"),
+    "PersistentVolumeClaim": (
+        "v1",
+        lambda version: {
+            "spec": {
+                "accessModes": ["ReadWriteOnce"],
+                "storageClassName": version,
+                "resources": {"requests": {"storage": "1Gi"}},
+            }
+        },
+        "spec",
+    ),
+    "PersistentVolume": (
+        "v1",
+        lambda version: {
+            "spec": {
+                "accessModes": ["ReadWriteOnce"],
+                "capacity": {"storage": "1Gi"},
+                "hostPath": {"path": f"/srv/{version}"},
+            }
+        },
+        "spec.persistentvolumesource",
+    ),
+}
+"""By kind: its API version, its fields in a version, and the immutable field that the server names."""
+
+
+async def test_changed_immutable_fields_are_named_and_recreated_where_it_is_allowed(
+    cluster: Cluster, unique: str
+) -> None:
+    """The kinds whose immutable fields charts change; what holds data is never deleted."""
+
+    def revision(version: str, *annotation: str) -> Revision:
+        manifests = [named(api, kind, unique, **fields(version)) for kind, (api, fields, _) in IMMUTABLE.items()]
+        crds = [crd("Thing", f"{unique}.example.org", scope="Namespaced" if version == "old" else "Cluster")]
+        everything = manifests + crds
+        return Revision.of(
+            [with_annotation(one, RECREATE_ANNOTATION, *annotation) if annotation else one for one in everything],
+            f"{version}{annotation}",
+        )
 
     delivery = Delivery(cluster.client)
-    before = await delivery.install(unique, Revision.of(revision("old"), "old"))
+    before = {one.id.kind: one for one in (await delivery.install(unique, revision("old"))).objects}
+    assert [one.error for one in before.values() if not one.synced] == []
 
-    after = await delivery.install(unique, Revision.of(revision("new"), "new"))
+    refused = {one.id.kind: one for one in (await delivery.install(unique, revision("new"))).objects}
 
-    assert [one.error for one in after.objects] == [""] * 6
-    assert {one.uid for one in before.objects}.isdisjoint(one.uid for one in after.objects)
+    for kind, (_, _, field) in IMMUTABLE.items():
+        assert refused[kind].error.startswith(f"{field}"), (kind, refused[kind].error)
+        remedy = "holds data, so it is not deleted" if kind in WITH_DATA else f"{RECREATE_ANNOTATION}: allowed"
+        assert remedy in refused[kind].error
+    assert "spec.scope" in refused["CustomResourceDefinition"].error
+
+    after = {one.id.kind: one for one in (await delivery.install(unique, revision("new", "allowed"))).objects}
+
+    left = {kind for kind, one in after.items() if not one.synced}
+    assert left == WITH_DATA, {kind: after[kind].error for kind in left ^ WITH_DATA}
+    assert all("holds data, so it is not deleted" in after[kind].error for kind in WITH_DATA)
+    for kind, one in after.items():
+        assert (one.uid == before[kind].uid) is (kind in WITH_DATA), kind
+    again = {one.id.kind: one for one in (await delivery.install(unique, revision("new", "allowed"))).objects}
+    assert [kind for kind, one in again.items() if one.changed] == []
 
 
-async def test_a_job_that_is_a_hook_runs_anew_when_it_changes(cluster: Cluster, unique: str) -> None:
+async def test_changed_hook_job_runs_again(cluster: Cluster, unique: str) -> None:
     """Charts that make their certificates with a Job have one."""
 
     def revision(image: str) -> Revision:
@@ -209,7 +279,7 @@ async def test_a_job_that_is_a_hook_runs_anew_when_it_changes(cluster: Cluster, 
     assert after.objects[0].uid != before.objects[0].uid
 
 
-async def test_an_object_that_is_being_deleted_is_not_called_synced(cluster: Cluster, unique: str) -> None:
+async def test_object_being_deleted_is_not_synced(cluster: Cluster, unique: str) -> None:
     finalized = config_map(unique, key="old")
     finalized["metadata"]["finalizers"] = ["example.org/wait"]
     delivery = Delivery(cluster.client)

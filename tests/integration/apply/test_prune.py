@@ -12,7 +12,7 @@ from clusterstacks.apply.policy import PRUNE_ANNOTATION
 from clusterstacks.apply.prune_plan import PruneOutcome
 from clusterstacks.apply.results import Deadlines
 from clusterstacks.apply.waiting import pauses
-from clusterstacks.kube.errors import KindNotServed
+from clusterstacks.kube.errors import Conflict, KindNotServed
 from tests.support.builders.manifests import addon, config_map, crd, named, with_annotation
 from tests.support.observing.client_requests import Killed, Recorder
 from tests.support.observing.prune_check import needs_pruning
@@ -31,7 +31,7 @@ def fates(report: PruneReport) -> dict[str, PruneOutcome]:
 
 
 async def serves(cluster: Cluster, group: str, kind: str, version: str) -> bool:
-    """Tell whether a kind is served in this version first; with an empty one, whether it is not served."""
+    """Return whether a kind is served in this version first; with an empty one, whether it is not served."""
     cluster.user.forget_discovery()
     try:
         return (await cluster.user.resource(group, kind)).version == version
@@ -40,14 +40,16 @@ async def serves(cluster: Cluster, group: str, kind: str, version: str) -> bool:
 
 
 async def eventually(happens: Callable[[], Awaitable[bool]]) -> None:
-    for pause in pauses(timedelta(seconds=20)):
+    for pause in pauses(timedelta(seconds=120)):
         if await happens():
             return
         await asyncio.sleep(pause)
     pytest.fail("it did not happen")
 
 
-async def test_d1_d15_d16_every_upgrade_prunes_exactly_what_the_last_release_had(cluster: Cluster, unique: str) -> None:
+async def test_d1_d15_d16_every_upgrade_prunes_exactly_the_objects_of_the_previous_release(
+    cluster: Cluster, unique: str
+) -> None:
     for number in range(3):
         delivery = Delivery(cluster.client)
         manifests = [config_map(f"{unique}-same"), config_map(f"{unique}-{number}")]
@@ -63,7 +65,7 @@ async def test_d1_d15_d16_every_upgrade_prunes_exactly_what_the_last_release_had
         assert [known.id.name for known in record.members] == [f"{unique}-same", f"{unique}-{number}"]
 
 
-async def test_nothing_to_prune_costs_nothing(cluster: Cluster, unique: str) -> None:
+async def test_prune_without_candidates_sends_no_request(cluster: Cluster, unique: str) -> None:
     delivery = Delivery(cluster.client)
     await delivery.install(unique, Revision.of([config_map(unique)], "inputs"))
     cluster.requests.calls.clear()
@@ -74,7 +76,7 @@ async def test_nothing_to_prune_costs_nothing(cluster: Cluster, unique: str) -> 
     assert not needs_pruning(await delivery.records(), {unique})
 
 
-async def test_an_addon_the_release_no_longer_has_goes_with_its_record(cluster: Cluster, unique: str) -> None:
+async def test_removed_addon_is_deleted_with_its_record(cluster: Cluster, unique: str) -> None:
     delivery = Delivery(cluster.client)
     await delivery.install(unique, Revision.of(addon(unique, unique), "inputs"))
     await delivery.install(f"{unique}-b", Revision.of([config_map(f"{unique}-b")], "inputs"))
@@ -91,7 +93,7 @@ async def test_an_addon_the_release_no_longer_has_goes_with_its_record(cluster: 
     assert namespace is None or "deletionTimestamp" in namespace["metadata"]
 
 
-async def test_one_addon_can_go_alone(cluster: Cluster, unique: str) -> None:
+async def test_one_addon_can_be_pruned_alone(cluster: Cluster, unique: str) -> None:
     delivery = Delivery(cluster.client)
     await delivery.install(f"{unique}-a", Revision.of([config_map(f"{unique}-a"), config_map(unique)], "inputs"))
     await delivery.install(f"{unique}-b", Revision.of([config_map(f"{unique}-b"), config_map(f"{unique}-x")], "old"))
@@ -109,7 +111,7 @@ async def test_one_addon_can_go_alone(cluster: Cluster, unique: str) -> None:
     assert set(await delivery.records()) == {f"{unique}-b"}
 
 
-async def test_an_object_that_moved_to_another_addon_is_handed_over(cluster: Cluster, unique: str) -> None:
+async def test_object_moved_to_another_addon_is_handed_over(cluster: Cluster, unique: str) -> None:
     delivery = Delivery(cluster.client)
     moving, staying = config_map(f"{unique}-moving"), config_map(f"{unique}-staying")
     await delivery.install(f"{unique}-a", Revision.of([moving, staying], "old"))
@@ -127,7 +129,7 @@ async def test_an_object_that_moved_to_another_addon_is_handed_over(cluster: Clu
     assert not needs_pruning(await delivery.records(), {f"{unique}-a", f"{unique}-b"})
 
 
-async def test_objects_that_two_addons_render_are_reported(cluster: Cluster, unique: str) -> None:
+async def test_objects_rendered_by_two_addons_are_reported(cluster: Cluster, unique: str) -> None:
     delivery = Delivery(cluster.client)
     for name in ("a", "b"):
         await delivery.install(f"{unique}-{name}", Revision.of([config_map(unique)], "inputs"))
@@ -137,7 +139,7 @@ async def test_objects_that_two_addons_render_are_reported(cluster: Cluster, uni
     assert list(report.shared.values()) == [(f"{unique}-a", f"{unique}-b")]
 
 
-async def test_an_annotation_keeps_an_object_and_the_record_says_why(cluster: Cluster, unique: str) -> None:
+async def test_prune_annotation_keeps_an_object_and_the_record_names_the_reason(cluster: Cluster, unique: str) -> None:
     delivery = Delivery(cluster.client)
     kept = with_annotation(config_map(f"{unique}-kept"), PRUNE_ANNOTATION, "disabled")
     await delivery.install(unique, Revision.of([kept, config_map(unique)], "old"))
@@ -156,7 +158,7 @@ async def test_an_annotation_keeps_an_object_and_the_record_says_why(cluster: Cl
     assert cluster.requests.writes == []
 
 
-async def test_an_addon_that_left_something_behind_comes_back_completely(cluster: Cluster, unique: str) -> None:
+async def test_reinstalled_addon_with_kept_objects_is_complete(cluster: Cluster, unique: str) -> None:
     kept = with_annotation(config_map(f"{unique}-kept"), PRUNE_ANNOTATION, "disabled")
     revision = Revision.of([kept, config_map(unique)], "inputs")
     delivery = Delivery(cluster.client)
@@ -170,7 +172,7 @@ async def test_an_addon_that_left_something_behind_comes_back_completely(cluster
     assert await cluster.live("ConfigMap", unique, "kube-system")
 
 
-async def test_a_prune_that_was_cut_off_leaves_no_addon_that_looks_delivered(cluster: Cluster, unique: str) -> None:
+async def test_interrupted_prune_does_not_leave_an_addon_recorded_as_delivered(cluster: Cluster, unique: str) -> None:
     revision = Revision.of([config_map(unique)], "inputs")
     delivery = Delivery(cluster.client)
     await delivery.install(unique, revision)
@@ -187,7 +189,7 @@ async def test_a_prune_that_was_cut_off_leaves_no_addon_that_looks_delivered(clu
     assert await cluster.live("ConfigMap", unique, "kube-system")
 
 
-async def test_an_upgrade_that_moves_objects_and_is_called_off_is_undone(cluster: Cluster, unique: str) -> None:
+async def test_cancelled_upgrade_that_moved_objects_is_reverted(cluster: Cluster, unique: str) -> None:
     """A release with one chart, then one with stages, then the first again before anything was pruned."""
     old = Revision.of([config_map(unique, version="old"), config_map(f"{unique}-same")], "old")
     await Delivery(cluster.client).install(unique, old)
@@ -208,7 +210,7 @@ async def test_an_upgrade_that_moves_objects_and_is_called_off_is_undone(cluster
 
 
 @pytest.mark.parametrize("name", ["default", "kube-node-lease", "kube-public", "kube-system"])
-async def test_a_namespace_of_kubernetes_itself_is_kept(cluster: Cluster, unique: str, name: str) -> None:
+async def test_system_namespace_is_kept(cluster: Cluster, unique: str, name: str) -> None:
     delivery = Delivery(cluster.client)
     await delivery.install(unique, Revision.of([named("v1", "Namespace", name), config_map(unique)], "inputs"))
 
@@ -221,7 +223,7 @@ async def test_a_namespace_of_kubernetes_itself_is_kept(cluster: Cluster, unique
     assert "deletionTimestamp" not in namespace["metadata"]
 
 
-async def test_what_somebody_recreated_under_the_same_name_stays(cluster: Cluster, unique: str) -> None:
+async def test_object_recreated_by_a_user_is_kept(cluster: Cluster, unique: str) -> None:
     delivery = Delivery(cluster.client)
     await delivery.install(unique, Revision.of([config_map(f"{unique}-theirs"), config_map(unique)], "old"))
     resource = await cluster.user.resource("", "ConfigMap")
@@ -235,7 +237,26 @@ async def test_what_somebody_recreated_under_the_same_name_stays(cluster: Cluste
     assert await cluster.live("ConfigMap", f"{unique}-theirs", "kube-system")
 
 
-async def test_a_crd_with_foreign_resources_is_kept(cluster: Cluster, unique: str) -> None:
+async def test_object_whose_deletion_conflicts_stays_in_the_record(
+    cluster: Cluster, unique: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    delivery = Delivery(cluster.client)
+    await delivery.install(unique, Revision.of([config_map(f"{unique}-old"), config_map(unique)], "old"))
+    await delivery.install(unique, Revision.of([config_map(unique)], "new"))
+
+    async def conflicts(*_: object, **__: object) -> None:
+        raise Conflict("delete: 409 Conflict: the object has been modified", status=409, reason="Conflict")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(cluster.client, "delete", conflicts)
+        report = await delivery.prune({unique})
+    assert (fates(report), report.complete) == ({f"ConfigMap {unique}-old": PruneOutcome.PENDING}, False)
+
+    assert (await delivery.prune({unique})).complete
+    assert await cluster.live("ConfigMap", f"{unique}-old", "kube-system") is None
+
+
+async def test_crd_with_foreign_resources_is_kept(cluster: Cluster, unique: str) -> None:
     group = f"{unique}.example.org"
     delivery = Delivery(cluster.client)
     ours = named(f"{group}/v1", "Widget", "ours")
@@ -256,7 +277,7 @@ async def test_a_crd_with_foreign_resources_is_kept(cluster: Cluster, unique: st
     assert await cluster.live("Widget", "theirs", "default", group)
 
 
-async def test_a_namespace_with_foreign_content_is_kept(cluster: Cluster, unique: str) -> None:
+async def test_namespace_with_foreign_content_is_kept(cluster: Cluster, unique: str) -> None:
     group = f"{unique}.example.org"
     delivery = Delivery(cluster.client)
     manifests = [named("v1", "Namespace", unique), named("v1", "Namespace", f"{unique}-empty"), crd("Widget", group)]
@@ -275,7 +296,7 @@ async def test_a_namespace_with_foreign_content_is_kept(cluster: Cluster, unique
     assert not needs_pruning({unique: record}, set())
 
 
-async def test_an_annotated_object_keeps_its_namespace_and_its_crd(cluster: Cluster, unique: str) -> None:
+async def test_object_with_prune_disabled_keeps_its_namespace_and_crd(cluster: Cluster, unique: str) -> None:
     group = f"{unique}.example.org"
     delivery = Delivery(cluster.client)
     widget = with_annotation(named(f"{group}/v1", "Widget", "first", unique), PRUNE_ANNOTATION, "disabled")
@@ -288,7 +309,7 @@ async def test_an_annotated_object_keeps_its_namespace_and_its_crd(cluster: Clus
     assert report.complete
 
 
-async def test_a_finalizer_holds_back_what_its_controller_needs(cluster: Cluster, unique: str) -> None:
+async def test_pending_finalizer_delays_the_pruning_of_later_waves(cluster: Cluster, unique: str) -> None:
     group = f"{unique}.example.org"
     held = named(f"{group}/v1", "Widget", "held")
     held["metadata"]["finalizers"] = ["example.org/clean-up"]
@@ -307,7 +328,7 @@ async def test_a_finalizer_holds_back_what_its_controller_needs(cluster: Cluster
     assert not await delivery.records()
 
 
-async def test_d14_pruning_uses_a_served_version_and_forgets_kinds_that_are_gone(cluster: Cluster, unique: str) -> None:
+async def test_d14_prune_uses_a_served_version_and_ignores_removed_kinds(cluster: Cluster, unique: str) -> None:
     group = f"{unique}.example.org"
     old = crd("Widget", group, versions=("v1", "v2"))
     definition = await cluster.user.create(await cluster.user.resource("apiextensions.k8s.io", old["kind"]), old)

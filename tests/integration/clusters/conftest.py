@@ -1,4 +1,4 @@
-"""csctl as a user of a management cluster runs it, beside the real operator."""
+"""csctl with the rights of a user of a management cluster, beside the real operator."""
 
 from __future__ import annotations
 

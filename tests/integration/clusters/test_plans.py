@@ -1,4 +1,4 @@
-"""Plans of live Clusters: printed, followed step by step, and refusals explained before and after."""
+"""Plans of live Clusters, executed step by step, and explained denials."""
 
 from __future__ import annotations
 
@@ -14,9 +14,11 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from clusterstacks.api.clusteraddon import addon_name
-from clusterstacks.api.names import CLUSTER_KIND, SOURCE_CREDENTIALS_LABEL, Kind
+from clusterstacks.api.names import ADDONS_READY_CONDITION, CLUSTER_KIND, SOURCE_CREDENTIALS_LABEL, Kind
+from clusterstacks.clusters.hold_annotation import is_held
 from clusterstacks.kube.errors import Conflict
 from tests.support.builders.remote_repositories import repository
+from tests.support.builders.stacks import config_map, stage, templates
 from tests.support.running.admission import guarded, of_minor, ranged
 from tests.support.running.kubectl import Kubectl
 from tests.support.running.world import finished_status, is_ready
@@ -49,7 +51,7 @@ async def csctl(
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
     )
-    out, err = await asyncio.wait_for(process.communicate(), 60)
+    out, err = await asyncio.wait_for(process.communicate(), 250)
     return process.returncode or 0, out.decode(), err.decode()
 
 
@@ -94,9 +96,7 @@ async def settled(world: World, addons: Mapping[str, str]) -> None:
     await world.until(Kind.CLUSTER_ADDON, addon_name("one"), holds)
 
 
-async def test_the_printed_commands_of_a_plan_lead_to_its_target_one_by_one(
-    world: World, registry: RegistryServer
-) -> None:
+async def test_commands_of_a_plan_executed_in_order_reach_the_target(world: World, registry: RegistryServer) -> None:
     async with repository(world, registry) as remote, guarded(world, allowed_sources=remote.allowed):
         first, second = await offered(world, remote)
         await world.cluster("one", first.class_name)
@@ -141,9 +141,7 @@ async def test_the_printed_commands_of_a_plan_lead_to_its_target_one_by_one(
         assert "already has v1.36.1" in (await csctl(world, "why", key, NEW))[1]
 
 
-async def test_live_h5_a_plan_is_followed_by_executing_exactly_what_was_printed(
-    world: World, registry: RegistryServer
-) -> None:
+async def test_live_h5_printed_commands_of_a_plan_can_be_executed(world: World, registry: RegistryServer) -> None:
     """Each printed command at once, in its order, and nothing else: none fails."""
     async with repository(world, registry) as remote, guarded(world, allowed_sources=remote.allowed):
         first, second = await offered(world, remote)
@@ -202,8 +200,64 @@ async def nodes_roll(world: World, name: str) -> AsyncIterator[None]:
         await asyncio.gather(task, return_exceptions=True)
 
 
+def with_gate(world: World, version: str) -> ReleaseName:
+    """Publish a release whose stage before an upgrade waits for a ConfigMap that does not exist."""
+    gate = {"key": "gate", "apiVersion": "v1", "kind": "ConfigMap", "name": "gate", "namespace": "kube-system"}
+    waits = stage("cni", waitForPostCondition={"objects": [gate], "conditions": 'gate.data.open == "true"'})
+    hooks = {"AfterControlPlaneInitialized": [stage("cni")], "BeforeClusterUpgrade": [waits]}
+    name, chart = world.stack.release(version), templates(config_map(world.namespace, release=version))
+    world.publish(name, world.stack.files(version, {"cni": chart}, hooks=hooks))
+    return name
+
+
+async def test_held_upgrade_is_named_first_with_the_command_that_releases_it(world: World) -> None:
+    newer = "v1.35.5"
+    async with world.operator():
+        first, second = (with_gate(world, version) for version in ("v1", "v2"))
+        await world.create(world.stack.manifest(world.namespace, "v1", "v2"))
+        for one in (first, second):
+            await world.release_ready(one)
+        await world.cluster("one", first.class_name)
+        await world.addons_ready("one", first.class_name)
+        await world.until(CLUSTER_KIND, "one", is_held)
+        assert (await document(world, "why", second.release))["upgrade"] is None
+
+        await world.set_class("one", second.class_name, version=newer)
+        await world.says(CLUSTER_KIND, "one", ADDONS_READY_CONDITION, words=[f"holds the upgrade to {newer} since"])
+        for verb, arguments in (("why", [newer]), ("plan", ["--to", newer])):
+            held = (await document(world, verb, *arguments))["upgrade"]
+            assert held["waitsFor"] == "Hold"
+            assert held["stage"] == {
+                "hook": "BeforeClusterUpgrade",
+                "addon": "cni",
+                "action": "apply",
+                "phase": "waitingForPostCondition",
+            }
+            code, out, err = await csctl(world, verb, f"{world.namespace}/one", *arguments)
+            assert code == 0, err
+            line = out.splitlines()[0]
+            assert line == (
+                f"Held: Cluster API waits since {held['since']} with the upgrade of Cluster {world.namespace}/one to "
+                f"{newer}, until the stages of BeforeClusterUpgrade are complete: {held['message']}; to release it by "
+                f"hand, run '{held['release']}'"
+            )
+            assert (
+                held["message"] == f"stage cni of {second} waits for ConfigMap kube-system/gate, which does not exist"
+            )
+
+        assert "annotated" in await kubectl(world, *shlex.split(held["release"])[1:])
+        code, out, _ = await csctl(world, "why", f"{world.namespace}/one", newer)
+        assert code == 0
+        begins, nothing = out.splitlines()
+        assert begins == (
+            f"Upgrading Cluster {world.namespace}/one to class {second.class_name}, Kubernetes {newer}: "
+            f"{held['message']}"
+        )
+        assert nothing == f"Nothing to do: Cluster {world.namespace}/one already asks for {newer}."
+
+
 async def kubectl(world: World, *arguments: str) -> str:
-    """What kubectl says, in another thread: the operator that is asked runs in this one."""
+    """Return the output of kubectl, run in another thread because the operator runs in this one."""
     tried = await asyncio.to_thread(Kubectl(world.management_kubeconfig, world.namespace).tried, *arguments)
     return tried.stdout + tried.stderr
 
@@ -216,7 +270,7 @@ async def secret(world: World, name: str, values: Mapping[str, str]) -> None:
 
 
 async def tenant(world: World) -> Path:
-    """A kubeconfig of somebody who may read Clusters and what belongs to stacks, and no Secrets."""
+    """A kubeconfig of a user who may read Clusters and objects of stacks, but no Secrets."""
     namespace, group = world.namespace, "rbac.authorization.k8s.io"
     rules = [
         {"apiGroups": ["cluster.x-k8s.io"], "resources": ["clusters"], "verbs": ["get", "list"]},
@@ -235,7 +289,7 @@ async def tenant(world: World) -> Path:
     return place
 
 
-async def test_a_private_source_is_read_by_the_rights_of_who_asks(
+async def test_private_source_is_read_with_the_permissions_of_the_user(
     world: World, secure_registry: RegistryServer
 ) -> None:
     (first, files), (second, more) = releases(world)
@@ -266,10 +320,10 @@ async def test_a_private_source_is_read_by_the_rights_of_who_asks(
         code, out, err = await csctl(world, "plan", key, "--to", NEW, given, kubeconfig=kubeconfig)
         assert code == 0
         assert "update addon cilium from 1.17.2 to 1.18.0" in out
-        assert "rules of the provider are not looked at" in err
+        assert "the rules of the provider are not checked" in err
 
 
-async def test_the_operators_own_directory_needs_the_releases_to_be_given(world: World) -> None:
+async def test_directory_source_of_the_operator_requires_the_releases_option(world: World) -> None:
     for name, content in releases(world):
         world.publish(name, content)
     first, second = (name for name, _ in releases(world))
@@ -279,14 +333,14 @@ async def test_the_operators_own_directory_needs_the_releases_to_be_given(world:
 
     code, _, err = await csctl(world, "why", key, NEW)
     assert code == 2
-    assert f"ClusterStack {world.namespace}/{world.stack.word} names no spec.source" in err
+    assert f"ClusterStack {world.namespace}/{world.stack.word} has no spec.source" in err
     assert "give its releases with --releases DIR" in err
     code, out, _ = await csctl(world, "why", key, second.release, given)
     assert code == 0
     assert out.startswith(f"Refused: Cluster {key} cannot change to {second} now:")
 
 
-async def test_clusters_about_which_nothing_can_be_said(world: World) -> None:
+async def test_clusters_without_a_usable_class_or_source_are_rejected(world: World) -> None:
     await world.cluster("foreign", "quick-start")
     for name, words in (
         ("none", "does not exist: 'kubectl get clusters"),

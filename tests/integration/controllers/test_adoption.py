@@ -1,4 +1,4 @@
-"""What the Go operator left behind is taken over as it is: same objects, same names, no rollout, nothing stuck."""
+"""Objects of the Go operator are adopted without a rollout."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ async def release_of_the_go_operator(world: World, stack: Manifest, *, finalizer
     return await world.patch(release, {"status": status}, "status")
 
 
-async def test_a_stack_with_its_release_and_cluster_is_taken_over(world: World) -> None:
+async def test_stack_release_and_cluster_of_the_go_operator_are_adopted(world: World) -> None:
     word, name = world.namespace, world.stack.release("v1")
     addon_object = config_map(word, a="1")
     world.publish(name, world.stack.files("v1", {word: templates(addon_object)}))
@@ -128,7 +128,7 @@ async def test_a_stack_with_its_release_and_cluster_is_taken_over(world: World) 
         assert same_object["metadata"]["labels"][OWNED_LABEL] == OWNED_VALUE
 
 
-async def test_a_release_the_go_operator_was_deleting_goes_with_its_objects(world: World) -> None:
+async def test_release_being_deleted_by_the_go_operator_is_deleted_with_its_objects(world: World) -> None:
     name = world.stack.release("v1")
     stack = await world.create(world.stack.manifest(world.namespace))
     release = await release_of_the_go_operator(world, stack, finalizer=True)

@@ -1,4 +1,4 @@
-"""Releases with something wrong: named by file, cause and way out; harmless to others; healed once they are mended."""
+"""Damaged releases: reported with file, cause and remedy, isolated, and usable once corrected."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ CASES: dict[str, tuple[str, Callable[[bytes], bytes | None], str]] = {
         holding(b'{"versions": {"clusterStack": 1, "kubernetes": 1.35}}'),
         "versions.components is missing: write a mapping",
     ),
-    "metadata.yaml is no text": ("metadata.yaml", holding(b"\xff\xfe\x00"), "metadata.yaml: is not UTF-8 at byte 0"),
+    "metadata.yaml is not text": ("metadata.yaml", holding(b"\xff\xfe\x00"), "metadata.yaml: is not UTF-8 at byte 0"),
     "metadata.yaml is of another version": (
         "metadata.yaml",
         lambda content: content.replace(b'"v1"', b'"v7"', 1),
@@ -139,7 +139,7 @@ def file_of(name: ReleaseName, file: str) -> str:
 
 
 @pytest.mark.parametrize("case", CASES)
-async def test_a_release_is_not_ready_while(world: World, case: str) -> None:
+async def test_release_with_a_damaged_file_is_not_ready_until_it_is_corrected(world: World, case: str) -> None:
     file, spoil, words = CASES[case]
     name = world.stack.release("v1")
     good = world.stack.files("v1", {"cni": templates(config_map(world.namespace))})

@@ -1,4 +1,4 @@
-"""Whose Clusters get addons: namespaces, offers, pauses, moves, watch filters."""
+"""Clusters that get addons: namespaces, class access, pauses, moves and watch filters."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ async def stack_is_ready(world: World, **spec: Any) -> ReleaseName:
     return name
 
 
-async def test_a_class_of_another_namespace_brings_its_addons_and_is_protected(world: World) -> None:
+async def test_class_of_another_namespace_delivers_its_addons_and_is_protected(world: World) -> None:
     team = await world.other_namespace()
     async with world.operator(namespace=""):
         name = await stack_is_ready(world)
@@ -50,7 +50,7 @@ async def test_a_class_of_another_namespace_brings_its_addons_and_is_protected(w
         await world.gone(Kind.CLUSTER_STACK_RELEASE, name.release)
 
 
-async def test_a_namespace_that_is_not_offered_the_class_is_told_so(world: World) -> None:
+async def test_cluster_in_a_namespace_without_access_to_the_class_has_a_condition(world: World) -> None:
     friends = await world.other_namespace({"team": world.namespace})
     others = await world.other_namespace()
     selector = {"matchLabels": {"team": world.namespace}}
@@ -64,11 +64,11 @@ async def test_a_namespace_that_is_not_offered_the_class_is_told_so(world: World
         async def told() -> bool:
             return any(event["reason"] == "ClassNotOffered" for event in await world.events(refused))
 
-        await eventually(told, seconds=20, about="an event of the refused Cluster")
+        await eventually(told, about="an event of the refused Cluster")
         assert await world.find(Kind.CLUSTER_ADDON, addon_name("two"), others) is None
 
 
-async def test_nothing_is_done_to_what_is_paused_or_being_moved(world: World) -> None:
+async def test_paused_and_moved_objects_are_not_changed(world: World) -> None:
     async with world.operator():
         name = await stack_is_ready(world)
         annotations = {"paused": {PAUSED_ANNOTATION: ""}, "moving": {DELETE_FOR_MOVE_ANNOTATION: ""}}
@@ -91,13 +91,13 @@ async def test_nothing_is_done_to_what_is_paused_or_being_moved(world: World) ->
             before = kind
 
 
-async def test_an_operator_with_a_filter_minds_its_own_objects_only(world: World) -> None:
+async def test_operator_with_a_filter_changes_only_its_own_objects(world: World) -> None:
     name = world.stack.release("v1")
     world.publish(name, world.stack.files("v1", {world.namespace: templates(config_map(world.namespace))}))
     stack = world.stack.manifest(world.namespace, "v1")
     async with world.operator(watch_filter="ours") as operator:
         created = await world.create(stack)
-        await eventually(lambda: synced(operator), seconds=20, about="informers")
+        await eventually(lambda: synced(operator), about="informers")
         assert await world.find(Kind.CLUSTER_STACK_RELEASE, name.release) is None
         await world.patch(created, {"metadata": {"labels": {WATCH_FILTER_LABEL: "ours"}}})
         release = await world.release_ready(name)

@@ -1,4 +1,4 @@
-"""Releases whose charts depend on others that the release does not hold, as the build script makes them."""
+"""Releases whose chart dependencies are not part of the release."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def resolved(manifest: Manifest) -> bool:
     return condition_of(manifest, CONDITION).get("status") == "True"
 
 
-async def test_charts_are_resolved_once_and_pinned_past_a_lost_disk_and_a_move(world: World) -> None:
+async def test_charts_are_resolved_once_and_pinned_across_disk_loss_and_move(world: World) -> None:
     name = world.stack.release("v1")
     async with chart_repository() as charts:
         charts.add("part", "1.0.0", "1.1.0")
@@ -59,7 +59,7 @@ async def test_charts_are_resolved_once_and_pinned_past_a_lost_disk_and_a_move(w
             assert len(charts.asked) == asked
 
 
-async def test_drop_h4_only_an_addon_fails_whose_charts_may_not_be_fetched(world: World) -> None:
+async def test_drop_h4_only_the_addon_with_disallowed_chart_dependencies_fails(world: World) -> None:
     name = world.stack.release("v1")
     async with chart_repository() as charts:
         charts.add("part", "1.0.0")
@@ -81,7 +81,7 @@ async def test_drop_h4_only_an_addon_fails_whose_charts_may_not_be_fetched(world
             await world.addons_ready("one", name.class_name)
 
 
-async def test_a_chart_repository_that_fails_is_said_and_heals(world: World) -> None:
+async def test_failing_chart_repository_is_reported_until_it_recovers(world: World) -> None:
     name = world.stack.release("v1")
     async with chart_repository() as charts, world.operator(chart_repositories=ALLOWED):
         world.publish(name, depending(world, charts.url))
@@ -92,7 +92,7 @@ async def test_a_chart_repository_that_fails_is_said_and_heals(world: World) -> 
         assert is_ready(await world.until(Kind.CLUSTER_STACK_RELEASE, name.release, resolved, nudging=True))
 
 
-async def test_a_release_that_holds_its_charts_has_no_such_condition(world: World) -> None:
+async def test_release_with_vendored_charts_has_no_dependency_condition(world: World) -> None:
     name = world.stack.release("v1")
     world.publish(name, world.stack.files("v1", {}))
     async with world.operator(chart_repositories=ALLOWED):

@@ -1,4 +1,4 @@
-"""Events tell a change of state once."""
+"""A change of state is one event."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ async def told(world: World, manifest: Manifest) -> list[tuple[str, str]]:
     return sorted((event["type"], event["reason"]) for event in await world.events(manifest))
 
 
-async def test_trouble_and_its_end_are_told_once_however_often_they_are_looked_at(world: World) -> None:
+async def test_failure_and_recovery_are_one_event_each_despite_repeated_reconciles(world: World) -> None:
     name = world.stack.release("v1")
     good = world.stack.files("v1", {"cni": templates(config_map(world.namespace))})
     world.publish(name, good | {"metadata.yaml": b"[]"})

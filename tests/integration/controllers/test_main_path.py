@@ -1,4 +1,4 @@
-"""From a ClusterStack to delivered addons, as users see it."""
+"""From a ClusterStack to delivered addons."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from tests.support.running.world import World
 
 
-async def test_a_cluster_gets_the_addons_of_its_class(world: World) -> None:
+async def test_cluster_gets_the_addons_of_its_class(world: World) -> None:
     name = world.stack.release("v1")
     world.publish(name, world.stack.files("v1", {"cni": templates(config_map(world.namespace, a="1"))}))
 

@@ -1,41 +1,31 @@
-"""Releases whose ClusterStack says who must have signed them."""
+"""Releases whose ClusterStack requires signatures."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
 from clusterstacks.api.names import DIGEST_ANNOTATION, Kind
 from clusterstacks.api.source import SourceSpec
 from clusterstacks.releases.contents import read_contents
-from tests.integration.controllers.test_sources import following, secret
 from tests.support.builders.remote_repositories import repository
 from tests.support.builders.signatures import ecdsa_key, ed25519_key, public_pem, signed
 from tests.support.builders.stacks import config_map, templates
+from tests.support.running.sources import below_the_operators_directory, following, secret, trusting
 from tests.support.running.world import condition_of, is_ready, is_unready
 
 if TYPE_CHECKING:
     from clusterstacks.domain.objects import Manifest
-    from clusterstacks.signing.keys import PrivateKey
     from tests.support.running.world import World
     from tests.support.servers.registries import RegistryServer
-
-
-def trusting(*keys: PrivateKey, **more: Any) -> dict[str, Any]:
-    """``spec.source.verification`` with these keys."""
-    return {"keys": [{"publicKey": public_pem(key).decode()} for key in keys], **more}
-
-
-def below_the_operators_directory(**more: Any) -> dict[str, Any]:
-    return {"directory": {}, "interval": "1s", **more}
 
 
 def is_signed(manifest: Manifest) -> bool:
     return condition_of(manifest, "SignatureVerified").get("status") == "True"
 
 
-async def test_an_unsigned_release_is_not_used_until_it_is_signed(world: World, registry: RegistryServer) -> None:
+async def test_unsigned_release_is_not_used_until_it_is_signed(world: World, registry: RegistryServer) -> None:
     name, key = world.stack.release("v1"), ecdsa_key()
     async with repository(world, registry) as remote, world.operator(allowed_sources=remote.allowed):
         await remote.publish(name, world.stack.files("v1", {}))
@@ -56,7 +46,7 @@ async def test_an_unsigned_release_is_not_used_until_it_is_signed(world: World, 
 
 
 @pytest.mark.usefixtures("watchful")
-async def test_with_a_warning_an_unsigned_release_is_used(world: World) -> None:
+async def test_with_policy_warn_an_unsigned_release_is_used(world: World) -> None:
     name, key = world.stack.release("v1"), ecdsa_key()
     directory = world.publish(name, world.stack.files("v1", {}))
     async with world.operator():
@@ -74,7 +64,7 @@ async def test_with_a_warning_an_unsigned_release_is_used(world: World) -> None:
 
 
 @pytest.mark.usefixtures("watchful")
-async def test_keys_are_replaced_one_after_the_other(world: World) -> None:
+async def test_keys_are_rotated_one_by_one(world: World) -> None:
     """Both are valid at once, one in the object and one in a Secret, whose content may change later."""
     first, second = (world.stack.release(version) for version in ("v1", "v2"))
     old, new = ecdsa_key(), ed25519_key()
@@ -103,7 +93,7 @@ async def test_keys_are_replaced_one_after_the_other(world: World) -> None:
 
 
 @pytest.mark.usefixtures("watchful")
-async def test_a_signature_that_is_asked_for_later_leaves_running_clusters_alone(world: World) -> None:
+async def test_signature_required_later_does_not_affect_running_clusters(world: World) -> None:
     first, second = (world.stack.release(version) for version in ("v1", "v2"))
     for name in (first, second):
         addon = templates(config_map(world.namespace, text=name.version.dot))
@@ -131,7 +121,7 @@ async def test_a_signature_that_is_asked_for_later_leaves_running_clusters_alone
         assert not condition_of(release, "SignatureVerified")
 
 
-async def test_d61_the_operator_may_ask_for_signatures_of_everything(world: World) -> None:
+async def test_d61_operator_can_require_signatures_of_all_sources(world: World) -> None:
     name, key = world.stack.release("v1"), ecdsa_key()
     world.publish(name, world.stack.files("v1", {}))
     asked = SourceSpec.model_validate(below_the_operators_directory(verification=trusting(key)))

@@ -1,44 +1,26 @@
-"""Releases from where each ClusterStack says: registries, GitHub, web servers and directories, side by side."""
+"""Releases from the source of each ClusterStack: registry, GitHub, web server and directory."""
 
 from __future__ import annotations
 
 import base64
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from clusterstacks.api.names import SOURCE_CREDENTIALS_LABEL, Kind
+from clusterstacks.api.names import Kind
 from clusterstacks.http.allowlist import AllowedHosts
 from clusterstacks.operator.settings import parse_settings
 from tests.support.builders.remote_repositories import repository
 from tests.support.builders.stacks import TinyStack, config_map, templates
 from tests.support.fakes.github import OWNER, REPOSITORY, TOKEN, GitHubDouble
+from tests.support.running.sources import following, secret
 from tests.support.running.world import condition_of, is_ready
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from tests.support.running.world import World
     from tests.support.servers.registries import RegistryServer
 
 
-async def secret(
-    world: World, name: str, values: Mapping[str, str], kind: str = "Opaque", *, labelled: bool = True
-) -> None:
-    """Write a Secret beside the ClusterStacks; ``labelled`` as credentials of a source."""
-    data = {key: base64.b64encode(value.encode()).decode() for key, value in values.items()}
-    labels = {SOURCE_CREDENTIALS_LABEL: "true"} if labelled else {}
-    metadata = {"name": name, "namespace": world.namespace, "labels": labels}
-    manifest = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "type": kind, "data": data}
-    secrets = await world.client.resource("", "Secret")
-    await world.client.apply(secrets, manifest, manager="tests", force=True)
-
-
-def following(world: World, source: Mapping[str, Any]) -> dict[str, Any]:
-    """A ClusterStack that follows the stable releases of a source."""
-    return world.stack.manifest(world.namespace, autoSubscribe=True, channel="stable", source=source)
-
-
-async def test_a_new_tag_in_a_registry_becomes_a_ready_release_and_reaches_a_cluster(
+async def test_new_tag_in_a_registry_becomes_a_ready_release_delivered_to_a_cluster(
     world: World, registry: RegistryServer
 ) -> None:
     first, second = (world.stack.release(version) for version in ("v1", "v2"))
@@ -55,13 +37,15 @@ async def test_a_new_tag_in_a_registry_becomes_a_ready_release_and_reaches_a_clu
 
         assert condition_of(release, "SourceUnchanged")["status"] == "True"
         await world.until(
-            Kind.CLUSTER_STACK, world.namespace, lambda one: second.class_name in one["status"].get("latestRelease", "")
+            Kind.CLUSTER_STACK,
+            world.namespace,
+            lambda one: second.class_name in one.get("status", {}).get("latestRelease", ""),
         )
         assert is_ready(await world.get(Kind.CLUSTER_STACK_RELEASE, first.release))
         assert not [event for event in await world.events(stack) if event["type"] == "Warning"]
 
 
-async def test_a_private_registry_is_asked_with_ca_and_credentials_out_of_secrets(
+async def test_private_registry_is_read_with_ca_and_credentials_from_secrets(
     world: World, secure_registry: RegistryServer
 ) -> None:
     (name, second) = (world.stack.release(version) for version in ("v1", "v2"))
@@ -88,7 +72,7 @@ async def test_a_private_registry_is_asked_with_ca_and_credentials_out_of_secret
         await world.release_ready(second)
 
 
-async def test_github_with_a_token_out_of_a_secret(world: World) -> None:
+async def test_github_is_read_with_a_token_from_a_secret(world: World) -> None:
     name = world.stack.release("v1")
     async with GitHubDouble.started(private=True) as github:
         allowed = AllowedHosts.parse(f"{github.url.split('/')[2]}/{OWNER}")
@@ -103,7 +87,7 @@ async def test_github_with_a_token_out_of_a_secret(world: World) -> None:
             await world.release_ready(name)
 
 
-async def test_a_directory_below_the_operators_own(world: World) -> None:
+async def test_directory_below_the_one_of_the_operator_is_a_source(world: World) -> None:
     name = world.stack.release("v1")
     world.releases.joinpath("team").mkdir()
     outside = world.releases.with_name("outside")
@@ -122,7 +106,7 @@ async def test_a_directory_below_the_operators_own(world: World) -> None:
         await world.release_ready(name)
 
 
-async def test_a_source_that_is_not_allowed_is_refused_by_name(world: World, registry: RegistryServer) -> None:
+async def test_disallowed_source_is_rejected_by_name(world: World, registry: RegistryServer) -> None:
     name = world.stack.release("v1")
     async with repository(world, registry) as remote, world.operator():
         await remote.publish(name, world.stack.files("v1", {}))
@@ -137,7 +121,7 @@ async def test_a_source_that_is_not_allowed_is_refused_by_name(world: World, reg
         await world.another_is_ready()
 
 
-async def test_the_operators_own_source_may_be_a_registry_too(world: World, secure_registry: RegistryServer) -> None:
+async def test_registry_can_be_the_source_of_the_operator(world: World, secure_registry: RegistryServer) -> None:
     """With flags and variables as the Go operator has them; existing ClusterStacks name no source."""
     name = world.stack.release("v1")
     ca = world.releases.with_name("ca.crt")

@@ -1,12 +1,9 @@
-"""The operator's process: probes, metrics, the signals that end it, and rights that come late."""
+"""The operator process: probes, metrics, signals, and rights granted later."""
 
 from __future__ import annotations
 
 import asyncio
 import signal
-import sys
-from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import aiohttp
@@ -15,41 +12,14 @@ import yaml
 from clusterstacks.api.names import Kind
 from clusterstacks.devcluster.loopback import free_port
 from tests.support.builders.stacks import config_map, templates
+from tests.support.running.operator_process import MORTAL, OPERATOR, process
 from tests.support.running.world import is_ready
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from pathlib import Path
 
     from tests.support.running.world import World
-
-OPERATOR = ("-m", "clusterstacks.operator.main")
-MORTAL = ("-m", "tests.support.running.mortal_operator")
-ROOT = Path(__file__).parents[3]
-
-
-@asynccontextmanager
-async def process(world: World, program: tuple[str, ...], **flags: object) -> AsyncIterator[asyncio.subprocess.Process]:
-    """Run the operator as a process of its own."""
-    plain = {
-        "kubeconfig": world.management_kubeconfig,
-        "release-dir": world.releases,
-        "cache-dir": world.cache,
-        "namespace": world.namespace,
-        "leader-elect-namespace": world.namespace,
-        "leader-elect-identity": "test",
-        "metrics-bind-address": 0,
-        "health-probe-bind-address": 0,
-    }
-    arguments = [f"--{name.replace('_', '-')}={value}" for name, value in {**plain, **flags}.items()]
-    with (world.cache.parent / "operator.log").open("ab") as log:
-        running = await asyncio.create_subprocess_exec(sys.executable, *program, *arguments, stderr=log, cwd=ROOT)
-        try:
-            yield running
-        finally:
-            if running.returncode is None:
-                running.kill()
-            await running.wait()
 
 
 async def answer(port: int, path: str) -> tuple[int, str]:
@@ -60,7 +30,7 @@ async def answer(port: int, path: str) -> tuple[int, str]:
         raise AssertionError(str(error)) from error
 
 
-async def test_it_is_ready_once_it_knows_everything_and_ends_in_order(world: World) -> None:
+async def test_operator_is_ready_after_its_caches_are_filled_and_stops_cleanly(world: World) -> None:
     probes, metrics = free_port(), free_port()
     flags = {"health_probe_bind_address": f"127.0.0.1:{probes}", "metrics_bind_address": f"127.0.0.1:{metrics}"}
     async with process(world, OPERATOR, **flags) as running:
@@ -70,14 +40,14 @@ async def test_it_is_ready_once_it_knows_everything_and_ends_in_order(world: Wor
             assert status == 200, text
             return True
 
-        await eventually(ready, seconds=20, about="readiness")
+        await eventually(ready, about="readiness")
         assert (await answer(probes, "/healthz"))[0] == 200
         assert "clusterstacks_reconcile" in (await answer(metrics, "/metrics"))[1]
         running.send_signal(signal.SIGTERM)
-        assert await asyncio.wait_for(running.wait(), 20) == 0
+        assert await asyncio.wait_for(running.wait(), 250) == 0
 
 
-async def test_without_rights_it_says_what_it_lacks_and_begins_once_it_has_them(world: World, tmp_path: Path) -> None:
+async def test_operator_without_rights_reports_them_and_starts_once_granted(world: World, tmp_path: Path) -> None:
     user = f"late-{world.namespace}"
     document = yaml.safe_load(world.management_kubeconfig.read_text())
     document["users"][0]["user"]["as"] = user
@@ -95,7 +65,7 @@ async def test_without_rights_it_says_what_it_lacks_and_begins_once_it_has_them(
             assert status == 503, text
             return text
 
-        assert "ClusterStack.clusterstack.x-k8s.io" in await eventually(unready, seconds=20, about="the probe")
+        assert "ClusterStack.clusterstack.x-k8s.io" in await eventually(unready, about="the probe")
         group = "rbac.authorization.k8s.io"
         binding = {
             "apiVersion": f"{group}/v1",
@@ -105,11 +75,11 @@ async def test_without_rights_it_says_what_it_lacks_and_begins_once_it_has_them(
             "subjects": [{"apiGroup": group, "kind": "User", "name": user}],
         }
         await world.create(binding)
-        await world.until(Kind.CLUSTER_STACK_RELEASE, name.release, is_ready, seconds=60)
+        await world.until(Kind.CLUSTER_STACK_RELEASE, name.release, is_ready)
         assert running.returncode is None
 
 
-async def test_killed_after_a_few_writes_again_and_again_it_gets_there(world: World) -> None:
+async def test_repeatedly_killed_operator_converges(world: World) -> None:
     name = world.stack.release("v1")
     objects = [config_map(f"{world.namespace}-{number}") for number in range(5)]
     world.publish(name, world.stack.files("v1", {"cni": templates(*objects)}))
@@ -128,7 +98,7 @@ async def test_killed_after_a_few_writes_again_and_again_it_gets_there(world: Wo
             async def dead_or_done(running: asyncio.subprocess.Process = running) -> bool:
                 return running.returncode is not None or await done()
 
-            await eventually(dead_or_done, seconds=30, about="death or delivery")
+            await eventually(dead_or_done, about="death or delivery")
         deaths += 1
         assert deaths < 20
 

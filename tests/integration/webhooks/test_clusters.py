@@ -1,4 +1,4 @@
-"""Writes of Clusters as a real API server decides on them, with what it tells the writer."""
+"""Admission decisions about Clusters by a real API server, with their messages."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ async def two_releases(world: World) -> tuple[ReleaseName, ReleaseName]:
 
 
 async def kubectl(world: World, *arguments: str) -> str:
-    """What kubectl says, in another thread: the operator that is asked runs in this one."""
+    """Return the output of kubectl, run in another thread because the operator runs in this one."""
     tried = await asyncio.to_thread(Kubectl(world.management_kubeconfig, world.namespace).tried, *arguments)
     return tried.stdout + tried.stderr
 
 
 async def set_version(world: World, version: str, *, name: str = "one") -> str:
-    """Ask for a Kubernetes version; the answer, empty when it is accepted."""
+    """Set a Kubernetes version; return the denial, empty if it is accepted."""
     cluster = await world.get(CLUSTER_KIND, name)
     return await refusal(world.patch(cluster, {"spec": {"topology": {"version": version}}}))
 
@@ -73,7 +73,7 @@ async def delivered(world: World, addon: str, release: ReleaseName) -> None:
     await world.until(Kind.CLUSTER_ADDON, addon_name("one"), holds)
 
 
-async def test_an_upgrade_is_refused_with_the_way_out_and_allowed_after_it(world: World) -> None:
+async def test_denied_upgrade_is_allowed_after_its_suggestion_is_followed(world: World) -> None:
     async with guarded(world):
         first, second = await two_releases(world)
         await world.cluster("one", first.class_name)
@@ -91,7 +91,7 @@ async def test_an_upgrade_is_refused_with_the_way_out_and_allowed_after_it(world
         assert await set_version(world, NEW) == ""
 
 
-async def test_one_write_with_everything_is_refused_while_the_old_addon_is_there(world: World) -> None:
+async def test_combined_write_is_denied_while_the_old_addon_is_delivered(world: World) -> None:
     async with guarded(world):
         first, second = await two_releases(world)
         await world.cluster("one", first.class_name)
@@ -113,7 +113,7 @@ async def has(world: World, release: ReleaseName) -> bool:
     return any(one.get("release") == release.release for one in found.get("addons") or [])
 
 
-async def test_annotations_name_what_can_be_served(world: World) -> None:
+async def test_annotation_with_an_unavailable_release_is_denied(world: World) -> None:
     async with guarded(world):
         first, second = await two_releases(world)
         await world.cluster("one", first.class_name)
@@ -129,7 +129,7 @@ async def test_annotations_name_what_can_be_served(world: World) -> None:
         assert "cilium may not be downgraded from 1.18.0 to 1.17.2" in await annotate(world, addon_release=None)
 
 
-async def test_a_release_without_an_object_of_its_own_is_looked_at_when_an_annotation_names_it(world: World) -> None:
+async def test_release_without_a_clusterstackrelease_is_validated_if_an_annotation_names_it(world: World) -> None:
     async with guarded(world):
         first, _ = await two_releases(world)
         third, files = ranged(world.stack, "v3", OLD, ">=1.34 <1.37", cilium=("1.17.9", ">=1.30 <1.37"))
@@ -145,12 +145,12 @@ async def test_a_release_without_an_object_of_its_own_is_looked_at_when_an_annot
         async def listed() -> bool:
             return await annotate(world, addon__cilium=third.release) == ""
 
-        await eventually(listed, seconds=10, about="the release in the list of the source")
+        await eventually(listed, about="the release in the list of the source")
         await delivered(world, "cilium", third)
         assert await set_version(world, NEW) == ""
 
 
-async def test_the_way_out_knows_releases_that_only_the_source_has(world: World) -> None:
+async def test_suggestion_includes_releases_that_exist_only_in_the_source(world: World) -> None:
     async with guarded(world):
         first, files = ranged(world.stack, "v1", OLD, ">=1.34 <1.37", cilium=("1.17.2", ">=1.30 <1.36"))
         third, more = ranged(world.stack, "v3", OLD, ">=1.34 <1.37", cilium=("1.17.9", ">=1.30 <1.37"))
@@ -165,11 +165,11 @@ async def test_the_way_out_knows_releases_that_only_the_source_has(world: World)
             way = f"upgrade cluster addon cilium to 1.17.9 (release {third} has it)"
             return way in await set_version(world, NEW)
 
-        await eventually(told, seconds=10, about="the way out")
+        await eventually(told, about="a refusal with its suggestion")
         assert await world.find(Kind.CLUSTER_STACK_RELEASE, third.release) is None
 
 
-async def test_the_escape_annotation_lets_through_and_is_told_as_an_event(world: World) -> None:
+async def test_allow_incompatible_annotation_allows_and_is_reported_as_an_event(world: World) -> None:
     async with guarded(world):
         first, _ = await two_releases(world)
         await world.cluster("one", first.class_name)
@@ -187,10 +187,10 @@ async def test_the_escape_annotation_lets_through_and_is_told_as_an_event(world:
             found = await world.events(cluster)
             return any(one["reason"] == "IncompatibleAllowed" and "drill" in one["message"] for one in found)
 
-        await eventually(event, seconds=10, about="an event")
+        await eventually(event, about="an event")
 
 
-async def test_a_rule_of_the_provider_counts_until_it_is_gone(world: World) -> None:
+async def test_provider_rule_applies_until_it_is_deleted(world: World) -> None:
     async with guarded(world):
         first, _ = await two_releases(world)
         await world.cluster("one", first.class_name)
@@ -216,16 +216,16 @@ async def test_a_rule_of_the_provider_counts_until_it_is_gone(world: World) -> N
         async def two_refused() -> bool:
             return "loses packets" in await set_version(world, "v1.35.5", name="two")
 
-        await eventually(two_refused, seconds=10, about="a refusal by the rule")
+        await eventually(two_refused, about="a refusal by the rule")
         await world.delete(rule)
 
         async def allowed() -> bool:
             return await set_version(world, "v1.35.5", name="two") == ""
 
-        await eventually(allowed, seconds=10, about="the end of the rule")
+        await eventually(allowed, about="the end of the rule")
 
 
-async def test_a_strict_stack_refuses_another_patch_release(world: World) -> None:
+async def test_strict_policy_denies_another_patch_release(world: World) -> None:
     async with guarded(world):
         first, files = ranged(world.stack, "v1", OLD, ">=1.34 <1.37", cilium=("1.17.2", ">=1.30 <1.36"))
         world.publish(first, files)
@@ -239,10 +239,10 @@ async def test_a_strict_stack_refuses_another_patch_release(world: World) -> Non
         async def allowed() -> bool:
             return await set_version(world, "v1.35.5") == ""
 
-        await eventually(allowed, seconds=10, about="the other policy")
+        await eventually(allowed, about="the other policy")
 
 
-async def test_sec_13_a_rule_is_asked_when_labels_or_variables_change(world: World) -> None:
+async def test_sec_13_rule_is_evaluated_when_labels_or_variables_change(world: World) -> None:
     async with guarded(world) as operator:
         first, _ = await two_releases(world)
         cluster = await world.cluster("one", first.class_name, variables=[{"name": "env", "value": "dev"}])
@@ -269,7 +269,7 @@ async def test_sec_13_a_rule_is_asked_when_labels_or_variables_change(world: Wor
         async def known() -> bool:
             return len(operator._rules._read) > 1
 
-        await eventually(known, seconds=10, about="the rules")
+        await eventually(known, about="the rules")
         prod = {"spec": {"topology": {"variables": [{"name": "env", "value": "prod"}]}}}
         assert "not for production" in await refusal(world.patch(cluster, prod))
         assert "not labelled so" in await refusal(world.patch(cluster, {"metadata": {"labels": {"env": "prod"}}}))
@@ -278,7 +278,7 @@ async def test_sec_13_a_rule_is_asked_when_labels_or_variables_change(world: Wor
         assert await refusal(world.patch(cluster, {"metadata": {"labels": {"env": "test"}}})) == ""
 
 
-async def test_sec_24_clusters_get_their_addons_where_the_webhooks_cannot_be_reached(world: World) -> None:
+async def test_sec_24_clusters_get_their_addons_without_reachable_webhooks(world: World) -> None:
     nowhere = configuration(
         Endpoint(url=f"https://127.0.0.1:{free_port()}"), WebhookScope(world.namespace), authority()
     )
@@ -289,7 +289,7 @@ async def test_sec_24_clusters_get_their_addons_where_the_webhooks_cannot_be_rea
             await world.create(world.stack.manifest(world.namespace, "v1"))
             await world.release_ready(name)
             await world.create(nowhere)
-            await eventually(lambda: guards(world), seconds=10, about="the webhooks that cannot be reached")
+            await eventually(lambda: guards(world), about="the webhooks that cannot be reached")
 
             await world.cluster("one", name.class_name)
 
@@ -299,7 +299,7 @@ async def test_sec_24_clusters_get_their_addons_where_the_webhooks_cannot_be_rea
 
 
 async def guards(world: World) -> bool:
-    """Whether what only the webhook can judge is refused, because no webhook answers."""
+    """Return whether a write that only the webhook validates fails because no webhook responds."""
     addon = {
         "apiVersion": "clusterstack.x-k8s.io/v1alpha1",
         "kind": "ClusterAddon",

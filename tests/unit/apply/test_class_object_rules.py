@@ -22,7 +22,7 @@ LOCAL = GroupKind("local.clusterstack.x-k8s.io", "LocalClusterTemplate")
         named("local.clusterstack.x-k8s.io/v1alpha1", "LocalClusterTemplate", "a"),
     ],
 )
-def test_a_class_may_hold_what_makes_it_up(manifest: Manifest) -> None:
+def test_class_and_template_kinds_are_allowed(manifest: Manifest) -> None:
     check_class_objects([manifest], namespace="here", extra_kinds=[LOCAL])
 
 
@@ -39,7 +39,7 @@ def test_a_class_may_hold_what_makes_it_up(manifest: Manifest) -> None:
         (named("local.clusterstack.x-k8s.io/v1", "LocalClusterTemplate", "a", "there"), "is not in namespace here"),
     ],
 )
-def test_any_other_object_is_refused_with_what_to_do(manifest: Manifest, advice: str) -> None:
+def test_other_objects_are_rejected_with_a_remedy(manifest: Manifest, advice: str) -> None:
     with pytest.raises(SpecError, match=advice) as refused:
         check_class_objects([manifest], namespace="here", extra_kinds=[LOCAL])
     assert "a" in str(refused.value)
@@ -64,7 +64,7 @@ def test_sec_7_objects_that_a_class_may_not_contain_are_not_deleted_with_it(iden
     assert fault in found
 
 
-def test_a_long_list_of_faults_is_cut() -> None:
+def test_long_list_of_faults_is_truncated() -> None:
     with pytest.raises(SpecError, match=r"and 15 more$"):
         check_class_objects([config_map(str(number)) for number in range(20)], namespace="here")
 

@@ -17,6 +17,7 @@ from clusterstacks.apply.delivery_plan import (
     objects_to_read,
     plan_delivery,
     record_results,
+    unrecorded_objects,
 )
 from clusterstacks.domain.objects import ObjectId
 
@@ -51,7 +52,7 @@ def record(
     return DeliveryRecord("cni", "old", "old inputs", state, objects, stale)
 
 
-def test_a_first_delivery_looks_at_nothing_and_applies_everything() -> None:
+def test_first_delivery_reads_no_object_and_applies_all() -> None:
     plan = plan_delivery(None, AIM, [wanted("a"), wanted("b")], {})
 
     assert plan == DeliveryPlan(replace(AIM, objects=(planned("a"), planned("b"))), frozenset())
@@ -68,7 +69,7 @@ def test_a_first_delivery_looks_at_nothing_and_applies_everything() -> None:
     ],
     ids=["same", "rendered otherwise", "changed by somebody", "recreated by somebody", "deleted by somebody"],
 )
-def test_only_what_is_rendered_and_lives_as_before_needs_no_request(
+def test_object_is_skipped_only_if_rendered_and_live_state_are_unchanged(
     digest: str, live: dict[ObjectId, LiveMember], *, unchanged: bool
 ) -> None:
     plan = plan_delivery(record(known("a")), AIM, [wanted("a", digest)], live)
@@ -82,7 +83,7 @@ def test_an_object_without_a_mark_is_applied_again() -> None:
     assert plan.unchanged == frozenset()
 
 
-def test_what_is_wanted_no_more_is_listed_until_it_is_pruned() -> None:
+def test_removed_object_stays_in_the_record_until_it_is_pruned() -> None:
     plan = plan_delivery(record(known("a"), known("b")), AIM, [wanted("a")], seen("a"))
     finished = record_results(plan, {})
 
@@ -91,7 +92,7 @@ def test_what_is_wanted_no_more_is_listed_until_it_is_pruned() -> None:
     assert finished.state is DeliveryState.DELIVERED
 
 
-def test_what_is_wanted_again_is_stale_no_more() -> None:
+def test_object_rendered_again_is_no_longer_stale() -> None:
     before = record(known("a"), stale=(replace(known("b"), kept="annotation"),))
 
     plan = plan_delivery(before, AIM, [wanted("a"), wanted("b")], seen("a") | seen("b"))
@@ -100,14 +101,14 @@ def test_what_is_wanted_again_is_stale_no_more() -> None:
     assert [one.id for one in plan.record.objects] == [oid("a"), oid("b")]
 
 
-def test_kept_objects_are_judged_anew_by_the_next_prune() -> None:
+def test_kept_object_is_a_prune_candidate_after_the_next_delivery() -> None:
     before = record(known("a"), stale=(replace(known("b"), kept="annotation"),))
 
     assert record_results(plan_delivery(before, AIM, [wanted("a")], seen("a")), {}).stale == (known("b"),)
 
 
-def test_a_killed_delivery_leaves_no_object_behind() -> None:
-    """Applied but not noted, then rendered no more: its live membership is all that tells of it."""
+def test_interrupted_delivery_loses_no_object() -> None:
+    """Applied but not recorded, then no longer rendered: only its live membership shows it."""
     killed = record(planned("a"), planned("b"), state=DeliveryState.DELIVERING)
 
     plan = plan_delivery(killed, AIM, [], seen("a"))
@@ -115,7 +116,7 @@ def test_a_killed_delivery_leaves_no_object_behind() -> None:
     assert plan.record.stale == (RecordedObject(oid("a"), "v1", "uid-a"),)
 
 
-def test_looks_only_at_what_decides_something() -> None:
+def test_only_unchanged_and_unfinished_objects_are_read() -> None:
     before = record(known("same"), known("changed"), known("old"), planned("lost"))
 
     looked = objects_to_read(before, [wanted("same"), wanted("changed", "d2"), wanted("new")])
@@ -123,7 +124,7 @@ def test_looks_only_at_what_decides_something() -> None:
     assert looked == {oid("same"), oid("lost")}
 
 
-def test_a_failed_object_keeps_the_delivery_open_and_its_old_entry() -> None:
+def test_failed_object_keeps_the_delivery_incomplete_and_its_old_entry() -> None:
     plan = plan_delivery(record(known("a")), AIM, [wanted("a", "d2"), wanted("b")], {})
 
     finished = record_results(plan, {oid("b"): known("b")})
@@ -133,7 +134,7 @@ def test_a_failed_object_keeps_the_delivery_open_and_its_old_entry() -> None:
     assert not finished.holds("new", "inputs")
 
 
-def test_a_complete_delivery_holds_its_revision_only() -> None:
+def test_complete_delivery_records_only_its_revision() -> None:
     plan = plan_delivery(None, AIM, [wanted("a")], {})
 
     finished = record_results(plan, {oid("a"): known("a")})
@@ -198,3 +199,32 @@ def test_no_sequence_of_kills_loses_an_object_or_a_change(
     assert {one.id.name: one.digest for one in record.objects} == last
     assert {one.id.name for one in record.members} == set(cluster.live)
     assert record.state is (DeliveryState.DELIVERED if record.stale else DeliveryState.PRUNED)
+
+
+def test_only_an_interrupted_delivery_of_the_same_revision_may_have_unrecorded_objects() -> None:
+    items = [wanted("noted"), wanted("planned"), wanted("changed", "d2")]
+    objects = (known("noted"), planned("planned"), known("changed"))
+    interrupted = record(*objects, state=DeliveryState.DELIVERING)
+
+    assert unrecorded_objects(interrupted, "old", items) == {oid("planned"), oid("changed")}
+    assert unrecorded_objects(interrupted, "new", items) == set()
+    assert unrecorded_objects(record(*objects), "old", items) == set()
+
+
+def test_an_object_that_an_interrupted_delivery_applied_needs_no_request() -> None:
+    before = record(known("changed"), planned("planned"), planned("lost"), state=DeliveryState.DELIVERING)
+    items = [wanted("changed", "d2"), wanted("planned"), wanted("lost")]
+    live = {
+        oid("changed"): LiveMember("uid-changed", MOVED, applied=True),
+        oid("planned"): LiveMember("uid-planned", MARK, applied=True),
+        oid("lost"): LiveMember("uid-lost", MARK),
+    }
+
+    plan = plan_delivery(before, AIM, items, live)
+
+    assert plan.unchanged == {oid("changed"), oid("planned")}
+    assert plan.record.objects == (
+        known("changed", "d2", MOVED),
+        known("planned"),
+        replace(planned("lost"), uid="uid-lost"),
+    )

@@ -13,12 +13,13 @@ from clusterstacks.apply.ownership import (
     PART_OF_LABEL,
     PREDECESSOR,
     Owner,
+    has_other_managers,
     held_by_predecessor,
     inherited_fields,
     is_marked,
     owner_of,
 )
-from clusterstacks.apply.policy import refuses_pruning, wants_recreation
+from clusterstacks.apply.policy import ineffective_annotation, refuses_pruning, wants_recreation
 from tests.support.builders.documents import JSON
 
 LABELLED: dict[str, Any] = {"f:metadata": {"f:labels": {f"f:{OWNED_LABEL}": {}}}}
@@ -57,22 +58,22 @@ def live(*entries: Any, **metadata: Any) -> dict[str, Any]:
         (live(labels=None, managedFields=None), Owner.FOREIGN),
     ],
 )
-def test_managed_fields_and_labels_tell_whose_an_object_is(found: Any, expected: Owner) -> None:
+def test_ownership_follows_from_managed_fields_and_labels(found: Any, expected: Owner) -> None:
     assert owner_of(found, sets={"set"}) is expected
 
 
-def test_the_uid_we_remember_makes_it_ours() -> None:
+def test_recorded_uid_makes_an_object_ours() -> None:
     assert owner_of(live(), sets=(), uid="u1") is Owner.OURS
     assert owner_of(live(), sets=(), uid="u2") is Owner.FOREIGN
 
 
 @given(st.lists(JSON, max_size=3))
-def test_managed_fields_of_any_shape_are_foreign(entries: list[Any]) -> None:
+def test_malformed_managed_fields_count_as_foreign(entries: list[Any]) -> None:
     assert owner_of(live(*entries), sets=()) is Owner.FOREIGN
     assert inherited_fields(entries) == entries
 
 
-def test_the_predecessors_entry_becomes_ours() -> None:
+def test_managed_fields_of_the_go_operator_become_ours() -> None:
     other = entry("somebody", {"f:spec": {}})
 
     fields = inherited_fields([entry(PREDECESSOR), other])
@@ -81,7 +82,7 @@ def test_the_predecessors_entry_becomes_ours() -> None:
     assert not held_by_predecessor(live(*fields))
 
 
-def test_the_predecessors_entry_is_united_with_ours() -> None:
+def test_managed_fields_of_the_go_operator_are_merged_with_ours() -> None:
     ours = entry(FIELD_MANAGER, {"f:data": {"f:new": {}}})
     theirs = entry(PREDECESSOR, {**LABELLED, "f:data": {"f:old": {}}})
 
@@ -95,7 +96,7 @@ def paths(trie: dict[str, Any]) -> set[tuple[str, ...]]:
 
 
 @given(TRIES, TRIES)
-def test_inheriting_owns_exactly_what_both_owned(ours: dict[str, Any], theirs: dict[str, Any]) -> None:
+def test_merged_managed_fields_are_the_union_of_both(ours: dict[str, Any], theirs: dict[str, Any]) -> None:
     theirs = {**theirs, **LABELLED}
 
     (heir,) = inherited_fields([entry(FIELD_MANAGER, ours), entry(PREDECESSOR, theirs)])
@@ -103,8 +104,10 @@ def test_inheriting_owns_exactly_what_both_owned(ours: dict[str, Any], theirs: d
     assert paths(heir["fieldsV1"]) == paths(ours) | paths(theirs)
 
 
-@pytest.mark.parametrize(("value", "expected"), [("enabled", True), ("disabled", False), (None, False)])
-def test_recreation_needs_the_word_enabled(value: str | None, *, expected: bool) -> None:
+@pytest.mark.parametrize(
+    ("value", "expected"), [("allowed", True), ("enabled", True), ("disabled", False), (None, False)]
+)
+def test_recreation_must_be_allowed(value: str | None, *, expected: bool) -> None:
     assert wants_recreation(live(annotations={"clusterstack.x-k8s.io/recreate": value})) is expected
     assert wants_recreation(live(annotations=None)) is False
 
@@ -126,7 +129,48 @@ def test_hooks_that_run_once_are_recreated_as_helm_does(
     assert wants_recreation({"kind": kind, **live(annotations=annotations)}) is expected
 
 
-def test_pruning_is_refused_by_the_word_disabled() -> None:
+@pytest.mark.parametrize(
+    ("api_version", "kind", "recreated"),
+    [
+        ("v1", "PersistentVolumeClaim", False),
+        ("v1", "PersistentVolume", False),
+        ("v1", "Namespace", False),
+        ("apiextensions.k8s.io/v1", "CustomResourceDefinition", False),
+        ("example.org/v1", "Namespace", True),
+        ("v1", "Service", True),
+    ],
+)
+def test_objects_that_hold_data_are_never_recreated(api_version: str, kind: str, *, recreated: bool) -> None:
+    allowed = live(annotations={"clusterstack.x-k8s.io/recreate": "allowed"})
+    assert wants_recreation({"apiVersion": api_version, "kind": kind, **allowed}) is recreated
+
+
+@pytest.mark.parametrize(
+    ("kind", "annotations", "expected"),
+    [
+        ("ConfigMap", {"recreate": "allowed", "prune": "disabled"}, ("", "")),
+        ("ConfigMap", {"recreate": "enabled"}, ("", "")),
+        ("ConfigMap", None, ("", "")),
+        ("ConfigMap", {"recreate": "true"}, ("recreate", "its only value is allowed")),
+        ("ConfigMap", {"prune": "enabled"}, ("prune", "its only value is disabled")),
+        ("Pod", {"health": "true", "health-failed": "false"}, ("", "")),
+        ("ConfigMap", {"health": "true"}, ("health", "a ConfigMap has no status and is never read")),
+        ("Pod", {"health-failed": "true"}, ("health-failed", "it needs the annotation clusterstack.x-k8s.io/health")),
+        ("Namespace", {"recreate": "allowed"}, ("recreate", "a Namespace holds data and is never deleted and created")),
+    ],
+)
+def test_an_annotation_without_effect_is_found(
+    kind: str, annotations: dict[str, str] | None, expected: tuple[str, str]
+) -> None:
+    named = annotations and {f"clusterstack.x-k8s.io/{key}": value for key, value in annotations.items()}
+
+    found, why = ineffective_annotation({"apiVersion": "v1", "kind": kind, **live(annotations=named)})
+
+    assert found.removeprefix("clusterstack.x-k8s.io/") == expected[0]
+    assert why.startswith(expected[1])
+
+
+def test_prune_annotation_disabled_prevents_pruning() -> None:
     assert refuses_pruning(live(annotations={"clusterstack.x-k8s.io/prune": "disabled"}))
     assert not refuses_pruning(live(annotations={"clusterstack.x-k8s.io/prune": "no"}))
     assert not refuses_pruning(live())
@@ -147,5 +191,22 @@ def test_pruning_is_refused_by_the_word_disabled() -> None:
         (live(labels=None, managedFields=None), False),
     ],
 )
-def test_sec_7_the_metadata_alone_says_whether_an_operator_applied_an_object(found: Any, *, marked: bool) -> None:
+def test_sec_7_metadata_alone_shows_whether_an_operator_applied_an_object(found: Any, *, marked: bool) -> None:
     assert is_marked(found) is marked
+
+
+@pytest.mark.parametrize(
+    ("entries", "others"),
+    [
+        ([{"manager": FIELD_MANAGER}], False),
+        ([{"manager": FIELD_MANAGER}, {"manager": FIELD_MANAGER, "operation": "Update"}], False),
+        ([], False),
+        ([{"manager": FIELD_MANAGER}, {"manager": "helm"}], True),
+        ([{"manager": PREDECESSOR}], True),
+        (["a hostile server"], True),
+        ("a hostile server", True),
+        (None, True),
+    ],
+)
+def test_an_object_that_an_apply_created_has_no_other_managers(entries: object, *, others: bool) -> None:
+    assert has_other_managers({"metadata": {"managedFields": entries}}) is others

@@ -36,19 +36,19 @@ def candidates(records: dict[str, DeliveryRecord], keep: set[str]) -> dict[str, 
     return {plan.record.addon: "".join(one.id.name for one in plan.candidates) for plan in plan_pruning(records, keep)}
 
 
-def test_only_what_earlier_revisions_left_goes() -> None:
+def test_only_objects_of_earlier_revisions_are_pruned() -> None:
     assert candidates(record("cni", "ab", "cd"), {"cni"}) == {"cni": "cd"}
 
 
-def test_an_addon_that_is_wanted_no_more_goes_wholly() -> None:
+def test_removed_addon_is_pruned_completely() -> None:
     assert candidates(record("cni", "ab", "cd"), set()) == {"cni": "abcd"}
 
 
-def test_an_unfinished_delivery_loses_nothing() -> None:
+def test_incomplete_delivery_prunes_nothing() -> None:
     assert candidates(record("cni", "ab", "cd", DeliveryState.DELIVERING), {"cni"}) == {}
 
 
-def test_what_another_addon_renders_is_handed_over() -> None:
+def test_object_rendered_by_another_addon_is_handed_over() -> None:
     records = record("cni", "", "ab") | record("csi", "a", "", DeliveryState.DELIVERING)
 
     (plan,) = plan_pruning(records, {"cni", "csi"})
@@ -57,13 +57,13 @@ def test_what_another_addon_renders_is_handed_over() -> None:
     assert [one.id for one in plan.candidates] == [oid("b")]
 
 
-def test_an_addon_that_goes_itself_takes_nothing_over() -> None:
+def test_removed_addon_takes_over_no_objects() -> None:
     records = record("cni", "", "a") | record("csi", "a")
 
     assert candidates(records, {"cni"}) == {"cni": "a", "csi": "a"}
 
 
-def test_objects_of_two_addons_are_named() -> None:
+def test_objects_rendered_by_two_addons_are_reported() -> None:
     records = record("cni", "ab") | record("csi", "bc") | record("gone", "c")
 
     assert shared_objects(records, {"cni", "csi"}) == {oid("b"): ("cni", "csi")}
@@ -77,7 +77,7 @@ def test_objects_of_two_addons_are_named() -> None:
         (PENDING, listed("b"), DeliveryState.DELIVERED),
     ],
 )
-def test_the_record_remembers_what_is_left(
+def test_record_keeps_the_remaining_objects(
     fate: PruneResult, stale: tuple[RecordedObject, ...], state: DeliveryState
 ) -> None:
     (plan,) = plan_pruning(record("cni", "a", "b"), {"cni"})
@@ -87,7 +87,7 @@ def test_the_record_remembers_what_is_left(
     assert after == DeliveryRecord("cni", "d", "i", state, listed("a"), stale)
 
 
-def test_a_record_without_addon_goes_last() -> None:
+def test_record_of_a_removed_addon_is_deleted_last() -> None:
     (plan,) = plan_pruning(record("cni", "ab"), set())
 
     assert record_after_prune(plan, {oid("a"): GONE, oid("b"): GONE}) is None
@@ -109,7 +109,7 @@ def test_a_record_without_addon_goes_last() -> None:
         (record("cni", "a", "b", DeliveryState.DELIVERING), {"cni"}, False),
     ],
 )
-def test_a_settled_cluster_needs_no_prune(
+def test_unchanged_cluster_needs_no_prune(
     records: dict[str, DeliveryRecord], keep: set[str], *, expected: bool
 ) -> None:
     assert needs_pruning(records, keep) is expected

@@ -1,19 +1,40 @@
-"""What a store takes from a cluster whose owner writes records, and what it writes itself."""
+"""Delivery records in a workload cluster: names, limits and untrusted content."""
 
 from __future__ import annotations
 
 import asyncio
 import gzip
+import re
 from base64 import b64encode
+from dataclasses import replace
 from typing import Any, cast
 
 import orjson
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from clusterstacks.apply import record_codec, record_store
 from clusterstacks.apply.delivery_plan import DeliveryRecord, DeliveryState, RecordedObject
-from clusterstacks.apply.record_codec import RecordUnreadable, pack_record, pack_revision
-from clusterstacks.apply.record_store import MAX_SECRET_BYTES, RecordStore, Stored, record_name
+from clusterstacks.apply.record_codec import (
+    HealthyRevision,
+    RecordUnreadable,
+    pack_healthy,
+    pack_record,
+    pack_revision,
+)
+from clusterstacks.apply.record_store import (
+    KINDS_ANNOTATION,
+    MAX_SECRET_BYTES,
+    NAMESPACES_ANNOTATION,
+    RECORD_LABEL,
+    TOOLING_ANNOTATION,
+    RecordStore,
+    Stored,
+    applyset_id,
+    parent_annotations,
+    record_name,
+)
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.objects import Manifest, ObjectId
 from clusterstacks.kube.resources import ObjectList
@@ -22,7 +43,7 @@ from tests.support.observing.cpu_time import no_stall
 
 
 class Cluster:
-    """A cluster that has some Secrets and takes down what is written."""
+    """A cluster with some Secrets that records writes."""
 
     def __init__(self, *secrets: Manifest) -> None:
         self.secrets = secrets
@@ -60,7 +81,7 @@ def secret(addon: str, **values: bytes | None) -> Manifest:
 BOMB = gzip.compress(b'{"pad":[' + b"[]," * 2_000_000 + b"[]]}")
 
 
-async def test_bombs_among_records_are_named_and_hold_up_nobody() -> None:
+async def test_decompression_bomb_is_reported_and_other_records_are_read() -> None:
     beats = 0
 
     async def beat() -> None:
@@ -90,7 +111,7 @@ async def test_bombs_among_records_are_named_and_hold_up_nobody() -> None:
         ("MAX_OBJECTS_TOGETHER", [secret("a", record=pack_record(record("a", 4)))]),
     ],
 )
-async def test_more_records_than_any_cluster_has_are_refused(
+async def test_too_many_records_are_rejected(
     bound: str, secrets: list[Manifest], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(record_store, bound, 4)
@@ -123,7 +144,7 @@ async def test_a_secret_of_another_shape_is_unreadable(data: Any, complaint: str
     assert complaint in unreadable[record_name("a")]
 
 
-async def test_a_revision_over_the_bounds_is_left_out() -> None:
+async def test_revision_above_the_limits_is_left_out() -> None:
     cluster = Cluster()
     manifests = [config_map(f"cm-{number}", key="value") for number in range(5_000)]
     dense = [{**one, "data": [[]] * 40} for one in manifests]
@@ -139,14 +160,14 @@ async def test_a_revision_over_the_bounds_is_left_out() -> None:
 
 
 @pytest.mark.parametrize("bound", ["MAX_OBJECTS", "MAX_WEIGHT", "MAX_BYTES"])
-async def test_an_inventory_over_the_bounds_is_not_written(bound: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_inventory_above_the_limits_is_not_written(bound: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(record_codec, bound, 1)
 
     with pytest.raises(SpecError, match="addon a has 2 objects, whose inventory does not fit"):
         await store(Cluster()).write(None, record("a", 2), b"revision")
 
 
-async def test_a_record_names_the_cluster_of_its_store() -> None:
+async def test_record_names_the_cluster_of_its_store() -> None:
     cluster = Cluster()
 
     stored = await store(cluster).write(None, record("a"), b"revision")
@@ -156,10 +177,108 @@ async def test_a_record_names_the_cluster_of_its_store() -> None:
 
 
 @pytest.mark.parametrize(("before", "writes"), [("", 0), ("team/prod", 0), ("team/other", 1)])
-async def test_the_missing_name_of_a_cluster_is_no_reason_to_write(before: str, writes: int) -> None:
+async def test_missing_cluster_name_alone_causes_no_write(before: str, writes: int) -> None:
     cluster = Cluster()
     stored = Stored(record("a", cluster=before), b"revision", "7")
 
     await store(cluster).write(stored, stored.record, stored.kept_revision)
 
     assert len(cluster.written) == writes
+
+
+SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
+LABEL_VALUE = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?")
+
+
+def test_applyset_id_equals_the_one_of_kubectl() -> None:
+    """From kubectl's own tests: the parent ``secrets/my-set`` in namespace ``test``."""
+    assert applyset_id("my-set", "test") == "applyset-0eFHV8ySqp7XoShsGvyWFQD3s96yqwHmzc4e0HR1dsY-v1"
+
+
+@given(st.text(max_size=300))
+def test_record_name_and_id_of_any_addon_are_valid_in_kubernetes(addon: str) -> None:
+    name = record_name(addon)
+
+    assert len(name) <= 253
+    assert SUBDOMAIN.fullmatch(name)
+    label = applyset_id(name, "kube-system")
+    assert len(label) <= 63
+    assert LABEL_VALUE.fullmatch(label)
+
+
+@given(st.text(max_size=20), st.text(max_size=20))
+def test_two_addons_never_share_a_record(one: str, other: str) -> None:
+    assert (record_name(one) == record_name(other)) == (one == other)
+
+
+def test_parent_lists_kinds_and_additional_namespaces_in_order() -> None:
+    members = [
+        ObjectId("apps", "Deployment", "kube-system", "a"),
+        ObjectId("", "Secret", "zeta", "b"),
+        ObjectId("", "Secret", "alpha", "c"),
+        ObjectId("", "Namespace", "", "zeta"),
+    ]
+
+    assert parent_annotations(members, "kube-system") == {
+        TOOLING_ANNOTATION: "cluster-stack-operator/v1",
+        KINDS_ANNOTATION: "Deployment.apps,Namespace,Secret",
+        NAMESPACES_ANNOTATION: "alpha,zeta",
+    }
+
+
+@pytest.mark.parametrize(("addon", "name"), [("cilium", "cluster-stack-addon-cilium")])
+def test_record_name_contains_the_addon_name(addon: str, name: str) -> None:
+    assert record_name(addon) == name
+
+
+class HealthyCluster(Cluster):
+    """A cluster that stores what is applied."""
+
+    async def apply(self, _: Any, secret: Manifest, **__: Any) -> Manifest:
+        self.written.append(secret)
+        return secret
+
+    async def find(self, _: Any, name: str, __: str) -> Manifest | None:
+        return next((one for one in reversed(self.written) if one["metadata"]["name"] == name), None)
+
+
+HEALTHY = HealthyRevision("cni", "demo-a-1-34-v1", "d", "i")
+
+
+async def test_the_healthy_revision_has_a_secret_of_its_own_that_no_list_of_records_selects() -> None:
+    cluster = HealthyCluster()
+
+    assert await store(cluster).read_healthy("cni") is None
+    assert await store(cluster).write_healthy(HEALTHY, pack_revision([config_map("a", "n")]) or b"")
+
+    found = await store(cluster).read_healthy("cni")
+    assert found is not None
+    assert found.revision == HEALTHY
+    assert await found.manifests() == [config_map("a", "n")]
+    assert cluster.written[0]["metadata"]["name"] == "cluster-stack-healthy-cni"
+    assert cluster.written[0]["metadata"]["labels"] == {RECORD_LABEL: "healthy"}
+
+
+async def test_a_healthy_revision_that_does_not_fit_is_not_written() -> None:
+    cluster = HealthyCluster()
+
+    assert not await store(cluster).write_healthy(HEALTHY, b"x" * MAX_SECRET_BYTES)
+    assert cluster.written == []
+
+
+@pytest.mark.parametrize(
+    ("values", "complaint"),
+    [
+        ({}, "it has no record"),
+        ({"record": pack_healthy(HEALTHY)}, "it has no revision"),
+        ({"record": BOMB, "revision": b""}, "it contains more values"),
+        ({"record": pack_healthy(replace(HEALTHY, addon="dns")), "revision": b""}, "it is that of addon dns"),
+    ],
+)
+async def test_an_edited_healthy_revision_is_unreadable(values: dict[str, bytes], complaint: str) -> None:
+    cluster = HealthyCluster()
+    encoded = {key: b64encode(value).decode() for key, value in values.items()}
+    cluster.written.append({"metadata": {"name": "cluster-stack-healthy-cni"}, "data": encoded})
+
+    with pytest.raises(RecordUnreadable, match=rf"kube-system/cluster-stack-healthy-cni .* {complaint}.*; delete it"):
+        await store(cluster).read_healthy("cni")

@@ -1,14 +1,21 @@
+"""Objects as they are sent: stamps, namespaces, digests and marks."""
+
 from __future__ import annotations
 
+import copy
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import given
 
-from clusterstacks.apply.targets import defined_kinds, resolve
+from clusterstacks.apply.ownership import OWNED_LABEL, PART_OF_LABEL
+from clusterstacks.apply.targets import defined_kinds, digest_of, documents, mark_of, resolve, sent_texts, stamped
+from clusterstacks.domain.errors import SpecError
 from clusterstacks.kube.client import Client
 from clusterstacks.kube.errors import KindNotServed
 from clusterstacks.kube.resources import Resource
-from tests.support.builders.manifests import config_map, crd, named
+from tests.support.builders.documents import JSON
+from tests.support.builders.manifests import config_map, crd, cron_job, deployment, named
 
 if TYPE_CHECKING:
     from clusterstacks.domain.objects import Manifest
@@ -36,7 +43,7 @@ class Discovery(Client):
         return SERVED[group, kind]
 
 
-async def test_namespaces_are_honoured_given_by_default_and_dropped_where_there_are_none() -> None:
+async def test_namespace_is_kept_defaulted_or_dropped_by_the_scope_of_the_kind() -> None:
     manifests = [
         config_map("a"),
         config_map("b", "theirs"),
@@ -49,7 +56,7 @@ async def test_namespaces_are_honoured_given_by_default_and_dropped_where_there_
     assert [target.manifest["metadata"].get("namespace") for target in targets] == ["kube-system", "theirs", None]
 
 
-async def test_kinds_of_crds_in_the_same_delivery_need_no_discovery() -> None:
+async def test_kind_of_a_crd_in_the_same_delivery_needs_no_discovery() -> None:
     client = Discovery()
     group = "example.org"
     manifests = [
@@ -75,14 +82,14 @@ async def test_kinds_of_crds_in_the_same_delivery_need_no_discovery() -> None:
         (config_map("a", key=object()), "cannot be written as JSON"),  # type: ignore[arg-type]  # what YAML may give
     ],
 )
-async def test_what_cannot_be_sent_says_why(manifest: Manifest, refusal: str) -> None:
+async def test_unsendable_object_has_a_reason(manifest: Manifest, refusal: str) -> None:
     targets = await resolve(Discovery(), [manifest, crd("Widget", "example.org")], default_namespace="n")
 
     assert refusal in targets[0].refusal
     assert targets[0].resource is None
 
 
-async def test_the_later_of_two_documents_for_one_object_wins() -> None:
+async def test_last_of_two_documents_for_one_object_wins() -> None:
     manifests = [config_map("a", key="first"), config_map("b"), config_map("a", "n", key="second")]
 
     targets = await resolve(Discovery(), manifests, default_namespace="n")
@@ -106,14 +113,171 @@ async def test_the_later_of_two_documents_for_one_object_wins() -> None:
         },
     ],
 )
-def test_a_crd_that_is_written_wrongly_defines_nothing(spec: Any) -> None:
+def test_invalid_crd_defines_no_kind(spec: Any) -> None:
     manifest = named("apiextensions.k8s.io/v1", "CustomResourceDefinition", "a", spec=spec)
 
     assert defined_kinds([manifest]) == {}
 
 
-def test_versions_that_are_not_served_are_no_kinds() -> None:
+def test_unserved_versions_of_a_crd_are_ignored() -> None:
     manifest = crd("Widget", "example.org", versions=("v1", "v2"))
     manifest["spec"]["versions"][0]["served"] = False
 
     assert list(defined_kinds([manifest])["example.org", "Widget"]) == ["v2"]
+
+
+def labels_of(manifest: Any, *path: str) -> dict[str, str]:
+    for step in path:
+        manifest = manifest[step]
+    labels: dict[str, str] = manifest["metadata"]["labels"]
+    return labels
+
+
+def test_objects_get_both_labels() -> None:
+    sent = stamped(config_map("a"), namespace="n", part_of="set")
+
+    assert sent["metadata"] == {
+        "name": "a",
+        "namespace": "n",
+        "labels": {OWNED_LABEL: "owned", PART_OF_LABEL: "set"},
+    }
+
+
+def test_pod_templates_get_the_go_operators_label_only() -> None:
+    """ArgoCD-like labels in templates would roll the workload whenever they change."""
+    sent = stamped(deployment("a"), namespace="n", part_of="set")
+
+    assert labels_of(sent, "spec", "template") == {"app": "a", OWNED_LABEL: "owned"}
+
+
+def test_pod_templates_of_cron_jobs_and_without_metadata_get_the_label() -> None:
+    job = cron_job("a")
+    del job["spec"]["jobTemplate"]["spec"]["template"]["metadata"]
+
+    sent = stamped(job, namespace="n", part_of="set")
+
+    assert labels_of(sent, "spec", "jobTemplate", "spec", "template") == {OWNED_LABEL: "owned"}
+
+
+@pytest.mark.parametrize("spec", [None, {}, {"template": None}, {"template": []}, []])
+def test_workload_without_a_pod_template_is_sent_unchanged(spec: Any) -> None:
+    sent = stamped(named("apps/v1", "Deployment", "a", spec=spec), namespace="n")
+
+    assert sent["spec"] == spec
+
+
+def test_cluster_wide_objects_never_get_a_namespace() -> None:
+    sent = stamped(named("storage.k8s.io/v1", "StorageClass", "a", "written"), namespace="")
+
+    assert "namespace" not in sent["metadata"]
+
+
+def test_server_managed_fields_are_not_sent() -> None:
+    manifest = config_map("a")
+    manifest["metadata"] |= {
+        "uid": "u",
+        "resourceVersion": "1",
+        "generation": 2,
+        "managedFields": [],
+        "creationTimestamp": None,
+        "annotations": {"a": "b"},
+    }
+
+    assert set(stamped(manifest, namespace="n")["metadata"]) == {"name", "namespace", "labels", "annotations"}
+
+
+def test_part_of_label_of_the_chart_is_replaced() -> None:
+    manifest = config_map("a")
+    manifest["metadata"]["labels"] = {PART_OF_LABEL: "another"}
+
+    assert PART_OF_LABEL not in labels_of(stamped(manifest, namespace="n"))
+    assert labels_of(stamped(manifest, namespace="n", part_of="set"))[PART_OF_LABEL] == "set"
+
+
+@pytest.mark.parametrize("manifest", [deployment("a"), cron_job("a"), config_map("a")])
+def test_rendered_manifest_is_not_changed(manifest: Any) -> None:
+    before = copy.deepcopy(manifest)
+
+    stamped(manifest, namespace="n", part_of="set")
+
+    assert manifest == before
+
+
+def test_null_labels_and_annotations_are_empty() -> None:
+    manifest = config_map("a")
+    manifest["metadata"] |= {"labels": None, "annotations": None}
+
+    assert sent_texts(stamped(manifest, namespace="n")) == ({OWNED_LABEL: "owned"}, {})
+
+
+def test_lists_are_replaced_by_their_items() -> None:
+    inner = {"apiVersion": "v1", "kind": "List", "items": [config_map("b")]}
+    outer = {"apiVersion": "v1", "kind": "List", "items": [config_map("a"), inner]}
+
+    assert [one["metadata"]["name"] for one in documents([outer, config_map("c")])] == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize(
+    ("manifest", "complaint"),
+    [
+        ("text", "object 2 .* is not a mapping"),
+        ({"kind": "ConfigMap", "metadata": {"name": "a"}}, "has no apiVersion"),
+        ({"apiVersion": "v1", "metadata": {"name": "a"}}, "has no kind"),
+        ({"apiVersion": "v1", "kind": "ConfigMap"}, r"\(ConfigMap\) has no metadata.name"),
+        ({"apiVersion": "v1", "kind": "Job", "metadata": {"generateName": "a-"}}, "generateName"),
+        ({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a", "namespace": 1}}, "a metadata.namespace"),
+        ({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a", "labels": ["b"]}}, "metadata.labels"),
+        ({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a", "annotations": "b"}}, "metadata.annotations"),
+    ],
+)
+def test_invalid_documents_are_rejected_with_their_position(manifest: Any, complaint: str) -> None:
+    with pytest.raises(SpecError, match=complaint):
+        list(documents([config_map("a"), manifest]))
+
+
+@given(JSON)
+def test_arbitrary_documents_are_stamped_or_rejected(document: Any) -> None:
+    try:
+        objects = list(documents([document, {"apiVersion": "v1", "kind": "Pod", "metadata": document}]))
+    except SpecError:
+        return
+    for one in objects:
+        stamped(one, namespace="n", part_of="set")
+
+
+SENT: dict[str, Any] = {"metadata": {"name": "a", "labels": {"ours": "1"}, "annotations": {"ours": "2"}}}
+
+
+def live(generation: int = 3, version: str = "77", **texts: Any) -> dict[str, Any]:
+    metadata = {"name": "a", "generation": generation, "resourceVersion": version, **SENT["metadata"], **texts}
+    return {"metadata": metadata}
+
+
+def test_digest_ignores_the_order_of_keys() -> None:
+    assert digest_of({"a": 1, "b": 2}) == digest_of({"b": 2, "a": 1})
+    assert digest_of(config_map("a")) != digest_of(deployment("a"))
+
+
+def test_status_update_does_not_change_the_mark() -> None:
+    assert mark_of(live(version="78"), SENT) == mark_of(live(), SENT)
+
+
+def test_changed_spec_changes_the_mark() -> None:
+    assert mark_of(live(generation=4), SENT) != mark_of(live(), SENT)
+
+
+def test_kinds_without_generation_are_marked_by_their_resource_version() -> None:
+    assert mark_of(live(generation=0), SENT).resource_version == "77"
+    assert mark_of(live(generation=0, version="78"), SENT) != mark_of(live(generation=0), SENT)
+
+
+@pytest.mark.parametrize("field", ["labels", "annotations"])
+def test_change_of_our_labels_or_annotations_changes_the_mark_and_of_others_does_not(field: str) -> None:
+    ours: dict[str, str] = SENT["metadata"][field]
+
+    def mark(texts: dict[str, str]) -> Any:
+        return mark_of(live(**{field: texts}), SENT)  # type: ignore[arg-type]  # mypy fits the value to every parameter
+
+    assert mark(ours | {"others": "x"}) == mark_of(live(), SENT)
+    assert mark({"ours": "x"}) != mark_of(live(), SENT)
+    assert mark({}) != mark_of(live(), SENT)

@@ -1,4 +1,4 @@
-"""What a failing server does to a delivery; everything that works is tested against a real one."""
+"""Deliveries to a failing server; successful deliveries are tested against a real one."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ CONFIG_MAPS = Resource("", "v1", "ConfigMap", "configmaps", namespaced=True)
 
 
 class Server(Client):
-    """Fails for the objects it is told to fail for."""
+    """Fails for the given objects."""
 
     def __init__(self, failures: dict[str, Exception], *, ready: Exception | None = None) -> None:
         self.failures = failures
@@ -55,7 +55,7 @@ async def roll_out(server: Server, names: str) -> list[ObjectResult]:
 
 
 @pytest.mark.parametrize("status", [0, 500], ids=["timed out", "webhook failed"])
-async def test_an_object_that_fails_alone_stops_nobody(status: int) -> None:
+async def test_failure_of_one_object_does_not_stop_the_others(status: int) -> None:
     server = Server({"b": Unreachable("apply ConfigMap n/b: no answer", status=status)})
 
     results = await roll_out(server, "abc")
@@ -72,7 +72,7 @@ async def test_an_object_that_fails_alone_stops_nobody(status: int) -> None:
     ],
     ids=["frozen", "unknown to it"],
 )
-async def test_a_server_that_fails_everybody_ends_the_delivery(server: Server) -> None:
+async def test_unreachable_or_unauthorized_server_ends_the_delivery(server: Server) -> None:
     with pytest.raises((Unreachable, Unauthorized)):
         await roll_out(server, "abc")
 
@@ -91,7 +91,7 @@ async def test_d68_a_forbidden_apply_names_the_missing_rule() -> None:
 
 
 @pytest.mark.parametrize("seconds", [0, 0.01, 1, 10])
-def test_pauses_add_up_to_their_limit(seconds: float) -> None:
+def test_retry_pauses_add_up_to_the_time_limit(seconds: float) -> None:
     found = list(pauses(timedelta(seconds=seconds)))
 
     assert sum(found) == pytest.approx(seconds)

@@ -25,7 +25,7 @@ from tests.support.fakes.management_cluster import Management, source, stated
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from clusterstacks.clusters.context import Outlook
+    from clusterstacks.clusters.context import UpgradeContext
     from clusterstacks.domain.names import ReleaseName
     from clusterstacks.domain.objects import Manifest
 
@@ -51,20 +51,20 @@ async def with_cluster(annotations: Mapping[str, str] | None = None, *addons: Ma
     return there
 
 
-async def test_every_release_the_source_lists_counts_and_none_is_fetched() -> None:
+async def test_all_listed_releases_are_candidates_and_none_is_downloaded() -> None:
     there = management(**BOTH, p_s_1_35_v9=stated("v1.36.1", ">=1.36"), other_s_1_35_v1=stated("v1.35.1"))
     await there.has_stack()
     await there.has_stack("1.36")
     await there.has_cluster(OLD)
-    outlook = await there.outlook()
-    assert [one.name.release for one in outlook.world.candidates] == [NEW, OLD]
-    (notice,) = outlook.notices
+    context = await there.context()
+    assert [one.name.release for one in context.world.candidates] == [NEW, OLD]
+    (notice,) = context.notices
     assert notice.startswith("a release is left out: release p-s-1-35-v9: metadata.yaml is for Kubernetes v1.36.1")
     assert there.opener.opened == ["kaas/one"], "one source, whoever names it"
     assert not source_of(there).fetched
 
 
-async def test_what_the_management_cluster_knows_of_a_release_is_not_asked_of_its_source() -> None:
+async def test_release_facts_in_the_management_cluster_are_not_read_from_the_source() -> None:
     there = management()
     await there.has_stack()
     await there.has_cluster(OLD)
@@ -74,8 +74,8 @@ async def test_what_the_management_cluster_knows_of_a_release_is_not_asked_of_it
         "ClusterStackRelease", OLD, {"metadata": metadata, "status": {"digest": "sha256:1", "facts": stated_there}}
     )
 
-    alone = await there.outlook(sources=False)
-    asked = await there.outlook()
+    alone = await there.context(sources=False)
+    asked = await there.context()
 
     assert [(one.name.release, str(one.kubernetes)) for one in alone.world.candidates] == [(OLD, "v1.35.9")]
     assert (alone.notices, there.opener.opened) == ((), ["kaas/one"])
@@ -87,7 +87,7 @@ def source_of(there: Management) -> Any:
     return there.sources["kaas/one"]
 
 
-async def test_each_source_that_cannot_be_read_is_told_and_what_is_given_fills_in() -> None:
+async def test_unreadable_sources_are_reported_and_given_releases_replace_them() -> None:
     there = management()
     there.sources["kaas/two"] = CredentialsRefused("registry.example.org/kaas/two", 401)
     await there.has_stack(source={"directory": {"path": "team"}}, name="on-disk")
@@ -95,15 +95,15 @@ async def test_each_source_that_cannot_be_read_is_told_and_what_is_given_fills_i
     await there.has_stack(source=None, name="silent")
     await there.has_cluster(OLD)
     with pytest.raises(ReleasesUnknown) as caught:
-        await there.outlook()
+        await there.context()
     first, *evidence = caught.value.message.splitlines()
     assert first == (
         f"Cluster team/prod: release {OLD}, whose class it has, is not among those that could be read: publish it, or "
         "give it with --releases DIR"
     )
     assert len(evidence) == 3
-    assert "spec.source of ClusterStack team/on-disk is a directory of the operator's" in evidence[0]
-    assert "ClusterStack team/silent names no spec.source, so only the operator knows it" in evidence[1]
+    assert "spec.source of ClusterStack team/on-disk is a directory of the operator" in evidence[0]
+    assert "ClusterStack team/silent has no spec.source, so only the operator knows its source" in evidence[1]
     assert "oci://kaas/two (spec.source of ClusterStack team/private) is not read" in evidence[2]
     assert all("give its releases with --releases DIR" in one for one in evidence)
 
@@ -111,10 +111,10 @@ async def test_each_source_that_cannot_be_read_is_told_and_what_is_given_fills_i
         Candidate(parse_release(OLD), KubernetesVersion.parse("v1.35.4")),
         Candidate(parse_release("other-s-1-35-v1"), KubernetesVersion.parse("v1.35.4")),
     )
-    outlook = await there.outlook()
-    assert [one.name.release for one in outlook.world.candidates] == [OLD]
-    assert outlook.state.addons is None, "a bundle's addons are known to nobody"
-    (notice,) = outlook.notices
+    context = await there.context()
+    assert [one.name.release for one in context.world.candidates] == [OLD]
+    assert context.state.addons is None, "a bundle's addons are known to nobody"
+    (notice,) = context.notices
     assert "oci://kaas/two" in notice, "what could be read and was not is told all the same"
 
 
@@ -128,30 +128,30 @@ class Tired(FakeSource):
         return await super().read(name, files, limit)
 
 
-async def test_a_source_that_gives_no_more_is_told_with_what_it_gave() -> None:
+async def test_rate_limited_source_is_reported_with_the_number_of_read_releases() -> None:
     releases = {name: stated("v1.35.4") for name in (OLD, "p-s-1-35-v2", "p-s-1-35-v3")}
     tired = Tired({parse_release(name): files for name, files in releases.items()})
     there = Management(sources={"team/stacks": tired})
     await there.has_stack(source={"github": {"owner": "team", "repository": "stacks"}})
     await there.has_cluster("p-s-1-35-v3")
-    outlook = await there.outlook()
-    assert [one.name.release for one in outlook.world.candidates] == ["p-s-1-35-v3"], "the newest first, one at a time"
-    (notice,) = outlook.notices
-    assert "github://team/stacks (spec.source of ClusterStack team/s-1-35) gave 1 of its releases and no more" in notice
+    context = await there.context()
+    assert [one.name.release for one in context.world.candidates] == ["p-s-1-35-v3"], "the newest first, one at a time"
+    (notice,) = context.notices
+    assert "github://team/stacks (spec.source of ClusterStack team/s-1-35) gave 1 of its releases only" in notice
     assert "retry in 0:05:00" in notice
 
 
-async def test_who_may_not_read_stacks_secrets_or_rules_is_told() -> None:
+async def test_missing_permission_for_stacks_secrets_or_rules_is_reported() -> None:
     there = management()
     await there.has_stack(source={"oci": {"repository": "kaas/one"}, "credentials": {"secretName": "login"}})
     await there.has_cluster(OLD)
     there.api.forbidden = frozenset({"Secret", "CompatibilityRule"})
     there.given = (Candidate(parse_release(OLD), KubernetesVersion.parse("v1.35.4")),)
-    outlook = await there.outlook()
-    assert "get Secret team/login: 403 Forbidden" in outlook.notices[0]
-    assert "rules of the provider are not looked at" in outlook.notices[1]
+    context = await there.context()
+    assert "get Secret team/login: 403 Forbidden" in context.notices[0]
+    assert "the rules of the provider are not checked" in context.notices[1]
     there.api.forbidden = frozenset({"ClusterStack", "ClusterStackRelease"})
-    assert "no release source is known" in (await there.outlook()).notices[0]
+    assert "no release source is known" in (await there.context()).notices[0]
 
 
 @pytest.mark.parametrize(
@@ -170,26 +170,26 @@ async def test_who_may_not_read_stacks_secrets_or_rules_is_told() -> None:
         ({CNI: "none"}, {"cni": (OLD, "1.17.0")}, {"csi": "1.0.0"}, ["cluster addon cni is being removed"]),
     ],
 )
-async def test_the_addons_are_those_delivered_of_what_is_asked_for(
+async def test_addon_versions_are_the_delivered_ones_of_the_requested_addons(
     annotations: dict[str, str], delivered: dict[str, tuple[str, str]], expected: dict[str, str], told: list[str]
 ) -> None:
     found = [{"name": name, "release": release, "version": version} for name, (release, version) in delivered.items()]
     there = await with_cluster(annotations, *found)
-    outlook = await there.outlook()
-    assert outlook.state.addons == expected
-    assert list(outlook.notices) == told
-    assert outlook.state.annotations == annotations
+    context = await there.context()
+    assert context.state.addons == expected
+    assert list(context.notices) == told
+    assert context.state.annotations == annotations
 
 
-async def test_annotations_that_cannot_be_followed_are_told_with_the_cluster() -> None:
+async def test_invalid_annotations_are_reported_with_the_cluster() -> None:
     with pytest.raises(SpecError, match=r"^Cluster team/prod: annotation .* has no addon dns") as caught:
-        await (await with_cluster({"clusterstack.x-k8s.io/addon.dns": NEW})).outlook()
+        await (await with_cluster({"clusterstack.x-k8s.io/addon.dns": NEW})).context()
     assert caught.value.code == AddonReleaseRefused("").code
     with pytest.raises(ReleasesUnknown, match="release p-s-1-35-v7, which an annotation names, is not among those"):
-        await (await with_cluster({CNI: "p-s-1-35-v7"})).outlook()
+        await (await with_cluster({CNI: "p-s-1-35-v7"})).context()
 
 
-async def test_the_rules_that_count_are_those_for_this_cluster_now() -> None:
+async def test_only_current_rules_for_this_cluster_apply() -> None:
     there = await with_cluster()
 
     def rule(**spec: Any) -> dict[str, Any]:
@@ -199,82 +199,82 @@ async def test_the_rules_that_count_are_those_for_this_cluster_now() -> None:
     await there.has("CompatibilityRule", "expired", rule(expires="2026-01-01T00:00:00Z"))
     await there.has("CompatibilityRule", "of-another-stack", rule(stacks=[{"provider": "q"}]))
     await there.has("CompatibilityRule", "broken", rule(when={"kubernetes": ">=2.0 <1.0"}))
-    outlook = await there.outlook()
-    assert [one.fact for one in outlook.world.rules] == ["rule:counts"]
-    assert len(outlook.notices) == 1
-    assert outlook.notices[0].startswith("a rule does not count: CompatibilityRule broken")
+    context = await there.context()
+    assert [one.fact for one in context.world.rules] == ["rule:counts"]
+    assert len(context.notices) == 1
+    assert context.notices[0].startswith("a rule does not count: CompatibilityRule broken")
 
 
-async def test_what_has_to_be_offered_first_is_told() -> None:
+async def test_missing_stacks_and_classes_are_reported_as_preparations() -> None:
     there = await with_cluster()
-    outlook = await there.outlook()
+    context = await there.context()
     goal = parse_target(NEW)
-    answer = find_plan(outlook.world, outlook.state, goal)
+    answer = find_plan(context.world, context.state, goal)
     assert isinstance(answer, Plan)
     lacking = f"no ClusterStack in namespace team offers release {NEW}: first create one there for Kubernetes 1.36"
-    assert outlook.preparations(answer.steps) == [lacking]
-    assert outlook.hints(goal) == [lacking]
+    assert context.preparations(answer.steps) == [lacking]
+    assert context.hints(goal) == [lacking]
 
     await there.has_stack("1.36")
-    answer = find_plan(outlook.world, outlook.state, goal)
-    outlook = await there.outlook()
+    answer = find_plan(context.world, context.state, goal)
+    context = await there.context()
     assert isinstance(answer, Plan)
-    (told,) = outlook.preparations(answer.steps)
+    (told,) = context.preparations(answer.steps)
     assert told.startswith("class p-s-1-36-v1 does not exist yet: add v1 to spec.versions of ClusterStack team/s-1-36")
 
     await there.has_release(NEW, stack="s-1-36")
-    assert (await there.outlook()).preparations(answer.steps) == []
+    assert (await there.context()).preparations(answer.steps) == []
 
 
-async def test_a_stack_is_as_strict_as_the_clusterstack_that_leads() -> None:
+async def test_stack_has_the_policy_of_the_leading_clusterstack() -> None:
     there = await with_cluster()
     await there.has_stack("1.36", name="a-strict-one", compatibility="Strict")
     await there.has_stack("1.36", name="b-lax-one", compatibility="Permissive")
     new = parse_release(NEW)
-    assert (await there.outlook()).offered.policy(new) == "Strict"
+    assert (await there.context()).offered.policy(new) == "Strict"
     await there.has_release(NEW, stack="b-lax-one")
-    outlook = await there.outlook()
-    assert outlook.offered.policy(new) == "Permissive"
-    assert outlook.offered.policy(parse_release("p-s-1-37-v1")) == "Range"
+    context = await there.context()
+    assert context.offered.policy(new) == "Permissive"
+    assert context.offered.policy(parse_release("p-s-1-37-v1")) == "Range"
 
 
-async def test_a_target_nothing_is_known_of() -> None:
-    outlook = await (await with_cluster()).outlook()
+async def test_unknown_target_is_rejected() -> None:
+    context = await (await with_cluster()).context()
     with pytest.raises(TargetUnknown, match="p-s-1-36-v7 is not among those that could be read"):
-        outlook.candidate(parse_release("p-s-1-36-v7"))
+        context.candidate(parse_release("p-s-1-36-v7"))
     with pytest.raises(SpecError, match="stays with its provider and stack"):
-        outlook.candidate(parse_release("p-t-1-36-v1"))
+        context.candidate(parse_release("p-t-1-36-v1"))
 
 
-def topology(outlook: Outlook, target: str) -> tuple[Manifest, Manifest]:
-    written = moved_to(outlook, parse_target(target))
+def topology(context: UpgradeContext, target: str) -> tuple[Manifest, Manifest]:
+    written = moved_to(context, parse_target(target))
     return written["spec"]["topology"], written["metadata"].get("annotations", {})
 
 
-async def test_the_one_write_that_goes_all_the_way() -> None:
+async def test_topology_of_the_target_is_one_write_and_keeps_other_annotations() -> None:
     annotations = {CNI: NEW, ALL: NEW, "example.org/kept": "yes"}
     there = await with_cluster(annotations)
-    outlook = await there.outlook()
+    context = await there.context()
     old = {"classRef": {"name": "p-s-1-35-v1"}, "version": "v1.35.4"}
-    assert topology(outlook, "v1.36.1") == ({**old, "version": "v1.36.1"}, annotations)
-    assert topology(outlook, OLD) == (old, {"example.org/kept": "yes"})
+    assert topology(context, "v1.36.1") == ({**old, "version": "v1.36.1"}, annotations)
+    assert topology(context, OLD) == (old, {"example.org/kept": "yes"})
     new = {"classRef": {"name": "p-s-1-36-v1"}, "version": "v1.36.1"}
-    assert topology(outlook, NEW) == (new, {"example.org/kept": "yes"})
-    assert outlook.cluster.view.raw["spec"]["topology"] == old, "what the server has stays as it is"
+    assert topology(context, NEW) == (new, {"example.org/kept": "yes"})
+    assert context.cluster.view.raw["spec"]["topology"] == old, "what the server has stays as it is"
 
 
-async def test_a_bundle_brings_its_exact_version_whatever_the_cluster_has() -> None:
+async def test_topology_of_a_bundle_has_its_exact_version() -> None:
     there = management(**BOTH, p_s_1_35_v2=stated("v1.35.1"))
     await there.has_stack()
     await there.has_cluster(OLD)
-    written, _ = topology(await there.outlook(), "p-s-1-35-v2")
+    written, _ = topology(await there.context(), "p-s-1-35-v2")
     assert written["version"] == "v1.35.1"
 
 
-async def test_a_combination_has_the_addons_that_are_asked_for_and_says_where_each_is_from() -> None:
-    outlook = await (await with_cluster({CNI: NEW})).outlook()
+async def test_combination_has_the_requested_addons_with_their_releases() -> None:
+    context = await (await with_cluster({CNI: NEW})).context()
 
-    combined = outlook.combination()
+    combined = context.combination()
 
     assert combined.name.release == OLD
     assert combined.compatibility is not None
@@ -289,7 +289,7 @@ async def test_the_combination_of_a_bundle_is_the_bundle() -> None:
     await there.has_stack()
     await there.has_cluster("p-s-1-35-v2", version="v1.35.1")
 
-    combined = (await there.outlook()).combination()
+    combined = (await there.context()).combination()
 
     assert combined.is_bundle
     assert combined.name.release == "p-s-1-35-v2"

@@ -1,4 +1,4 @@
-"""Live Clusters as the planner has to know them."""
+"""Live Clusters as the planner reads them."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from clusterstacks.api.names import UPGRADE_HOLD_ANNOTATION as HOLD
 from clusterstacks.clusters.live_cluster import ClusterUnplannable, read_cluster
 from clusterstacks.domain.errors import DependencyError
 from clusterstacks.kube.resources import Resource
@@ -26,7 +27,7 @@ def versions(*found: str) -> dict[str, Any]:
     return {"versions": [{"version": one, "replicas": 1} for one in found]}
 
 
-async def test_a_cluster_that_has_arrived() -> None:
+async def test_settled_cluster_is_read_without_notices() -> None:
     there = Management()
     status = {"controlPlane": versions("v1.35.4"), "workers": versions("v1.35.4")}
     await there.has_cluster(CLASS, status=status, metadata={"labels": {"tier": "gold"}})
@@ -38,7 +39,7 @@ async def test_a_cluster_that_has_arrived() -> None:
     assert cluster.view.labels == {"tier": "gold"}
 
 
-async def test_workers_that_lag_as_the_cluster_reports_them() -> None:
+async def test_worker_lag_is_read_from_the_cluster_status() -> None:
     there = Management()
     status = {"controlPlane": versions("v1.35.4"), "workers": versions("v1.35.4", "v1.34.9")}
     await there.has_cluster(CLASS, status=status)
@@ -47,7 +48,7 @@ async def test_workers_that_lag_as_the_cluster_reports_them() -> None:
     assert (cluster.oldest.text, notices) == ("v1.34.9", [])
 
 
-async def test_workers_that_lag_by_their_machines_and_pools() -> None:
+async def test_worker_lag_is_read_from_machines_and_machine_pools() -> None:
     there = Management()
     await there.has_cluster(CLASS)
     kubelet = {"nodeInfo": {"kubeletVersion": "v1.34.2"}}
@@ -61,15 +62,45 @@ async def test_workers_that_lag_by_their_machines_and_pools() -> None:
     assert set(asked) == {"cluster.x-k8s.io/cluster-name=prod,!cluster.x-k8s.io/control-plane"}
 
 
-async def test_a_control_plane_under_way_is_said_and_waited_for() -> None:
+async def test_control_plane_upgrade_in_progress_is_reported() -> None:
     there = Management()
     await there.has_cluster(CLASS, "v1.36.1", status={"controlPlane": versions("v1.36.1", "v1.35.4")})
     cluster, notices = await read(there)
     assert (cluster.kubernetes.text, cluster.oldest.text) == ("v1.36.1", "v1.35.4")
-    assert notices == ["the control plane of Cluster team/prod has v1.35.4 on its way to v1.36.1: a plan begins there"]
+    assert notices == [
+        "the control plane of Cluster team/prod has v1.35.4 and is to be upgraded: a plan begins with v1.36.1"
+    ]
 
 
-async def test_a_distributions_suffix_is_no_lag_and_no_lead() -> None:
+@pytest.mark.parametrize(
+    ("annotations", "version", "read_version"),
+    [({HOLD: ""}, "v1.36.1", "v1.35.4"), ({}, "v1.36.1", None), ({HOLD: ""}, "v1.35.4", None)],
+    ids=["held", "not held", "no upgrade"],
+)
+async def test_control_plane_object_is_read_only_if_a_held_upgrade_may_wait(
+    annotations: dict[str, str], version: str, read_version: str | None
+) -> None:
+    there = Management()
+    reference = {"apiGroup": CONTROL_PLANES, "kind": "KubeadmControlPlane", "name": "cp"}
+    await there.has("KubeadmControlPlane", "cp", {"spec": {"version": "v1.35.4"}})
+    status, metadata = {"controlPlane": versions("v1.35.4")}, {"annotations": annotations}
+    await there.has_cluster(CLASS, version, status=status, metadata=metadata, spec={"controlPlaneRef": reference})
+    cluster, _ = await read(there)
+    assert cluster.control_plane.get("spec", {}).get("version") == read_version
+
+
+async def test_control_plane_object_that_may_not_be_read_is_a_notice() -> None:
+    there = Management()
+    there.api.forbidden = frozenset({"KubeadmControlPlane"})
+    reference = {"apiGroup": CONTROL_PLANES, "kind": "KubeadmControlPlane", "name": "cp"}
+    status, metadata = {"controlPlane": versions("v1.35.4")}, {"annotations": {HOLD: ""}}
+    await there.has_cluster(CLASS, "v1.36.1", status=status, metadata=metadata, spec={"controlPlaneRef": reference})
+    cluster, notices = await read(there)
+    assert cluster.control_plane == {}
+    assert notices[0].endswith("403 Forbidden: not you: the upgrade is assumed to begin when the Cluster reports it")
+
+
+async def test_version_suffix_of_a_distribution_is_ignored() -> None:
     there = Management()
     await there.has_cluster(
         CLASS, status={"controlPlane": versions("v1.35.4+k3s1"), "workers": versions("v1.35.4+k3s1")}
@@ -78,13 +109,13 @@ async def test_a_distributions_suffix_is_no_lag_and_no_lead() -> None:
     assert (cluster.kubernetes.text, cluster.oldest.text, notices) == ("v1.35.4", "v1.35.4", [])
 
 
-async def test_a_control_plane_ahead_of_what_is_asked_for_counts_as_it_is() -> None:
+async def test_control_plane_above_the_requested_version_counts_with_its_own_version() -> None:
     there = Management()
     await there.has_cluster(CLASS, "v1.35.4", status={"controlPlane": versions("v1.36.0")})
     assert (await read(there))[0].kubernetes.text == "v1.36.0"
 
 
-async def test_a_cluster_of_v1beta1_with_a_control_plane_that_tells_itself() -> None:
+async def test_v1beta1_cluster_takes_the_version_from_its_control_plane() -> None:
     old = Resource(CLUSTER_API, "v1beta1", "Cluster", "clusters", namespaced=True)
     there = Management()
     there.api.serve(old)
@@ -101,10 +132,10 @@ async def test_a_cluster_of_v1beta1_with_a_control_plane_that_tells_itself() -> 
     cluster, notices = await read(there)
     assert (cluster.release.release, cluster.oldest.text) == (CLASS, "v1.34.9")
     assert cluster.variables == {"size": 3}
-    assert "on its way to v1.35.4" in notices[0]
+    assert "is to be upgraded: a plan begins with v1.35.4" in notices[0]
 
 
-async def test_after_a_move_of_the_management_cluster_the_spec_says_what_was_delivered() -> None:
+async def test_without_status_the_spec_names_the_delivered_addons() -> None:
     there = Management()
     await there.has_cluster(CLASS)
     await there.has("ClusterAddon", "cluster-addon-prod", {"spec": {"addons": [{"name": "cni", "release": CLASS}]}})
@@ -112,7 +143,7 @@ async def test_after_a_move_of_the_management_cluster_the_spec_says_what_was_del
     assert (str(delivered.release), delivered.version) == (CLASS, "")
 
 
-async def test_what_is_paused_is_said() -> None:
+async def test_paused_cluster_or_addon_is_reported() -> None:
     there = Management()
     await there.has_cluster(CLASS, spec={"paused": True})
     await there.has("ClusterAddon", "cluster-addon-prod", {"spec": {"paused": True}})
@@ -126,7 +157,7 @@ async def test_what_is_paused_is_said() -> None:
 @pytest.mark.parametrize(
     ("document", "words"),
     [
-        (None, "does not exist: 'kubectl get clusters -n team' lists those there are"),
+        (None, "does not exist: 'kubectl get clusters -n team' lists the Clusters"),
         ({"spec": {}}, "has no spec.topology"),
         (
             {"spec": {"topology": {"classRef": {"name": "quick-start"}}}},
@@ -136,7 +167,9 @@ async def test_what_is_paused_is_said() -> None:
         ({"metadata": {"deletionTimestamp": "2026-11-21T00:00:00Z"}, "spec": {}}, "is being deleted"),
     ],
 )
-async def test_clusters_about_which_nothing_can_be_said(document: dict[str, Any] | None, words: str) -> None:
+async def test_clusters_without_a_usable_class_or_version_are_rejected(
+    document: dict[str, Any] | None, words: str
+) -> None:
     there = Management()
     if document is not None:
         await there.has("Cluster", KEY.name, document)
@@ -145,14 +178,14 @@ async def test_clusters_about_which_nothing_can_be_said(document: dict[str, Any]
     assert words in caught.value.message
 
 
-async def test_who_may_not_read_the_cluster_is_told_what_to_ask_for() -> None:
+async def test_missing_permission_for_the_cluster_is_reported_with_the_required_rule() -> None:
     there = Management()
     there.api.forbidden = frozenset({"Cluster"})
     with pytest.raises(DependencyError, match="403 Forbidden: not you; ask for the right to get clusters in namespace"):
         await read(there)
 
 
-async def test_who_may_not_read_what_belongs_to_it_is_told_what_is_assumed() -> None:
+async def test_missing_permission_for_machines_or_addons_is_reported_with_the_assumption() -> None:
     there = Management()
     await there.has_cluster(CLASS)
     there.api.forbidden = frozenset({"Machine", "MachinePool", "ClusterAddon"})

@@ -1,13 +1,25 @@
-"""Errors of objects in a status: as many as there is room for."""
+"""Errors of objects within the size limit of a status."""
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
 import orjson
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from clusterstacks.api.meta import ResourceEntry
+from clusterstacks.api.names import ResourceStatus
 from clusterstacks.apply.results import ObjectResult
-from clusterstacks.controllers.resource_list import ERROR_BYTES, ERRORS_BYTES, bounded, describe_failures, entries
+from clusterstacks.controllers.resource_list import (
+    ERROR_BYTES,
+    ERRORS_BYTES,
+    bounded,
+    describe_failures,
+    entries,
+    listed,
+)
 from clusterstacks.domain.objects import ObjectId
 
 ETCD_BYTES = 1_500_000
@@ -27,13 +39,22 @@ def test_sec_19_two_thousand_failing_objects_fit_into_etcd() -> None:
     assert sum("error" in one for one in found) == ERRORS_BYTES // ERROR_BYTES
 
 
-def test_an_error_of_usual_length_is_stated_whole() -> None:
+@pytest.mark.parametrize(
+    "identity", [ObjectId("apps", "Deployment", "kube-system", "app"), ObjectId("", "Namespace", "", "app")], ids=str
+)
+def test_entry_is_what_the_model_writes(identity: ObjectId) -> None:
+    model = ResourceEntry.model_validate({**asdict(identity), "version": "v1", "status": "synced"})
+
+    assert listed(identity, "v1", ResourceStatus.SYNCED) == model.document()
+
+
+def test_error_of_usual_length_is_not_truncated() -> None:
     results = [failing(number, f"{number}: {'x' * 200}") for number in range(100)]
 
     assert [one["error"] for one in entries(results)] == [one.error for one in results]
 
 
-def test_a_message_names_three_and_counts_the_others() -> None:
+def test_message_names_three_objects_and_counts_the_others() -> None:
     results = [failing(number, "x" * 3000) for number in range(10)]
     found = describe_failures([ObjectResult(results[0].id, "v1", synced=True), *results])
 
@@ -43,7 +64,7 @@ def test_a_message_names_three_and_counts_the_others() -> None:
 
 
 @given(errors=st.lists(st.text(max_size=ERROR_BYTES), max_size=200))
-def test_the_errors_never_exceed_their_bounds(errors: list[str]) -> None:
+def test_errors_never_exceed_their_limits(errors: list[str]) -> None:
     results = [failing(number, error * 3) for number, error in enumerate(errors)]
     stated = [one.get("error", "").encode() for one in entries(results)]
 
@@ -52,5 +73,5 @@ def test_the_errors_never_exceed_their_bounds(errors: list[str]) -> None:
 
 
 @given(error=st.text())
-def test_a_short_error_stays_as_it_is(error: str) -> None:
+def test_short_error_is_unchanged(error: str) -> None:
     assert bounded(error[:500]) == error[:500]

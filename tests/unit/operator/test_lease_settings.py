@@ -1,4 +1,4 @@
-"""Leader election on the command line: the Go operator's flags, and where the Lease is."""
+"""Flags of leader election, and the namespace of the Lease."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ if TYPE_CHECKING:
         (["--leader-elect", "--namespace=team"], True),
     ],
 )
-def test_it_is_on_unless_it_is_turned_off(arguments: list[str], *, elects: bool) -> None:
+def test_leader_election_is_enabled_by_default(arguments: list[str], *, elects: bool) -> None:
     settings = parse_settings(arguments)
     assert (settings.election is not None) == elects
     assert settings.notices == ()
 
 
-def test_anything_else_is_a_mistake(capsys: pytest.CaptureFixture[str]) -> None:
+def test_invalid_value_of_leader_elect_is_rejected(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         parse_settings(["--leader-elect=yes"])
     assert "'yes' is not true or false" in capsys.readouterr().err
 
 
-def test_the_durations_are_those_of_client_go() -> None:
+def test_lease_durations_equal_those_of_client_go() -> None:
     settings = parse_settings(["--leader-elect-namespace=stacks", "--leader-elect-identity=one"])
     assert settings.election == ElectionSettings("stacks", "one", LeaseDurations(15, 10.0, 2.0))
 
@@ -55,7 +55,7 @@ def test_the_durations_are_those_of_client_go() -> None:
         (["--operator-namespace=own", "--leader-elect-namespace=lease"], {}, "", "lease"),
     ],
 )
-def test_the_lease_is_in_the_operators_own_namespace(
+def test_lease_is_in_the_namespace_of_the_operator(
     tmp_path: Path, arguments: list[str], environ: dict[str, str], account: str, namespace: str
 ) -> None:
     if account:

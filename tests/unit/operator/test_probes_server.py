@@ -8,7 +8,7 @@ import aiohttp
 import pytest
 
 from clusterstacks.operator.probes_server import ProbesServer
-from clusterstacks.runtime.health import Probes
+from clusterstacks.runtime.component_health import Probes
 from clusterstacks.runtime.metrics import Metrics
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ async def read(url: str) -> tuple[int, str]:
         return response.status, await response.text()
 
 
-async def test_the_status_follows_the_checks() -> None:
+async def test_status_code_follows_the_checks() -> None:
     problem = "not synced"
     probes = Probes()
     probes.add_ready("caches", lambda: problem)
@@ -44,7 +44,7 @@ async def test_the_status_follows_the_checks() -> None:
         assert await read(f"{url}/readyz") == (200, "[+]caches ok\ncheck passed\n")
 
 
-async def test_metrics_are_served_in_the_text_format() -> None:
+async def test_metrics_are_served_in_text_format() -> None:
     metrics = Metrics()
     metrics.count_request("management", "GET", 200)
     async with serving(metrics=metrics) as url:
@@ -55,14 +55,14 @@ async def test_metrics_are_served_in_the_text_format() -> None:
 
 
 @pytest.mark.parametrize("path", ["/healthz", "/metrics", "/"])
-async def test_nothing_is_served_that_was_not_asked_for(path: str) -> None:
+async def test_unknown_path_is_not_found(path: str) -> None:
     async with serving() as url:
         status, _ = await read(url + path)
 
     assert status == 404
 
 
-async def test_a_taken_port_is_an_error_at_once() -> None:
+async def test_port_in_use_is_an_error_at_once() -> None:
     async with serving() as url:
         second = ProbesServer("127.0.0.1", int(url.rpartition(":")[2]))
         with pytest.raises(OSError, match="address already in use"):

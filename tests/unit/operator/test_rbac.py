@@ -1,4 +1,4 @@
-"""Rights that the operator's account lacks are found in what the API server lists of it."""
+"""Missing rights of the operator's account."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from clusterstacks.operator.rbac import RIGHTS, Feature, RightScope, missing_rights, policy_rules
 
 EVERYTHING = {"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}
-DOCUMENTED = policy_rules(RightScope.CLUSTER, RightScope.OWN)
+DOCUMENTED = policy_rules(RightScope.CLUSTER, RightScope.WATCHED, RightScope.OWN)
 ALL = frozenset(Feature)
 NOT_CHECKED = ("authorization.k8s.io", "rbac.authorization.k8s.io")
 """Groups without whose rights everything works but the report of missing rights, or the uninstallation."""
@@ -20,12 +20,12 @@ def rule(group: str, *resources: str, verbs: list[str], **names: list[str]) -> d
 
 
 @pytest.mark.parametrize("rules", [[EVERYTHING], DOCUMENTED])
-def test_nothing_is_missing_where_the_documented_rights_are_given(rules: list[dict[str, Any]]) -> None:
+def test_documented_rights_are_sufficient(rules: list[dict[str, Any]]) -> None:
     assert missing_rights(rules, ALL) == []
 
 
 @pytest.mark.parametrize("number", range(len(DOCUMENTED)))
-def test_a_rule_that_is_left_out_is_missing_unless_it_depends_on_the_stacks(number: int) -> None:
+def test_omitted_rule_is_reported_unless_it_depends_on_the_stacks(number: int) -> None:
     left_out = DOCUMENTED[number]
     missing = [right.rule() for right in missing_rights([*DOCUMENTED[:number], *DOCUMENTED[number + 1 :]], ALL)]
 
@@ -34,14 +34,14 @@ def test_a_rule_that_is_left_out_is_missing_unless_it_depends_on_the_stacks(numb
     assert missing == ([] if of_providers or listed else [left_out])
 
 
-def test_what_is_switched_off_needs_no_rights() -> None:
+def test_disabled_feature_needs_no_rights() -> None:
     plain = [right.rule() for right in RIGHTS if right.only_with is None]
 
     assert missing_rights(plain, frozenset()) == []
     assert {right.only_with for right in missing_rights(plain, ALL)} == ALL
 
 
-def test_a_right_on_other_objects_does_not_count() -> None:
+def test_right_on_other_objects_is_not_sufficient() -> None:
     others = [one for one in DOCUMENTED if one["resources"] != ["leases"]]
     lease = rule("coordination.k8s.io", "leases", verbs=["get", "patch", "create"], resourceNames=["another"])
 
@@ -50,7 +50,7 @@ def test_a_right_on_other_objects_does_not_count() -> None:
     assert {verb for right in missing for verb in right.verbs} == {"get", "patch", "create"}
 
 
-def test_an_operator_for_one_namespace_needs_its_own_webhook_configuration() -> None:
+def test_operator_for_one_namespace_needs_its_own_webhook_configuration() -> None:
     others = [one for one in DOCUMENTED if one.get("resourceNames") != ["cluster-stack-operator"]]
     of_team = [
         {**one, "resourceNames": ["cluster-stack-operator-team-a"]}
@@ -58,11 +58,30 @@ def test_an_operator_for_one_namespace_needs_its_own_webhook_configuration() -> 
         if one.get("resourceNames") == ["cluster-stack-operator"]
     ]
 
-    assert missing_rights([*others, *of_team], ALL, "team-a") == []
-    assert {right.names for right in missing_rights(DOCUMENTED, ALL, "team-a")} == {("cluster-stack-operator-team-a",)}
+    assert missing_rights([*others, *of_team], ALL, "team-a", DOCUMENTED) == []
+    missing = missing_rights(DOCUMENTED, ALL, "team-a", DOCUMENTED)
+    assert {right.names for right in missing} == {("cluster-stack-operator-team-a",)}
 
 
-def test_only_the_verbs_that_are_missing_are_named() -> None:
+def test_operator_for_one_namespace_needs_writes_only_there() -> None:
+    elsewhere = [
+        rule("clusterstack.x-k8s.io", "clusterstacks", "clusterstackreleases", verbs=["get"]),
+        rule("cluster.x-k8s.io", "clusters", verbs=["list"]),
+    ]
+    own = [
+        {**one, "resourceNames": ["cluster-stack-operator-team-a"]}
+        if one.get("resourceNames") == ["cluster-stack-operator"]
+        else one
+        for one in policy_rules(RightScope.CLUSTER, RightScope.OWN)
+    ]
+    there = policy_rules(RightScope.WATCHED)
+
+    assert missing_rights([*own, *elsewhere], ALL, "team-a", there) == []
+    assert {right.scope for right in missing_rights([*own, *elsewhere], ALL, "team-a")} == {RightScope.WATCHED}
+    assert {right.verbs for right in missing_rights(own, ALL, "team-a", there)} == {("get",), ("list",)}
+
+
+def test_only_missing_verbs_are_named() -> None:
     others = [one for one in DOCUMENTED if one["resources"] != ["clusterclasses"]]
     reading = rule("cluster.x-k8s.io", "clusterclasses", verbs=["get", "list", "watch"])
 

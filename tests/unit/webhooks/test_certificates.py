@@ -1,4 +1,4 @@
-"""The certificate of the webhooks as a value."""
+"""Validity and renewal of the webhook certificate."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ NAMES = ("webhooks.stacks.svc",)
 DAY = timedelta(days=1)
 
 
-def test_a_certificate_is_renewed_when_a_third_of_its_life_is_left() -> None:
+def test_certificate_is_renewed_when_a_third_of_its_lifetime_is_left() -> None:
     now = datetime.now(UTC)
     serving = create_serving(NAMES, 90 * DAY, now)
 
@@ -23,14 +23,14 @@ def test_a_certificate_is_renewed_when_a_third_of_its_life_is_left() -> None:
     assert serving.is_due(NAMES, 90 * DAY, now + 91 * DAY)
 
 
-def test_another_name_needs_another_certificate() -> None:
+def test_changed_name_needs_a_new_certificate() -> None:
     now = datetime.now(UTC)
 
     assert create_serving(NAMES, DAY, now).is_due(("127.0.0.1",), DAY, now)
     assert not create_serving(("127.0.0.1", "localhost", "::1"), DAY, now).is_due(("::1", "127.0.0.1"), DAY, now)
 
 
-def test_authorities_are_kept_until_their_certificates_end() -> None:
+def test_ca_is_kept_until_its_certificates_expire() -> None:
     now = datetime.now(UTC)
     first = create_serving(NAMES, 2 * DAY, now)
     second = create_serving(NAMES, 9 * DAY, now, first)
@@ -42,7 +42,7 @@ def test_authorities_are_kept_until_their_certificates_end() -> None:
     assert first.authorities not in third.authorities
 
 
-def test_a_secret_is_read_back_as_it_was_written() -> None:
+def test_secret_is_read_back_as_written() -> None:
     serving = create_serving(NAMES, DAY, datetime.now(UTC))
 
     assert read_secret({"data": serving.secret_data()}) == serving
@@ -52,21 +52,21 @@ def test_a_secret_is_read_back_as_it_was_written() -> None:
 
 @pytest.mark.parametrize("key", ["ca.crt", "tls.crt", "tls.key"])
 @pytest.mark.parametrize("value", ["", "?", "bm9uc2Vuc2U=", None])
-def test_a_secret_somebody_edited_is_made_anew(key: str, value: str | None) -> None:
+def test_edited_secret_is_generated_again(key: str, value: str | None) -> None:
     data = create_serving(NAMES, DAY, datetime.now(UTC)).secret_data()
 
     assert read_secret({"data": {**data, key: value}}) is None
     assert read_secret({}) is None
 
 
-def test_a_key_of_another_certificate_is_no_pair() -> None:
+def test_key_of_another_certificate_is_rejected() -> None:
     now = datetime.now(UTC)
     one, other = (create_serving(NAMES, DAY, now).secret_data() for _ in range(2))
 
     assert read_secret({"data": {**one, "tls.key": other["tls.key"]}}) is None
 
 
-def test_validity_is_that_of_the_certificate() -> None:
+def test_validity_is_read_from_the_certificate() -> None:
     life = validity(Authority.create("test", timedelta(hours=2)).certificate)
 
     assert timedelta(hours=2) <= life.until - life.since <= timedelta(hours=2, minutes=6)

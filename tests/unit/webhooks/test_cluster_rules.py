@@ -1,4 +1,4 @@
-"""Clusters whose class states ranges: what is refused, warned about and let through."""
+"""Admission rules for Clusters whose class states ranges."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from clusterstacks.api.addon_annotations import AddonReleaseRefused, read_wishes
+from clusterstacks.api.addon_annotations import AddonReleaseRefused, read_requested_releases
 from clusterstacks.api.names import ESCAPE_ANNOTATION, CompatibilityPolicy
 from clusterstacks.compat.constraints import Judges
-from clusterstacks.compat.rules.ranges import ClusterChange
+from clusterstacks.compat.rules.ranged_releases import ClusterChange
 from clusterstacks.compat.world import Candidate, ClusterState, ClusterVersions, World
 from clusterstacks.domain.compatibility import Rule, parse_rule
 from clusterstacks.domain.names import parse_release
 from clusterstacks.domain.objects import ObjectKey
 from clusterstacks.domain.versions import KubernetesVersion
 from clusterstacks.planner.budget import Budget
-from clusterstacks.webhooks.cluster_rules import AddonUnavailable, Decision, decide, wanted_versions
+from clusterstacks.webhooks.cluster_rules import AddonUnavailable, Decision, decide_change, wanted_versions
 from clusterstacks.webhooks.suggestions import PlanRequest, class_or_version_for, plan_suggestion, releases_with
 from tests.support.planner_oracle import candidate
 
@@ -58,9 +58,9 @@ KNOWN = {one.name: one for one in (OLD, NEW, LATE, BUNDLE)}
 
 
 def setup(of: Candidate, version: str, **annotations: str) -> ClusterVersions:
-    """What a Cluster asks for; annotations by addon."""
-    wishes = read_wishes({f"{ADDON}{name}": value for name, value in annotations.items()}, of.name)
-    return wanted_versions(wishes, of.name, KubernetesVersion.parse(version), KNOWN | {of.name: of})
+    """Return the requested versions of a Cluster; annotations by addon."""
+    requested = read_requested_releases({f"{ADDON}{name}": value for name, value in annotations.items()}, of.name)
+    return wanted_versions(requested, of.name, KubernetesVersion.parse(version), KNOWN | {of.name: of})
 
 
 class Before(NamedTuple):
@@ -87,7 +87,7 @@ def judged(
     rules: tuple[Rule, ...] = (),
     reason: str = "",
 ) -> Decision:
-    return decide(change(after, before, rules), policy, {ESCAPE_ANNOTATION: reason} if reason else {})
+    return decide_change(change(after, before, rules), policy, {ESCAPE_ANNOTATION: reason} if reason else {})
 
 
 AT_35 = settled(setup(OLD, "v1.35.1"))
@@ -132,7 +132,7 @@ AT_35 = settled(setup(OLD, "v1.35.1"))
         ),
     ],
 )
-def test_the_result_of_a_change_and_the_way_there_must_be_allowed(
+def test_both_the_change_and_its_result_must_be_allowed(
     after: ClusterVersions, before: Before | None, words: str
 ) -> None:
     decision = judged(after, before)
@@ -141,22 +141,23 @@ def test_the_result_of_a_change_and_the_way_there_must_be_allowed(
     assert words in decision.answer.refusal
 
 
-def test_another_stack_is_refused() -> None:
+def test_change_to_another_stack_is_denied() -> None:
     other = release("p-other-1-35-v1", "v1.35.1", ">=1.34 <1.37")
 
     assert "stays with its provider and stack p-s" in judged(setup(other, "v1.35.1"), AT_35).answer.refusal
 
 
-def test_the_delivered_version_of_an_addon_counts_not_the_one_asked_for_before() -> None:
+def test_delivered_addon_version_is_checked_instead_of_the_requested_one() -> None:
     asked = setup(OLD, "v1.35.1", cilium="p-s-1-36-v2")
 
     decision = judged(setup(OLD, "v1.36.1", cilium="p-s-1-36-v2"), Before(asked, setup(OLD, "v1.35.1")))
 
+    assert decision.against
     assert all(one.under_way for one in decision.against)
     assert "cilium 1.17.2" in decision.answer.refusal
 
 
-def test_while_the_control_plane_rolls_an_addon_must_work_with_the_version_it_leaves() -> None:
+def test_during_a_control_plane_rollout_an_addon_must_work_with_the_old_version() -> None:
     asked = setup(OLD, "v1.36.1", cilium="p-s-1-36-v2")
     rolling = Before(asked, replace(asked, kubernetes=KubernetesVersion.parse("v1.35.1")))
 
@@ -172,13 +173,13 @@ MENDED = release(
 )
 
 
-def test_a_cluster_outside_its_ranges_is_brought_back_one_addon_at_a_time() -> None:
+def test_cluster_outside_its_ranges_can_be_repaired_one_addon_at_a_time() -> None:
     before = settled(setup(SLID, "v1.35.1"))
     known = {one.name: one for one in (SLID, MENDED)}
 
     def moved(**annotations: str) -> ClusterVersions:
-        wishes = read_wishes({f"{ADDON}{key}": value for key, value in annotations.items()}, SLID.name)
-        return wanted_versions(wishes, SLID.name, KubernetesVersion.parse("v1.35.1"), known)
+        requested = read_requested_releases({f"{ADDON}{key}": value for key, value in annotations.items()}, SLID.name)
+        return wanted_versions(requested, SLID.name, KubernetesVersion.parse("v1.35.1"), known)
 
     # csi stays outside of its range: that was so before.
     assert judged(moved(cilium="p-s-1-35-v6"), before).answer.allowed
@@ -187,10 +188,10 @@ def test_a_cluster_outside_its_ranges_is_brought_back_one_addon_at_a_time() -> N
     assert "csi 0.9.0 works with" in judged(setup(SLID, "v1.35.2"), before).answer.refusal
 
 
-def test_a_fact_of_the_version_moved_to_may_forbid_the_step() -> None:
+def test_upgrade_rule_of_the_new_version_may_deny_the_step() -> None:
     jump = release("p-s-1-36-v7", "v1.36.1", ">=1.35", addon("csi", "1.9.0", None, upgrade={"maxMinorStep": 1}))
-    wishes = read_wishes({f"{ADDON}csi": "p-s-1-36-v7"}, OLD.name)
-    after = wanted_versions(wishes, OLD.name, KubernetesVersion.parse("v1.35.1"), KNOWN | {jump.name: jump})
+    requested = read_requested_releases({f"{ADDON}csi": "p-s-1-36-v7"}, OLD.name)
+    after = wanted_versions(requested, OLD.name, KubernetesVersion.parse("v1.35.1"), KNOWN | {jump.name: jump})
 
     assert (
         "csi may not be upgraded from 1.0.0 to 1.9.0 at once: upgrade.maxMinorStep of 1.9.0 is 1"
@@ -198,7 +199,7 @@ def test_a_fact_of_the_version_moved_to_may_forbid_the_step() -> None:
     )
 
 
-def test_out_of_a_bundle_every_addon_of_the_new_class_must_work_with_both_versions() -> None:
+def test_leaving_a_bundle_requires_addons_that_work_with_both_versions() -> None:
     left = settled(ClusterVersions(Candidate(BUNDLE.name, BUNDLE.kubernetes), BUNDLE.kubernetes, {}))
 
     assert judged(setup(NEW, "v1.36.1"), left).answer.allowed
@@ -218,7 +219,9 @@ DOUBTFUL = release(
     ("policy", "against", "warnings"),
     [(CompatibilityPolicy.RANGE, 0, 2), (CompatibilityPolicy.STRICT, 2, 0), (CompatibilityPolicy.PERMISSIVE, 0, 2)],
 )
-def test_the_policy_decides_on_untested_and_unknown(policy: CompatibilityPolicy, against: int, warnings: int) -> None:
+def test_policy_decides_on_untested_and_unknown_versions(
+    policy: CompatibilityPolicy, against: int, warnings: int
+) -> None:
     decision = judged(setup(DOUBTFUL, "v1.35.1"), None, policy)
 
     assert (len(decision.against), len(decision.answer.warnings)) == (against, warnings)
@@ -227,7 +230,7 @@ def test_the_policy_decides_on_untested_and_unknown(policy: CompatibilityPolicy,
         assert decision.answer.warnings[1].startswith("unknown: nothing is known about homegrown")
 
 
-def test_a_permissive_stack_warns_about_incompatible_versions_but_keeps_the_upgrade_rules() -> None:
+def test_permissive_policy_warns_about_incompatible_versions_but_enforces_upgrade_rules() -> None:
     allowed = judged(setup(OLD, "v1.36.1"), AT_35, CompatibilityPolicy.PERMISSIVE).answer
 
     assert allowed.allowed
@@ -235,7 +238,7 @@ def test_a_permissive_stack_warns_about_incompatible_versions_but_keeps_the_upgr
     assert not judged(setup(OLD, "v1.34.1"), AT_35, CompatibilityPolicy.PERMISSIVE).answer.allowed
 
 
-def test_a_strict_stack_needs_the_version_of_its_class_and_allows_changes_of_addons() -> None:
+def test_strict_policy_requires_the_version_of_the_class_and_allows_addon_changes() -> None:
     assert (
         "is made for Kubernetes v1.35.1"
         in judged(setup(OLD, "v1.35.2"), AT_35, CompatibilityPolicy.STRICT).answer.refusal
@@ -244,7 +247,7 @@ def test_a_strict_stack_needs_the_version_of_its_class_and_allows_changes_of_add
     assert judged(setup(OLD, "v1.35.2", csi="p-s-1-36-v2"), other, CompatibilityPolicy.STRICT).answer.allowed
 
 
-def test_a_change_of_one_addon_repeats_no_warnings_about_the_others() -> None:
+def test_change_of_one_addon_repeats_no_warnings_about_others() -> None:
     before = settled(setup(DOUBTFUL, "v1.35.1"))
 
     decision = judged(setup(DOUBTFUL, "v1.35.1", cilium="p-s-1-36-v2"), before, CompatibilityPolicy.STRICT)
@@ -271,7 +274,7 @@ def test_rules_deny_warn_and_allow_and_those_of_the_provider_win() -> None:
     assert judged(setup(OLD, "v1.36.1"), AT_35, rules=(lifted,)).answer.allowed
 
 
-def test_the_escape_annotation_overrides_facts_with_a_warning_but_not_the_upgrade_rules() -> None:
+def test_allow_incompatible_annotation_overrides_facts_but_not_upgrade_rules() -> None:
     decision = judged(setup(OLD, "v1.36.1"), AT_35, reason="drill of today")
 
     assert decision.answer.allowed
@@ -283,7 +286,7 @@ def test_the_escape_annotation_overrides_facts_with_a_warning_but_not_the_upgrad
     assert not judged(setup(OLD, "v1.36.1"), AT_35, reason=" ").answer.allowed
 
 
-def test_addons_are_taken_only_from_releases_that_have_them_and_are_not_bundles() -> None:
+def test_addon_release_must_contain_the_addon_and_not_be_a_bundle() -> None:
     with pytest.raises(AddonReleaseRefused, match="has no addon csi"):
         setup(OLD, "v1.35.1", csi="p-s-1-36-v3")
     with pytest.raises(AddonUnavailable, match="is a bundle"):
@@ -304,7 +307,7 @@ def suggestion(asked: PlanRequest) -> str:
     return plan_suggestion(asked, Budget())
 
 
-def test_live_m8_a_suggestion_is_a_list_of_steps_that_ends_with_a_command() -> None:
+def test_live_m8_suggestion_is_a_list_of_steps_that_ends_with_a_command() -> None:
     assert suggestion(plan_request("v1.36.1", OLD, NEW)) == (
         "Do this instead, one after the other:\n"
         "  1. upgrade cluster addon cilium to 1.18.0 (release p-s-1-36-v2 has it)\n"
@@ -316,7 +319,7 @@ def test_live_m8_a_suggestion_is_a_list_of_steps_that_ends_with_a_command() -> N
     )
 
 
-def test_a_suggestion_of_another_class_is_a_patch() -> None:
+def test_suggestion_of_another_class_is_a_patch() -> None:
     narrow = release("p-s-1-35-v1", "v1.35.1", ">=1.34 <1.36", addon("csi", "1.0.0", ">=1.30"))
     state = ClusterState(narrow.kubernetes, narrow.kubernetes, narrow.name, {"csi": "1.0.0"})
 
@@ -327,7 +330,7 @@ def test_a_suggestion_of_another_class_is_a_patch() -> None:
     assert '"classRef":{"name":"p-s-1-36-v2"}' in told
 
 
-def test_an_addon_that_an_annotation_already_asks_for_is_waited_for() -> None:
+def test_suggestion_waits_for_an_addon_that_an_annotation_already_requests() -> None:
     asked = plan_request("v1.36.1", OLD, NEW)
     annotated = replace(asked.state, annotations={f"{ADDON}cilium": "p-s-1-36-v2"})
 
@@ -340,7 +343,7 @@ def test_an_addon_that_an_annotation_already_asks_for_is_waited_for() -> None:
     )
 
 
-def test_a_class_that_is_not_offered_yet_says_so() -> None:
+def test_suggestion_names_the_clusterstack_that_must_offer_the_class() -> None:
     narrow = release("p-s-1-35-v1", "v1.35.1", ">=1.34 <1.36", addon("csi", "1.0.0", ">=1.30"))
     state = ClusterState(narrow.kubernetes, narrow.kubernetes, narrow.name, {"csi": "1.0.0"})
     target = KubernetesVersion.parse("v1.36.1")
@@ -351,7 +354,7 @@ def test_a_class_that_is_not_offered_yet_says_so() -> None:
     assert "(its ClusterStack must offer v2 first)" in told
 
 
-def test_workers_are_waited_for() -> None:
+def test_suggestion_waits_for_workers() -> None:
     asked = plan_request("v1.36.1", OLD, NEW)
     lagging = replace(asked.state, workers=KubernetesVersion.parse("v1.34.0"))
 
@@ -361,7 +364,7 @@ def test_workers_are_waited_for() -> None:
     )
 
 
-def test_an_addon_without_a_compatible_release_keeps_its_version() -> None:
+def test_addon_without_a_compatible_release_keeps_its_version() -> None:
     after = setup(NEW, "v1.36.1", cilium="p-s-1-35-v1")
 
     told = releases_with("cilium", change(after, settled(setup(NEW, "v1.36.1"))), [OLD])
@@ -369,13 +372,13 @@ def test_an_addon_without_a_compatible_release_keeps_its_version() -> None:
     assert told == "No known release has a compatible version of cilium: keep the current version"
 
 
-def test_a_refusal_without_a_plan_says_why_there_is_none() -> None:
+def test_denial_without_a_plan_names_the_reason() -> None:
     assert suggestion(plan_request("v1.36.1", OLD, LATE)).startswith(
         "There is no plan: no release offers a version of cilium"
     )
 
 
-def test_a_refused_addon_names_releases_that_fit() -> None:
+def test_denial_of_an_addon_names_compatible_releases() -> None:
     after = setup(NEW, "v1.36.1", cilium="p-s-1-35-v1")
 
     told = releases_with("cilium", change(after, settled(setup(NEW, "v1.36.1"))), KNOWN.values())
@@ -385,7 +388,7 @@ def test_a_refused_addon_names_releases_that_fit() -> None:
     )
 
 
-def test_the_refusal_of_a_new_cluster_names_another_class_or_version() -> None:
+def test_denial_of_a_new_cluster_names_another_class_or_version() -> None:
     assert class_or_version_for(change(setup(OLD, "v1.36.1")), KNOWN.values()) == (
         "Choose class p-s-1-36-v3, which works with v1.36.1"
     )

@@ -1,14 +1,24 @@
-"""Which Clusters the API server asks about, in both versions of Cluster API: its conditions, evaluated as CEL."""
+"""The webhook configuration: match conditions evaluated as CEL, and its owner."""
 
 from __future__ import annotations
 
-from typing import Any
+import asyncio
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from clusterstacks.domain.objects import ObjectKey
+from clusterstacks.kube.errors import Forbidden
+from clusterstacks.kube.resources import Resource
+from clusterstacks.kube.tls import server_context
 from clusterstacks.render.cel import holds
-from clusterstacks.webhooks.configuration import Endpoint, WebhookScope, configuration
+from clusterstacks.runtime.clock import SYSTEM_CLOCK
+from clusterstacks.webhooks.certificates import CertificateRotator
+from clusterstacks.webhooks.configuration import NAME, Endpoint, WebhookScope, configuration
+from tests.support.fakes.api_server import FakeApi
+
+if TYPE_CHECKING:
+    from clusterstacks.domain.objects import Manifest
 
 SERVICE = Endpoint(ObjectKey("stacks", "webhooks"))
 WEBHOOKS = {one["name"].partition(".")[0]: one for one in configuration(SERVICE, WebhookScope(), b"CA")["webhooks"]}
@@ -34,7 +44,7 @@ def annotated(**annotations: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("cluster", [v1beta1, v1beta2])
-def test_clusters_of_our_classes_are_asked_about_when_class_or_version_change(cluster: Any) -> None:
+def test_cluster_is_reviewed_when_its_class_or_version_changes(cluster: Any) -> None:
     assert asked("clusters", cluster())
     assert asked("clusters", cluster("openstack-scs-1-35-v0-sha.abc"))
     assert asked("clusters", cluster(version="v1.35.2"), cluster())
@@ -44,19 +54,19 @@ def test_clusters_of_our_classes_are_asked_about_when_class_or_version_change(cl
     assert not asked("clusters", cluster(), cluster())
 
 
-def test_a_class_of_another_namespace_is_another_class() -> None:
+def test_same_class_name_in_another_namespace_is_a_change() -> None:
     assert asked("clusters", v1beta1(classNamespace="stacks"), v1beta1())
     assert asked("clusters", v1beta2(namespace="stacks"), v1beta2())
 
 
 @pytest.mark.parametrize("name", ["quick-start", "openstack-scs-1-35-v0-sha-abc", "", "a-b-1-2-v1.0", "x-a-b-1-2-v1"])
-def test_foreign_classes_are_nobodys_business(name: str) -> None:
+def test_clusters_of_foreign_classes_are_not_reviewed(name: str) -> None:
     assert not asked("clusters", v1beta1(name))
     assert not asked("clusters", v1beta2(name))
 
 
 @pytest.mark.parametrize("topology", [{}, {"classRef": {}}, {"version": "v1.35.1"}])
-def test_topologies_without_a_class_are_no_error(topology: dict[str, Any]) -> None:
+def test_topology_without_a_class_is_not_an_error(topology: dict[str, Any]) -> None:
     assert not asked("clusters", {"metadata": {}, "spec": {"topology": topology}})
 
 
@@ -74,7 +84,7 @@ def test_topologies_without_a_class_are_no_error(topology: dict[str, Any]) -> No
         (annotated(**{"allow-incompatible": "why"}), annotated(), False),
     ],
 )
-def test_annotations_about_addons_are_asked_about(new: dict[str, Any], old: dict[str, Any], *, asks: bool) -> None:
+def test_changed_addon_annotations_are_reviewed(new: dict[str, Any], old: dict[str, Any], *, asks: bool) -> None:
     assert asked("clusters", new, old) is asks
 
 
@@ -102,7 +112,9 @@ PROD = {"name": "env", "value": {"tier": ["prod"]}}
         (v1beta2(), varied(PROD), True),
     ],
 )
-def test_sec_13_labels_and_variables_are_asked_about(new: dict[str, Any], old: dict[str, Any], *, asks: bool) -> None:
+def test_sec_13_changed_labels_and_variables_are_reviewed(
+    new: dict[str, Any], old: dict[str, Any], *, asks: bool
+) -> None:
     assert asked("clusters", new, old) is asks
 
 
@@ -123,13 +135,11 @@ def cluster_addon(name: str, /, **reference: str) -> dict[str, Any]:
         ({"metadata": {}, "spec": {"clusterRef": {"kind": "Cluster", "name": "one"}}}, True),
     ],
 )
-def test_sec_24_a_cluster_addon_as_the_operator_creates_it_is_not_asked_about(
-    addon: dict[str, Any], *, asks: bool
-) -> None:
+def test_sec_24_cluster_addon_created_by_the_operator_is_not_reviewed(addon: dict[str, Any], *, asks: bool) -> None:
     assert asked("clusteraddons", addon) is asks
 
 
-def test_our_kinds_are_asked_about_when_what_is_looked_at_changes() -> None:
+def test_own_kinds_are_reviewed_when_validated_fields_change() -> None:
     one, other = (
         {"spec": {"clusterRef": {"name": "a"}, "hook": ""}},
         {"spec": {"clusterRef": {"name": "a"}, "hook": "x"}},
@@ -163,15 +173,13 @@ OBJECT = {
         ({"kind": None}, True),
     ],
 )
-def test_sec_24_a_release_whose_provider_object_everybody_may_name_needs_no_webhook(
-    changes: dict[str, Any], *, needed: bool
-) -> None:
+def test_sec_24_release_with_an_allowed_provider_kind_is_not_reviewed(changes: dict[str, Any], *, needed: bool) -> None:
     reference = {key: value for key, value in {**OBJECT, **changes}.items() if value is not None}
     release = {"metadata": {"name": "r", "namespace": "team"}, "spec": {"providerRef": reference}}
     assert asked("clusterstackreleases", release) is needed
 
 
-def test_sec_4_releases_are_asked_about_when_they_name_another_object_of_a_provider() -> None:
+def test_sec_4_release_with_another_provider_object_is_reviewed() -> None:
     bare: dict[str, Any] = {"metadata": {"name": "bare"}, "spec": {}}
     one, other = ({"spec": {"providerRef": {"kind": "A", "name": name}}} for name in ("one", "other"))
 
@@ -188,7 +196,7 @@ def test_sec_4_releases_are_asked_about_when_they_name_another_object_of_a_provi
 
 
 @pytest.mark.parametrize("kind", ["clusterstacks", "clusteraddons", "compatibilityrules"])
-def test_no_condition_fails_on_an_object_that_says_nothing(kind: str) -> None:
+def test_match_conditions_accept_objects_without_a_spec(kind: str) -> None:
     bare: dict[str, Any] = {"metadata": {"name": "bare"}}
 
     assert asked(kind, bare, bare)
@@ -196,7 +204,7 @@ def test_no_condition_fails_on_an_object_that_says_nothing(kind: str) -> None:
     assert asked(kind, {**bare, "spec": {}}, bare)
 
 
-def test_an_operator_for_some_objects_is_asked_about_those() -> None:
+def test_operator_with_a_filter_reviews_only_its_objects() -> None:
     found = configuration(Endpoint(url="https://127.0.0.1:9"), WebhookScope("team", "ours"), b"CA")
 
     assert found["metadata"]["name"] == "cluster-stack-operator-team"
@@ -206,7 +214,7 @@ def test_an_operator_for_some_objects_is_asked_about_those() -> None:
         assert webhook["objectSelector"] == {"matchLabels": {"cluster.x-k8s.io/watch-filter": "ours"}}
 
 
-def test_clusters_are_let_through_when_nobody_answers_and_our_kinds_are_not() -> None:
+def test_failure_policy_is_ignore_for_clusters_and_fail_for_own_kinds() -> None:
     policies = {name: (one["failurePolicy"], one["timeoutSeconds"]) for name, one in WEBHOOKS.items()}
 
     assert policies.pop("clusters") == ("Ignore", 5)
@@ -217,3 +225,72 @@ def test_clusters_are_let_through_when_nobody_answers_and_our_kinds_are_not() ->
         "path": "/validate",
         "port": 443,
     }
+
+
+SECRETS = Resource("", "v1", "Secret", "secrets", namespaced=True)
+ROLES = Resource("rbac.authorization.k8s.io", "v1", "ClusterRole", "clusterroles", namespaced=False)
+WEBHOOK_CONFIGURATIONS = Resource(
+    "admissionregistration.k8s.io",
+    "v1",
+    "ValidatingWebhookConfiguration",
+    "validatingwebhookconfigurations",
+    namespaced=False,
+)
+
+
+class Server(FakeApi):
+    """Stores applied objects unchanged; ``forbidden`` verbs are denied."""
+
+    def __init__(self, *, forbidden: str = "") -> None:
+        super().__init__(SECRETS, ROLES, WEBHOOK_CONFIGURATIONS)
+        self.applied: list[Manifest] = []
+        if forbidden:
+            self.fail(forbidden, Forbidden(f"{forbidden}: 403 Forbidden: not you", status=403, reason="Forbidden"))
+
+    async def apply(self, resource: Resource, manifest: Manifest, **how: Any) -> Manifest:
+        await self._meet("apply", resource=resource, **how)
+        self.applied.append(manifest)
+        return manifest
+
+
+async def registered(api: Server) -> Manifest:
+    """Look once, and give the configuration."""
+    listening = asyncio.Event()
+    listening.set()
+    keeper = CertificateRotator(
+        client=api,
+        secret=ObjectKey("home", "webhook"),
+        endpoint=Endpoint(url="https://127.0.0.1:9443"),
+        scope=WebhookScope(),
+        context=server_context(),
+        listening=listening,
+        clock=SYSTEM_CLOCK,
+    )
+    await keeper.look()
+    assert keeper.registered.is_set()
+    (applied,) = api.applied
+    return applied
+
+
+async def with_role(api: Server) -> str:
+    """Create the ClusterRole, and give its uid."""
+    manifest: Manifest = {"apiVersion": ROLES.api_version, "kind": ROLES.kind, "metadata": {"name": NAME}}
+    uid: str = (await api.create(ROLES, manifest))["metadata"]["uid"]
+    return uid
+
+
+async def test_webhook_configuration_is_owned_by_the_cluster_role() -> None:
+    api = Server()
+    owner = {"apiVersion": ROLES.api_version, "kind": ROLES.kind, "name": NAME, "uid": await with_role(api)}
+    assert (await registered(api))["metadata"]["ownerReferences"] == [owner]
+
+
+async def test_webhook_configuration_without_a_cluster_role_has_no_owner() -> None:
+    assert "ownerReferences" not in (await registered(Server()))["metadata"]
+
+
+@pytest.mark.parametrize("verb", ["find_metadata", "apply"])
+async def test_webhooks_are_registered_even_if_the_owner_reference_is_forbidden(verb: str) -> None:
+    api = Server(forbidden=verb)
+    await with_role(api)
+    assert "ownerReferences" not in (await registered(api))["metadata"]

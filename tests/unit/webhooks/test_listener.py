@@ -1,4 +1,4 @@
-"""Connections of the webhooks: how many, and for how long."""
+"""Limits on number and duration of webhook connections."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class Client:
         self.writer.transport.abort()
 
 
-async def test_a_connection_serves_many_requests() -> None:
+async def test_one_connection_serves_many_requests() -> None:
     async with listening() as port:
         client = await Client.connected(port)
 
@@ -80,7 +80,7 @@ async def test_a_connection_serves_many_requests() -> None:
         client.close()
 
 
-async def test_all_addresses_means_both_families() -> None:
+async def test_wildcard_address_listens_on_both_ip_families() -> None:
     hosts = ["127.0.0.1", "::1"] if socket.has_dualstack_ipv6() else ["127.0.0.1"]
     async with listening("") as port:
         for host in hosts:
@@ -89,7 +89,7 @@ async def test_all_addresses_means_both_families() -> None:
             client.close()
 
 
-async def test_one_address_has_a_share_of_the_connections(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_connections_of_one_client_address_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MAX_OF_ONE_ADDRESS", 2)
     async with listening() as port:
         first, second = await Client.connected(port), await Client.connected(port)
@@ -111,7 +111,7 @@ async def test_one_address_has_a_share_of_the_connections(monkeypatch: pytest.Mo
         third.close()
 
 
-async def test_further_connections_wait_until_others_end(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_connections_above_the_limit_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MAX_CONNECTIONS", 1)
     async with listening() as port:
         first = await Client.connected(port)
@@ -126,9 +126,9 @@ async def test_further_connections_wait_until_others_end(monkeypatch: pytest.Mon
         second.close()
 
 
-async def test_who_says_nothing_is_sent_away(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "HANDSHAKE_SECONDS", 0.05)
-    monkeypatch.setattr(module, "HEAD_SECONDS", 0.05)
+async def test_silent_connection_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "HANDSHAKE_SECONDS", 0.5)
+    monkeypatch.setattr(module, "HEAD_SECONDS", 0.5)
     async with listening() as port:
         without_handshake = await Client.connected(port, tls=False)
         without_head, half_a_head, served = [await Client.connected(port) for _ in range(3)]
@@ -143,7 +143,7 @@ async def test_who_says_nothing_is_sent_away(monkeypatch: pytest.MonkeyPatch) ->
             client.close()
 
 
-async def test_what_is_no_tls_or_no_http_ends_only_itself() -> None:
+async def test_invalid_tls_or_http_closes_only_its_own_connection() -> None:
     async with listening() as port:
         plain, garbage = await Client.connected(port, tls=False), await Client.connected(port)
         plain.writer.write(REQUEST)
@@ -157,13 +157,13 @@ async def test_what_is_no_tls_or_no_http_ends_only_itself() -> None:
             one.close()
 
 
-async def test_a_taken_port_is_an_error_at_once() -> None:
+async def test_port_in_use_is_an_error_at_once() -> None:
     async with listening() as port:
         with pytest.raises(OSError, match="in use"):
             await Listener(server_context(), _fine, stop_seconds=0).run("127.0.0.1", port, lambda _: None)
 
 
-async def test_nothing_is_left_when_it_stops() -> None:
+async def test_stop_closes_all_connections() -> None:
     async with listening() as port:
         silent, served = await Client.connected(port, tls=False), await Client.connected(port)
         assert await served.ask()

@@ -1,4 +1,4 @@
-"""Questions of the API server and answers to it."""
+"""AdmissionReview documents: reading, limits and responses."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def review(**request: Any) -> bytes:
     return json.dumps(document).encode()
 
 
-def test_a_question_is_read() -> None:
+def test_admission_review_is_read() -> None:
     found = parse_review(review(object={"a": 1}, oldObject={"a": 2}, dryRun=True))
 
     assert (found.uid, found.operation, found.group, found.kind) == ("u1", Operation.UPDATE, "g", "K")
@@ -38,7 +38,7 @@ def test_a_question_is_read() -> None:
 
 
 @pytest.mark.parametrize("thing", [None, [], "text", 7])
-def test_an_object_of_any_shape_is_no_error(thing: Any) -> None:
+def test_review_with_an_arbitrary_object_is_read(thing: Any) -> None:
     found = parse_review(review(operation="DELETE", object=thing, oldObject=thing))
 
     assert (found.new, found.old, found.dry_run) == ({}, {}, False)
@@ -57,12 +57,12 @@ def test_an_object_of_any_shape_is_no_error(thing: Any) -> None:
         review(operation=None),
     ],
 )
-def test_what_is_no_question_is_refused(body: bytes) -> None:
+def test_invalid_review_is_rejected(body: bytes) -> None:
     with pytest.raises(InvalidReview):
         parse_review(body)
 
 
-def test_a_refusal_has_a_status_and_its_warnings() -> None:
+def test_denial_has_a_status_and_warnings() -> None:
     answer = json.loads(answer_document("u1", AdmissionResponse("because", ("careful",))))
 
     assert answer["response"] == {
@@ -73,11 +73,11 @@ def test_a_refusal_has_a_status_and_its_warnings() -> None:
     }
 
 
-def test_a_plain_yes_says_nothing_else() -> None:
+def test_plain_allow_has_no_other_fields() -> None:
     assert json.loads(answer_document("u1", AdmissionResponse()))["response"] == {"uid": "u1", "allowed": True}
 
 
-def test_warnings_stay_within_what_the_api_server_takes() -> None:
+def test_warnings_stay_within_the_limits_of_the_api_server() -> None:
     response = json.loads(answer_document("u1", warned(*(f"{at} {'x' * 300}" for at in range(50)), "same", "same")))
 
     warnings = response["response"]["warnings"]
@@ -86,7 +86,7 @@ def test_warnings_stay_within_what_the_api_server_takes() -> None:
     assert len(warnings) == 16
 
 
-def test_a_refusal_is_bounded() -> None:
+def test_denial_message_is_bounded() -> None:
     response = json.loads(answer_document("u1", AdmissionResponse("x" * 100_000)))
 
     assert len(response["response"]["status"]["message"]) == 4096
@@ -107,7 +107,7 @@ def values_of(document: Any) -> int:
 
 
 @given(ANYTHING)
-def test_values_are_never_counted_too_low(document: Any) -> None:
+def test_number_of_values_is_never_underestimated(document: Any) -> None:
     body = json.dumps(document).encode()
 
     assert count_values(body) >= values_of(document)
@@ -116,7 +116,7 @@ def test_values_are_never_counted_too_low(document: Any) -> None:
 
 @settings(max_examples=20)
 @given(ANYTHING)
-def test_texts_do_not_count_where_it_matters(document: Any) -> None:
+def test_separators_in_strings_do_not_count_as_values(document: Any) -> None:
     full = ["," * (MAX_VALUES + 1), document]
     body = json.dumps(full).encode()
 
@@ -132,7 +132,7 @@ def test_texts_do_not_count_where_it_matters(document: Any) -> None:
         b"[" * 400 + b"]" * 400,
     ],
 )
-def test_what_is_large_and_legitimate_is_decoded(body: bytes) -> None:
+def test_large_legitimate_review_is_decoded(body: bytes) -> None:
     assert decode_within_bounds(body) == json.loads(body)
 
 
@@ -147,7 +147,7 @@ def test_what_is_large_and_legitimate_is_decoded(body: bytes) -> None:
         (b"[" * 2000 + b"]" * 2000, "deeper than 1024 levels"),
     ],
 )
-def test_what_would_take_too_long_is_not_decoded(body: bytes, words: str) -> None:
+def test_review_above_the_limits_is_not_decoded(body: bytes, words: str) -> None:
     with pytest.raises(OutOfBounds, match=words):
         decode_within_bounds(body)
 
@@ -160,7 +160,7 @@ HEAD = (
 """How the API server begins a question."""
 
 
-def test_what_is_not_decoded_is_refused_by_name() -> None:
+def test_undecoded_review_is_denied_with_its_uid() -> None:
     document = refusal_document(HEAD + b"[" * 9000, "it is large")
 
     assert document is not None
@@ -181,5 +181,5 @@ def test_what_is_not_decoded_is_refused_by_name() -> None:
         b" " * 4096 + HEAD,
     ],
 )
-def test_without_its_beginning_a_question_has_no_answer(body: bytes) -> None:
+def test_review_without_a_readable_uid_gets_no_response(body: bytes) -> None:
     assert refusal_document(body, "it is large") is None

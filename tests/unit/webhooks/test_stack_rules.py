@@ -1,4 +1,4 @@
-"""Rules on our own kinds."""
+"""Admission rules for the kinds of Cluster Stacks."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def use(release: str, namespace: str = "stacks", cluster: ObjectKey = ONE) -> Us
         (["v0-sha-abc"], True, False, "'v0-sha-abc'"),
     ],
 )
-def test_a_new_stack_names_versions_and_a_provider(
+def test_new_stack_must_name_versions_and_a_provider(
     versions: list[str], refused: str, *, provider: bool, no_provider: bool
 ) -> None:
     answer = created_stack(versions, no_provider=no_provider, has_provider=provider)
@@ -49,7 +49,7 @@ def test_a_new_stack_names_versions_and_a_provider(
 
 
 @pytest.mark.parametrize("field", ["provider", "name", "kubernetes", "channel"])
-def test_what_a_stack_is_never_changes(field: str) -> None:
+def test_identity_of_a_stack_is_immutable(field: str) -> None:
     old = {"provider": "openstack", "name": "scs", "kubernetes": "1.35", "channel": "stable"}
 
     answer = changed_stack(StackIdentity(**old), StackIdentity(**{**old, field: "other"}), (), ())
@@ -58,7 +58,7 @@ def test_what_a_stack_is_never_changes(field: str) -> None:
     assert answer.refusal.startswith(f"spec.{spelled} cannot be changed from {old[field]} to other")
 
 
-def test_versions_are_looked_at_on_updates_too_but_never_one_that_is_there() -> None:
+def test_updates_validate_new_versions_only() -> None:
     assert changed_stack(STABLE, STABLE, ["nonsense"], ["nonsense", "v2"]).allowed
     assert "'v2.0'" in changed_stack(STABLE, STABLE, ["v1"], ["v1", "v2.0"]).refusal
 
@@ -79,7 +79,7 @@ def test_versions_are_looked_at_on_updates_too_but_never_one_that_is_there() -> 
         (STABLE, "openstack-scs2-1-35-v1", {}, False),
     ],
 )
-def test_a_stack_goes_when_no_cluster_uses_one_of_its_releases(
+def test_stack_can_be_deleted_once_no_cluster_uses_its_releases(
     identity: StackIdentity, release: str, owners: dict[str, list[str]], *, refused: bool
 ) -> None:
     users = stack_users(identity, "stacks", owners, "this", [use(release)])
@@ -87,14 +87,14 @@ def test_a_stack_goes_when_no_cluster_uses_one_of_its_releases(
     assert deletion("ClusterStack stacks/this", users).allowed is not refused
 
 
-def test_uses_in_another_namespace_of_classes_do_not_count() -> None:
+def test_uses_of_another_class_namespace_are_ignored() -> None:
     uses = [use("openstack-scs-1-35-v1", namespace="elsewhere")]
 
     assert not stack_users(STABLE, "stacks", {}, "this", uses)
     assert not release_users("stacks", "openstack-scs-1-35-v1", uses)
 
 
-def test_a_release_in_use_names_the_clusters_in_its_way() -> None:
+def test_deletion_of_a_release_in_use_names_the_clusters() -> None:
     uses = [use("openstack-scs-1-35-v1", cluster=ObjectKey("users", name)) for name in "edcba"]
 
     found = release_users("stacks", "openstack-scs-1-35-v1", uses)
@@ -108,7 +108,7 @@ def test_a_release_in_use_names_the_clusters_in_its_way() -> None:
     assert not release_users("stacks", "foreign", uses)
 
 
-def test_a_cluster_uses_the_release_of_its_class_and_those_its_annotations_name() -> None:
+def test_cluster_uses_the_releases_of_its_class_and_annotations() -> None:
     annotations = {
         "clusterstack.x-k8s.io/addon-release": "openstack-scs-1-35-v2",
         "clusterstack.x-k8s.io/addon.cni": "openstack-scs-1-36-v0-sha.abc",
@@ -126,11 +126,11 @@ def test_a_cluster_uses_the_release_of_its_class_and_those_its_annotations_name(
 
 
 @pytest.mark.parametrize("name", ["", "quick-start", "openstack-scs-1-35-v0-sha-abc", "capi"])
-def test_a_foreign_class_uses_nothing(name: str) -> None:
+def test_foreign_class_uses_no_release(name: str) -> None:
     assert uses_of(ONE, name, "stacks", {}) == ()
 
 
-def test_annotations_that_cannot_be_read_use_nothing_more() -> None:
+def test_invalid_annotations_add_no_used_release() -> None:
     uses = uses_of(ONE, "openstack-scs-1-35-v1", "stacks", {"clusterstack.x-k8s.io/addon.cni": "nonsense"})
 
     assert [one.release.release for one in uses] == ["openstack-scs-1-35-v1"]
@@ -145,7 +145,7 @@ def test_annotations_that_cannot_be_read_use_nothing_more() -> None:
         ("Cluster", "two", "metadata.name must be cluster-addon-two"),
     ],
 )
-def test_a_new_cluster_addon_names_a_cluster_and_is_named_after_it(kind: str, name: str, words: str) -> None:
+def test_new_cluster_addon_names_a_cluster_and_is_named_after_it(kind: str, name: str, words: str) -> None:
     reference = AddonReference(kind, name, "users")
 
     answer = created_addon(reference, "cluster-addon-one", f"cluster-addon-{name}")
@@ -162,7 +162,7 @@ def test_a_new_cluster_addon_names_a_cluster_and_is_named_after_it(kind: str, na
         (AddonReference("Cluster", "one", "others"), "namespace"),
     ],
 )
-def test_a_cluster_addon_stays_with_its_cluster(new: AddonReference, field: str) -> None:
+def test_cluster_of_a_cluster_addon_is_immutable(new: AddonReference, field: str) -> None:
     old = AddonReference("Cluster", "one", "users")
 
     assert f"spec.clusterRef.{field} cannot be changed" in changed_addon(old, new).refusal

@@ -1,4 +1,4 @@
-"""A search that takes too long is given up in time, and the event loop goes on meanwhile."""
+"""A slow plan search is stopped without blocking the event loop."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from clusterstacks.webhooks.suggestions import PlanRequest, Suggester
 TURNS = 10
 
 
-async def test_a_slow_search_for_a_plan_delays_neither_the_refusal_nor_the_event_loop() -> None:
+async def test_slow_plan_search_delays_neither_the_denial_nor_the_event_loop() -> None:
     world = all_coupled(Random(2), Size())
     first, last = world.candidates[0], world.candidates[-1]
     state = ClusterState(first.kubernetes, first.kubernetes, first.name)

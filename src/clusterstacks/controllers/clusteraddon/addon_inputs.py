@@ -9,7 +9,10 @@ import orjson
 
 from clusterstacks.api.addon_annotations import AddonReleaseRefused, combined_config, without_effect
 from clusterstacks.api.clusterapi import topology_variables
+from clusterstacks.api.clusterstack import DeletionPolicy
+from clusterstacks.api.names import DELETION_POLICY_ANNOTATION, PENDING_HOOKS_ANNOTATION, UPGRADE_HOLD_ANNOTATION
 from clusterstacks.api.yaml import MAX_DEPTH
+from clusterstacks.apply.policy import with_health_rules
 from clusterstacks.domain.digests import sha256_digest
 from clusterstacks.domain.documents import and_more, shown
 from clusterstacks.domain.errors import SpecError
@@ -17,12 +20,12 @@ from clusterstacks.domain.objects import ObjectKey
 from clusterstacks.render.renderer import addon_request, addon_values
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
-    from clusterstacks.api.addon_annotations import AddonWishes
+    from clusterstacks.api.addon_annotations import RequestedReleases
     from clusterstacks.charts.chart import AddonChart
     from clusterstacks.controllers.clusteraddon.snapshot import ClusterSnapshot
-    from clusterstacks.domain.addon_config import AddonConfig
+    from clusterstacks.domain.addon_config import AddonConfig, HealthRule
     from clusterstacks.domain.names import ReleaseName
     from clusterstacks.domain.objects import Manifest
     from clusterstacks.releases.release import Release
@@ -37,8 +40,17 @@ MAX_LEVELS = 200
 API's own objects have some 20."""
 
 _ORJSON_LEVELS = 254
-_METADATA = ("name", "namespace", "labels", "annotations")
+_METADATA = ("name", "namespace", "labels")
 _NOISY_STATUS = {"conditions", "deprecated", "v1beta2", "observedGeneration"}
+_NOISY_ANNOTATIONS = {
+    PENDING_HOOKS_ANNOTATION,
+    UPGRADE_HOLD_ANNOTATION,
+    "topology.internal.cluster.x-k8s.io/upgrade-step",
+    "cluster.x-k8s.io/cloned-from-name",
+    "cluster.x-k8s.io/cloned-from-groupkind",
+}
+"""The hold of upgrades, and notes of Cluster API for itself, which it writes during each installation and upgrade.
+Source: https://cluster-api.sigs.k8s.io/reference/api/labels-and-annotations"""
 
 
 class NestedTooDeep(SpecError):
@@ -70,19 +82,27 @@ def snapshot_digest(kubernetes_minor: str, class_digest: str, objects: Manifest)
     )
 
 
-def input_digest(kubernetes_minor: str, chart_digest: str, values: str) -> str:
+def input_digest(kubernetes_minor: str, chart_digest: str, values: str, rules: Sequence[HealthRule] = ()) -> str:
     """Return the digest of the inputs of one addon; it does not contain the Kubernetes patch release."""
-    return _digest_json([RENDERING, kubernetes_minor, chart_digest, values])
+    health = [[rule.group, rule.kind, rule.current, rule.failed] for rule in rules]
+    return _digest_json([RENDERING, kubernetes_minor, chart_digest, values, *([health] if health else [])])
 
 
 def stable(manifest: Manifest) -> Manifest:
-    """Return the parts of an object that may decide values: all but conditions and the server's metadata."""
+    """Return the parts of an object that may decide values.
+
+    Conditions, the server's metadata, and annotations that Cluster API writes for itself are left out.
+    """
     if not manifest:
         return {}
     metadata = manifest.get("metadata") or {}
+    annotations = metadata.get("annotations") or {}
     status = manifest.get("status") or {}
     return {
-        "metadata": {key: metadata.get(key) for key in _METADATA},
+        "metadata": {
+            **{key: metadata.get(key) for key in _METADATA},
+            "annotations": {key: value for key, value in annotations.items() if key not in _NOISY_ANNOTATIONS} or None,
+        },
         "spec": manifest.get("spec"),
         "status": {key: value for key, value in status.items() if key not in _NOISY_STATUS},
     }
@@ -140,7 +160,11 @@ def unknown_settings(cluster: Manifest, addons: Collection[str]) -> str:
         found.append(
             f"variable {VARIABLE} has values for {_named(unknown)}, but the addons are {there}: rename the key"
         )
-    found += without_effect(cluster["metadata"].get("annotations") or {}, addons)
+    annotations = cluster["metadata"].get("annotations") or {}
+    policy = annotations.get(DELETION_POLICY_ANNOTATION)
+    if policy is not None and policy not in tuple(DeletionPolicy):
+        found.append(f"annotation {DELETION_POLICY_ANNOTATION} is {shown(policy)}: write Orphan or Delete")
+    found += without_effect(annotations, addons)
     return "; ".join(found)
 
 
@@ -217,21 +241,21 @@ class AddonReleases:
 
 
 def combine_releases(
-    class_release: Release, other_releases: Mapping[ReleaseName, Release], wishes: AddonWishes
+    class_release: Release, other_releases: Mapping[ReleaseName, Release], requested: RequestedReleases
 ) -> AddonReleases:
     """Combine the release of the class with those that the Cluster's annotations name.
 
     Raises:
         AddonReleaseRefused: The class is a bundle's, or a release does not have an addon that it is named for.
     """
-    if not other_releases and not wishes.addons:
+    if not other_releases and not requested.addons:
         return AddonReleases(class_release, {}, class_release.config)
     if class_release.compatibility is None:
         problem = f"release {class_release.name} is a bundle, whose addons belong to its class"
         raise AddonReleaseRefused(f"{problem}: remove the annotations of the Cluster that take addons from elsewhere")
     releases = {class_release.name: class_release, **other_releases}
-    sources = wishes.sources({name: release.addons() for name, release in releases.items()})
-    config = class_release.config or releases[wishes.release].config
+    sources = requested.sources({name: release.addons() for name, release in releases.items()})
+    config = class_release.config or releases[requested.release].config
     if config is not None:
         configs = {name: release.config for name, release in releases.items() if release.config is not None}
         config = combined_config(config, sources, configs, class_release.name)
@@ -288,7 +312,7 @@ class AddonInputs:
 
     def digest(self, chart: AddonChart, values: str) -> str:
         """Return the digest of everything the addon's manifests are rendered from."""
-        return input_digest(str(self.snapshot.minor), chart.digest, values)
+        return input_digest(str(self.snapshot.minor), chart.digest, values, self._health_rules(chart.name))
 
     async def render(self, chart: AddonChart, values: str) -> list[Manifest]:
         """Render the manifests of an addon.
@@ -299,4 +323,8 @@ class AddonInputs:
         """
         label = self.label(chart.name)
         request = addon_request(chart.chart, label=label, values=values, kubernetes=self.snapshot.running)
-        return await self.renderer.chart(request)
+        return with_health_rules(await self.renderer.chart(request), self._health_rules(chart.name))
+
+    def _health_rules(self, addon: str) -> Sequence[HealthRule]:
+        config = self.releases.release_of(addon).config
+        return () if config is None else config.health

@@ -59,7 +59,7 @@ class ClassAccess:
                 selects = rule.from_ is NamespacesFrom.SELECTOR and stack.key.namespace != cluster.namespace
                 if selects and labels is None:
                     labels = await self._namespace_labels(cluster.namespace)
-                if not rule.admit(cluster.namespace, home=stack.key.namespace, labels=labels or {}):
+                if not rule.admit(cluster.namespace, stack_namespace=stack.key.namespace, labels=labels or {}):
                     return _refusal(cluster, release, stack)
         return ""
 

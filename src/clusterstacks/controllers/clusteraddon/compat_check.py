@@ -31,8 +31,17 @@ if TYPE_CHECKING:
 
     RulesOf: TypeAlias = Callable[[ReleaseName, Mapping[str, str]], tuple[Rule, ...] | None]
 
-ADVISORY = frozenset({AddonCondition.WITHIN_RANGES, AddonCondition.SETTINGS_USED, AddonCondition.PAUSED})
-"""Conditions that only warn: they do not count for Ready."""
+ADVISORY = frozenset(
+    {
+        AddonCondition.DELIVERED,
+        AddonCondition.HEALTHY,
+        AddonCondition.IN_SYNC,
+        AddonCondition.PAUSED,
+        AddonCondition.SETTINGS_USED,
+        AddonCondition.WITHIN_RANGES,
+    }
+)
+"""Conditions that only inform: they do not count for Ready."""
 
 log = logging.getLogger(__name__)
 
@@ -56,7 +65,7 @@ class CompatCheck:
     upstream: Upstream
     _opening: asyncio.Lock = field(default_factory=asyncio.Lock)
 
-    async def check(self, draft: StatusPatch, snapshot: ClusterSnapshot) -> None:
+    async def check(self, patch: StatusPatch, snapshot: ClusterSnapshot) -> None:
         """Judge a cluster that has all its addons."""
         labels = snapshot.cluster.labels
         rules = self.rules_of(snapshot.release, labels)
@@ -65,17 +74,17 @@ class CompatCheck:
             return
         cluster = CheckedCluster(
             key=snapshot.cluster.key,
-            versions=_versions(draft.status, snapshot, candidates),
-            control_plane=max(snapshot.control_plane.reported, default=snapshot.control_plane.wanted),
-            apis=_apis(draft.status),
+            versions=_versions(patch.status, snapshot, candidates),
+            control_plane=max(snapshot.upgrade.control_plane, default=snapshot.upgrade.wanted),
+            apis=_apis(patch.status),
         )
         judges = Judges(rules, self.upstream, labels, topology_variables(snapshot.cluster.raw))
         found = concerns(cluster, LiveFacts(judges, skew_rules(), judge_api))
         if found:
             worst = found[0]
-            draft.false(AddonCondition.WITHIN_RANGES, worst.reason, joined_concerns(found), worst.severity)
+            patch.false(AddonCondition.WITHIN_RANGES, worst.reason, joined_concerns(found), worst.severity)
         else:
-            draft.true(AddonCondition.WITHIN_RANGES)
+            patch.true(AddonCondition.WITHIN_RANGES)
 
     async def _candidates(self, snapshot: ClusterSnapshot) -> dict[ReleaseName, Candidate] | None:
         """Return what the releases of the cluster state; None while one is not on disk."""
@@ -114,7 +123,12 @@ def _apis(status: Manifest) -> dict[tuple[str, str], list[str]]:
     """Return the delivered objects by apiVersion and kind."""
     found: dict[tuple[str, str], list[str]] = {}
     for one in mappings(status, "resources"):
-        api_version = "/".join(filter(None, (text(one, "group"), text(one, "version"))))
+        api_version = api_version_of(one)
         name = "/".join(filter(None, (text(one, "namespace"), text(one, "name"))))
         found.setdefault((api_version, text(one, "kind")), []).append(f"{text(one, 'kind')} {name}")
     return found
+
+
+def api_version_of(entry: Manifest) -> str:
+    """Return the apiVersion of an entry of ``status.resources``."""
+    return "/".join(filter(None, (text(entry, "group"), text(entry, "version"))))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from clusterstacks.api.clusteraddon import addon_name
 from clusterstacks.api.clusterapi import cluster_view
 from clusterstacks.api.names import (
+    ADDON_FINALIZER,
     API_VERSION,
     CLUSTER_API_GROUP,
     CLUSTER_KIND,
@@ -27,6 +28,7 @@ from clusterstacks.kube.errors import AlreadyExists
 if TYPE_CHECKING:
     from clusterstacks.api.clusterapi import ClusterView
     from clusterstacks.controllers.clusteraddon.class_access import ClassAccess
+    from clusterstacks.controllers.object_reader import CachedReader
     from clusterstacks.kube.client import Client
     from clusterstacks.runtime.cache import ObjectCache
     from clusterstacks.runtime.clock import Clock
@@ -45,6 +47,7 @@ class AddonCreator:
     """
 
     client: Client
+    reads: CachedReader
     clock: Clock
     releases: ObjectCache
     addons: ObjectCache
@@ -55,8 +58,8 @@ class AddonCreator:
         """Create the ClusterAddon of one Cluster if it is missing."""
         if self.addons.get(ObjectKey(key.namespace, addon_name(key.name))) is not None:
             return None
-        clusters = await self.client.resource(CLUSTER_API_GROUP, CLUSTER_KIND)
-        manifest = await self.client.find(clusters, key.name, key.namespace)
+        clusters = await self.reads.resource(CLUSTER_API_GROUP, CLUSTER_KIND)
+        manifest = await self.reads.find(clusters, key.name, key.namespace)
         if manifest is None:
             return None
         cluster = cluster_view(manifest)
@@ -85,6 +88,7 @@ class AddonCreator:
                 "name": addon_name(cluster.name),
                 "namespace": cluster.namespace,
                 "labels": labels,
+                "finalizers": [ADDON_FINALIZER],
                 "ownerReferences": [cluster.owner_reference()],
             },
             "spec": {
@@ -96,9 +100,9 @@ class AddonCreator:
                 }
             },
         }
+        addons = await self.client.resource(GROUP, Kind.CLUSTER_ADDON)
         try:
-            await self.client.create(
-                await self.client.resource(GROUP, Kind.CLUSTER_ADDON), addon, namespace=cluster.namespace
-            )
+            created = await self.client.create(addons, addon, namespace=cluster.namespace)
         except AlreadyExists:
             return
+        self.reads.written(created, GROUP)

@@ -1,18 +1,25 @@
-"""Writes the state of the addons to the Cluster: ClusterStackAddonsReady and ClusterStackWithinRanges."""
+"""Writes the state of the addons to the Cluster: ClusterStackAddonsReady, and what else is False."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
-from clusterstacks.api.cluster_conditions import with_cluster_condition
-from clusterstacks.api.names import ADDONS_READY_CONDITION, CLUSTER_API_GROUP, CLUSTER_KIND, WITHIN_RANGES_CONDITION
+from clusterstacks.api.cluster_conditions import served_version, with_cluster_condition
+from clusterstacks.api.names import (
+    ADDONS_HEALTHY_CONDITION,
+    ADDONS_IN_SYNC_CONDITION,
+    ADDONS_READY_CONDITION,
+    CLUSTER_API_GROUP,
+    CLUSTER_KIND,
+    WITHIN_RANGES_CONDITION,
+)
 from clusterstacks.controllers.clusteraddon.class_access import CLASS_NOT_OFFERED
 from clusterstacks.domain.documents import mappings
 from clusterstacks.domain.outcomes import Outcome, Settled, Stalled, Waiting
 from clusterstacks.kube.errors import Conflict, Invalid
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from datetime import datetime
 
     from clusterstacks.domain.conditions import Condition
@@ -22,12 +29,19 @@ if TYPE_CHECKING:
 ATTEMPTS = 5
 """Attempts when Cluster API writes its conditions, which are in the same list, concurrently. Arbitrary."""
 
+WARNINGS: Final = (ADDONS_HEALTHY_CONDITION, ADDONS_IN_SYNC_CONDITION, WITHIN_RANGES_CONDITION)
+"""Conditions that a Cluster has only while those of its ClusterAddon are False."""
+
 PatchOf: TypeAlias = "Callable[[Manifest], Manifest | None]"
 """Returns the patch for a Cluster as it was read; None when there is nothing to write."""
 
 
 async def mirror(
-    client: Client, cluster: Manifest, outcome: Outcome, now: datetime, within: Condition | None = None
+    client: Client,
+    cluster: Manifest,
+    outcome: Outcome,
+    now: datetime,
+    warnings: Mapping[str, Condition | None] | None = None,
 ) -> tuple[Manifest, bool]:
     """Write the state of the addons to the Cluster's conditions, if it changed.
 
@@ -36,7 +50,7 @@ async def mirror(
         cluster: The Cluster as it was read, or as this function returned it.
         outcome: The outcome of the reconcile.
         now: Time of the reconcile.
-        within: The condition WithinRanges, which is only written when it is False.
+        warnings: By condition of the Cluster, the one of the ClusterAddon; only those that are False are written.
 
     Returns:
         The Cluster with its new conditions, and whether ``ClusterStackAddonsReady`` has another status or reason,
@@ -47,12 +61,15 @@ async def mirror(
     is_news = (before.get("status"), before.get("reason")) != (status, reason)
 
     def patch_of(read: Manifest) -> Manifest | None:
-        ready = with_cluster_condition(read, ADDONS_READY_CONDITION, status, reason, message, now)
-        after = {**read, "status": {**(read.get("status") or {}), **ready["status"]}} if ready else read
-        if within is None or within.status != "False":
-            return _without(after, WITHIN_RANGES_CONDITION) or ready
-        outside = with_cluster_condition(after, WITHIN_RANGES_CONDITION, "False", within.reason, within.message, now)
-        return outside or ready
+        patch = with_cluster_condition(read, ADDONS_READY_CONDITION, status, reason, message, now)
+        for kind in WARNINGS:
+            warning = (warnings or {}).get(kind)
+            after = {**read, "status": {**(read.get("status") or {}), **patch["status"]}} if patch else read
+            if warning is None or warning.status != "False":
+                patch = _without(after, kind) or patch
+            else:
+                patch = with_cluster_condition(after, kind, "False", warning.reason, warning.message, now) or patch
+        return patch
 
     written = await _write(client, cluster, patch_of)
     return (cluster, False) if written is None else (written, is_news)
@@ -62,7 +79,7 @@ async def withdraw(client: Client, cluster: Manifest) -> None:
     """Remove the conditions from a Cluster whose ClusterAddon is deleted."""
 
     def patch_of(read: Manifest) -> Manifest | None:
-        return _without(read, ADDONS_READY_CONDITION, WITHIN_RANGES_CONDITION)
+        return _without(read, ADDONS_READY_CONDITION, *WARNINGS)
 
     await _write(client, cluster, patch_of)
 
@@ -105,22 +122,27 @@ async def _write(client: Client, cluster: Manifest, patch_of: PatchOf) -> Manife
 
 
 def replacements(cluster: Manifest, patch: Manifest) -> list[Manifest]:
-    """Return a merge patch of the conditions as JSON patch operations; empty when conditions are added or removed.
+    """Return a merge patch of the conditions as JSON patch operations; empty where that is not safe.
 
-    Cluster API writes the same list during an upgrade. The operations replace single conditions, and test their
-    position, and the uid and generation of the Cluster: so they do not conflict with writes of others.
+    Cluster API writes the same list during an installation or upgrade. The operations replace or append single
+    conditions, and test their position, and the uid and generation of the Cluster: so they do not conflict with writes
+    of others. The schema of v1beta2 refuses a second condition of a type; that of v1beta1 does not.
     """
     before, after = (cluster.get("status") or {}).get("conditions") or [], patch["status"]["conditions"]
-    if [one.get("type") for one in before] != [one.get("type") for one in after]:
+    added = after[len(before) :]
+    if [one.get("type") for one in before] != [one.get("type") for one in after[: len(before)]]:
+        return []
+    if added and (not before or served_version(cluster) != "v1beta2"):
         return []
     metadata = cluster["metadata"]
     same = [field for field in ("uid", "generation") if field in metadata]
     operations = [{"op": "test", "path": f"/metadata/{field}", "value": metadata[field]} for field in same]
-    for index, (old, new) in enumerate(zip(before, after, strict=True)):
+    for index, (old, new) in enumerate(zip(before, after, strict=False)):
         if old != new:
             path = f"/status/conditions/{index}"
             operations.append({"op": "test", "path": f"{path}/type", "value": new["type"]})
             operations.append({"op": "replace", "path": path, "value": new})
+    operations += [{"op": "add", "path": "/status/conditions/-", "value": one} for one in added]
     return operations
 
 

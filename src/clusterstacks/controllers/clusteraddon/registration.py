@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from clusterstacks.api.clusteraddon import addon_name
 from clusterstacks.api.clusterapi import cluster_view, is_watched
 from clusterstacks.api.compatibilityrule import CompatibilityRule
-from clusterstacks.api.names import CLUSTER_KIND, Kind
+from clusterstacks.api.names import CLUSTER_API_GROUP, CLUSTER_KIND, CLUSTER_NAME_LABEL, GROUP, Kind
+from clusterstacks.compat.kubernetes import is_removed
 from clusterstacks.compat.library import facts
 from clusterstacks.controllers.class_usage import CLASS_INDEX, CLUSTERS, cluster_of
 from clusterstacks.controllers.clusteraddon.addon_inputs import stable
+from clusterstacks.controllers.clusteraddon.awaited_objects import AwaitedObjects
 from clusterstacks.controllers.clusteraddon.class_access import ClassAccess
-from clusterstacks.controllers.clusteraddon.compat_check import ADVISORY, CompatCheck
+from clusterstacks.controllers.clusteraddon.compat_check import ADVISORY, CompatCheck, api_version_of
 from clusterstacks.controllers.clusteraddon.create_addon import AddonCreator
+from clusterstacks.controllers.clusteraddon.delivered_manifests import DeliveredManifests
+from clusterstacks.controllers.clusteraddon.departure import DepartedAddons
+from clusterstacks.controllers.clusteraddon.hold_review import HoldReview
 from clusterstacks.controllers.clusteraddon.reconciler import AddonReconciler
 from clusterstacks.controllers.clusteraddon.rollout_executor import RolloutExecutor
 from clusterstacks.controllers.clusteraddon.snapshot import ContractKinds
+from clusterstacks.controllers.held_reports import HeldReports
+from clusterstacks.controllers.object_reader import CachedReader, LiveReader
 from clusterstacks.controllers.registration import (
     CachedKind,
     Reconciler,
@@ -24,10 +32,10 @@ from clusterstacks.controllers.registration import (
     Watch,
     is_news,
     of_watched,
-    ready_condition,
+    present,
     self_key,
 )
-from clusterstacks.domain.documents import at
+from clusterstacks.domain.documents import at, mappings, text
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.names import InvalidName, parse_class, release_named
 from clusterstacks.domain.objects import Manifest, ObjectKey
@@ -41,8 +49,13 @@ if TYPE_CHECKING:
     from clusterstacks.api.clusterapi import ClusterView
     from clusterstacks.controllers.registration import ControllerContext, ToKeys
     from clusterstacks.runtime.cache import CacheChange, ObjectCache
+    from clusterstacks.runtime.informer import Informer
 
 NAME = "clusteraddon"
+SWEEP_NAME = "clusteraddonhealth"
+"""Controller of the sweep. The name is a label of metrics, from when it only looked at the health."""
+
+_IDENTITY = ("uid", "resourceVersion", "generation")
 
 
 class ClusterWatches:
@@ -86,6 +99,16 @@ class ClusterWatches:
             view = cluster_view(cluster)
             if is_watched(cluster, self._watch_filter) and any(_selects(rule, view) for rule in rules):
                 yield ObjectKey(view.namespace, view.name)
+
+    def of_referenced(self, change: CacheChange) -> Iterator[ObjectKey]:
+        """Yield the Cluster of a control plane or infrastructure object, if its addons may depend on what changed."""
+        try:
+            same = change.old is not None and change.new is not None and stable(change.old) == stable(change.new)
+        except RecursionError:
+            same = False  # nested too deep to be compared; the reconciler reports it
+        cluster = text(change.new or change.old or {}, "metadata", "labels", CLUSTER_NAME_LABEL)
+        if not same:
+            yield from present(self._clusters, [ObjectKey(change.key.namespace, cluster)], self._watch_filter)
 
     def _of_class(self, release: ObjectKey) -> Iterator[ObjectKey]:
         name = release_named(release.name)
@@ -143,9 +166,45 @@ def _cluster_watches(env: ControllerContext) -> ClusterWatches:
     return ClusterWatches(env.cache(CLUSTER_KIND), env.cache(Kind.CLUSTER_STACK_RELEASE), env.watch_filter)
 
 
+def _cached_reads(env: ControllerContext) -> CachedReader:
+    """Return what reads Clusters and releases from the caches, and from further ones the objects they refer to.
+
+    A change of such an object enqueues the ClusterAddon of its Cluster.
+    """
+    enqueue, to_keys = env.enqueue(NAME), addons_of(_cluster_watches(env).of_referenced)
+
+    def watch_kind(group: str, kind: str) -> Informer:
+        informer = env.make_informer(CachedKind(group=group, kind=kind, trim=_decisive_parts))
+        env.run_informer(informer)
+        return informer
+
+    def changed(change: CacheChange) -> None:
+        for addon in to_keys(change):
+            enqueue(addon)
+
+    return CachedReader(client=env.client, informers=_informers(env), watch_kind=watch_kind, changed=changed)
+
+
+def _informers(env: ControllerContext) -> dict[tuple[str, str], Informer]:
+    kinds = {CLUSTER_KIND: CLUSTER_API_GROUP, Kind.CLUSTER_STACK_RELEASE: GROUP, Kind.CLUSTER_ADDON: GROUP}
+    return {(group, str(kind)): env.informers[kind] for kind, group in kinds.items()}
+
+
+def _decisive_parts(manifest: Manifest) -> Manifest:
+    """Keep what may decide the values of addons; objects that are delivered from are read live."""
+    metadata = {key: manifest["metadata"][key] for key in _IDENTITY if key in manifest["metadata"]}
+    kept = stable(manifest)
+    return {
+        **{key: manifest[key] for key in ("apiVersion", "kind")},
+        **kept,
+        "metadata": {**{key: value for key, value in kept["metadata"].items() if value is not None}, **metadata},
+    }
+
+
 def _build_creator(env: ControllerContext) -> Reconciler:
     creator = AddonCreator(
         client=env.client,
+        reads=CachedReader(client=env.client, informers=_informers(env)),
         clock=env.clock,
         releases=env.cache(Kind.CLUSTER_STACK_RELEASE),
         addons=env.cache(Kind.CLUSTER_ADDON),
@@ -165,18 +224,39 @@ def _build_creator(env: ControllerContext) -> Reconciler:
 
 
 def _build(env: ControllerContext) -> Reconciler:
-    supply = env.make_supply(env.enqueue(NAME))
+    fetcher, awaited = env.make_fetcher(env.enqueue(NAME)), AwaitedObjects(env.enqueue(NAME))
+
+    def forget(addon: ObjectKey) -> None:
+        fetcher.forget(addon)
+        awaited.forget(addon)
+
     rollout = RolloutExecutor(
-        client=env.client, supply=supply, renderer=env.renderer, events=env.events, metrics=env.metrics
+        client=env.client,
+        fetcher=fetcher,
+        renderer=env.renderer,
+        events=env.events,
+        metrics=env.metrics,
+        clock=env.clock,
+        sweep=env.addon_sweep,
+        awaited=awaited,
     )
+    cached_reads, stacks = _cached_reads(env), env.cache(Kind.CLUSTER_STACK)
     reconciler = AddonReconciler(
         client=env.client,
+        cached_reads=cached_reads,
         clock=env.clock,
-        access=ClassAccess(env.client, env.cache(Kind.CLUSTER_STACK)),
+        access=ClassAccess(env.client, stacks),
         contracts=ContractKinds(env.client),
         workloads=env.workloads,
         rollout=rollout,
+        held=HeldReports(env.clock),
+        hold=HoldReview(
+            client=env.client, stacks=stacks, cached_reads=cached_reads, clock=env.clock, metrics=env.metrics
+        ),
         compat_check=CompatCheck(store=env.releases, rules_of=env.rules, upstream=facts()),
+        sweep=env.addon_sweep,
+        drift_interval=env.drift_interval,
+        departed=DepartedAddons(client=env.client, stacks=stacks, workloads=env.workloads, events=env.events),
     )
     clusters = _cluster_watches(env)
     return Reconciler(
@@ -188,15 +268,35 @@ def _build(env: ControllerContext) -> Reconciler:
             Watch(CLUSTER_KIND, addons_of(clusters.of_cluster)),
             Watch(Kind.COMPATIBILITY_RULE, addons_of(clusters.of_rule)),
         ),
-        forget=supply.forget,
+        forget=forget,
     )
 
 
-def _without_status(manifest: Manifest) -> Manifest:
-    """Keep only the condition Ready of the status, for metrics: the rest, which is long, is read live."""
-    kept = {key: value for key, value in drop_managed_fields(manifest).items() if key != "status"}
-    status = ready_condition(manifest)
-    return {**kept, "status": status} if status else kept
+def _build_sweep(env: ControllerContext) -> Reconciler:
+    fetcher = env.make_fetcher(env.enqueue(SWEEP_NAME))
+    delivered = DeliveredManifests(
+        reads=LiveReader(env.client, _informers(env)),
+        contracts=ContractKinds(env.client),
+        fetcher=fetcher,
+        renderer=env.renderer,
+    )
+
+    def forget(addon: ObjectKey) -> None:
+        fetcher.forget(addon)
+        env.addon_sweep.forget(addon)
+
+    reconcile = partial(env.addon_sweep.reconcile, render=delivered.render)
+    return Reconciler(reconcile=reconcile, watches=(), forget=forget)
+
+
+def without_resources(manifest: Manifest) -> Manifest:
+    """Leave the list of delivered objects out, which is long, except those of APIs that some Kubernetes removes."""
+    kept = drop_managed_fields(manifest)
+    resources = mappings(manifest, "status", "resources")
+    if not resources:
+        return kept
+    concerned = [one for one in resources if is_removed(api_version_of(one), text(one, "kind"))]
+    return {**kept, "status": {**kept["status"], "resources": concerned}}
 
 
 CREATOR_REGISTRATION = Registration(
@@ -208,15 +308,23 @@ CREATOR_REGISTRATION = Registration(
     reports_ready=False,
 )
 
+SWEEP_REGISTRATION = Registration(
+    name=SWEEP_NAME,
+    kind=Kind.CLUSTER_ADDON,
+    build=_build_sweep,
+    concurrency_of=NAME,
+    reports_ready=False,
+)
+
 REGISTRATION = Registration(
     name=NAME,
     kind=Kind.CLUSTER_ADDON,
     build=_build,
     caches=(
-        CachedKind(kind=Kind.CLUSTER_ADDON, trim=_without_status),
+        CachedKind(kind=Kind.CLUSTER_ADDON, trim=without_resources),
         CLUSTERS,
         CachedKind(kind=Kind.COMPATIBILITY_RULE, namespaced=False, required=False),
     ),
     concurrency=64,
-    concurrency_help="clusters handled at a time",
+    concurrency_help="clusters reconciled at a time",
 )

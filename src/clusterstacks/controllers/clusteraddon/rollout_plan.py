@@ -8,17 +8,19 @@ nothing to run. The status of the ClusterAddon keeps the progress between reconc
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, TypeAlias
 
-from clusterstacks.domain.addon_config import AddonConfig, LifecycleHook, Stage, StageAction
+from clusterstacks.controllers.clusteraddon.upgrade_state import Milestone, milestone_of
+from clusterstacks.domain.addon_config import AddonConfig, LifecycleHook, Rollback, Stage, StageAction, WaitFor
+from clusterstacks.domain.documents import mappings, text
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from clusterstacks.domain.versions import KubernetesVersion
+    from clusterstacks.controllers.clusteraddon.upgrade_state import UpgradeState
+    from clusterstacks.domain.objects import Manifest
 
 
 class StagePhase(StrEnum):
@@ -27,6 +29,10 @@ class StagePhase(StrEnum):
     PENDING = "Pending"
     WAITING_FOR_PRE = "waitingForPreCondition"
     CHANGING = "applyingOrDeleting"
+    WAITING_FOR_HEALTH = "waitingForHealth"
+    """Only in stages with ``waitFor: Healthy``, which the Go operator does not know."""
+    ROLLED_BACK = "rolledBack"
+    """Only in stages with ``rollback: OnFailure``, which the Go operator does not know."""
     WAITING_FOR_POST = "waitingForPostCondition"
     DONE = "done"
 
@@ -40,12 +46,14 @@ class StageProgress:
         name: The addon.
         action: ``apply`` or ``delete``.
         phase: Its phase.
+        since: When the stage began to wait for health (RFC 3339); empty in other phases.
     """
 
     hook: str
     name: str
     action: str
     phase: StagePhase
+    since: str = ""
 
     @property
     def identity(self) -> tuple[str, str, str]:
@@ -54,48 +62,102 @@ class StageProgress:
 
 
 @dataclass(frozen=True, slots=True)
+class Target:
+    """The class and the Kubernetes version of a Cluster that addons are delivered for.
+
+    Args:
+        class_name: Name of the class; empty before the first delivery.
+        version: Kubernetes version of the Cluster's spec; empty if it is not known.
+    """
+
+    class_name: str = ""
+    version: str = ""
+
+    def is_same(self, other: Target) -> bool:
+        """Return whether class and version are the same; a version that is not known is the same as any."""
+        return self.class_name == other.class_name and (self.version == other.version or not self._knows(other))
+
+    def is_upgraded_by(self, other: Target) -> bool:
+        """Return whether the Kubernetes version of ``other`` differs."""
+        return self._knows(other) and self.version != other.version
+
+    def _knows(self, other: Target) -> bool:
+        return bool(self.version and other.version)
+
+
+@dataclass(frozen=True, slots=True)
 class RolloutProgress:
     """Progress of a rollout.
 
     Args:
-        target: The class that is rolled out, ``status.target``; empty without a rollout.
+        target: What is rolled out, ``status.target`` and ``status.targetKubernetesVersion``; empty without a rollout.
         stages: All its stages in order, ``status.stages``.
     """
 
-    target: str = ""
+    target: Target = Target()
     stages: tuple[StageProgress, ...] = ()
+
+    @property
+    def begun(self) -> bool:
+        """True if a stage has run or waits for a condition."""
+        return any(stage.phase is not StagePhase.PENDING for stage in self.stages)
 
     @property
     def finished(self) -> bool:
         """True if every stage is done, also without any stage."""
         return all(stage.phase is StagePhase.DONE for stage in self.stages)
 
-    def documents(self) -> list[dict[str, str]]:
-        """Return ``status.stages``."""
-        return [
+    @property
+    def before_upgrade(self) -> bool:
+        """True if every stage that precedes the upgrade of the cluster is done; also without any."""
+        preceding = {"", LifecycleHook.BEFORE_CLUSTER_UPGRADE}
+        return all(stage.phase is StagePhase.DONE for stage in self.stages if stage.hook in preceding)
+
+    def document(self) -> Manifest:
+        """Return the fields of the status."""
+        stages = [
             {"name": stage.name, "action": stage.action, "phase": stage.phase.value, "hook": stage.hook}
+            | ({"waitingSince": stage.since} if stage.since else {})
             for stage in self.stages
         ]
+        done = sum(stage.phase is StagePhase.DONE for stage in self.stages)
+        return {
+            "target": self.target.class_name,
+            "targetKubernetesVersion": self.target.version,
+            "progress": f"{done}/{len(stages)}" if stages else "",
+            "stages": stages,
+        }
+
+    @property
+    def awaited(self) -> Milestone:
+        """The point of an upgrade that the first stage waits for that is not done; for the prune, its end."""
+        return next(
+            (milestone_of(stage.hook) for stage in self.stages if stage.phase is not StagePhase.DONE), Milestone.CLUSTER
+        )
+
+    @property
+    def delivered(self) -> bool:
+        """True if a rollout has applied and deleted everything and only waits for conditions or health."""
+        return bool(self.stages) and all(
+            stage.phase in {StagePhase.WAITING_FOR_HEALTH, StagePhase.WAITING_FOR_POST, StagePhase.DONE}
+            for stage in self.stages
+        )
 
 
-def read_progress(target: object, documents: object) -> RolloutProgress:
-    """Parse ``status.target`` and ``status.stages``; an entry that is not valid counts as not started."""
-    entries = documents if isinstance(documents, (list, tuple)) else ()
-    stages = tuple(_stage(entry) for entry in entries if isinstance(entry, Mapping))
-    return RolloutProgress(target if isinstance(target, str) else "", stages)
+def read_progress(status: Manifest) -> RolloutProgress:
+    """Parse the status of a ClusterAddon; an entry that is not valid counts as not started."""
+    stages = tuple(_stage(entry) for entry in mappings(status, "stages"))
+    return RolloutProgress(Target(text(status, "target"), text(status, "targetKubernetesVersion")), stages)
 
 
-def _stage(entry: Mapping[str, object]) -> StageProgress:
-    def text(key: str) -> str:
-        value = entry.get(key)
-        return value if isinstance(value, str) else ""
-
-    phase = text("phase")
+def _stage(entry: Manifest) -> StageProgress:
+    phase = text(entry, "phase")
     return StageProgress(
-        text("hook"),
-        text("name"),
-        text("action"),
+        text(entry, "hook"),
+        text(entry, "name"),
+        text(entry, "action"),
         StagePhase(phase) if phase in tuple(StagePhase) else StagePhase.PENDING,
+        text(entry, "waitingSince"),
     )
 
 
@@ -112,30 +174,10 @@ class Occasion(StrEnum):
     REFRESH = "refresh"
 
 
-@dataclass(frozen=True, slots=True)
-class ControlPlaneState:
-    """State of the control plane, which the stages after an upgrade wait for.
+WAITING_FOR_UPGRADE = "WaitingForUpgrade"
+"""Reason of the wait for the upgrade of the cluster."""
 
-    Args:
-        reported: The versions that the control plane reports; several during its rollout, none before its first report.
-        wanted: The version in the Cluster's spec.
-        topology_reconciled: Whether the Cluster's condition TopologyReconciled is True for its newest generation.
-    """
-
-    reported: tuple[KubernetesVersion, ...]
-    wanted: KubernetesVersion
-    topology_reconciled: bool
-
-    @property
-    def missing(self) -> str:
-        """Return what the upgrade waits for; empty when it is complete."""
-        behind = [version.text for version in sorted(self.reported) if not version.reaches(self.wanted)]
-        if behind or not self.reported:
-            now = ", ".join(behind) or "no version"
-            return f"waiting for the control plane to report {self.wanted}; it reports {now}"
-        if self.topology_reconciled:
-            return ""
-        return "waiting for the Cluster's condition TopologyReconciled to be True for its newest generation"
+_UPGRADE_HOOKS = frozenset(LifecycleHook) - {LifecycleHook.AFTER_CONTROL_PLANE_INITIALIZED}
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,16 +188,28 @@ class RolloutStep:
         hook: The lifecycle hook of the stage; None for a release without stages.
         stage: The stage.
         phase: Its phase.
+        since: When it began to wait for health (RFC 3339); empty in other phases.
     """
 
     hook: LifecycleHook | None
     stage: Stage
     phase: StagePhase = StagePhase.PENDING
+    since: str = ""
+
+    @property
+    def idempotent(self) -> bool:
+        """True if the step can run again without effect: it applies, and waits for nothing that may hold only once.
+
+        Each refresh evaluates the conditions of the installation's stages again, so these hold more than once.
+        """
+        stage = self.stage
+        may_hold_once = self.hook in _UPGRADE_HOOKS and (stage.pre is not None or stage.post is not None)
+        return stage.action is StageAction.APPLY and stage.wait_for is not WaitFor.HEALTHY and not may_hold_once
 
     @property
     def progress(self) -> StageProgress:
         """The step as an entry of the status."""
-        return StageProgress(self.hook or "", self.stage.addon, self.stage.action.value, self.phase)
+        return StageProgress(self.hook or "", self.stage.addon, self.stage.action.value, self.phase, self.since)
 
 
 _SINGLE = (RolloutStep(None, Stage(SINGLE_ADDON, StageAction.APPLY)),)
@@ -171,7 +225,7 @@ class RunStage:
 
 @dataclass(frozen=True, slots=True)
 class WaitForUpgrade:
-    """Wait for the upgrade of the cluster; ``message`` names what is missing."""
+    """Wait for a point of the cluster's upgrade; ``message`` names what is missing."""
 
     message: str
 
@@ -197,33 +251,34 @@ class RolloutPlan:
 
     Args:
         occasion: The reason; with ``NOTHING`` the next move is :class:`Done`.
-        target: The class that is recorded at the end.
+        target: The class and version that are recorded at the end.
         steps: All stages in order, including those that are done.
-        gate: Index of the first step that waits for the upgrade of the cluster, as the prune does; None without wait.
-        resumed: Whether an earlier reconcile started it. Then addons may have been delivered with older values: no
-            digest of the inputs is recorded at the end, so that a refresh checks all of them again.
+        waits: Whether the steps wait for the points of the upgrade that their hooks name, and the prune for its end.
+        resumed: Whether an earlier reconcile started it. Then addons may have been delivered with older values: if
+            so, no digest of the inputs is recorded at the end, and a refresh delivers them again.
         pruned: Whether the prune was done.
     """
 
     occasion: Occasion
-    target: str
+    target: Target
     steps: tuple[RolloutStep, ...] = ()
-    gate: int | None = None
+    waits: bool = False
     resumed: bool = False
     pruned: bool = False
 
-    def next_move(self, control_plane: ControlPlaneState) -> Move:
+    def next_move(self, upgrade: UpgradeState) -> Move:
         """Return the next move: the first step that is not done, unless it must wait."""
         index = next((at for at, step in enumerate(self.steps) if step.phase is not StagePhase.DONE), len(self.steps))
-        if self._held(index) and (missing := control_plane.missing):
+        if missing := upgrade.missing(self._awaited(index)):
             return WaitForUpgrade(missing)
         if index < len(self.steps):
             return RunStage(index, self.steps[index])
         return Done() if self.pruned else Prune(self._kept())
 
-    def reached(self, index: int, phase: StagePhase) -> RolloutPlan:
+    def reached(self, index: int, phase: StagePhase, since: str = "") -> RolloutPlan:
         """Return the plan with one step in another phase."""
-        steps = (*self.steps[:index], replace(self.steps[index], phase=phase), *self.steps[index + 1 :])
+        step = replace(self.steps[index], phase=phase, since=since)
+        steps = (*self.steps[:index], step, *self.steps[index + 1 :])
         return replace(self, steps=steps)
 
     def after_prune(self) -> RolloutPlan:
@@ -235,11 +290,26 @@ class RolloutPlan:
         """The progress to keep in status until the next reconcile."""
         return RolloutProgress(self.target, tuple(step.progress for step in self.steps))
 
-    def _held(self, index: int) -> bool:
-        if self.gate is None or index < self.gate:
-            return False
-        # Once a step after the gate has started, the gate stays open: a reconciling topology must not stop it half-way.
-        return all(step.phase is StagePhase.PENDING for step in self.steps[self.gate :])
+    @property
+    def addons_that_must_be_healthy(self) -> frozenset[str]:
+        """The addons whose last stage waits for health."""
+        last = {step.stage.addon: step.stage.wait_for for step in self.steps}
+        return frozenset(addon for addon, wait_for in last.items() if wait_for is WaitFor.HEALTHY)
+
+    @property
+    def addons_that_roll_back(self) -> frozenset[str]:
+        """The addons with a stage that returns to the last healthy revision."""
+        return frozenset(step.stage.addon for step in self.steps if step.stage.rollback is Rollback.ON_FAILURE)
+
+    def _awaited(self, index: int) -> Milestone:
+        if not self.waits:
+            return Milestone.BEGUN
+        milestone = milestone_of(self.steps[index].hook) if index < len(self.steps) else Milestone.CLUSTER
+        # Once a step of this point has started, it counts as reached: a reconciling topology must not stop it half-way.
+        reached = any(
+            step.phase is not StagePhase.PENDING and milestone_of(step.hook) >= milestone for step in self.steps
+        )
+        return Milestone.BEGUN if reached else milestone
 
     def _kept(self) -> frozenset[str]:
         last = {step.stage.addon: step.stage.action for step in self.steps}
@@ -249,8 +319,8 @@ class RolloutPlan:
 def plan_rollout(
     config: AddonConfig | None,
     *,
-    recorded: str,
-    wanted: str,
+    recorded: Target,
+    wanted: Target,
     changed: bool,
     delivered: Collection[str],
     progress: RolloutProgress,
@@ -258,8 +328,9 @@ def plan_rollout(
     """Plan the rollout of a cluster; called once in every reconcile.
 
     - Install (no class recorded): the stages of AfterControlPlaneInitialized.
-    - Upgrade (another class recorded): BeforeClusterUpgrade at once; once the cluster is upgraded AfterClusterUpgrade,
-      then the AfterControlPlaneInitialized stages of addons that neither names.
+    - Upgrade (another class or Kubernetes version recorded): BeforeClusterUpgrade at once; AfterControlPlaneUpgrade,
+      AfterWorkersUpgrade and AfterClusterUpgrade when the cluster has reached these points; then the
+      AfterControlPlaneInitialized stages of addons that none of them names.
     - Refresh (values changed, or an earlier rollout was not finished): every addon that AfterControlPlaneInitialized
       applies.
 
@@ -269,8 +340,8 @@ def plan_rollout(
 
     Args:
         config: The stages of the wanted release; None for a release without them.
-        recorded: The class whose addons the cluster has completely; empty before the first delivery.
-        wanted: The Cluster's class.
+        recorded: The class and version whose addons the cluster has completely; empty before the first delivery.
+        wanted: The Cluster's class and version.
         changed: Whether the inputs of the addons differ from those of the last complete delivery.
         delivered: The addons with a delivery record in the cluster.
         progress: The progress in status.
@@ -278,14 +349,15 @@ def plan_rollout(
     occasion = _occasion(recorded, wanted, changed=changed, progress=progress)
     if occasion is Occasion.NOTHING:
         return RolloutPlan(occasion, wanted, pruned=True)
-    steps, gate = (_SINGLE, None) if config is None else _ordered(config, occasion, delivered)
-    return _taken_up(RolloutPlan(occasion, wanted, steps, gate), changed=changed, progress=progress)
+    steps = _SINGLE if config is None else _ordered(config, occasion, delivered)
+    waits = occasion is Occasion.UPGRADE and config is not None
+    return _taken_up(RolloutPlan(occasion, wanted, steps, waits), changed=changed, progress=progress)
 
 
-def _occasion(recorded: str, wanted: str, *, changed: bool, progress: RolloutProgress) -> Occasion:
-    if not recorded:
+def _occasion(recorded: Target, wanted: Target, *, changed: bool, progress: RolloutProgress) -> Occasion:
+    if not recorded.class_name:
         return Occasion.INSTALL
-    if recorded != wanted:
+    if not recorded.is_same(wanted):
         return Occasion.UPGRADE
     # Progress is cleared at the end: a remaining one belongs to an unfinished rollout, of this class or, where the
     # Cluster was set back to the recorded class, of another one.
@@ -293,33 +365,30 @@ def _occasion(recorded: str, wanted: str, *, changed: bool, progress: RolloutPro
 
 
 def _taken_up(fresh: RolloutPlan, *, changed: bool, progress: RolloutProgress) -> RolloutPlan:
-    if progress.target != fresh.target:
+    if not progress.target.is_same(fresh.target):
         return fresh
     if fresh.occasion is Occasion.REFRESH and progress.finished:
         # Only the prune of the last rollout or refresh is missing: its stages run again only if the values changed.
-        phases = [StagePhase.PENDING if changed else StagePhase.DONE for _ in fresh.steps]
+        reached = [(StagePhase.PENDING if changed else StagePhase.DONE, "") for _ in fresh.steps]
     elif [stage.identity for stage in progress.stages] == [stage.identity for stage in fresh.progress.stages]:
-        phases = [stage.phase for stage in progress.stages]
+        reached = [(stage.phase, stage.since) for stage in progress.stages]
     else:
         return fresh
-    steps = tuple(replace(step, phase=phase) for step, phase in zip(fresh.steps, phases, strict=True))
-    return replace(fresh, steps=steps, resumed=any(phase is not StagePhase.PENDING for phase in phases))
+    steps = tuple(
+        replace(step, phase=phase, since=since) for step, (phase, since) in zip(fresh.steps, reached, strict=True)
+    )
+    return replace(fresh, steps=steps, resumed=any(phase is not StagePhase.PENDING for phase, _ in reached))
 
 
-def _ordered(
-    config: AddonConfig, occasion: Occasion, delivered: Collection[str]
-) -> tuple[tuple[RolloutStep, ...], int | None]:
-    install, before, after = (_steps(config, hook) for hook in LifecycleHook)
+def _ordered(config: AddonConfig, occasion: Occasion, delivered: Collection[str]) -> tuple[RolloutStep, ...]:
+    install, *upgrading = (tuple(RolloutStep(hook, stage) for stage in config.stages[hook]) for hook in LifecycleHook)
     if occasion is Occasion.UPGRADE:
-        return (*before, *after, *_others(install, before + after)), len(before)
+        named = tuple(step for steps in upgrading for step in steps)
+        return named + _others(install, named)
     steps = install if occasion is Occasion.INSTALL else _applying(install)
-    for upgrading in (_applying(before), _applying(after)):
-        steps += tuple(step for step in _others(upgrading, steps) if step.stage.addon in delivered)
-    return steps, None
-
-
-def _steps(config: AddonConfig, hook: LifecycleHook) -> tuple[RolloutStep, ...]:
-    return tuple(RolloutStep(hook, stage) for stage in config.stages[hook])
+    for of_hook in upgrading:
+        steps += tuple(step for step in _others(_applying(of_hook), steps) if step.stage.addon in delivered)
+    return steps
 
 
 def _applying(steps: tuple[RolloutStep, ...]) -> tuple[RolloutStep, ...]:

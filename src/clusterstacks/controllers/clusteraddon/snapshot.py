@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import time
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from clusterstacks.api.addon_annotations import AddonReleaseRefused, AddonWishes, read_wishes
+from clusterstacks.api.addon_annotations import AddonReleaseRefused, RequestedReleases, read_requested_releases
 from clusterstacks.api.cluster_conditions import condition_view
 from clusterstacks.api.clusterapi import ClusterView, ObjectRef, cluster_view, reported_versions, template_data
 from clusterstacks.api.names import (
@@ -21,7 +23,7 @@ from clusterstacks.api.names import (
     ReleaseCondition,
 )
 from clusterstacks.controllers.class_usage import release_of
-from clusterstacks.controllers.clusteraddon.rollout_plan import ControlPlaneState
+from clusterstacks.controllers.clusteraddon.upgrade_state import UpgradeState
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.names import ReleaseName, parse_release
 from clusterstacks.domain.versions import InvalidVersion, KubernetesMinor, KubernetesVersion
@@ -29,9 +31,10 @@ from clusterstacks.kube.errors import KindNotServed
 from clusterstacks.runtime.concurrency import gather
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from clusterstacks.api.clusterapi import ObjectRef
+    from clusterstacks.controllers.object_reader import Reader
     from clusterstacks.domain.objects import Manifest, ObjectKey
     from clusterstacks.kube.client import Client
     from clusterstacks.kube.resources import Resource
@@ -61,6 +64,7 @@ class ContractKinds:
     client: Client
     monotonic: Callable[[], float] = time.monotonic
     _known: dict[tuple[str, str], tuple[bool, float]] = field(default_factory=dict)
+    _asked: dict[tuple[str, str], asyncio.Task[bool]] = field(default_factory=dict)
 
     async def check(self, resource: Resource, title: str) -> None:
         """Check that the definition of a kind has a contract label.
@@ -85,8 +89,13 @@ class ContractKinds:
         follows, until = self._known.get(kind, (False, float("-inf")))
         if self.monotonic() < until:
             return follows
-        # Concurrent checks each send the small request: with a lock they would wait for each other.
-        follows = await self._is_labelled(resource)
+        # Concurrent checks, which there are after a restart, share one request.
+        asked = self._asked.get(kind) or self._asked.setdefault(kind, asyncio.create_task(self._is_labelled(resource)))
+        try:
+            follows = await asyncio.shield(asked)
+        finally:
+            if asked.done():
+                self._asked.pop(kind, None)
         remembered = REMEMBER if follows else REMEMBER_MISSING
         self._known[kind] = (follows, self.monotonic() + remembered.total_seconds())
         return follows
@@ -111,6 +120,10 @@ def check_namespace(reference: ObjectRef, namespace: str, title: str) -> None:
         )
 
 
+UPGRADE_DEFERRED: Final = {"MachineDeploymentsUpgradeDeferred", "MachinePoolsUpgradeDeferred"}
+"""Reasons of TopologyReconciled while an annotation of the topology, for example ``defer-upgrade``, holds a pool back.
+Source: sigs.k8s.io/cluster-api, ClusterTopologyReconciled...UpgradeDeferredReason."""
+
 CONTROL_PLANE_REF: Final = "spec.controlPlaneRef"
 INFRASTRUCTURE_REF: Final = "spec.infrastructureRef"
 
@@ -122,23 +135,28 @@ class ClusterSnapshot:
     Args:
         release: Name of the release of its class.
         release_object: The ClusterStackRelease; None while it does not exist.
-        wishes: Releases of addons, from the Cluster's annotations.
+        requested: Releases of addons, from the Cluster's annotations.
         refusal: Why the annotations are not valid; None when they are.
         unread: Why the control plane or the infrastructure object may not be read; None when both may.
         other_releases: By name, other ClusterStackReleases that addons come from; None for missing ones.
-        control_plane: The versions that the stages after an upgrade wait for.
+        upgrade: The state that the stages after an upgrade wait for.
         data: The root objects of the templates.
     """
 
     cluster: ClusterView
     release: ReleaseName
     release_object: Manifest | None
-    wishes: AddonWishes
+    requested: RequestedReleases
     refusal: AddonReleaseRefused | None
     unread: ReferenceNotAllowed | None
     other_releases: Mapping[ReleaseName, Manifest | None]
-    control_plane: ControlPlaneState
+    upgrade: UpgradeState
     data: dict[str, Manifest]
+
+    @property
+    def generation(self) -> int:
+        """``metadata.generation`` of the Cluster."""
+        return int(self.cluster.raw["metadata"].get("generation", 0))
 
     @property
     def digest(self) -> str:
@@ -181,7 +199,12 @@ class ClusterSnapshot:
     @property
     def running(self) -> KubernetesVersion:
         """The oldest version the control plane reports; the wanted one while it reports none."""
-        return min(self.control_plane.reported, default=self.control_plane.wanted)
+        return min(self.upgrade.control_plane, default=self.upgrade.wanted)
+
+    def reached(self, version: str) -> str:
+        """Return the version of the Cluster's spec if ``version`` reaches it or is not valid, otherwise ``version``."""
+        wanted = self.upgrade.wanted
+        return version if any(not known.reaches(wanted) for known in _parsed([version])) else wanted.text
 
     @property
     def minor(self) -> KubernetesMinor:
@@ -189,11 +212,11 @@ class ClusterSnapshot:
         return self.running.series
 
 
-async def read_snapshot(client: Client, key: ObjectKey, contracts: ContractKinds) -> ClusterSnapshot | None:
+async def read_snapshot(reader: Reader, key: ObjectKey, contracts: ContractKinds) -> ClusterSnapshot | None:
     """Read a Cluster and what its addons depend on.
 
     Args:
-        client: The management cluster.
+        reader: Reads the management cluster.
         key: The Cluster.
         contracts: Says which kinds a Cluster may refer to.
 
@@ -203,46 +226,46 @@ async def read_snapshot(client: Client, key: ObjectKey, contracts: ContractKinds
     Raises:
         DependencyError: The management API server does not answer.
     """
-    clusters = await client.resource(CLUSTER_API_GROUP, CLUSTER_KIND)
-    manifest = await client.find(clusters, key.name, key.namespace)
+    clusters = await reader.resource(CLUSTER_API_GROUP, CLUSTER_KIND)
+    manifest = await reader.find(clusters, key.name, key.namespace)
     if manifest is None:
         return None
     cluster = cluster_view(manifest)
     release_key = release_of(cluster)
     if release_key is None:
         return None
-    releases = await client.resource(GROUP, Kind.CLUSTER_STACK_RELEASE)
+    releases = await reader.resource(GROUP, Kind.CLUSTER_STACK_RELEASE)
     name = parse_release(release_key.name)
-    wishes, refusal = _wishes(cluster, name)
-    names = [name, *(one for one in wishes.releases() if one != name)]
-    referenced = _References(client, contracts, cluster.namespace)
+    requested, refusal = _requested(cluster, name)
+    names = [name, *(one for one in requested.releases() if one != name)]
+    referenced = _References(reader, contracts, cluster.namespace)
     control_plane, infrastructure, release_object, *other_releases = await gather(
         lambda read: read(),
         (
             partial(referenced.read, CONTROL_PLANE_REF, cluster.control_plane_ref),
             partial(referenced.read, INFRASTRUCTURE_REF, cluster.infrastructure_ref),
-            *(partial(client.find, releases, one.release, release_key.namespace) for one in names),
+            *(partial(reader.find, releases, one.release, release_key.namespace) for one in names),
         ),
     )
     return ClusterSnapshot(
         cluster=cluster,
         release=name,
         release_object=release_object,
-        wishes=wishes,
+        requested=requested,
         refusal=refusal,
         unread=referenced.refused,
         other_releases=dict(zip(names[1:], other_releases, strict=True)),
-        control_plane=_state(cluster, control_plane),
+        upgrade=upgrade_state(cluster, control_plane),
         data=template_data(manifest, control_plane, infrastructure),
     )
 
 
-def _wishes(cluster: ClusterView, own: ReleaseName) -> tuple[AddonWishes, AddonReleaseRefused | None]:
+def _requested(cluster: ClusterView, own: ReleaseName) -> tuple[RequestedReleases, AddonReleaseRefused | None]:
     """Read the annotations; invalid ones must not block the deletion of a ClusterAddon."""
     try:
-        return read_wishes(cluster.annotations, own), None
+        return read_requested_releases(cluster.annotations, own), None
     except AddonReleaseRefused as error:
-        return AddonWishes(own, {}), error
+        return RequestedReleases(own, {}), error
 
 
 def _digest(release: Manifest | None) -> str:
@@ -254,7 +277,7 @@ def _digest(release: Manifest | None) -> str:
 class _References:
     """Reads the objects that a Cluster refers to; a refusal is kept, because it must not block a deletion."""
 
-    client: Client
+    reader: Reader
     contracts: ContractKinds
     namespace: str
     _refusals: dict[str, ReferenceNotAllowed] = field(default_factory=dict)
@@ -270,28 +293,33 @@ class _References:
         title = f"{where} ({reference.kind} {reference.namespace}/{reference.name})"
         try:
             check_namespace(reference, self.namespace, title)
-            resource = await self.client.resource(reference.group, reference.kind, reference.version)
+            resource = await self.reader.resource(reference.group, reference.kind, reference.version)
             await self.contracts.check(resource, title)
         except KindNotServed:
             return None
         except ReferenceNotAllowed as error:
             self._refusals[where] = error
             return None
-        return await self.client.find(resource, reference.name, reference.namespace)
+        return await self.reader.find(resource, reference.name, reference.namespace)
 
 
-def _state(cluster: ClusterView, control_plane: Manifest | None) -> ControlPlaneState:
-    reported = cluster.control_plane_versions or reported_versions(control_plane or {})
-    return ControlPlaneState(
-        reported=tuple(version for text in reported if (version := _version(text)) is not None),
+def upgrade_state(cluster: ClusterView, control_plane: Manifest | None) -> UpgradeState:
+    """Read the state of a Cluster's upgrade; before Cluster API 1.14 only its control plane object has the version."""
+    topology = cluster.topology_reconciled
+    return UpgradeState(
+        control_plane=_parsed(cluster.control_plane_versions or reported_versions(control_plane or {})),
+        workers=_parsed(cluster.worker_versions),
+        outdated=cluster.outdated_workers,
         wanted=KubernetesVersion.parse(cluster.version),
         # Right after a change of the class the condition still describes the previous class.
-        topology_reconciled=cluster.topology_reconciled.true and cluster.topology_reconciled.current,
+        topology_reconciled=topology.true and topology.current,
+        deferred=topology.reason in UPGRADE_DEFERRED,
     )
 
 
-def _version(text: str) -> KubernetesVersion | None:
-    try:
-        return KubernetesVersion.parse(text)
-    except InvalidVersion:
-        return None
+def _parsed(versions: Iterable[str]) -> tuple[KubernetesVersion, ...]:
+    found = []
+    for one in versions:
+        with contextlib.suppress(InvalidVersion):
+            found.append(KubernetesVersion.parse(one))
+    return tuple(found)

@@ -14,6 +14,7 @@ from clusterstacks.api.names import (
     CLUSTER_CLASS_KIND,
     GROUP,
     READY_CONDITION,
+    RELEASE_FINALIZER,
     WATCH_FILTER_LABEL,
     EventReason,
     Kind,
@@ -38,23 +39,23 @@ if TYPE_CHECKING:
     from clusterstacks.domain.names import ReleaseName
     from clusterstacks.domain.objects import Manifest
     from clusterstacks.kube.client import Client
-    from clusterstacks.runtime.cache import ObjectCache
     from clusterstacks.runtime.events import EventRecorder
+    from clusterstacks.runtime.informer import Informer
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnedReleases:
-    """ClusterStackReleases of a ClusterStack, read from the informer's store and written with the client."""
+    """ClusterStackReleases of a ClusterStack, read from the informer's cache and written with the client."""
 
     client: Client
-    store: ObjectCache
+    informer: Informer
     events: EventRecorder
 
     def of(self, stack: ClusterStack) -> list[Manifest]:
         """Return the releases of a stack."""
-        return self.store.by_index(STACK_INDEX, str(stack.key))
+        return self.informer.cache.by_index(STACK_INDEX, str(stack.key))
 
     def existing(self, stack: ClusterStack) -> list[ExistingRelease]:
         """Return the releases of a stack as the decision needs them."""
@@ -69,7 +70,7 @@ class OwnedReleases:
 
     def led_by_another(self, stack: ClusterStack, name: str) -> bool:
         """Return whether another stack is the first owner of the release, and therefore owns its provider object."""
-        existing = self.store.get(ObjectKey(stack.key.namespace, name))
+        existing = self.informer.cache.get(ObjectKey(stack.key.namespace, name))
         owners = stacks_owning(existing) if existing else []
         return bool(owners) and owners[0] != str(stack.key)
 
@@ -80,14 +81,15 @@ class OwnedReleases:
         """
         namespace = stack["metadata"]["namespace"]
         reference = provider.document() if provider else None
-        existing = self.store.get(ObjectKey(namespace, kept.name))
+        existing = self.informer.cache.get(ObjectKey(namespace, kept.name))
         resource = await self.client.resource(GROUP, Kind.CLUSTER_STACK_RELEASE)
         if existing is None:
             spec = {"providerRef": reference} if reference else {}
             try:
-                await self.client.create(resource, _release(stack, kept.name, spec), namespace)
+                created = await self.client.create(resource, _release(stack, kept.name, spec), namespace)
             except AlreadyExists:
-                return  # the store has not seen it yet
+                return  # the cache has not seen it yet
+            self.informer.written(created)
             message = f"created ClusterStackRelease {namespace}/{kept.name}: {', '.join(kept.reasons)}"
             await self.events.record(stack, "Normal", EventReason.RELEASE_CREATED, message)
             return
@@ -98,7 +100,7 @@ class OwnedReleases:
     async def join(self, stack: Manifest, kept: Retained) -> None:
         """Add the stack as an owner of an existing release: another stack may need it as well."""
         key = ObjectKey(stack["metadata"]["namespace"], stack["metadata"]["name"])
-        existing = self.store.get(ObjectKey(key.namespace, kept.name))
+        existing = self.informer.cache.get(ObjectKey(key.namespace, kept.name))
         if existing is not None and str(key) not in stacks_owning(existing):
             await self._own(existing, [*(existing["metadata"].get("ownerReferences") or []), _owner(stack)])
 
@@ -110,7 +112,7 @@ class OwnedReleases:
         """
         key = ObjectKey(stack["metadata"]["namespace"], stack["metadata"]["name"])
         namespace = key.namespace
-        existing = self.store.get(ObjectKey(namespace, spare.name))
+        existing = self.informer.cache.get(ObjectKey(namespace, spare.name))
         if existing is None or spare.release is None:
             return
         if stacks_owning(existing) != [str(key)]:
@@ -161,6 +163,7 @@ def _release(stack: Manifest, name: str, spec: Manifest) -> Manifest:
         "metadata": {
             "name": name,
             "namespace": metadata["namespace"],
+            "finalizers": [RELEASE_FINALIZER],
             "ownerReferences": [_owner(stack)],
             **({"labels": labels} if labels else {}),
         },
@@ -168,14 +171,14 @@ def _release(stack: Manifest, name: str, spec: Manifest) -> Manifest:
     }
 
 
-def summarise(draft: StatusPatch, releases: Sequence[Manifest], decision: Retention) -> None:
+def summarise(patch: StatusPatch, releases: Sequence[Manifest], decision: Retention) -> None:
     """Set summary, latest release and usable versions."""
-    draft.status["summary"] = [
+    patch.status["summary"] = [
         _summary(release).document()
         for release in sorted(releases, key=lambda release: str(release["metadata"]["name"]))
     ]
-    draft.status["usableVersions"] = ", ".join(version.dot for version in decision.usable)
-    draft.status["latestRelease"] = _latest(releases, decision)
+    patch.status["usableVersions"] = ", ".join(version.dot for version in decision.usable)
+    patch.status["latestRelease"] = _latest(releases, decision)
 
 
 def _latest(releases: Sequence[Manifest], decision: Retention) -> str:

@@ -18,7 +18,7 @@ from clusterstacks.controllers.clusterstack.provider_template import (
     provider_object,
     read_template,
 )
-from clusterstacks.controllers.clusterstack.retention import ReleaseAction, Retention, Subscription, decide
+from clusterstacks.controllers.clusterstack.retention import ReleaseAction, Retention, Subscription, decide_retention
 from clusterstacks.domain.conditions import Severity
 from clusterstacks.domain.documents import mappings, text
 from clusterstacks.domain.errors import ClusterStacksError, SpecError
@@ -32,12 +32,15 @@ if TYPE_CHECKING:
     from clusterstacks.api.meta import ObjectReference
     from clusterstacks.api.provider_refs import KindPattern
     from clusterstacks.controllers.clusterstack.owned_releases import OwnedReleases
+    from clusterstacks.controllers.held_reports import HeldReports
     from clusterstacks.controllers.status_reconciler import StatusPatch
     from clusterstacks.kube.client import Client
     from clusterstacks.runtime.cache import ObjectCache
     from clusterstacks.runtime.events import EventRecorder
     from clusterstacks.sources.periodic_listing import SourceListings
     from clusterstacks.sources.stack_source import SourcePolicy
+
+NO_RELEASE_READY = "NoReleaseReady"
 
 RESYNC = timedelta(minutes=5)
 """Interval that bounds the effect of a lost event, as the Go operator's resync."""
@@ -56,24 +59,25 @@ class StackReconciler:
     """Creates and deletes the releases of one stack."""
 
     client: Client
-    choice: SourcePolicy
+    source_policy: SourcePolicy
     listings: SourceListings
     clusters: ObjectCache
     addons: ObjectCache
     releases: OwnedReleases
     events: EventRecorder
     provider_kinds: Collection[KindPattern]
+    held: HeldReports
 
-    async def work(self, draft: StatusPatch) -> Outcome | None:
+    async def work(self, patch: StatusPatch) -> Outcome | timedelta | None:
         """Reconcile one ClusterStack; None until its source was listed for the first time."""
-        if draft.deleting:
+        if patch.deleting:
             return Settled()  # the garbage collector deletes its releases
-        stack = ClusterStack.parse(draft.manifest)
+        stack = ClusterStack.parse(patch.manifest)
         subscription = subscription_of(stack)
-        listed = self._listed(draft, stack)
+        listed = self._listed(patch, stack)
         if listed is None:
             return None
-        decision = decide(
+        decision = decide_retention(
             subscription,
             listed=listed.names,
             existing=self.releases.existing(stack),
@@ -81,33 +85,34 @@ class StackReconciler:
             addons_in_use=self._addons_in_use(stack.key.namespace),
         )
         try:
-            await self._provide(draft, stack, decision)
-            await self._prune(draft, stack, decision)
+            await self._provide(patch, stack, decision)
+            await self._prune(patch, stack, decision)
         finally:
-            summarise(draft, self.releases.of(stack), decision)
+            summarise(patch, self.releases.of(stack), decision)
         if listed.trouble is not None:
             raise listed.trouble
-        return self._lacking(draft, stack, subscription) or self._outcome(draft, stack, subscription, decision)
+        outcome = self._lacking(patch, stack, subscription) or self._outcome(patch, stack, subscription, decision)
+        return self.held.left(patch, outcome, {Reason.PROCESS_ONGOING, NO_RELEASE_READY}) or outcome
 
-    def _listed(self, draft: StatusPatch, stack: ClusterStack) -> _Listed | None:
+    def _listed(self, patch: StatusPatch, stack: ClusterStack) -> _Listed | None:
         """Return the releases of the source; None before its first listing, which then enqueues the stack."""
         try:
-            with draft.failing_condition(StackCondition.RELEASES_SYNCED):
-                terms = self.choice.terms(stack)
+            with patch.failing_condition(StackCondition.RELEASES_SYNCED):
+                settings = self.source_policy.settings(stack)
             if not stack.spec.auto_subscribe:
-                draft.drop(StackCondition.RELEASES_SYNCED)
-                draft.drop(StackCondition.ASSETS_CLIENT_AVAILABLE)
+                patch.drop(StackCondition.RELEASES_SYNCED)
+                patch.drop(StackCondition.ASSETS_CLIENT_AVAILABLE)
                 return _Listed(frozenset())
-            listing = self.listings.follow(stack.key, terms)
+            listing = self.listings.follow(stack.key, settings)
             if not listing.is_read:
                 return None
-            with draft.failing_condition(StackCondition.RELEASES_SYNCED, Reason.FAILED_TO_SYNC):
+            with patch.failing_condition(StackCondition.RELEASES_SYNCED, Reason.FAILED_TO_SYNC):
                 names = listing.names()
         except ClusterStacksError as error:
-            draft.false(StackCondition.ASSETS_CLIENT_AVAILABLE, Reason.ASSETS_CLIENT_FAILED, error.message)
+            patch.false(StackCondition.ASSETS_CLIENT_AVAILABLE, Reason.ASSETS_CLIENT_FAILED, error.message)
             return _Listed(None, error)
-        draft.true(StackCondition.RELEASES_SYNCED)
-        draft.true(StackCondition.ASSETS_CLIENT_AVAILABLE)
+        patch.true(StackCondition.RELEASES_SYNCED)
+        patch.true(StackCondition.ASSETS_CLIENT_AVAILABLE)
         return _Listed(names)
 
     def _classes_in_use(self, namespace: str) -> list[str]:
@@ -133,8 +138,10 @@ class StackReconciler:
             used += ({key.name for key in releases_used(view)} | delivered) - {own.name, ""}
         return used
 
-    async def _provide(self, draft: StatusPatch, stack: ClusterStack, decision: Retention) -> None:
+    async def _provide(self, patch: StatusPatch, stack: ClusterStack, decision: Retention) -> None:
         """Create what is missing: first the provider object of a release, then the release."""
+        if decision.doing(ReleaseAction.CREATE):
+            patch.require_live()
         wanted = [
             kept
             for kept in decision.decisions
@@ -142,43 +149,45 @@ class StackReconciler:
         ]
         template = None
         if stack.spec.no_provider:
-            draft.drop(StackCondition.PROVIDER_RELEASES_SYNCED)
+            patch.drop(StackCondition.PROVIDER_RELEASES_SYNCED)
         else:
-            with draft.failing_condition(StackCondition.PROVIDER_RELEASES_SYNCED):
+            patch.require_live()
+            with patch.failing_condition(StackCondition.PROVIDER_RELEASES_SYNCED):
                 template = await read_template(self.client, stack, self.provider_kinds)
         for kept in wanted:
             if self.releases.led_by_another(stack, kept.name):
-                with draft.failing_condition(StackCondition.RELEASE_OBJECTS_SYNCED, Reason.FAILED_TO_CREATE_OR_UPDATE):
-                    await self.releases.join(draft.manifest, kept)
+                with patch.failing_condition(StackCondition.RELEASE_OBJECTS_SYNCED, Reason.FAILED_TO_CREATE_OR_UPDATE):
+                    await self.releases.join(patch.manifest, kept)
                 continue
             reference: ObjectReference | None = None
             if template is not None:
-                with draft.failing_condition(
+                with patch.failing_condition(
                     StackCondition.PROVIDER_RELEASES_SYNCED, Reason.FAILED_TO_CREATE_OR_UPDATE
                 ):
-                    provider = provider_object(template, draft.manifest, kept.name)
-                    reference = await ensure_provider_object(self.client, self.events, draft.manifest, provider)
-            with draft.failing_condition(StackCondition.RELEASE_OBJECTS_SYNCED, Reason.FAILED_TO_CREATE_OR_UPDATE):
-                await self.releases.ensure(draft.manifest, kept, reference)
+                    provider = provider_object(template, patch.manifest, kept.name)
+                    reference = await ensure_provider_object(self.client, self.events, patch.manifest, provider)
+            with patch.failing_condition(StackCondition.RELEASE_OBJECTS_SYNCED, Reason.FAILED_TO_CREATE_OR_UPDATE):
+                await self.releases.ensure(patch.manifest, kept, reference)
         if template is not None:
-            draft.true(StackCondition.PROVIDER_RELEASES_SYNCED)
-        draft.true(StackCondition.RELEASE_OBJECTS_SYNCED)
+            patch.true(StackCondition.PROVIDER_RELEASES_SYNCED)
+        patch.true(StackCondition.RELEASE_OBJECTS_SYNCED)
 
-    async def _prune(self, draft: StatusPatch, stack: ClusterStack, decision: Retention) -> None:
+    async def _prune(self, patch: StatusPatch, stack: ClusterStack, decision: Retention) -> None:
         for spare in decision.doing(ReleaseAction.DELETE):
+            patch.require_live()
             try:
-                await self.releases.delete(draft.manifest, spare)
+                await self.releases.delete(patch.manifest, spare)
             except ClusterStacksError as error:
                 message = f"ClusterStackRelease {stack.key.namespace}/{spare.name} was not deleted: {error.message}"
-                await self.events.record(draft.manifest, "Warning", EventReason.FAILED_TO_DELETE_RELEASE, message)
+                await self.events.record(patch.manifest, "Warning", EventReason.FAILED_TO_DELETE_RELEASE, message)
                 raise
 
-    def _lacking(self, draft: StatusPatch, stack: ClusterStack, subscription: Subscription) -> Outcome | None:
+    def _lacking(self, patch: StatusPatch, stack: ClusterStack, subscription: Subscription) -> Outcome | None:
         """Report versions of the spec that the source lacks; None when it has all that are not ready yet.
 
         For a ClusterStack without a channel the source is listed only while a version is not ready.
         """
-        draft.drop(StackCondition.VERSIONS_AVAILABLE)
+        patch.drop(StackCondition.VERSIONS_AVAILABLE)
         ready = {release.name for release in self.releases.existing(stack) if release.ready}
         wanted = [subscription.release(version) for version in subscription.versions]
         pending = [name for name in wanted if name.release not in ready]
@@ -186,8 +195,8 @@ class StackReconciler:
             if not stack.spec.auto_subscribe:
                 self.listings.unfollow(stack.key)
             return None
-        listing = self.listings.follow(stack.key, self.choice.terms(stack))
-        source = str(listing.terms.address)
+        listing = self.listings.follow(stack.key, self.source_policy.settings(stack))
+        source = str(listing.settings.address)
         if not listing.is_read:
             message = f"{pending[0]} is not ready, and {source} is being listed"
             return Waiting(Reason.PROCESS_ONGOING, message, None)
@@ -198,25 +207,25 @@ class StackReconciler:
         if not message:
             return None
         message = f"{message}; publish it, or correct the spec"
-        draft.false(StackCondition.VERSIONS_AVAILABLE, Reason.VERSIONS_MISSING, message)
+        patch.false(StackCondition.VERSIONS_AVAILABLE, Reason.VERSIONS_MISSING, message)
         if not ready:
-            draft.false(StackCondition.RELEASE_AVAILABLE, "NoReleaseReady", message, Severity.INFO)
+            patch.false(StackCondition.RELEASE_AVAILABLE, NO_RELEASE_READY, message, Severity.INFO)
         return Waiting(Reason.VERSIONS_MISSING, message, RESYNC)
 
     def _outcome(
-        self, draft: StatusPatch, stack: ClusterStack, subscription: Subscription, decision: Retention
+        self, patch: StatusPatch, stack: ClusterStack, subscription: Subscription, decision: Retention
     ) -> Outcome:
         if decision.latest_ready is not None:
-            draft.true(StackCondition.RELEASE_AVAILABLE)
+            patch.true(StackCondition.RELEASE_AVAILABLE)
             return Settled(RESYNC)
         message, severity = "no release is ready yet", Severity.WARNING if not decision.decisions else Severity.INFO
         if not decision.decisions and not subscription.auto_subscribe:
             message = "spec.versions is empty and spec.autoSubscribe is false: name a version, or set autoSubscribe"
         elif not decision.decisions:
-            terms, example = self.choice.terms(stack), subscription.release(StackVersion(0))
-            message = nothing(subscription, example, self.listings.known(stack.key), str(terms.address))
-        draft.false(StackCondition.RELEASE_AVAILABLE, "NoReleaseReady", message, severity)
-        return Waiting("NoReleaseReady", message, RESYNC)
+            settings, example = self.source_policy.settings(stack), subscription.release(StackVersion(0))
+            message = nothing(subscription, example, self.listings.known(stack.key), str(settings.address))
+        patch.false(StackCondition.RELEASE_AVAILABLE, NO_RELEASE_READY, message, severity)
+        return Waiting(NO_RELEASE_READY, message, RESYNC)
 
 
 def subscription_of(stack: ClusterStack) -> Subscription:

@@ -8,6 +8,7 @@ from clusterstacks.api.names import CLUSTER_KIND, Kind
 from clusterstacks.controllers.class_usage import CLUSTERS, releases_of_new_delivery, releases_taken_or_left
 from clusterstacks.controllers.clusterstack.owned_releases import OwnedReleases
 from clusterstacks.controllers.clusterstack.reconciler import StackReconciler
+from clusterstacks.controllers.held_reports import HeldReports
 from clusterstacks.controllers.registration import CachedKind, Reconciler, Registration, Watch, present, self_key
 from clusterstacks.domain.objects import ObjectKey
 from clusterstacks.sources.owners import stacks_owning
@@ -23,13 +24,16 @@ def _build(env: ControllerContext) -> Reconciler:
     stacks, clusters, watch_filter = env.cache(Kind.CLUSTER_STACK), env.cache(CLUSTER_KIND), env.watch_filter
     reconciler = StackReconciler(
         client=env.client,
-        choice=env.choice,
+        source_policy=env.source_policy,
         listings=env.listings,
         clusters=clusters,
         addons=env.cache(Kind.CLUSTER_ADDON),
-        releases=OwnedReleases(client=env.client, store=env.cache(Kind.CLUSTER_STACK_RELEASE), events=env.events),
+        releases=OwnedReleases(
+            client=env.client, informer=env.informers[Kind.CLUSTER_STACK_RELEASE], events=env.events
+        ),
         events=env.events,
         provider_kinds=env.provider_kinds,
+        held=HeldReports(env.clock),
     )
 
     def owners(change: CacheChange) -> Iterator[ObjectKey]:
@@ -66,5 +70,5 @@ REGISTRATION = Registration(
     build=_build,
     caches=(CachedKind(kind=Kind.CLUSTER_STACK), CLUSTERS),
     concurrency=8,
-    concurrency_help="ClusterStacks handled at a time",
+    concurrency_help="ClusterStacks reconciled at a time",
 )

@@ -100,7 +100,7 @@ class Retention:
         decisions: One per release that exists or is needed, sorted by version; foreign ones last, by name.
         latest: The newest listed release of the channel; None without ``auto_subscribe``, when none matches and when
             the listing failed.
-        latest_ready: The release new clusters can use, see :func:`decide`.
+        latest_ready: The release new clusters can use, see :func:`decide_retention`.
         usable: Versions of all ready releases that stay.
         foreign: Number of listed names that do not belong to this stack.
     """
@@ -116,7 +116,7 @@ class Retention:
         return tuple(decision for decision in self.decisions if decision.action is action)
 
 
-def decide(
+def decide_retention(
     subscription: Subscription,
     *,
     listed: Iterable[str] | None,

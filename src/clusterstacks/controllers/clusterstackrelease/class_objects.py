@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 async def apply_class_chart(
-    draft: StatusPatch, release: Release, renderer: Renderer, applier: ClassApplier
+    patch: StatusPatch, release: Release, renderer: Renderer, applier: ClassApplier
 ) -> Sequence[ObjectResult]:
     """Render the class chart and apply its objects; the condition HelmChartApplied is True when all are in place.
 
@@ -43,24 +43,24 @@ async def apply_class_chart(
         SpecError: The chart cannot be rendered, or a class may not contain one of its objects.
         DependencyError: The API server or a render worker failed.
     """
-    with draft.failing_condition(ReleaseCondition.CHART_APPLIED, Reason.FAILED_TO_APPLY_OBJECTS):
+    with patch.failing_condition(ReleaseCondition.CHART_APPLIED, Reason.FAILED_TO_APPLY_OBJECTS):
         rendered = await renderer.chart(
             class_request(
-                release.class_chart(), release.name, release.metadata.kubernetes, namespace=draft.key.namespace
+                release.class_chart(), release.name, release.metadata.kubernetes, namespace=patch.key.namespace
             )
         )
-        manifests = applier.checked(rendered, draft.key.namespace)
+        manifests = applier.checked(rendered, patch.key.namespace)
         _check_class(manifests, release.name)
-        known = {one.id: one for one in known_objects(draft.status)}
-        await _announce(draft, manifests, known)
-        results = await applier.apply_class(manifests, default_namespace=draft.key.namespace, known=known)
-    draft.status["resources"] = _with_details(results)
+        known = {one.id: one for one in known_objects(patch.status)}
+        await _announce(patch, manifests, known)
+        results = await applier.apply_class(manifests, default_namespace=patch.key.namespace, known=known)
+    patch.status["resources"] = _with_details(results)
     failed = sum(not result.synced for result in results)
     if failed:
         message = f"{failed} of {len(results)} objects not applied: {describe_failures(results)}"
-        draft.false(ReleaseCondition.CHART_APPLIED, Reason.OBJECTS_APPLYING_ONGOING, message)
+        patch.false(ReleaseCondition.CHART_APPLIED, Reason.OBJECTS_APPLYING_ONGOING, message)
     else:
-        draft.true(ReleaseCondition.CHART_APPLIED)
+        patch.true(ReleaseCondition.CHART_APPLIED)
     return results
 
 
@@ -86,18 +86,18 @@ def _check_class(manifests: Sequence[Manifest], name: ReleaseName) -> None:
         )
 
 
-async def _announce(draft: StatusPatch, manifests: Sequence[Manifest], known: dict[ObjectId, RecordedObject]) -> None:
+async def _announce(patch: StatusPatch, manifests: Sequence[Manifest], known: dict[ObjectId, RecordedObject]) -> None:
     planned = []
     for manifest in manifests:
         identity = object_id(manifest)
         if not identity.namespace:
-            identity = ObjectId(identity.group, identity.kind, draft.key.namespace, identity.name)
+            identity = ObjectId(identity.group, identity.kind, patch.key.namespace, identity.name)
         if identity not in known:
             _, version = split_api_version(manifest["apiVersion"])
             planned.append(listed(identity, version, ResourceStatus.NOT_SYNCED))
     if planned:
-        draft.status["resources"] = [*(draft.status.get("resources") or []), *planned]
-        await draft.checkpoint(Waiting(Reason.OBJECTS_APPLYING_ONGOING, "the objects of the class are being applied"))
+        patch.status["resources"] = [*(patch.status.get("resources") or []), *planned]
+        await patch.checkpoint(Waiting(Reason.OBJECTS_APPLYING_ONGOING, "the objects of the class are being applied"))
 
 
 def _with_details(results: Sequence[ObjectResult]) -> list[Manifest]:
@@ -117,7 +117,7 @@ RECHECK = timedelta(seconds=30)
 
 
 async def class_outcome(
-    draft: StatusPatch, name: ReleaseName, client: Client, may_read: Callable[[ObjectId], bool]
+    patch: StatusPatch, name: ReleaseName, client: Client, may_read: Callable[[ObjectId], bool]
 ) -> Outcome:
     """Return Settled when Cluster API has accepted the class.
 
@@ -126,20 +126,20 @@ async def class_outcome(
     If the class was deleted manually, the release is not ready and its objects are applied again.
     """
     classes = await client.resource(CLUSTER_API_GROUP, CLUSTER_CLASS_KIND)
-    manifest = await client.find(classes, name.class_name, draft.key.namespace)
-    title = f"ClusterClass {draft.key.namespace}/{name.class_name}"
+    manifest = await client.find(classes, name.class_name, patch.key.namespace)
+    title = f"ClusterClass {patch.key.namespace}/{name.class_name}"
     if manifest is None:
         message = f"{title} is gone; it is applied again"
-        draft.false(ReleaseCondition.CHART_APPLIED, "ClusterClassMissing", message)
-        draft.drop(ReleaseCondition.CLASS_ACCEPTED)
+        patch.false(ReleaseCondition.CHART_APPLIED, "ClusterClassMissing", message)
+        patch.drop(ReleaseCondition.CLASS_ACCEPTED)
         return Waiting("ClusterClassMissing", message, timedelta(seconds=1))
     view = cluster_class_view(manifest)
     if view.ready:
-        draft.true(ReleaseCondition.CLASS_ACCEPTED)
+        patch.true(ReleaseCondition.CLASS_ACCEPTED)
         return Settled()
     cause = await _missing_template(manifest, client, may_read) or view.cause
     severity = Severity.ERROR if view.refused else Severity.INFO
-    draft.false(ReleaseCondition.CLASS_ACCEPTED, "ClusterClassNotAccepted", cause, severity)
+    patch.false(ReleaseCondition.CLASS_ACCEPTED, "ClusterClassNotAccepted", cause, severity)
     return Waiting("ClusterClassNotAccepted", cause, RECHECK)
 
 

@@ -42,35 +42,35 @@ KEPT_SHOWN = 5
 """Objects that an event names, which has room for 1024 characters; arbitrary."""
 
 
-async def delete_release(draft: StatusPatch, client: Client, applier: ClassApplier, events: EventRecorder) -> Outcome:
+async def delete_release(patch: StatusPatch, client: Client, applier: ClassApplier, events: EventRecorder) -> Outcome:
     """Delete the objects of the release and remove its finalizer; an event names objects that are kept.
 
     ``clusterctl move`` has copied all objects of the release and deletes them itself.
     """
-    if RELEASE_FINALIZER not in draft.manifest["metadata"].get("finalizers", []):
+    if RELEASE_FINALIZER not in patch.manifest["metadata"].get("finalizers", []):
         return Settled()
-    if not draft.annotation(DELETE_FOR_MOVE_ANNOTATION):
+    if not patch.annotation(DELETE_FOR_MOVE_ANNOTATION):
         # An object without the name of a release has no class, so no Cluster uses it.
-        name = release_named(draft.key.name)
-        users = await clusters_using(client, name, draft.key.namespace) if name else []
+        name = release_named(patch.key.name)
+        users = await clusters_using(client, name, patch.key.namespace) if name else []
         if name and users:
             return Waiting("ClassInUse", _in_use(name, users), timedelta(minutes=1))
-        with draft.failing_condition(ReleaseCondition.CHART_APPLIED, Reason.FAILED_TO_DELETE_OBJECTS):
-            shared = await _held_by_others(draft.key, client)
+        with patch.failing_condition(ReleaseCondition.CHART_APPLIED, Reason.FAILED_TO_DELETE_OBJECTS):
+            shared = await _held_by_others(patch.key, client)
             fates = await applier.delete_class(
-                known_objects(draft.status), namespace=draft.key.namespace, wanted_elsewhere=shared
+                known_objects(patch.status), namespace=patch.key.namespace, wanted_elsewhere=shared
             )
         pending = [
             f"{identity} ({fate.reason})" for identity, fate in fates.items() if fate.outcome is PruneOutcome.PENDING
         ]
         if pending:
-            draft.status["ready"] = False
+            patch.status["ready"] = False
             message = f"waiting for {', '.join(pending[:USERS_SHOWN])} to be deleted"
             return Waiting(Reason.FAILED_TO_DELETE_OBJECTS, message, timedelta(seconds=2))
         kept = [f"{identity}: {fate.reason}" for identity, fate in fates.items() if fate.outcome is PruneOutcome.KEPT]
         if kept:
-            await events.record(draft.manifest, "Warning", EventReason.OBJECTS_KEPT, _kept(kept))
-    await remove_finalizer(draft, RELEASE_FINALIZER, client)
+            await events.record(patch.manifest, "Warning", EventReason.OBJECTS_KEPT, _kept(kept))
+    await remove_finalizer(patch, RELEASE_FINALIZER, client)
     return Settled()
 
 

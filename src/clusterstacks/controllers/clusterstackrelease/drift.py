@@ -14,10 +14,10 @@ from clusterstacks.apply.class_object_rules import deletion_fault
 from clusterstacks.apply.ownership import FIELD_MANAGER
 from clusterstacks.apply.waves import CLASS_KIND
 from clusterstacks.controllers.clusterstackrelease.class_objects import known_objects
+from clusterstacks.controllers.repair_pauses import RepairPauses
 from clusterstacks.domain.documents import and_more, mapping, mappings, shown, text
 from clusterstacks.domain.objects import Manifest, ObjectId, ObjectKey
 from clusterstacks.kube.errors import KindNotServed
-from clusterstacks.runtime.backoff import BackOff
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
@@ -38,22 +38,8 @@ SYNC_WAIT = timedelta(seconds=2)
 """Time limit for the first list of a kind, which takes some milliseconds; afterwards objects are read one by one.
 Arbitrary."""
 
-REPAIRS = BackOff(first=timedelta(seconds=10), limit=timedelta(hours=1))
-"""Pauses between two repairs of one release. Another writer that always reverts them costs one write an hour in the
-end. Arbitrary."""
-
 SHOWN_WRITERS = 3
 """Field managers that a message names; arbitrary."""
-
-QUIET = timedelta(hours=2)
-"""Time without repairs after which a release is repaired at once again. Arbitrary: twice the longest pause."""
-
-
-@dataclass(slots=True)
-class _Repairs:
-    count: int
-    last: float
-    due: float
 
 
 @dataclass(slots=True, kw_only=True)
@@ -85,15 +71,16 @@ class DriftDetector:
     _listed: dict[ObjectKey, set[ObjectId]] = field(default_factory=dict)
     _generations: dict[ObjectKey, dict[ObjectId, int]] = field(default_factory=dict)
     """By release, the generation of each object right after the apply, or when it was first read."""
-    _repairs: dict[ObjectKey, _Repairs] = field(default_factory=dict)
+    _repairs: RepairPauses[ObjectKey] = field(init=False)
     _moved: set[ObjectId] = field(default_factory=set)
     """Objects that ``clusterctl move`` has deleted."""
 
     def __post_init__(self) -> None:
         """Subscribe to changes of classes."""
+        self._repairs = RepairPauses(self.clock)
         self.classes.subscribe(lambda change: self._changed(CLASS_KIND, change))
 
-    async def find_changed(self, draft: StatusPatch) -> list[str] | None:
+    async def find_changed(self, patch: StatusPatch) -> list[str] | None:
         """Return the objects that differ from what was applied, with what happened to each.
 
         Returns:
@@ -102,32 +89,40 @@ class DriftDetector:
         Raises:
             DependencyError: The API server is not available.
         """
-        objects = [one for one in known_objects(draft.status) if self.may_hold(draft.key, one.id)]
-        self._follow(draft.key, {self._in(one.id, draft.key) for one in objects})
-        recorded = _recorded(draft.status)
-        suspects = [one for one in objects if await self._suspect(one, draft.key, recorded.get(one.id, 0))]
-        if suspects and await self._is_moved(draft.key):
+        objects = [one for one in known_objects(patch.status) if self.may_hold(patch.key, one.id)]
+        self._follow(patch.key, {self._in(one.id, patch.key) for one in objects})
+        recorded = _recorded(patch.status)
+        suspects = [one for one in objects if await self._suspect(one, patch.key, recorded.get(one.id, 0))]
+        if suspects and await self._is_moved(patch.key):
             return None
-        baseline = self._generations.get(draft.key, {})
+        baseline = self._generations.get(patch.key, {})
         found = []
         for one in suspects:
-            identity = self._in(one.id, draft.key)
+            identity = self._in(one.id, patch.key)
             live = await self._read(identity)
             if difference := difference_of(one.uid, baseline.get(identity, 0), live):
                 found.append(f"{identity} {difference}{writers_of(live)}")
         return found
 
+    def cached_class(self, patch: StatusPatch, name: str) -> Manifest | None:
+        """Return a class from the cache; None unless the cache has it as it was applied, or newer."""
+        key = ObjectKey(patch.key.namespace, name)
+        cached = self.classes.cache.get(key) if self.classes.follows(key) else None
+        if cached is None:
+            return None
+        identity = ObjectId(*CLASS_KIND, key.namespace, key.name)
+        uids = {one.uid for one in known_objects(patch.status) if self._in(one.id, patch.key) == identity}
+        applied = self._generations.get(patch.key, {}).get(identity, 0)
+        metadata = cached["metadata"]
+        return cached if metadata["uid"] in uids and metadata.get("generation", 0) >= applied else None
+
     def pause(self, key: ObjectKey) -> timedelta:
         """Return the pause before a release is repaired; zero unless it was repaired recently."""
-        repairs = self._repairs.get(key)
-        return timedelta(seconds=max(repairs.due - self.clock.monotonic(), 0)) if repairs else timedelta(0)
+        return self._repairs.pause(key)
 
     def repaired(self, key: ObjectKey) -> None:
         """Record a repair of a release."""
-        now, before = self.clock.monotonic(), self._repairs.get(key)
-        count = before.count + 1 if before and now - before.last < QUIET.total_seconds() else 1
-        pause = REPAIRS.delay(count - 1).total_seconds() if count > 1 else 0
-        self._repairs[key] = _Repairs(count, now, now + pause)
+        self._repairs.repaired(key)
 
     def applied(self, key: ObjectKey, results: Iterable[ObjectResult]) -> None:
         """Record the generations of applied objects."""
@@ -140,7 +135,7 @@ class DriftDetector:
         self._follow(key, set())
         self._listed.pop(key, None)
         self._generations.pop(key, None)
-        self._repairs.pop(key, None)
+        self._repairs.forget(key)
 
     def may_hold(self, key: ObjectKey, identity: ObjectId) -> bool:
         """Return whether a class may contain the object: users who may write the status can list any object."""
@@ -261,6 +256,12 @@ def class_metadata(manifest: Manifest) -> Manifest:
     if is_moving(manifest):
         kept["annotations"] = {DELETE_FOR_MOVE_ANNOTATION: ""}
     return {"apiVersion": manifest["apiVersion"], "kind": manifest["kind"], "metadata": kept}
+
+
+def class_metadata_and_status(manifest: Manifest) -> Manifest:
+    """Return of a ClusterClass also what decides whether Cluster API accepts it."""
+    status = {key: value for key, value in (manifest.get("status") or {}).items() if key != "variables"}
+    return {**class_metadata(manifest), "status": status}
 
 
 def _state(manifest: Manifest) -> tuple[object, object]:

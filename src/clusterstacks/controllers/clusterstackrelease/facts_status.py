@@ -26,10 +26,10 @@ class StatusFacts:
     """Writes the facts of releases to their status.
 
     Args:
-        supply: Opens releases that were applied before their facts were kept.
+        fetcher: Opens releases that were applied before their facts were kept.
     """
 
-    supply: ReleaseFetcher
+    fetcher: ReleaseFetcher
     _written: dict[ObjectKey, str] = field(default_factory=dict)
     """By object, the digest whose facts this process has written: a CRD without the field prunes them each time."""
 
@@ -37,34 +37,35 @@ class StatusFacts:
         """Forget a deleted release."""
         self._written.pop(key, None)
 
-    def write(self, draft: StatusPatch, release: Release) -> None:
+    def write(self, patch: StatusPatch, release: Release) -> None:
         """Write the facts of a release to its status; a condition reports when that is not possible."""
-        self._written[draft.key] = release.digest
+        self._written[patch.key] = release.digest
         try:
-            draft.status[FIELD] = ReleaseFacts(release.metadata, release.compatibility).write()
-            draft.drop(ReleaseCondition.FACTS_KEPT)
+            patch.status[FIELD] = ReleaseFacts(release.metadata, release.compatibility).write()
+            patch.drop(ReleaseCondition.FACTS_KEPT)
         except FactsNotKept as error:
-            draft.status.pop(FIELD, None)
-            draft.false(ReleaseCondition.FACTS_KEPT, error.code, error.message, Severity.WARNING)
+            patch.status.pop(FIELD, None)
+            patch.false(ReleaseCondition.FACTS_KEPT, error.code, error.message, Severity.WARNING)
 
-    async def restore(self, draft: StatusPatch, name: ReleaseName) -> None:
+    async def restore(self, patch: StatusPatch, name: ReleaseName) -> None:
         """Write missing facts to the status of a release that was applied before, for example by an older version.
 
         The release is only downloaded if it is not cached; it remains ready in the meantime and after a failure.
         """
-        pinned = draft.annotation(DIGEST_ANNOTATION)
-        if self._written.get(draft.key) == pinned or draft.condition(ReleaseCondition.FACTS_KEPT) is not None:
+        pinned = patch.annotation(DIGEST_ANNOTATION)
+        if self._written.get(patch.key) == pinned or patch.condition(ReleaseCondition.FACTS_KEPT) is not None:
             return
-        if read_facts(draft.manifest) is not None:
+        if read_facts(patch.manifest) is not None:
             return
+        patch.require_live()
         try:
-            obtained = await self.supply.obtain(draft.key, draft.manifest, name)
+            fetched = await self.fetcher.fetch(patch.key, patch.manifest, name)
         except ClusterStacksError as error:
             log.info("cannot read the facts of release %s, will retry: %s", name, error)
             return
-        if obtained is None:
+        if fetched is None:
             return
-        release = obtained.release
-        draft.status["digest"] = release.digest
-        draft.status["kubernetesVersion"] = release.metadata.kubernetes.text
-        self.write(draft, release)
+        release = fetched.release
+        patch.status["digest"] = release.digest
+        patch.status["kubernetesVersion"] = release.metadata.kubernetes.text
+        self.write(patch, release)

@@ -7,6 +7,7 @@ from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING
 
+from clusterstacks.api.clusterapi import cluster_class_view
 from clusterstacks.api.clusterstackrelease import ClusterStackRelease
 from clusterstacks.api.names import DIGEST_ANNOTATION, RELEASE_FINALIZER, EventReason, Reason, ReleaseCondition
 from clusterstacks.charts.vendor import CHART_ERRORS
@@ -69,7 +70,7 @@ class ReleaseReconciler:
     """
 
     client: Client
-    supply: ReleaseFetcher
+    fetcher: ReleaseFetcher
     source_check: SourceCheck
     drift: DriftDetector
     renderer: Renderer
@@ -78,151 +79,163 @@ class ReleaseReconciler:
     events: EventRecorder
     facts: StatusFacts
 
-    async def work(self, draft: StatusPatch) -> Outcome | None:
+    async def work(self, patch: StatusPatch) -> Outcome | None:
         """Reconcile one release; None while ``clusterctl move`` moves its class."""
-        if draft.deleting:
-            self.facts.forget(draft.key)
-            return await delete_release(draft, self.client, self.applier, self.events)
-        with draft.failing_condition(ReleaseCondition.DOWNLOADED, Reason.ISSUE_WITH_RELEASE):
-            name = parse_release(draft.key.name)
-        await add_finalizer(draft, RELEASE_FINALIZER, self.client)
-        changed = await self._changed(draft)
+        if patch.deleting:
+            patch.require_live()
+            self.facts.forget(patch.key)
+            return await delete_release(patch, self.client, self.applier, self.events)
+        with patch.failing_condition(ReleaseCondition.DOWNLOADED, Reason.ISSUE_WITH_RELEASE):
+            name = parse_release(patch.key.name)
+        await add_finalizer(patch, RELEASE_FINALIZER, self.client)
+        changed = await self._changed(patch)
         if changed is None:
             return None
-        outcome = await self._advance(draft, name, changed)
+        outcome = await self._advance(patch, name, changed)
         # The Go operator's condition for an available source, which scripts wait for.
-        if draft.holds(ReleaseCondition.DOWNLOADED):
-            draft.true(ReleaseCondition.ASSETS_CLIENT_AVAILABLE)
+        if patch.holds(ReleaseCondition.DOWNLOADED):
+            patch.true(ReleaseCondition.ASSETS_CLIENT_AVAILABLE)
         else:
-            draft.drop(ReleaseCondition.ASSETS_CLIENT_AVAILABLE)
-        draft.status["ready"] = isinstance(outcome, Settled)
+            patch.drop(ReleaseCondition.ASSETS_CLIENT_AVAILABLE)
+        patch.status["ready"] = isinstance(outcome, Settled)
         return outcome
 
-    async def _advance(self, draft: StatusPatch, name: ReleaseName, changed: list[str]) -> Outcome:
+    async def _advance(self, patch: StatusPatch, name: ReleaseName, changed: list[str]) -> Outcome:
         release = None
         if changed:
-            pause = self.drift.pause(draft.key)
+            patch.require_live()
+            pause = self.drift.pause(patch.key)
             if pause:
                 return Waiting(Reason.CLASS_OBJECTS_CHANGED, _repeated(changed), pause)
-            self.drift.repaired(draft.key)
+            self.drift.repaired(patch.key)
             message = f"{_named(changed)}; will be applied again"
-            draft.false(ReleaseCondition.CHART_APPLIED, Reason.CLASS_OBJECTS_CHANGED, message)
-        unresolved = draft.condition(ReleaseCondition.DEPENDENCIES_RESOLVED)
+            patch.false(ReleaseCondition.CHART_APPLIED, Reason.CLASS_OBJECTS_CHANGED, message)
+        unresolved = patch.condition(ReleaseCondition.DEPENDENCIES_RESOLVED)
         whole = unresolved is None or unresolved.status == "True"
-        if not (whole and draft.holds(ReleaseCondition.CHART_APPLIED) and draft.annotation(DIGEST_ANNOTATION)):
-            release = await self._open(draft, name)
+        if not (whole and patch.holds(ReleaseCondition.CHART_APPLIED) and patch.annotation(DIGEST_ANNOTATION)):
+            release = await self._open(patch, name)
             if release is None:
                 return Waiting(Reason.RELEASE_NOT_DOWNLOADED_YET, f"release {name} is being downloaded", None)
         else:
-            await self.facts.restore(draft, name)
-        refused = await self.source_check.check(draft, name)
+            await self.facts.restore(patch, name)
+        refused = await self.source_check.check(patch, name)
         if refused is not None:
             return refused
-        waiting = await self._provider(draft)
+        waiting = await self._provider(patch)
         if waiting is not None:
             return waiting
         if release is not None:
-            failed = await self._apply(draft, release, changed)
+            failed = await self._apply(patch, release, changed)
             if failed is not None:
                 return failed
-        outcome = await class_outcome(draft, name, self.client, partial(self.drift.may_hold, draft.key))
-        recheck = min(self.source_check.until_next_check(draft.key), RESYNC)
+        outcome = await self._class_outcome(patch, name)
+        recheck = min(self.source_check.until_next_check(patch.key), RESYNC)
         return replace(outcome, recheck=recheck) if isinstance(outcome, Settled) else outcome
 
-    async def _changed(self, draft: StatusPatch) -> list[str] | None:
-        """Return the objects that must be applied again because another writer deleted or changed them."""
-        return await self.drift.find_changed(draft) if draft.holds(ReleaseCondition.CHART_APPLIED) else []
+    async def _class_outcome(self, patch: StatusPatch, name: ReleaseName) -> Outcome:
+        """Return Settled when Cluster API has accepted the class; it is read live where the cache may be outdated."""
+        known = self.drift.cached_class(patch, name.class_name) if patch.cached else None
+        if known is not None and cluster_class_view(known).ready:
+            patch.true(ReleaseCondition.CLASS_ACCEPTED)
+            return Settled()
+        patch.require_live()
+        return await class_outcome(patch, name, self.client, partial(self.drift.may_hold, patch.key))
 
-    async def _apply(self, draft: StatusPatch, release: Release, changed: list[str]) -> Outcome | None:
+    async def _changed(self, patch: StatusPatch) -> list[str] | None:
+        """Return the objects that must be applied again because another writer deleted or changed them."""
+        return await self.drift.find_changed(patch) if patch.holds(ReleaseCondition.CHART_APPLIED) else []
+
+    async def _apply(self, patch: StatusPatch, release: Release, changed: list[str]) -> Outcome | None:
         """Apply the class; return None when all its objects are in place."""
-        results = await apply_class_chart(draft, release, self.renderer.for_object(draft.key), self.applier)
-        self.drift.applied(draft.key, results)
-        failed = draft.condition(ReleaseCondition.CHART_APPLIED)
+        results = await apply_class_chart(patch, release, self.renderer.for_object(patch.key), self.applier)
+        self.drift.applied(patch.key, results)
+        failed = patch.condition(ReleaseCondition.CHART_APPLIED)
         if failed is not None and failed.status == "False":
             return Waiting(failed.reason, failed.message)
         if changed:
             message = f"{_named(changed)}; applied again from release {release.name}"
-            await self.events.record(draft.manifest, "Warning", EventReason.CLASS_OBJECTS_RESTORED, message)
+            await self.events.record(patch.manifest, "Warning", EventReason.CLASS_OBJECTS_RESTORED, message)
         return None
 
-    async def _open(self, draft: StatusPatch, name: ReleaseName) -> Release | None:
+    async def _open(self, patch: StatusPatch, name: ReleaseName) -> Release | None:
         """Return the release; None while it is being downloaded."""
-        draft.status["ready"] = False
-        with draft.failing_condition(ReleaseCondition.DOWNLOADED):
-            origin = await self.supply.origin(draft.manifest)
-        obtained = await self._obtain(draft, name)
-        if obtained is None:
-            message = f"it is being downloaded from {origin.terms.address}"
-            draft.false(ReleaseCondition.DOWNLOADED, Reason.RELEASE_NOT_DOWNLOADED_YET, message, Severity.INFO)
+        patch.require_live()
+        patch.status["ready"] = False
+        with patch.failing_condition(ReleaseCondition.DOWNLOADED):
+            origin = await self.fetcher.origin(patch.manifest)
+        fetched = await self._fetch(patch, name)
+        if fetched is None:
+            message = f"it is being downloaded from {origin.settings.address}"
+            patch.false(ReleaseCondition.DOWNLOADED, Reason.RELEASE_NOT_DOWNLOADED_YET, message, Severity.INFO)
             return None
-        release = obtained.release
+        release = fetched.release
         pins = PinnedDigests.holding(release)
         if release.incomplete is not None:
-            pins = PinnedDigests(release.digest, PinnedDigests.of(draft.manifest).charts)
-        if PinnedDigests.of(draft.manifest) != pins:
-            await self._pin(draft, pins)
-        if obtained.fresh:
-            self.source_check.record_download(draft, origin, obtained.verdict)
-        draft.true(ReleaseCondition.DOWNLOADED)
+            pins = PinnedDigests(release.digest, PinnedDigests.of(patch.manifest).charts)
+        if PinnedDigests.of(patch.manifest) != pins:
+            await self._pin(patch, pins)
+        if fetched.fresh:
+            self.source_check.record_download(patch, origin, fetched.verdict)
+        patch.true(ReleaseCondition.DOWNLOADED)
         if release.incomplete is not None:
-            draft.false(ReleaseCondition.DEPENDENCIES_RESOLVED, release.incomplete.code, release.incomplete.message)
+            patch.false(ReleaseCondition.DEPENDENCIES_RESOLVED, release.incomplete.code, release.incomplete.message)
         elif release.dependencies:
-            draft.true(ReleaseCondition.DEPENDENCIES_RESOLVED)
+            patch.true(ReleaseCondition.DEPENDENCIES_RESOLVED)
         else:
-            draft.drop(ReleaseCondition.DEPENDENCIES_RESOLVED)
-        draft.status["digest"] = release.digest
-        draft.status["kubernetesVersion"] = release.metadata.kubernetes.text
-        self.facts.write(draft, release)
+            patch.drop(ReleaseCondition.DEPENDENCIES_RESOLVED)
+        patch.status["digest"] = release.digest
+        patch.status["kubernetesVersion"] = release.metadata.kubernetes.text
+        self.facts.write(patch, release)
         return release
 
-    async def _obtain(self, draft: StatusPatch, name: ReleaseName) -> FetchedRelease | None:
+    async def _fetch(self, patch: StatusPatch, name: ReleaseName) -> FetchedRelease | None:
         try:
-            with draft.failing_condition(ReleaseCondition.DOWNLOADED, Reason.RELEASE_NOT_DOWNLOADED_YET):
-                return await self.supply.obtain(draft.key, draft.manifest, name)
+            with patch.failing_condition(ReleaseCondition.DOWNLOADED, Reason.RELEASE_NOT_DOWNLOADED_YET):
+                return await self.fetcher.fetch(patch.key, patch.manifest, name)
         except ClusterStacksError as error:
-            self._explain(draft, error)
+            self._explain(patch, error)
             if isinstance(error, SpecError):
-                draft.false(ReleaseCondition.DOWNLOADED, Reason.ISSUE_WITH_RELEASE, error.message)
+                patch.false(ReleaseCondition.DOWNLOADED, Reason.ISSUE_WITH_RELEASE, error.message)
                 raise ReleaseUnusable(error) from error
             raise
 
     @staticmethod
-    def _explain(draft: StatusPatch, error: ClusterStacksError) -> None:
+    def _explain(patch: StatusPatch, error: ClusterStacksError) -> None:
         """Set the condition of the error, where users and tools expect it."""
         if isinstance(error, DigestMismatch):
-            set_tag_moved(draft, error.message)
+            set_tag_moved(patch, error.message)
         elif isinstance(error, Unsigned):
-            set_unsigned(draft, error.message, required=True)
+            set_unsigned(patch, error.message, required=True)
         elif isinstance(error, SignaturesUnclear):
-            set_signatures_unclear(draft, error)
+            set_signatures_unclear(patch, error)
         elif isinstance(error, CHART_ERRORS):
-            draft.false(ReleaseCondition.DEPENDENCIES_RESOLVED, error.code, error.message)
+            patch.false(ReleaseCondition.DEPENDENCIES_RESOLVED, error.code, error.message)
 
-    async def _pin(self, draft: StatusPatch, pins: PinnedDigests) -> None:
+    async def _pin(self, patch: StatusPatch, pins: PinnedDigests) -> None:
         """Pin the first download in an annotation, which survives the loss of status; other content is rejected."""
-        group, version = split_api_version(draft.manifest["apiVersion"])
-        resource = await self.client.resource(group, draft.manifest["kind"], version)
-        patch = {"metadata": {"annotations": pins.annotations()}}
-        draft.manifest = await self.client.merge_patch(resource, draft.key.name, patch, draft.key.namespace)
+        group, version = split_api_version(patch.manifest["apiVersion"])
+        resource = await self.client.resource(group, patch.manifest["kind"], version)
+        annotations = {"metadata": {"annotations": pins.annotations()}}
+        patch.manifest = await self.client.merge_patch(resource, patch.key.name, annotations, patch.key.namespace)
 
-    async def _provider(self, draft: StatusPatch) -> Outcome | None:
+    async def _provider(self, patch: StatusPatch) -> Outcome | None:
         """Wait for the provider object; return None when there is none or it is ready."""
-        reference = ClusterStackRelease.parse(draft.manifest).spec.provider_ref
+        reference = ClusterStackRelease.parse(patch.manifest).spec.provider_ref
         if reference is None:
-            draft.drop(ReleaseCondition.PROVIDER_READY)
+            patch.drop(ReleaseCondition.PROVIDER_READY)
             return None
-        title = f"{reference.kind} {draft.key.namespace}/{reference.name}"
-        with draft.failing_condition(ReleaseCondition.PROVIDER_READY):
-            self.providers.check(reference, draft.key.namespace)
-        with draft.failing_condition(ReleaseCondition.PROVIDER_READY, Reason.PROCESS_ONGOING):
-            provider = await self.providers.find(reference, draft.key.namespace)
+        title = f"{reference.kind} {patch.key.namespace}/{reference.name}"
+        with patch.failing_condition(ReleaseCondition.PROVIDER_READY):
+            self.providers.check(reference, patch.key.namespace)
+        with patch.failing_condition(ReleaseCondition.PROVIDER_READY, Reason.PROCESS_ONGOING):
+            provider = await self.providers.find(reference, patch.key.namespace)
             if provider is not None:
-                await self.providers.own(provider, draft.manifest)
+                await self.providers.own(provider, patch.manifest)
         if provider is not None and (provider.get("status") or {}).get("ready") is True:
-            draft.true(ReleaseCondition.PROVIDER_READY)
+            patch.true(ReleaseCondition.PROVIDER_READY)
             return None
         message = f"{title} is not ready yet" if provider is not None else f"{title} does not exist yet"
-        draft.false(ReleaseCondition.PROVIDER_READY, Reason.PROCESS_ONGOING, message)
+        patch.false(ReleaseCondition.PROVIDER_READY, Reason.PROCESS_ONGOING, message)
         return Waiting(Reason.PROCESS_ONGOING, message, PROVIDER_RECHECK)
 
 

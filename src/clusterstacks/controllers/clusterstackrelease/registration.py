@@ -9,7 +9,7 @@ from clusterstacks.api.names import CLUSTER_API_GROUP, CLUSTER_CLASS_KIND, CLUST
 from clusterstacks.apply.class_applier import ClassApplier
 from clusterstacks.apply.class_object_rules import GroupKind
 from clusterstacks.controllers.class_usage import CLUSTERS, releases_of_new_delivery, releases_taken_or_left
-from clusterstacks.controllers.clusterstackrelease.drift import DriftDetector, class_metadata
+from clusterstacks.controllers.clusterstackrelease.drift import DriftDetector, class_metadata, class_metadata_and_status
 from clusterstacks.controllers.clusterstackrelease.facts_status import StatusFacts
 from clusterstacks.controllers.clusterstackrelease.reconciler import ReleaseReconciler
 from clusterstacks.controllers.clusterstackrelease.source_check import ADVISORY, SourceCheck
@@ -65,12 +65,18 @@ class ReleaseWatches:
                 yield from self.existing([key_of(release)])
 
     def of_addon(self, change: CacheChange) -> Iterator[ObjectKey]:
-        """Yield the releases of a Cluster whose ClusterAddon records other releases than before."""
-        return self.existing(releases_of_new_delivery(change, self._clusters, self._watch_filter))
+        """Yield the deleted releases of a Cluster whose ClusterAddon records other releases than before."""
+        return self._leaving(releases_of_new_delivery(change, self._clusters, self._watch_filter))
 
     def of_cluster(self, change: CacheChange) -> Iterator[ObjectKey]:
-        """Yield the releases that a Cluster began or ceased to use."""
-        return self.existing(releases_taken_or_left(change, self._watch_filter))
+        """Yield the deleted releases that a Cluster began or ceased to use."""
+        return self._leaving(releases_taken_or_left(change, self._watch_filter))
+
+    def _leaving(self, keys: Iterable[ObjectKey]) -> Iterator[ObjectKey]:
+        """Leave out releases that are not being deleted: whether a Cluster uses them decides nothing else."""
+        for key in self.existing(keys):
+            if at(self._releases.get(key), "metadata", "deletionTimestamp"):
+                yield key
 
     def of_class(self, change: CacheChange) -> Iterator[ObjectKey]:
         """Yield the release of a ClusterClass."""
@@ -82,8 +88,8 @@ class ReleaseWatches:
 def _build(env: ControllerContext) -> Reconciler:
     enqueue = env.enqueue(NAME)
     watches = ReleaseWatches(env.cache(Kind.CLUSTER_STACK_RELEASE), env.cache(CLUSTER_KIND), env.watch_filter)
-    supply = env.make_supply(enqueue)
-    source_check = SourceCheck(supply=supply, clock=env.clock)
+    fetcher = env.make_fetcher(enqueue)
+    source_check = SourceCheck(fetcher=fetcher, clock=env.clock)
     class_kinds = [GroupKind.parse(kind) for kind in env.class_kinds]
     drift = DriftDetector(
         client=env.client,
@@ -102,14 +108,14 @@ def _build(env: ControllerContext) -> Reconciler:
             enqueue(release)
 
     def forget(key: ObjectKey) -> None:
-        for part in (supply, source_check, drift):
+        for part in (fetcher, source_check, drift):
             part.forget(key)
 
     reconciler = ReleaseReconciler(
         client=env.client,
-        supply=supply,
+        fetcher=fetcher,
         source_check=source_check,
-        facts=StatusFacts(supply=supply),
+        facts=StatusFacts(fetcher=fetcher),
         drift=drift,
         renderer=env.renderer,
         applier=ClassApplier(env.client, extra_kinds=class_kinds),
@@ -143,8 +149,10 @@ REGISTRATION = Registration(
     caches=(
         CachedKind(kind=Kind.CLUSTER_STACK_RELEASE, indexes={STACK_INDEX: stacks_owning}),
         CLUSTERS,
-        CachedKind(kind=CLUSTER_CLASS_KIND, group=CLUSTER_API_GROUP, trim=class_metadata, keep_unreadable=True),
+        CachedKind(
+            kind=CLUSTER_CLASS_KIND, group=CLUSTER_API_GROUP, trim=class_metadata_and_status, keep_unreadable=True
+        ),
     ),
     concurrency=8,
-    concurrency_help="releases handled at a time",
+    concurrency_help="releases reconciled at a time",
 )

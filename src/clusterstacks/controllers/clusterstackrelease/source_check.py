@@ -64,11 +64,11 @@ class SourceCheck:
     """Checks the sources of pinned releases.
 
     Args:
-        supply: Requests the state of sources.
+        fetcher: Requests the state of sources.
         interval: Interval of the check of each release.
     """
 
-    supply: ReleaseFetcher
+    fetcher: ReleaseFetcher
     clock: Clock
     interval: timedelta = INTERVAL
     _watches: dict[ObjectKey, _Watch] = field(default_factory=dict)
@@ -83,72 +83,73 @@ class SourceCheck:
         left = watch.due - self.clock.monotonic() if watch else 0
         return timedelta(seconds=max(left, 1))
 
-    async def check(self, draft: StatusPatch, name: ReleaseName) -> Outcome | None:
+    async def check(self, patch: StatusPatch, name: ReleaseName) -> Outcome | None:
         """Check the source if that is due; return an outcome when the release may not be used."""
         try:
-            origin = await self.supply.origin(draft.manifest)
+            origin = await self.fetcher.origin(patch.manifest)
         except SpecError as error:
             # The ClusterStack reports the error; the pinned content is still used.
             log.debug("the source of %s is not checked: %s", name, error)
-            return self._refusal(draft, None)
+            return self._refusal(patch, None)
         if origin.trust is None:
-            draft.drop(ReleaseCondition.SIGNATURE_VERIFIED)
-        watch = self._watch(draft, origin)
+            patch.drop(ReleaseCondition.SIGNATURE_VERIFIED)
+        watch = self._watch(patch, origin)
         if watch.asked or self.clock.monotonic() >= watch.due:
-            await self._check(draft, name, watch)
-        return self._refusal(draft, origin.trust)
+            await self._check(patch, name, watch)
+        return self._refusal(patch, origin.trust)
 
-    def record_download(self, draft: StatusPatch, origin: ReleaseOrigin, verdict: SignatureVerdict | None) -> None:
+    def record_download(self, patch: StatusPatch, origin: ReleaseOrigin, verdict: SignatureVerdict | None) -> None:
         """Record the result of a download."""
-        draft.true(ReleaseCondition.SOURCE_UNCHANGED)
-        draft.status.pop("signedBy", None)  # the content may have changed
-        _set_verdict(draft, verdict)
-        self._watches[draft.key] = _Watch(origin, self._next())
+        patch.true(ReleaseCondition.SOURCE_UNCHANGED)
+        patch.status.pop("signedBy", None)  # the content may have changed
+        _set_verdict(patch, verdict)
+        self._watches[patch.key] = _Watch(origin, self._next())
 
-    def _watch(self, draft: StatusPatch, origin: ReleaseOrigin) -> _Watch:
+    def _watch(self, patch: StatusPatch, origin: ReleaseOrigin) -> _Watch:
         """Return when the next check is due: at once if something is unknown or was wrong, else at a random time."""
-        watch = self._watches.get(draft.key)
+        watch = self._watches.get(patch.key)
         if watch is None:
-            share = 0.0 if self._is_doubtful(draft, origin) else _chance.random()
+            share = 0.0 if self._is_doubtful(patch, origin) else _chance.random()
             watch = _Watch(origin, self.clock.monotonic() + share * self.interval.total_seconds())
-            self._watches[draft.key] = watch
+            self._watches[patch.key] = watch
         elif watch.origin != origin:
             watch.origin, watch.due, watch.asked = origin, self.clock.monotonic(), False
         return watch
 
     @staticmethod
-    def _is_doubtful(draft: StatusPatch, origin: ReleaseOrigin) -> bool:
-        unsigned = origin.trust is not None and not draft.holds(ReleaseCondition.SIGNATURE_VERIFIED)
-        return unsigned or not draft.holds(ReleaseCondition.SOURCE_UNCHANGED)
+    def _is_doubtful(patch: StatusPatch, origin: ReleaseOrigin) -> bool:
+        unsigned = origin.trust is not None and not patch.holds(ReleaseCondition.SIGNATURE_VERIFIED)
+        return unsigned or not patch.holds(ReleaseCondition.SOURCE_UNCHANGED)
 
-    async def _check(self, draft: StatusPatch, name: ReleaseName, watch: _Watch) -> None:
-        found_release, soon = None, not _is_applied(draft)
+    async def _check(self, patch: StatusPatch, name: ReleaseName, watch: _Watch) -> None:
+        patch.require_live()
+        found_release, soon = None, not _is_applied(patch)
         try:
-            pinned = PinnedDigests.of(draft.manifest).digest
-            found_release = await self.supply.look(draft.key, watch.origin, name, draft.manifest)
+            pinned = PinnedDigests.of(patch.manifest).digest
+            found_release = await self.fetcher.published_state(patch.key, watch.origin, name, patch.manifest)
             watch.asked, watch.failure = found_release is None, ""
         except ClusterStacksError as error:
             log.info("cannot check the source of %s, which has no effect: %s", name, error)
             watch.asked, watch.failure = False, error.message
             if isinstance(error, SignaturesUnclear):
-                set_signatures_unclear(draft, error)
-                soon = soon or not draft.holds(ReleaseCondition.SIGNATURE_VERIFIED)
+                set_signatures_unclear(patch, error)
+                soon = soon or not patch.holds(ReleaseCondition.SIGNATURE_VERIFIED)
         if found_release is not None:
-            _set_source_unchanged(draft, name, found_release, pinned)
+            _set_source_unchanged(patch, name, found_release, pinned)
             if found_release.verdict is not None:
-                _set_verdict(draft, found_release.verdict)
+                _set_verdict(patch, found_release.verdict)
                 soon = found_release.verdict.refused
         watch.due = self._next(soon=soon)
 
-    def _refusal(self, draft: StatusPatch, trust: SignatureTrust | None) -> Outcome | None:
-        found = draft.condition(ReleaseCondition.SIGNATURE_VERIFIED)
+    def _refusal(self, patch: StatusPatch, trust: SignatureTrust | None) -> Outcome | None:
+        found = patch.condition(ReleaseCondition.SIGNATURE_VERIFIED)
         required = trust is not None and trust.required
         if found is not None and found.status == "False" and (required or found.reason == Reason.SIGNATURE_REQUIRED):
-            return Waiting(found.reason, found.message, self.until_next_check(draft.key))
-        if found is None and required and not _is_applied(draft):
-            why = self._watches[draft.key].failure if draft.key in self._watches else ""
+            return Waiting(found.reason, found.message, self.until_next_check(patch.key))
+        if found is None and required and not _is_applied(patch):
+            why = self._watches[patch.key].failure if patch.key in self._watches else ""
             message = why or "its signatures have not been checked yet"
-            return Waiting("SignatureUnknown", message, self.until_next_check(draft.key))
+            return Waiting("SignatureUnknown", message, self.until_next_check(patch.key))
         return None
 
     def _next(self, *, soon: bool = False) -> float:
@@ -156,53 +157,53 @@ class SourceCheck:
         return self.clock.monotonic() + wait.total_seconds() * (1 + JITTER * _chance.random())
 
 
-def set_tag_moved(draft: StatusPatch, message: str) -> None:
+def set_tag_moved(patch: StatusPatch, message: str) -> None:
     """Report that the source has other content; nothing else changes."""
-    draft.false(ReleaseCondition.SOURCE_UNCHANGED, Reason.TAG_MOVED, message)
+    patch.false(ReleaseCondition.SOURCE_UNCHANGED, Reason.TAG_MOVED, message)
 
 
-def _set_source_unchanged(draft: StatusPatch, name: ReleaseName, found_release: PublishedState, pinned: str) -> None:
+def _set_source_unchanged(patch: StatusPatch, name: ReleaseName, found_release: PublishedState, pinned: str) -> None:
     if found_release.digest is None:
         message = (
             f"release {name} is no longer in {found_release.place}: clusters keep using it, but it could not be "
             "downloaded again; publish it again"
         )
-        draft.false(ReleaseCondition.SOURCE_UNCHANGED, Reason.RELEASE_GONE, message)
+        patch.false(ReleaseCondition.SOURCE_UNCHANGED, Reason.RELEASE_GONE, message)
     elif found_release.digest == pinned:
-        draft.true(ReleaseCondition.SOURCE_UNCHANGED)
+        patch.true(ReleaseCondition.SOURCE_UNCHANGED)
     elif found_release.digest:
         set_tag_moved(
-            draft,
+            patch,
             f"release {name} was pinned to {pinned}, but {found_release.place} now has {found_release.digest}, "
             "which is not used: restore the old content and publish the change as a new version",
         )
 
 
-def _set_verdict(draft: StatusPatch, verdict: SignatureVerdict | None) -> None:
+def _set_verdict(patch: StatusPatch, verdict: SignatureVerdict | None) -> None:
     if verdict is None:
-        draft.drop(ReleaseCondition.SIGNATURE_VERIFIED)
+        patch.drop(ReleaseCondition.SIGNATURE_VERIFIED)
         return
     # Signed content stays signed: later checks use this list to decide whether a trusted key signed it.
     if verdict.signers:
-        draft.status["signedBy"] = list(verdict.signers)
+        patch.status["signedBy"] = list(verdict.signers)
     if not verdict.complaint:
-        draft.true(ReleaseCondition.SIGNATURE_VERIFIED)
+        patch.true(ReleaseCondition.SIGNATURE_VERIFIED)
     else:
-        set_unsigned(draft, verdict.complaint, required=verdict.required)
+        set_unsigned(patch, verdict.complaint, required=verdict.required)
 
 
-def set_unsigned(draft: StatusPatch, complaint: str, *, required: bool) -> None:
+def set_unsigned(patch: StatusPatch, complaint: str, *, required: bool) -> None:
     """Report that no trusted key signed the release."""
     reason = Reason.SIGNATURE_REQUIRED if required else Reason.NOT_SIGNED
     severity = Severity.ERROR if required else Severity.WARNING
-    draft.false(ReleaseCondition.SIGNATURE_VERIFIED, reason, complaint, severity)
+    patch.false(ReleaseCondition.SIGNATURE_VERIFIED, reason, complaint, severity)
 
 
-def set_signatures_unclear(draft: StatusPatch, error: SignaturesUnclear) -> None:
+def set_signatures_unclear(patch: StatusPatch, error: SignaturesUnclear) -> None:
     """Report that not all signatures could be checked; an earlier verification remains valid."""
-    if not draft.holds(ReleaseCondition.SIGNATURE_VERIFIED):
-        draft.false(ReleaseCondition.SIGNATURE_VERIFIED, Reason.SIGNATURES_UNCLEAR, error.message)
+    if not patch.holds(ReleaseCondition.SIGNATURE_VERIFIED):
+        patch.false(ReleaseCondition.SIGNATURE_VERIFIED, Reason.SIGNATURES_UNCLEAR, error.message)
 
 
-def _is_applied(draft: StatusPatch) -> bool:
-    return draft.holds(ReleaseCondition.CHART_APPLIED)
+def _is_applied(patch: StatusPatch) -> bool:
+    return patch.holds(ReleaseCondition.CHART_APPLIED)

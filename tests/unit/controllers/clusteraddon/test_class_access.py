@@ -1,30 +1,32 @@
-"""What a ClusterAddon's reconcile decides before anything is delivered, and what it reads for that."""
+"""Checks of a ClusterAddon before its delivery, and the reads they need."""
 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from clusterstacks.api.addon_annotations import MOST_RELEASES
 from clusterstacks.api.names import ADDON_FINALIZER, API_VERSION, GROUP, Kind
+from clusterstacks.controllers.addon_sweep import AddonSweep
 from clusterstacks.controllers.clusteraddon.class_access import ClassAccess
+from clusterstacks.controllers.clusteraddon.hold_review import HoldReview
 from clusterstacks.controllers.clusteraddon.reconciler import AddonReconciler
 from clusterstacks.controllers.clusteraddon.snapshot import ContractKinds, read_snapshot
+from clusterstacks.controllers.held_reports import HeldReports
+from clusterstacks.controllers.object_reader import CachedReader
 from clusterstacks.controllers.status_reconciler import StatusReconciler
 from clusterstacks.controllers.workload_clients import Workloads
 from clusterstacks.domain.objects import Manifest, ObjectKey
 from clusterstacks.kube.errors import Forbidden
 from clusterstacks.kube.resources import Resource
-from clusterstacks.kube.transport import Pool
+from clusterstacks.render.renderer import Renderer
 from clusterstacks.runtime.cache import ObjectCache
 from clusterstacks.runtime.clock import SYSTEM_CLOCK
 from clusterstacks.runtime.events import EventRecorder
+from clusterstacks.runtime.metrics import Metrics
 from tests.support.fakes.api_server import FakeApi
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
 
 ADDONS = Resource(GROUP, "v1alpha1", Kind.CLUSTER_ADDON.value, "clusteraddons", namespaced=True)
 RELEASES = Resource(GROUP, "v1alpha1", Kind.CLUSTER_STACK_RELEASE.value, "clusterstackreleases", namespaced=True)
@@ -67,26 +69,44 @@ async def api() -> FakeApi:
 
 
 @pytest.fixture
-async def frame(api: FakeApi) -> AsyncIterator[StatusReconciler]:
+async def frame(api: FakeApi) -> StatusReconciler:
     unused: Any = None
-    async with Pool() as pool:
-        reconciler = AddonReconciler(
-            client=api,
+    reconciler = AddonReconciler(
+        client=api,
+        cached_reads=CachedReader(client=api, informers={}),
+        clock=SYSTEM_CLOCK,
+        access=ClassAccess(api, ObjectCache()),
+        contracts=ContractKinds(api),
+        workloads=Workloads(api),
+        rollout=unused,
+        compat_check=unused,
+        sweep=AddonSweep(
+            workloads=Workloads(api),
             clock=SYSTEM_CLOCK,
-            access=ClassAccess(api, ObjectCache()),
-            contracts=ContractKinds(api),
-            workloads=Workloads(api, pool),
-            rollout=unused,
-            compat_check=unused,
-        )
-        yield StatusReconciler(
-            group=GROUP,
-            kind=Kind.CLUSTER_ADDON,
+            changed=print,
+            poll=print,
+            metrics=Metrics(),
+            renderer=Renderer(),
+        ),
+        drift_interval=None,
+        held=HeldReports(SYSTEM_CLOCK),
+        hold=HoldReview(
             client=api,
+            stacks=ObjectCache(),
+            cached_reads=CachedReader(client=api, informers={}),
             clock=SYSTEM_CLOCK,
-            events=EventRecorder(api, "test"),
-            work=reconciler.work,
-        )
+            metrics=Metrics(),
+        ),
+        departed=unused,
+    )
+    return StatusReconciler(
+        group=GROUP,
+        kind=Kind.CLUSTER_ADDON,
+        client=api,
+        clock=SYSTEM_CLOCK,
+        events=EventRecorder(api, "test"),
+        work=reconciler.work,
+    )
 
 
 def conditions(manifest: Manifest) -> dict[str, str]:
@@ -98,7 +118,7 @@ def forbidden() -> Forbidden:
 
 
 @pytest.mark.parametrize("version", ["v1.35.4", "latest", ""])
-async def test_sec_21_a_deleted_cluster_addon_reads_its_cluster_only(
+async def test_sec_21_deletion_of_a_cluster_addon_reads_only_its_cluster(
     api: FakeApi, frame: StatusReconciler, version: str
 ) -> None:
     await api.create(CLUSTERS, cluster(version))
@@ -111,7 +131,9 @@ async def test_sec_21_a_deleted_cluster_addon_reads_its_cluster_only(
     assert {call["resource"].kind for verb, call in api.calls if verb == "get"} == {"ClusterAddon", "Cluster"}
 
 
-async def test_sec_21_not_even_its_cluster_keeps_a_deleted_cluster_addon(api: FakeApi, frame: StatusReconciler) -> None:
+async def test_sec_21_unreadable_cluster_does_not_block_deletion_of_its_cluster_addon(
+    api: FakeApi, frame: StatusReconciler
+) -> None:
     await api.create(ADDONS, addon(deletionTimestamp="2026-11-22T00:00:00Z"))
     forbidding = api.get
 
@@ -126,7 +148,7 @@ async def test_sec_21_not_even_its_cluster_keeps_a_deleted_cluster_addon(api: Fa
     assert api.objects(ADDONS)[CANONICAL]["metadata"]["finalizers"] == []
 
 
-async def test_sec_5_another_cluster_addon_of_a_cluster_takes_nothing_from_it(
+async def test_sec_5_second_cluster_addon_of_a_cluster_does_not_take_over(
     api: FakeApi, frame: StatusReconciler
 ) -> None:
     other = ObjectKey("team", "other")
@@ -144,7 +166,7 @@ async def test_sec_5_another_cluster_addon_of_a_cluster_takes_nothing_from_it(
 
 
 @pytest.mark.parametrize("admits", ["Same", "Selector"])
-async def test_sec_5_the_rule_of_a_stack_that_is_not_watched_is_read_live(
+async def test_sec_5_namespace_rule_of_an_unwatched_stack_is_read_from_the_server(
     api: FakeApi, frame: StatusReconciler, admits: str
 ) -> None:
     selector = {"selector": {"matchLabels": {"tier": "gold"}}} if admits == "Selector" else {}
@@ -178,7 +200,9 @@ def taking_from(count: int) -> Manifest:
 @pytest.mark.parametrize(
     ("count", "words"), [(MOST_RELEASES + 1, "at most 32 releases"), (5000, "more than 512 annotations")]
 )
-async def test_sec_22_so_many_releases_are_not_read(api: FakeApi, count: int, words: str) -> None:
+async def test_sec_22_too_many_referenced_releases_are_rejected_without_reading_them(
+    api: FakeApi, count: int, words: str
+) -> None:
     await api.create(CLUSTERS, taking_from(count))
 
     seen = await read_snapshot(api, ObjectKey("team", "one"), ContractKinds(api))
@@ -189,7 +213,7 @@ async def test_sec_22_so_many_releases_are_not_read(api: FakeApi, count: int, wo
     assert api.count("get") <= 4
 
 
-async def test_sec_22_releases_are_read_beside_each_other(api: FakeApi) -> None:
+async def test_sec_22_releases_are_read_concurrently(api: FakeApi) -> None:
     await api.create(CLUSTERS, taking_from(MOST_RELEASES))
     reading, most = 0, 0
     real = api.get
@@ -211,7 +235,7 @@ async def test_sec_22_releases_are_read_beside_each_other(api: FakeApi) -> None:
     assert most == len(seen.objects) == MOST_RELEASES
 
 
-async def test_a_release_whose_stack_is_gone_has_no_rule(api: FakeApi) -> None:
+async def test_release_without_a_stack_has_no_namespace_rule(api: FakeApi) -> None:
     await api.create(CLUSTERS, cluster())
     seen = await read_snapshot(api, ObjectKey("team", "one"), ContractKinds(api))
     assert seen is not None

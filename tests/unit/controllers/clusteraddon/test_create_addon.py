@@ -1,4 +1,4 @@
-"""Which Clusters get a ClusterAddon."""
+"""Creation of ClusterAddons for Clusters."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pytest
 from clusterstacks.api.names import API_VERSION, GROUP, Kind
 from clusterstacks.controllers.clusteraddon.class_access import ClassAccess
 from clusterstacks.controllers.clusteraddon.create_addon import REFUSED_RECHECK, AddonCreator
+from clusterstacks.controllers.object_reader import CachedReader
 from clusterstacks.domain.objects import Manifest, ObjectKey
 from clusterstacks.kube.resources import Resource
 from clusterstacks.runtime.cache import ObjectCache, key_of
@@ -46,6 +47,7 @@ async def creator(rule: Manifest | None, **labels: str) -> AddonCreator:
     spec = {"provider": "openstack", "name": "scs", "kubernetesVersion": "1.35", "clusterNamespaces": rule}
     owner = {"apiVersion": API_VERSION, "kind": Kind.CLUSTER_STACK.value, "name": "scs", "uid": "1"}
     return AddonCreator(
+        reads=CachedReader(client=api, informers={}),
         client=api,
         clock=SystemClock(),
         releases=store(ours(Kind.CLUSTER_STACK_RELEASE, NAME, metadata={"ownerReferences": [owner]})),
@@ -66,7 +68,7 @@ def objects(one: AddonCreator) -> dict[ObjectKey, Manifest]:
 
 
 def said(one: AddonCreator) -> dict[str, tuple[str, str | None]]:
-    """What the conditions of the Cluster say."""
+    """Return status and reason of the conditions of the Cluster."""
     cluster = objects(one)[ObjectKey("team", "one")]
     return {one["type"]: (one["status"], one.get("reason")) for one in cluster.get("status", {}).get("conditions", [])}
 
@@ -75,7 +77,7 @@ SELECTED = {"from": "Selector", "selector": {"matchLabels": {"tier": "gold"}}}
 
 
 @pytest.mark.parametrize("rule", [None, {"from": "All"}])
-async def test_a_class_is_offered_to_all_namespaces_unless_its_stack_says_otherwise(rule: Manifest | None) -> None:
+async def test_class_is_available_to_all_namespaces_by_default(rule: Manifest | None) -> None:
     one = await creator(rule)
 
     assert await one.reconcile(ObjectKey("team", "one")) is None
@@ -83,7 +85,7 @@ async def test_a_class_is_offered_to_all_namespaces_unless_its_stack_says_otherw
 
 
 @pytest.mark.parametrize("rule", [{"from": "Same"}, SELECTED, {"from": "Unheard-of"}])
-async def test_a_cluster_that_is_refused_is_looked_at_again_as_its_namespace_may_be_admitted(rule: Manifest) -> None:
+async def test_rejected_cluster_is_rechecked_later(rule: Manifest) -> None:
     one = await creator(rule)
 
     assert await one.reconcile(ObjectKey("team", "one")) == REFUSED_RECHECK
@@ -92,7 +94,7 @@ async def test_a_cluster_that_is_refused_is_looked_at_again_as_its_namespace_may
 
 
 @pytest.mark.parametrize("class_name", [NAME, "openstack-scs-1-35-v9", "quick-start"])
-async def test_live_m5_the_condition_goes_when_it_is_true_no_more(class_name: str) -> None:
+async def test_live_m5_outdated_condition_is_removed(class_name: str) -> None:
     """The stack admits the namespace, the class has no release yet, or is none of a cluster stack."""
     one = await creator({"from": "Same"})
     await one.reconcile(ObjectKey("team", "one"))
@@ -109,7 +111,7 @@ async def test_live_m5_the_condition_goes_when_it_is_true_no_more(class_name: st
     assert bool(created(one)) is (class_name == NAME)
 
 
-async def test_live_m5_what_a_cluster_addon_said_is_not_taken_away() -> None:
+async def test_live_m5_condition_of_a_cluster_addon_is_kept() -> None:
     one = await creator(None)
     ready = {"type": "ClusterStackAddonsReady", "status": "True", "reason": "AddonsDelivered"}
     await one.client.merge_patch(CLUSTERS, "one", {"status": {"conditions": [ready]}}, "team")
@@ -119,7 +121,7 @@ async def test_live_m5_what_a_cluster_addon_said_is_not_taken_away() -> None:
     assert said(one) == {"ClusterStackAddonsReady": ("True", "AddonsDelivered")}
 
 
-async def test_a_selected_namespace_is_admitted() -> None:
+async def test_selected_namespace_is_accepted() -> None:
     one = await creator(SELECTED, tier="gold")
 
     await one.reconcile(ObjectKey("team", "one"))

@@ -1,10 +1,12 @@
-"""The addons' state on the Cluster, whose conditions Cluster API writes at the same time."""
+"""Addon conditions on the Cluster, which Cluster API writes at the same time."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from clusterstacks.controllers.clusteraddon.mirrored_conditions import mirror, withdraw
+import pytest
+
+from clusterstacks.controllers.clusteraddon.mirrored_conditions import WARNINGS, mirror, withdraw
 from clusterstacks.domain.conditions import Condition
 from clusterstacks.domain.objects import Manifest, ObjectKey
 from clusterstacks.domain.outcomes import Settled, Waiting
@@ -38,7 +40,7 @@ def conditions(api: FakeApi) -> dict[str, str]:
     return {one["type"]: one["status"] for one in cluster["status"]["conditions"]}
 
 
-async def test_a_condition_that_cluster_api_writes_meanwhile_costs_us_neither_it_nor_ours() -> None:
+async def test_concurrent_write_of_cluster_api_keeps_both_conditions() -> None:
     api, read = await raced()
 
     await mirror(api, read, Settled(), NOW)
@@ -48,12 +50,33 @@ async def test_a_condition_that_cluster_api_writes_meanwhile_costs_us_neither_it
     assert conditions(api) == {"Available": "True"}
 
 
-async def test_nothing_is_said_about_a_specification_that_nobody_has_looked_at() -> None:
+async def test_no_condition_is_written_for_an_unobserved_generation() -> None:
     api, read = await raced(generation=2)
 
     await mirror(api, read, Settled(), NOW)
 
     assert conditions(api) == {"Available": "True"}
+
+
+async def test_first_condition_is_added_in_one_request_despite_concurrent_writes() -> None:
+    api, read = await raced()
+    listed = {**read, "status": {"conditions": [{"type": "Available", "status": "False"}]}}
+    api.calls.clear()
+
+    await mirror(api, listed, Settled(), NOW)
+
+    assert conditions(api) == {"Available": "True", "ClusterStackAddonsReady": "True"}
+    assert [verb for verb, _ in api.calls] == ["resource", "json_patch"]
+
+
+async def test_a_condition_that_was_added_before_the_cache_showed_it_is_not_added_twice() -> None:
+    api, read = await raced()
+    listed = {**read, "status": {"conditions": [{"type": "Available", "status": "True"}]}}
+    await mirror(api, listed, BEGINNING, NOW)
+
+    await mirror(api, listed, Settled(), NOW)
+
+    assert conditions(api) == {"Available": "True", "ClusterStackAddonsReady": "True"}
 
 
 async def both(**changed: int) -> tuple[FakeApi, Manifest]:
@@ -67,7 +90,7 @@ async def both(**changed: int) -> tuple[FakeApi, Manifest]:
     return api, read
 
 
-async def test_a_condition_that_is_there_is_replaced_in_one_request_whatever_cluster_api_writes_meanwhile() -> None:
+async def test_existing_condition_is_replaced_in_one_request_despite_concurrent_writes() -> None:
     api, read = await both()
 
     after, is_news = await mirror(api, read, Settled(), NOW)
@@ -78,7 +101,7 @@ async def test_a_condition_that_is_there_is_replaced_in_one_request_whatever_clu
     assert [verb for verb, _ in api.calls] == ["resource", "json_patch"]
 
 
-async def test_a_condition_that_has_another_place_meanwhile_is_found_there() -> None:
+async def test_condition_moved_to_another_index_is_found() -> None:
     api, read = await both()
     moved = [{"type": "AddedFirst", "status": "True"}, *read["status"]["conditions"]]
     await api.merge_patch(CLUSTERS, "one", {"status": {"conditions": moved}}, "team")
@@ -88,7 +111,7 @@ async def test_a_condition_that_has_another_place_meanwhile_is_found_there() -> 
     assert conditions(api) == {"AddedFirst": "True", "Available": "True", "ClusterStackAddonsReady": "True"}
 
 
-async def test_a_condition_that_is_there_is_kept_when_the_specification_changed() -> None:
+async def test_existing_condition_is_kept_when_the_spec_changed() -> None:
     api, read = await both(generation=2)
 
     after, is_news = await mirror(api, read, Settled(), NOW)
@@ -106,7 +129,7 @@ async def test_a_condition_is_not_written_to_a_successor_of_the_cluster() -> Non
     assert conditions(api) == {"Available": "False", "ClusterStackAddonsReady": "False"}
 
 
-async def test_what_was_taken_back_at_the_beginning_is_said_again_in_the_old_api_version() -> None:
+async def test_v1beta1_condition_reset_at_the_start_is_written_again() -> None:
     """Conditions of v1beta1 have no generation, so the Cluster as it was first read says the same as the outcome."""
     api, first = await raced()
     first, _ = await mirror(api, first | {"apiVersion": "cluster.x-k8s.io/v1beta1"}, Settled(), NOW)
@@ -118,17 +141,18 @@ async def test_what_was_taken_back_at_the_beginning_is_said_again_in_the_old_api
     assert conditions(api) == {"Available": "True", "ClusterStackAddonsReady": "True"}
 
 
-async def test_what_speaks_against_the_versions_is_told_beside_in_one_write_and_only_while_it_does() -> None:
+@pytest.mark.parametrize("kind", WARNINGS)
+async def test_a_warning_is_set_and_cleared_in_the_same_status_write(kind: str) -> None:
     api, read = await raced()
-    outside = Condition("WithinRanges", "False", "OutsideRanges", "cilium leaks")
+    outside = Condition("Any", "False", "OutsideRanges", "cilium leaks")
 
-    await mirror(api, read, Settled(), NOW, outside)
-    ours = {"ClusterStackAddonsReady": "True", "ClusterStackWithinRanges": "False"}
+    await mirror(api, read, Settled(), NOW, {kind: outside})
+    ours = {"ClusterStackAddonsReady": "True", kind: "False"}
     assert conditions(api) == {"Available": "True", **ours}
     written = api.objects(CLUSTERS)[ObjectKey("team", "one")]
 
-    await mirror(api, written, Settled(), NOW, outside)
+    await mirror(api, written, Settled(), NOW, {kind: outside})
     assert api.objects(CLUSTERS)[ObjectKey("team", "one")] == written
 
-    await mirror(api, written, Settled(), NOW, Condition("WithinRanges", "True"))
+    await mirror(api, written, Settled(), NOW, {kind: Condition("Any", "True")})
     assert conditions(api) == {"Available": "True", "ClusterStackAddonsReady": "True"}

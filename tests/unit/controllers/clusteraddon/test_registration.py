@@ -1,4 +1,4 @@
-"""Which objects a change enqueues."""
+"""Objects that a change enqueues."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def changed(old: Manifest, new: Manifest) -> bool:
     return concerns_addons(CacheChange(ObjectKey("team", "one"), old, new))
 
 
-def test_a_new_message_in_our_own_condition_of_a_cluster_enqueues_nothing() -> None:
+def test_change_of_our_own_cluster_condition_enqueues_nothing() -> None:
     told = {"type": "ClusterStackAddonsReady", "status": "False", "reason": "X", "message": "at 12:00:01"}
     gated = {"type": "Available", "status": "False", "message": "ClusterStackAddonsReady: at 12:00:01"}
 
@@ -43,7 +43,7 @@ def test_a_new_message_in_our_own_condition_of_a_cluster_enqueues_nothing() -> N
         cluster({"type": "ControlPlaneInitialized", "status": "True"}),
     ],
 )
-def test_a_change_of_a_cluster_that_addons_depend_on_enqueues_it(new: Manifest) -> None:
+def test_relevant_change_of_a_cluster_enqueues_its_addons(new: Manifest) -> None:
     assert changed(cluster(), new)
 
 
@@ -74,7 +74,7 @@ BROKEN: dict[str, Any] = {"clusters": {"matchLabels": 1}}
         (None, rule(expires="2020-01-01T00:00:00Z"), ["one", "two"]),
     ],
 )
-def test_a_rule_enqueues_the_addons_of_clusters_it_selects_or_selected(
+def test_changed_rule_enqueues_addons_of_clusters_selected_before_or_after(
     old: Manifest | None, new: Manifest | None, enqueued: list[str]
 ) -> None:
     clusters = ObjectCache()
@@ -88,3 +88,34 @@ def test_a_rule_enqueues_the_addons_of_clusters_it_selects_or_selected(
     found = list(to_keys(CacheChange(ObjectKey("", "no-cilium"), old, new)))
 
     assert sorted(key.name for key in found) == [f"cluster-addon-{name}" for name in enqueued]
+
+
+def plane(cluster: str = "one", **parts: Any) -> Manifest:
+    labels = {"cluster.x-k8s.io/cluster-name": cluster}
+    return {"kind": "Plane", "metadata": {"name": "plane", "namespace": "team", "labels": labels}, **parts}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "enqueued"),
+    [
+        (plane(), plane(status={"version": "v1.35.4"}), ["one"]),
+        (plane(), plane(status={"conditions": [{"type": "Ready"}]}), []),
+        (None, plane(), ["one"]),
+        (plane(), None, ["one"]),
+        (None, plane("gone"), []),
+        (None, plane("of-another-operator"), []),
+        (None, {"metadata": {"name": "without-label", "namespace": "team"}}, []),
+    ],
+)
+def test_changed_control_plane_enqueues_the_addons_of_its_cluster_if_they_may_depend_on_it(
+    old: Manifest | None, new: Manifest | None, enqueued: list[str]
+) -> None:
+    clusters = ObjectCache()
+    for name, operator in (("one", "mine"), ("of-another-operator", "theirs")):
+        labels = {"cluster.x-k8s.io/watch-filter": operator}
+        clusters.put(ObjectKey("team", name), cluster(name=name, labels=labels))
+    watches = ClusterWatches(clusters, ObjectCache(), "mine")
+
+    found = watches.of_referenced(CacheChange(ObjectKey("team", "plane"), old, new))
+
+    assert [key.name for key in found] == enqueued

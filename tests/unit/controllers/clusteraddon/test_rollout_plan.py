@@ -4,27 +4,31 @@ import pytest
 from hypothesis import given
 
 from clusterstacks.controllers.clusteraddon.rollout_plan import (
-    ControlPlaneState,
     Done,
     Occasion,
     Prune,
     RolloutPlan,
     RolloutProgress,
+    RolloutStep,
     RunStage,
     StagePhase,
     StageProgress,
+    Target,
     WaitForUpgrade,
     plan_rollout,
     read_progress,
 )
-from clusterstacks.domain.addon_config import AddonConfig, LifecycleHook, Stage, StageAction
+from clusterstacks.controllers.clusteraddon.upgrade_state import Milestone, UpgradeState
+from clusterstacks.domain.addon_config import AddonConfig, LifecycleHook, Stage, StageAction, StageCondition, WaitFor
 from clusterstacks.domain.versions import KubernetesVersion
 from tests.support.builders.documents import JSON
 
-INSTALL, BEFORE, AFTER = LifecycleHook
+INSTALL, BEFORE, AFTER_CONTROL_PLANE, AFTER_WORKERS, AFTER = LifecycleHook
 OLD, NEW = KubernetesVersion(1, 35, 4), KubernetesVersion(1, 36, 1)
-UPGRADED = ControlPlaneState((NEW,), NEW, topology_reconciled=True)
-BEHIND = ControlPlaneState((OLD,), NEW, topology_reconciled=True)
+UPGRADED = UpgradeState(control_plane=(NEW,), wanted=NEW, topology_reconciled=True)
+BEHIND = UpgradeState(control_plane=(OLD,), wanted=NEW, topology_reconciled=True)
+ROLLING = UpgradeState(control_plane=(NEW,), workers=(OLD, NEW), wanted=NEW, topology_reconciled=False)
+ROLLED = UpgradeState(control_plane=(NEW,), workers=(NEW,), wanted=NEW, topology_reconciled=False)
 
 
 def stages(text: str) -> tuple[Stage, ...]:
@@ -35,8 +39,18 @@ def stages(text: str) -> tuple[Stage, ...]:
     )
 
 
-def config(install: str = "", before: str = "", after: str = "") -> AddonConfig:
-    return AddonConfig({INSTALL: stages(install), BEFORE: stages(before), AFTER: stages(after)})
+def config(
+    install: str = "", before: str = "", after: str = "", *, control_plane: str = "", workers: str = ""
+) -> AddonConfig:
+    return AddonConfig(
+        {
+            INSTALL: stages(install),
+            BEFORE: stages(before),
+            AFTER_CONTROL_PLANE: stages(control_plane),
+            AFTER_WORKERS: stages(workers),
+            AFTER: stages(after),
+        }
+    )
 
 
 def plan(
@@ -50,19 +64,19 @@ def plan(
 ) -> RolloutPlan:
     return plan_rollout(
         release,
-        recorded=recorded,
-        wanted=wanted,
+        recorded=Target(recorded),
+        wanted=Target(wanted),
         changed=changed,
         delivered=delivered.split(),
         progress=progress or RolloutProgress(),
     )
 
 
-def played(rollout: RolloutPlan, control_plane: ControlPlaneState = UPGRADED) -> tuple[list[str], RolloutPlan]:
+def played(rollout: RolloutPlan, upgrade: UpgradeState = UPGRADED) -> tuple[list[str], RolloutPlan]:
     """Do every move to the end or the first wait, and write down what was done."""
     journal: list[str] = []
     while True:
-        match rollout.next_move(control_plane):
+        match rollout.next_move(upgrade):
             case RunStage(index, step):
                 journal.append(f"{'-' if step.stage.action is StageAction.DELETE else ''}{step.stage.addon}")
                 rollout = rollout.reached(index, StagePhase.DONE)
@@ -97,14 +111,14 @@ RELEASE = config(install="cni metrics csi", before="cni -old", after="csi")
         (None, "two", ["cluster-addon", "keep cluster-addon", "done"]),
     ],
 )
-def test_the_stages_of_an_occasion_run_in_order_and_end_with_one_prune(
+def test_stages_of_an_occasion_run_in_order_and_end_with_one_prune(
     release: AddonConfig | None, recorded: str, journal: list[str]
 ) -> None:
     assert played(plan(release, recorded))[0] == journal
 
 
 @pytest.mark.parametrize("recorded", ["", "two"])
-def test_what_only_an_upgrade_brings_is_kept_up_to_date_once_the_cluster_has_it(recorded: str) -> None:
+def test_addons_of_upgrade_stages_are_refreshed_once_delivered(recorded: str) -> None:
     """A ClusterAddon deleted by hand and made anew installs, in a cluster that has had upgrades (D21)."""
     release = config(install="a", before="b", after="b c")
 
@@ -118,7 +132,7 @@ def test_d81_nothing_runs_when_neither_class_nor_values_changed() -> None:
     assert played(rollout, BEHIND)[0] == ["done"]
 
 
-def test_the_stages_before_the_upgrade_run_at_once_and_all_others_wait_for_it() -> None:
+def test_stages_before_the_upgrade_run_at_once_and_others_wait_for_it() -> None:
     before, waiting = played(plan(RELEASE), BEHIND)
     after, _ = played(plan(RELEASE, progress=waiting.progress))
 
@@ -126,50 +140,96 @@ def test_the_stages_before_the_upgrade_run_at_once_and_all_others_wait_for_it() 
     assert after == ["csi", "metrics", "keep cni csi metrics", "done"]
 
 
-def test_the_prune_alone_waits_for_the_upgrade_too() -> None:
+def test_prune_without_stages_waits_for_the_upgrade() -> None:
     assert played(plan(config(before="cni")), BEHIND)[0] == ["cni", "wait"]
 
 
 @pytest.mark.parametrize("recorded", ["", "two"])
-def test_neither_install_nor_refresh_wait_for_an_upgrade(recorded: str) -> None:
+def test_install_and_refresh_do_not_wait_for_an_upgrade(recorded: str) -> None:
     assert played(plan(RELEASE, recorded), BEHIND)[0][-1] == "done"
 
 
-def test_a_release_without_stages_is_upgraded_at_once() -> None:
+def test_release_without_stages_is_upgraded_at_once() -> None:
     assert played(plan(None), BEHIND)[0] == ["cluster-addon", "keep cluster-addon", "done"]
 
 
+EVERY_HOOK = config(install="dns cni", before="cni", control_plane="ccm kubeproxy", workers="agent", after="csi")
+
+
 @pytest.mark.parametrize(
-    ("state", "message"),
+    ("upgrade", "journal"),
     [
-        (BEHIND, "waiting for the control plane to report v1.36.1; it reports v1.35.4"),
+        (BEHIND, ["cni", "wait"]),
+        (ROLLING, ["cni", "ccm", "kubeproxy", "wait"]),
+        (ROLLED, ["cni", "ccm", "kubeproxy", "agent", "wait"]),
         (
-            ControlPlaneState((NEW, OLD), NEW, topology_reconciled=True),
-            "waiting for the control plane to report v1.36.1; it reports v1.35.4",
-        ),
-        (
-            ControlPlaneState((), NEW, topology_reconciled=True),
-            "waiting for the control plane to report v1.36.1; it reports no version",
-        ),
-        (
-            ControlPlaneState((NEW,), NEW, topology_reconciled=False),
-            "waiting for the Cluster's condition TopologyReconciled to be True for its newest generation",
+            UPGRADED,
+            ["cni", "ccm", "kubeproxy", "agent", "csi", "dns", "keep agent ccm cni csi dns kubeproxy", "done"],
         ),
     ],
 )
-def test_the_wait_says_what_is_missing(state: ControlPlaneState, message: str) -> None:
-    assert plan(config(after="cni")).next_move(state) == WaitForUpgrade(message)
+def test_d26_stages_of_each_hook_run_when_the_upgrade_has_reached_it(upgrade: UpgradeState, journal: list[str]) -> None:
+    assert played(plan(EVERY_HOOK), upgrade)[0] == journal
 
 
-def test_a_topology_at_work_does_not_stop_stages_that_have_begun_after_the_upgrade() -> None:
-    busy = ControlPlaneState((NEW,), NEW, topology_reconciled=False)
+def test_each_point_of_an_upgrade_is_waited_for_once_and_no_stage_runs_twice() -> None:
+    journal: list[str] = []
+    progress = RolloutProgress()
+    for upgrade in (BEHIND, ROLLING, BEHIND, ROLLED, ROLLING, UPGRADED):
+        done, rollout = played(plan(EVERY_HOOK, progress=progress), upgrade)
+        journal, progress = journal + done, rollout.progress
+
+    assert [one for one in journal if one != "wait"][:6] == ["cni", "ccm", "kubeproxy", "agent", "csi", "dns"]
+    assert journal.count("wait") == 5
+
+
+def test_a_stage_that_has_started_continues_when_the_cluster_falls_behind_again() -> None:
+    begun = plan(EVERY_HOOK).reached(0, StagePhase.DONE).reached(1, StagePhase.WAITING_FOR_HEALTH)
+
+    assert played(begun, BEHIND)[0] == ["ccm", "kubeproxy", "wait"]
+
+
+def test_version_that_is_set_back_before_the_control_plane_moved_ends_the_upgrade_with_all_its_stages() -> None:
+    """The class stays the new one, so its addons are delivered for the version that the cluster has."""
+    _, waiting = played(plan(EVERY_HOOK), BEHIND)
+    back = UpgradeState(control_plane=(OLD,), workers=(OLD,), wanted=OLD, topology_reconciled=True)
+
+    assert played(plan(EVERY_HOOK, progress=waiting.progress), back)[0][:5] == [
+        "ccm",
+        "kubeproxy",
+        "agent",
+        "csi",
+        "dns",
+    ]
+
+
+def test_class_and_version_that_are_set_back_bring_the_old_addons_back_at_once() -> None:
+    _, waiting = played(plan(EVERY_HOOK, "one", "two"), BEHIND)
+    back = plan(EVERY_HOOK, "one", "one", changed=False, delivered="cni", progress=waiting.progress)
+
+    assert played(back, BEHIND)[0] == ["dns", "cni", "keep cni dns", "done"]
+
+
+def test_progress_names_the_point_that_the_next_stage_waits_for() -> None:
+    awaited = [played(plan(EVERY_HOOK), upgrade)[1].progress.awaited for upgrade in (BEHIND, ROLLING, ROLLED, UPGRADED)]
+
+    assert awaited == [Milestone.CONTROL_PLANE, Milestone.WORKERS, Milestone.CLUSTER, Milestone.CLUSTER]
+
+
+@pytest.mark.parametrize("phase", StagePhase)
+def test_a_rollout_has_begun_when_a_stage_has_left_its_first_phase(phase: StagePhase) -> None:
+    assert plan(RELEASE).reached(1, phase).progress.begun is (phase is not StagePhase.PENDING)
+
+
+def test_unreconciled_topology_does_not_stop_started_stages_after_the_upgrade() -> None:
+    busy = UpgradeState(control_plane=(NEW,), wanted=NEW, topology_reconciled=False)
     begun = plan(config(before="cni", after="ccm csi")).reached(0, StagePhase.DONE).reached(1, StagePhase.CHANGING)
 
     assert played(begun, busy)[0] == ["ccm", "csi", "keep ccm cni csi", "done"]
 
 
 @pytest.mark.parametrize("phase", [phase for phase in StagePhase if phase is not StagePhase.DONE])
-def test_d80_a_stage_that_was_interrupted_goes_on_where_it_stood(phase: StagePhase) -> None:
+def test_d80_interrupted_stage_is_resumed(phase: StagePhase) -> None:
     interrupted = plan(RELEASE).reached(0, StagePhase.DONE).reached(1, phase)
     resumed = plan(RELEASE, progress=interrupted.progress)
     move = resumed.next_move(UPGRADED)
@@ -179,13 +239,13 @@ def test_d80_a_stage_that_was_interrupted_goes_on_where_it_stood(phase: StagePha
     assert (move.index, move.step.stage.addon, move.step.phase) == (1, "old", phase)
 
 
-def test_d80_an_upgrade_whose_prune_failed_goes_on_with_the_prune() -> None:
+def test_d80_upgrade_with_a_failed_prune_is_resumed_at_the_prune() -> None:
     _, finished = played(plan(RELEASE))
 
     assert played(plan(RELEASE, changed=False, progress=finished.progress))[0] == ["keep cni csi metrics", "done"]
 
 
-def test_another_target_begins_anew() -> None:
+def test_changed_target_restarts_the_rollout() -> None:
     _, waiting = played(plan(RELEASE, wanted="two"), BEHIND)
     rollout = plan(RELEASE, wanted="three", progress=waiting.progress)
 
@@ -193,7 +253,7 @@ def test_another_target_begins_anew() -> None:
     assert played(rollout, BEHIND)[0] == ["cni", "-old", "wait"]
 
 
-def test_a_cluster_set_back_to_its_recorded_class_gets_its_addons_back() -> None:
+def test_cluster_reset_to_its_recorded_class_gets_its_addons_back() -> None:
     _, waiting = played(plan(RELEASE, "one", "two"), BEHIND)
     back = plan(RELEASE, "one", "one", changed=False, progress=waiting.progress)
 
@@ -201,14 +261,14 @@ def test_a_cluster_set_back_to_its_recorded_class_gets_its_addons_back() -> None
     assert played(back, BEHIND)[0] == ["cni", "metrics", "csi", "keep cni csi metrics", "done"]
 
 
-def test_a_class_without_stages_left_half_way_is_undone_too() -> None:
-    back = plan(RELEASE, "one", "one", changed=False, progress=RolloutProgress("two"))
+def test_interrupted_rollout_of_a_class_without_stages_is_reverted() -> None:
+    back = plan(RELEASE, "one", "one", changed=False, progress=RolloutProgress(Target("two")))
 
     assert back.occasion is Occasion.REFRESH
     assert not back.resumed
 
 
-def test_d81_a_crash_between_recording_the_class_and_clearing_the_progress_runs_no_stage_again() -> None:
+def test_d81_crash_between_recording_the_class_and_clearing_progress_repeats_no_stage() -> None:
     _, finished = played(plan(RELEASE))
 
     assert played(plan(RELEASE, "two", changed=False, progress=finished.progress))[0] == [
@@ -217,7 +277,7 @@ def test_d81_a_crash_between_recording_the_class_and_clearing_the_progress_runs_
     ]
 
 
-def test_values_changed_in_that_moment_are_delivered() -> None:
+def test_values_changed_before_progress_is_cleared_are_delivered() -> None:
     _, finished = played(plan(RELEASE))
     rollout = plan(RELEASE, "two", changed=True, progress=finished.progress)
 
@@ -225,23 +285,23 @@ def test_values_changed_in_that_moment_are_delivered() -> None:
     assert played(rollout)[0][:3] == ["cni", "metrics", "csi"]
 
 
-def test_a_refresh_interrupted_goes_on_even_if_the_values_are_back_to_what_they_were() -> None:
+def test_interrupted_refresh_is_resumed_even_if_values_are_reset() -> None:
     begun = plan(RELEASE, "two").reached(0, StagePhase.DONE)
 
     assert played(plan(RELEASE, "two", changed=False, progress=begun.progress))[0][:2] == ["metrics", "csi"]
 
 
-def test_progress_of_other_stages_counts_for_nothing() -> None:
-    foreign = RolloutProgress("two", (StageProgress("BeforeClusterUpgrade", "cni", "apply", StagePhase.DONE),))
+def test_progress_of_other_stages_is_ignored() -> None:
+    foreign = RolloutProgress(Target("two"), (StageProgress("BeforeClusterUpgrade", "cni", "apply", StagePhase.DONE),))
 
     assert not plan(RELEASE, progress=foreign).resumed
 
 
-def test_progress_reads_back_from_the_status() -> None:
+def test_progress_is_read_back_from_the_status() -> None:
     progress = plan(RELEASE).reached(0, StagePhase.WAITING_FOR_POST).progress
 
-    assert read_progress("two", progress.documents()) == progress
-    assert progress.documents()[0] == {
+    assert read_progress(progress.document()) == progress
+    assert progress.document()["stages"][0] == {
         "name": "cni",
         "action": "apply",
         "phase": "waitingForPostCondition",
@@ -250,6 +310,68 @@ def test_progress_reads_back_from_the_status() -> None:
 
 
 @given(JSON, JSON)
-def test_reading_a_status_never_fails(target: object, documents: object) -> None:
-    read_progress(target, documents).documents()
-    read_progress(target, [{"name": documents, "phase": documents, "hook": target}])
+def test_reading_an_arbitrary_status_does_not_raise(target: object, documents: object) -> None:
+    read_progress({"target": target, "stages": documents}).document()
+    read_progress({"stages": [{"name": documents, "phase": documents, "hook": target}]})
+
+
+WAITING = Stage("cni", StageAction.APPLY, wait_for=WaitFor.HEALTHY)
+
+
+def waiting_plan(progress: RolloutProgress | None = None) -> RolloutPlan:
+    release = AddonConfig({**config().stages, INSTALL: (WAITING, *stages("csi"))})
+    return plan(release, recorded="", wanted="two", progress=progress)
+
+
+def test_the_time_since_when_a_stage_waits_for_health_survives_a_restart() -> None:
+    waiting = waiting_plan().reached(0, StagePhase.WAITING_FOR_HEALTH, "2026-01-02T03:04:05Z")
+    document = waiting.progress.document()
+    assert [one.get("waitingSince") for one in document["stages"]] == ["2026-01-02T03:04:05Z", None]
+
+    resumed = waiting_plan(read_progress(document))
+
+    assert (resumed.steps[0].phase, resumed.steps[0].since) == (
+        StagePhase.WAITING_FOR_HEALTH,
+        "2026-01-02T03:04:05Z",
+    )
+    assert resumed.reached(0, StagePhase.DONE).steps[0].since == ""
+
+
+def test_a_stage_that_waits_for_health_holds_back_the_next_one_and_the_prune() -> None:
+    waiting = waiting_plan().reached(0, StagePhase.WAITING_FOR_HEALTH)
+    assert isinstance(waiting.next_move(UPGRADED), RunStage)
+    assert waiting.next_move(UPGRADED) == RunStage(0, waiting.steps[0])
+    assert not waiting.progress.delivered
+
+    last = waiting.reached(0, StagePhase.DONE).reached(1, StagePhase.WAITING_FOR_POST)
+    assert last.progress.delivered
+    assert isinstance(last.next_move(UPGRADED), RunStage)
+
+
+def test_only_addons_whose_last_stage_waits_for_health_must_be_healthy() -> None:
+    assert waiting_plan().addons_that_must_be_healthy == {"cni"}
+    release = AddonConfig({**config().stages, INSTALL: (WAITING, *stages("cni"))})
+    assert plan(release, recorded="").addons_that_must_be_healthy == frozenset()
+
+
+ONCE = StageCondition("true")
+
+
+@pytest.mark.parametrize(
+    ("hook", "stage", "again"),
+    [
+        (None, Stage("cni", StageAction.APPLY), True),
+        (INSTALL, Stage("cni", StageAction.APPLY), True),
+        (INSTALL, Stage("cni", StageAction.APPLY, pre=ONCE, post=ONCE), True),
+        (INSTALL, Stage("cni", StageAction.APPLY, wait_for=WaitFor.HEALTHY), False),
+        (INSTALL, Stage("cni", StageAction.DELETE), False),
+        (BEFORE, Stage("cni", StageAction.APPLY), True),
+        (BEFORE, Stage("cni", StageAction.APPLY, pre=ONCE), False),
+        (AFTER, Stage("cni", StageAction.APPLY, post=ONCE), False),
+        (AFTER, Stage("cni", StageAction.DELETE), False),
+    ],
+)
+def test_a_stage_can_run_again_if_a_refresh_runs_it_or_if_it_waits_for_nothing(
+    hook: LifecycleHook | None, stage: Stage, *, again: bool
+) -> None:
+    assert RolloutStep(hook, stage).idempotent == again

@@ -1,4 +1,4 @@
-"""A cluster through random reconciles: stages fail, the operator crashes, class and values change at any moment."""
+"""Rollouts with random failures, crashes and changes of class and values."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clusterstacks.controllers.clusteraddon.rollout_plan import (
-    ControlPlaneState,
     Done,
     Occasion,
     Prune,
@@ -16,20 +15,22 @@ from clusterstacks.controllers.clusteraddon.rollout_plan import (
     RolloutProgress,
     RunStage,
     StagePhase,
+    Target,
     WaitForUpgrade,
     plan_rollout,
     read_progress,
 )
+from clusterstacks.controllers.clusteraddon.upgrade_state import UpgradeState
 from clusterstacks.domain.addon_config import AddonConfig, LifecycleHook, Stage, StageAction
 from clusterstacks.domain.versions import KubernetesVersion
 
 VERSION = KubernetesVersion(1, 36, 1)
-READY = ControlPlaneState((VERSION,), VERSION, topology_reconciled=True)
-BUSY = ControlPlaneState((VERSION,), VERSION, topology_reconciled=False)
+READY = UpgradeState(control_plane=(VERSION,), wanted=VERSION, topology_reconciled=True)
+BUSY = UpgradeState(control_plane=(VERSION,), wanted=VERSION, topology_reconciled=False)
 
 STAGES = st.lists(st.builds(Stage, st.sampled_from("abcd"), st.sampled_from(StageAction)), max_size=4).map(tuple)
 CONFIGS = st.none() | st.builds(
-    lambda *hooks: AddonConfig(dict(zip(LifecycleHook, hooks, strict=True))), STAGES, STAGES, STAGES
+    lambda *hooks: AddonConfig(dict(zip(LifecycleHook, hooks, strict=True))), *[STAGES] * len(LifecycleHook)
 )
 CLASSES = st.fixed_dictionaries({"one": CONFIGS, "two": CONFIGS, "three": CONFIGS})
 BUDGETS = st.integers(0, 6)
@@ -38,7 +39,7 @@ BUDGETS = st.integers(0, 6)
 
 @dataclass
 class Fleet:
-    """One cluster and what is known of it, with a controller as the rollout asks for."""
+    """One cluster with its recorded state, and a controller that follows the rollout."""
 
     classes: dict[str, AddonConfig | None]
     wanted: str = "one"
@@ -52,21 +53,21 @@ class Fleet:
     def plan(self) -> RolloutPlan:
         return plan_rollout(
             self.classes[self.wanted],
-            recorded=self.recorded,
-            wanted=self.wanted,
+            recorded=Target(self.recorded),
+            wanted=Target(self.wanted),
             changed=self.observed != self.values,
             delivered=self.delivered,
             progress=self.progress,
         )
 
-    def reconcile(self, budget: int = 100, control_plane: ControlPlaneState = READY, *, clears: bool = True) -> None:
+    def reconcile(self, budget: int = 100, upgrade: UpgradeState = READY, *, clears: bool = True) -> None:
         rollout = self.plan()
         for _ in range(budget):
-            match rollout.next_move(control_plane):
+            match rollout.next_move(upgrade):
                 case RunStage(index, step):
                     self.run(step.stage)
                     rollout = rollout.reached(index, StagePhase.DONE)
-                    self.progress = read_progress(rollout.progress.target, rollout.progress.documents())
+                    self.progress = read_progress(rollout.progress.document())
                 case Prune(keep):
                     self.delivered = {addon: state for addon, state in self.delivered.items() if addon in keep}
                     self.progress = rollout.progress
@@ -74,7 +75,7 @@ class Fleet:
                 case WaitForUpgrade():
                     return
                 case Done():
-                    self.recorded = rollout.target
+                    self.recorded = rollout.target.class_name
                     if clears and rollout.occasion is not Occasion.NOTHING:
                         self.observed = None if rollout.resumed else self.values
                         self.progress = RolloutProgress()
@@ -113,7 +114,7 @@ def live(fleet: Fleet, events: list[tuple[str, int]]) -> None:
 
 
 @given(CLASSES, st.lists(EVENTS))
-def test_whatever_happened_the_cluster_arrives_and_then_rests(
+def test_cluster_converges_after_any_interruption_and_stays_unchanged(
     classes: dict[str, AddonConfig | None], events: list[tuple[str, int]]
 ) -> None:
     fleet = Fleet(classes)
@@ -131,7 +132,7 @@ def test_whatever_happened_the_cluster_arrives_and_then_rests(
 
 
 @given(CLASSES, st.lists(BUDGETS.filter(bool)), st.sampled_from(["", "one"]))
-def test_each_stage_runs_once_and_in_order_however_often_a_rollout_is_interrupted(
+def test_interrupted_rollout_runs_each_stage_once_and_in_order(
     classes: dict[str, AddonConfig | None], budgets: list[int], recorded: str
 ) -> None:
     straight, interrupted = (Fleet(classes, wanted="two", recorded=recorded, observed=0) for _ in range(2))
@@ -146,7 +147,7 @@ def test_each_stage_runs_once_and_in_order_however_often_a_rollout_is_interrupte
 
 
 @given(CLASSES, st.lists(EVENTS))
-def test_the_class_is_recorded_only_by_a_rollout_that_ran_to_its_end(
+def test_class_is_recorded_only_by_a_complete_rollout(
     classes: dict[str, AddonConfig | None], events: list[tuple[str, int]]
 ) -> None:
     fleet = Fleet(classes)
@@ -159,12 +160,17 @@ def test_the_class_is_recorded_only_by_a_rollout_that_ran_to_its_end(
 
 
 @given(classes=CLASSES, recorded=st.sampled_from(["", "one", "two"]), changed=st.booleans())
-def test_no_stage_of_another_hook_runs_at_an_installation_and_none_at_rest(
+def test_installation_runs_only_its_own_hook_and_a_settled_cluster_runs_none(
     classes: dict[str, AddonConfig | None], recorded: str, *, changed: bool
 ) -> None:
     """D81."""
     rollout = plan_rollout(
-        classes["two"], recorded=recorded, wanted="two", changed=changed, delivered=(), progress=RolloutProgress()
+        classes["two"],
+        recorded=Target(recorded),
+        wanted=Target("two"),
+        changed=changed,
+        delivered=(),
+        progress=RolloutProgress(),
     )
 
     if not recorded:

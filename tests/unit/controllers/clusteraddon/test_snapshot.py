@@ -1,4 +1,4 @@
-"""What a reconcile reads of a Cluster before it decides."""
+"""The state of a Cluster that a reconcile reads."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import pytest
 
 from clusterstacks.api.names import GROUP
 from clusterstacks.controllers.clusteraddon.snapshot import REMEMBER, REMEMBER_MISSING, ContractKinds, read_snapshot
+from clusterstacks.controllers.clusteraddon.upgrade_state import Milestone
 from clusterstacks.domain.objects import ObjectKey
 from clusterstacks.kube.resources import Resource
 from tests.support.fakes.api_server import FakeApi
@@ -25,7 +26,7 @@ RELEASES = Resource(GROUP, "v1alpha1", "ClusterStackRelease", "clusterstackrelea
 
 
 @pytest.mark.parametrize(("observed", "reconciled"), [(1, False), (2, True), (None, True)])
-async def test_a_topology_counts_as_reconciled_only_in_its_present_form(
+async def test_topology_is_reconciled_only_for_the_current_generation(
     observed: int | None, *, reconciled: bool
 ) -> None:
     condition = {"type": "TopologyReconciled", "status": "True", "observedGeneration": observed}
@@ -47,7 +48,7 @@ async def test_a_topology_counts_as_reconciled_only_in_its_present_form(
     seen = await read_snapshot(api, ObjectKey("team", "one"), ContractKinds(api))
 
     assert seen is not None
-    assert (not seen.control_plane.missing) is reconciled
+    assert (not seen.upgrade.missing(Milestone.CLUSTER)) is reconciled
 
 
 class Referring:
@@ -75,15 +76,15 @@ class Referring:
         await self.api.close()
 
     async def look(self) -> tuple[str, tuple[str, ...]]:
-        """Give why the control plane was not read, and the versions it reports."""
+        """Return why the control plane was not read, and the versions it reports."""
         seen = await read_snapshot(self.api, ObjectKey("team", "one"), self.contracts)
         assert seen is not None
         assert bool(seen.data["ControlPlane"]) is not bool(seen.unread)
-        return str(seen.unread or ""), tuple(one.text for one in seen.control_plane.reported)
+        return str(seen.unread or ""), tuple(one.text for one in seen.upgrade.control_plane)
 
 
 @pytest.mark.parametrize("contract", ["v1beta1", "v1beta2"])
-async def test_sec_15_a_control_plane_of_the_contract_is_read(contract: str) -> None:
+async def test_sec_15_control_plane_of_a_contract_kind_is_read(contract: str) -> None:
     async with Referring({f"cluster.x-k8s.io/{contract}": "v1_v2"}) as referring:
         assert await referring.look() == ("", ("v1.35.3",))
 
@@ -101,7 +102,7 @@ async def test_sec_15_a_control_plane_of_the_contract_is_read(contract: str) -> 
         ),
     ],
 )
-async def test_sec_15_anything_else_is_not_read(labels: dict[str, str], reference: dict[str, str], words: str) -> None:
+async def test_sec_15_other_kinds_are_not_read(labels: dict[str, str], reference: dict[str, str], words: str) -> None:
     async with Referring(labels, **reference) as referring:
         unread, reported = await referring.look()
 
@@ -114,7 +115,7 @@ async def test_sec_15_anything_else_is_not_read(labels: dict[str, str], referenc
 @pytest.mark.parametrize(
     ("labels", "lifetime"), [({"cluster.x-k8s.io/v1beta2": "v1"}, REMEMBER), ({}, REMEMBER_MISSING)]
 )
-async def test_a_kind_is_asked_about_once_in_a_while(labels: dict[str, str], lifetime: timedelta) -> None:
+async def test_kind_lookup_is_cached_for_its_lifetime(labels: dict[str, str], lifetime: timedelta) -> None:
     async with Referring(labels) as referring:
         for _ in range(3):
             await referring.look()

@@ -1,4 +1,4 @@
-"""What a ClusterStack says about versions that its source lacks."""
+"""Messages about versions that the source does not have."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def release(version: str, stack: str = "fleet") -> ReleaseName:
     return ReleaseName("local", stack, KubernetesMinor(1, 35), StackVersion.parse(version))
 
 
-def test_live_m6_the_versions_that_exist_are_named() -> None:
+def test_live_m6_existing_versions_are_listed() -> None:
     listed = ["local-fleet-1-35-v1", "local-fleet-1-35-v3", "local-fleet-1-36-v2", "rubbish"]
     assert lacking([release("v2")], listed, SOURCE) == (
         "release local-fleet-1-35-v2 is not in directory demo: of local-fleet-1-35 it has v1, v3"
@@ -29,7 +29,7 @@ def test_live_m6_the_versions_that_exist_are_named() -> None:
     assert not lacking([release("v1"), release("v3")], listed, SOURCE)
 
 
-def test_live_m6_where_a_stack_has_no_release_similar_names_are_told() -> None:
+def test_live_m6_similar_stack_names_are_suggested_if_a_stack_has_no_release() -> None:
     listed = ["local-fleet-1-35-v1", "local-demo-1-35-v1"]
     assert lacking([release("v1", "flete")], listed, SOURCE) == (
         "release local-flete-1-35-v1 is not in directory demo, which has no release of local-flete-1-35; "
@@ -40,7 +40,7 @@ def test_live_m6_where_a_stack_has_no_release_similar_names_are_told() -> None:
     )
 
 
-def test_live_m6_a_stack_that_follows_an_empty_channel_says_what_it_looked_for() -> None:
+def test_live_m6_empty_channel_is_reported_with_the_searched_names() -> None:
     subscription = Subscription("local", "fleet", KubernetesMinor(1, 35), "stable")
     assert nothing(subscription, release("v0"), ["local-fleet-1-35-v0-beta-1"], SOURCE) == (
         "directory demo has no release local-fleet-1-35-* on channel stable, and spec.versions is empty; "
@@ -50,7 +50,7 @@ def test_live_m6_a_stack_that_follows_an_empty_channel_says_what_it_looked_for()
 
 
 @given(st.sets(st.integers(0, 50)), st.sets(st.integers(0, 50)))
-def test_live_m6_there_is_a_message_exactly_when_something_is_missing(wanted: set[int], present: set[int]) -> None:
+def test_live_m6_message_exists_exactly_if_a_version_is_missing(wanted: set[int], present: set[int]) -> None:
     listed = [release(f"v{number}").release for number in present]
     message = lacking([release(f"v{number}") for number in wanted], listed, SOURCE)
     assert bool(message) == bool(wanted - present)

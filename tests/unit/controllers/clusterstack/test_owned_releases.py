@@ -1,4 +1,4 @@
-"""The releases of a ClusterStack, also where two stacks want the same one."""
+"""ClusterStackReleases of one or two ClusterStacks."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from clusterstacks.controllers.clusterstack.retention import ReleaseAction, Reta
 from clusterstacks.domain.names import parse_release
 from clusterstacks.domain.objects import Manifest, ObjectKey
 from clusterstacks.kube.resources import Resource
-from clusterstacks.runtime.cache import ObjectCache, key_of
+from clusterstacks.runtime.cache import key_of
 from clusterstacks.runtime.events import EventRecorder
+from clusterstacks.runtime.informer import Informer
 from clusterstacks.sources.owners import STACK_INDEX, stacks_owning
 from tests.support.fakes.api_server import FakeApi
 
@@ -41,19 +42,21 @@ def stack(name: str) -> Manifest:
 
 
 class Releases(OwnedReleases):
-    """With a store that is never late."""
+    """With a cache that is never late."""
 
     def __init__(self) -> None:
         api = FakeApi(RELEASES, CLUSTERS, CLASSES, EVENTS)
-        super().__init__(client=api, store=ObjectCache({STACK_INDEX: stacks_owning}), events=EventRecorder(api, "test"))
+        informer = Informer(api, GROUP, Kind.CLUSTER_STACK_RELEASE, indexes={STACK_INDEX: stacks_owning})
+        super().__init__(client=api, informer=informer, events=EventRecorder(api, "test"))
 
     def sync(self) -> Manifest | None:
         assert isinstance(self.client, FakeApi)
-        for key in self.store:
-            self.store.remove(key)
+        store = self.informer.cache
+        for key in store:
+            store.remove(key)
         for manifest in self.client.objects(RELEASES).values():
-            self.store.put(key_of(manifest), manifest)
-        return self.store.get(ObjectKey("stacks", NAME))
+            store.put(key_of(manifest), manifest)
+        return store.get(ObjectKey("stacks", NAME))
 
     async def wanted_by(self, name: str, provider: ObjectReference | None = None) -> None:
         self.sync()
@@ -73,7 +76,7 @@ class Releases(OwnedReleases):
         await self.client.create(resource, manifest, "stacks")
 
 
-async def test_a_release_two_stacks_want_belongs_to_both_and_goes_with_the_last() -> None:
+async def test_release_of_two_stacks_is_owned_by_both_and_deleted_with_the_last() -> None:
     releases = Releases()
     await releases.wanted_by("stable")
     await releases.wanted_by("custom")
@@ -85,7 +88,7 @@ async def test_a_release_two_stacks_want_belongs_to_both_and_goes_with_the_last(
     assert await releases.spared_by("custom") is None
 
 
-async def test_a_release_that_lost_its_stack_belongs_to_the_next_that_wants_it() -> None:
+async def test_release_without_a_stack_is_adopted_by_the_next_one() -> None:
     releases = Releases()
     await releases.add(RELEASES, NAME)
 
@@ -94,7 +97,7 @@ async def test_a_release_that_lost_its_stack_belongs_to_the_next_that_wants_it()
     assert releases.owners() == ["stacks/stable"]
 
 
-async def test_a_stack_that_needs_no_provider_any_more_takes_the_reference_away() -> None:
+async def test_provider_reference_is_removed_when_no_longer_needed() -> None:
     releases = Releases()
     await releases.wanted_by("stable", PROVIDER)
     await releases.wanted_by("stable")
@@ -104,7 +107,7 @@ async def test_a_stack_that_needs_no_provider_any_more_takes_the_reference_away(
     assert found["spec"] == {}
 
 
-async def test_a_release_stays_while_any_cluster_uses_it_without_complaint() -> None:
+async def test_release_used_by_a_cluster_is_kept_without_an_error() -> None:
     releases = Releases()
     await releases.wanted_by("stable")
     await releases.add(CLUSTERS, "one", spec={"topology": {"classRef": {"name": NAME}}})
@@ -112,7 +115,7 @@ async def test_a_release_stays_while_any_cluster_uses_it_without_complaint() -> 
     assert await releases.spared_by("stable") is not None
 
 
-async def test_a_release_stays_while_its_class_is_being_moved_here() -> None:
+async def test_release_is_kept_while_clusterctl_moves_its_class() -> None:
     releases = Releases()
     await releases.wanted_by("stable")
     await releases.add(CLASSES, NAME, metadata={"name": NAME, "annotations": {PAUSED_ANNOTATION: "true"}})
@@ -120,7 +123,7 @@ async def test_a_release_stays_while_its_class_is_being_moved_here() -> None:
     assert await releases.spared_by("stable") is not None
 
 
-async def test_live_l4_a_release_that_is_deleted_leaves_an_event_and_a_log_line(
+async def test_live_l4_deletion_of_a_release_is_an_event_and_a_log_line(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.INFO)

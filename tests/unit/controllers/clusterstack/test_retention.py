@@ -15,7 +15,7 @@ from clusterstacks.controllers.clusterstack.retention import (
     ReleaseAction,
     Retention,
     Subscription,
-    decide,
+    decide_retention,
 )
 from clusterstacks.domain.names import InvalidName, parse_release
 from clusterstacks.domain.versions import KubernetesMinor, StackVersion
@@ -48,20 +48,20 @@ def decisions(retention: Retention) -> dict[str, tuple[str, ...]]:
     return {decision.name: (decision.action.value, *decision.reasons) for decision in retention.decisions}
 
 
-def test_creates_the_latest_and_keeps_the_last_ready_until_it_is_replaced() -> None:
+def test_latest_release_is_created_and_last_ready_one_is_kept_until_replaced() -> None:
     listed = [name("v9"), name("v10")]
 
-    assert decisions(decide(STACK, listed=listed, existing=ready("v8", "v9"), classes_in_use=[])) == {
+    assert decisions(decide_retention(STACK, listed=listed, existing=ready("v8", "v9"), classes_in_use=[])) == {
         name("v8"): ("delete", NOT_NEEDED),
         name("v9"): ("keep", LAST_READY),
         name("v10"): ("create", LATEST),
     }
-    settled = decide(STACK, listed=listed, existing=ready("v9", "v10"), classes_in_use=[])
+    settled = decide_retention(STACK, listed=listed, existing=ready("v9", "v10"), classes_in_use=[])
     assert decisions(settled) == {name("v9"): ("delete", NOT_NEEDED), name("v10"): ("keep", LATEST, LAST_READY)}
 
 
-def test_d9_a_release_of_another_channel_is_kept_while_a_cluster_uses_its_class() -> None:
-    retention = decide(
+def test_d9_release_of_another_channel_is_kept_while_in_use() -> None:
+    retention = decide_retention(
         STACK,
         listed=[name("v1")],
         existing=[*ready("v1"), *fresh("v0-sha.abc1234")],
@@ -71,16 +71,16 @@ def test_d9_a_release_of_another_channel_is_kept_while_a_cluster_uses_its_class(
     assert decisions(retention)[name("v0-sha.abc1234")] == ("keep", "in use by 2 clusters")
 
 
-def test_d9_a_release_of_another_channel_is_kept_while_it_is_the_last_ready_one() -> None:
+def test_d9_release_of_another_channel_is_kept_while_it_is_the_last_ready_one() -> None:
     existing = [*ready("v0-sha.abc1234"), *fresh("v1")]
-    retention = decide(STACK, listed=[name("v1")], existing=existing, classes_in_use=[])
+    retention = decide_retention(STACK, listed=[name("v1")], existing=existing, classes_in_use=[])
 
     assert decisions(retention)[name("v0-sha.abc1234")] == ("keep", LAST_READY)
 
 
-def test_a_pinned_build_replaces_another_whatever_their_hashes() -> None:
+def test_pinned_build_replaces_another_build_of_any_hash() -> None:
     pinned = stack("v0-sha.aaa", channel="custom", auto_subscribe=False)
-    retention = decide(pinned, listed=[], existing=ready("v0-sha.aaa", "v0-sha.zzz"), classes_in_use=[])
+    retention = decide_retention(pinned, listed=[], existing=ready("v0-sha.aaa", "v0-sha.zzz"), classes_in_use=[])
 
     assert decisions(retention) == {
         name("v0-sha.aaa"): ("keep", LAST_READY, WANTED),
@@ -88,23 +88,23 @@ def test_a_pinned_build_replaces_another_whatever_their_hashes() -> None:
     }
 
 
-def test_d22_a_release_whose_class_is_in_use_is_created_again() -> None:
-    retention = decide(STACK, listed=[name("v2")], existing=ready("v2"), classes_in_use=[class_name("v1")])
+def test_d22_deleted_release_in_use_is_created_again() -> None:
+    retention = decide_retention(STACK, listed=[name("v2")], existing=ready("v2"), classes_in_use=[class_name("v1")])
 
     assert decisions(retention)[name("v1")] == ("create", "in use by 1 cluster")
 
 
-def test_a_release_being_deleted_is_left_alone_and_counts_neither_as_ready_nor_as_usable() -> None:
+def test_release_being_deleted_is_ignored_and_neither_ready_nor_usable() -> None:
     leaving = ExistingRelease(name("v2"), ready=True, deleting=True)
-    retention = decide(STACK, listed=[name("v2")], existing=[leaving, *ready("v1")], classes_in_use=[])
+    retention = decide_retention(STACK, listed=[name("v2")], existing=[leaving, *ready("v1")], classes_in_use=[])
 
     assert decisions(retention) == {name("v1"): ("keep", LAST_READY), name("v2"): ("leaving", LATEST)}
     assert retention.latest_ready == parse_release(name("v1"))
     assert retention.usable == (StackVersion(1),)
 
 
-def test_d20_nothing_is_latest_and_nothing_is_deleted_when_the_listing_failed() -> None:
-    retention = decide(STACK, listed=None, existing=[*ready("v1"), *fresh("v0", "v2")], classes_in_use=[])
+def test_d20_failed_listing_has_no_latest_release_and_deletes_nothing() -> None:
+    retention = decide_retention(STACK, listed=None, existing=[*ready("v1"), *fresh("v0", "v2")], classes_in_use=[])
 
     assert retention.latest is None
     assert decisions(retention) == {
@@ -114,48 +114,48 @@ def test_d20_nothing_is_latest_and_nothing_is_deleted_when_the_listing_failed() 
     }
 
 
-def test_d20_nothing_is_latest_when_nothing_matches() -> None:
+def test_d20_no_release_is_latest_if_none_matches() -> None:
     listed = ["docker-ferrol-1-28-v3", "docker-other-1-27-v3", "latest", name("v0-sha.abc"), name("v1") + "-stable-3"]
-    retention = decide(STACK, listed=listed, existing=[], classes_in_use=["quick-start"])
+    retention = decide_retention(STACK, listed=listed, existing=[], classes_in_use=["quick-start"])
 
     assert retention.latest is None
     assert retention.decisions == ()
     assert retention.foreign == 4
 
 
-def test_without_auto_subscribe_only_the_spec_counts() -> None:
-    retention = decide(stack("v1", auto_subscribe=False), listed=[name("v2")], existing=[], classes_in_use=[])
+def test_without_auto_subscribe_only_listed_versions_are_created() -> None:
+    retention = decide_retention(stack("v1", auto_subscribe=False), listed=[name("v2")], existing=[], classes_in_use=[])
 
     assert decisions(retention) == {name("v1"): ("create", WANTED)}
-    assert decide(stack(auto_subscribe=False), listed=None, existing=fresh("v1"), classes_in_use=[]).doing(
+    assert decide_retention(stack(auto_subscribe=False), listed=None, existing=fresh("v1"), classes_in_use=[]).doing(
         ReleaseAction.DELETE
     )
 
 
-def test_the_custom_channel_follows_its_own_builds_by_number() -> None:
+def test_custom_channel_follows_its_builds_by_number() -> None:
     listed = [name("v1-custom.9"), name("v1-custom.10"), name("v7")]
-    retention = decide(stack(channel="custom"), listed=listed, existing=[], classes_in_use=[])
+    retention = decide_retention(stack(channel="custom"), listed=listed, existing=[], classes_in_use=[])
 
     assert decisions(retention) == {name("v1-custom.10"): ("create", LATEST)}
 
 
 @pytest.mark.parametrize("foreign", ["something", "docker-ferrol-1-28-v1", "docker-ferrol-1-27-v1-stable-3"])
-def test_a_foreign_name_among_the_existing_is_never_deleted(foreign: str) -> None:
+def test_existing_release_with_a_foreign_name_is_not_deleted(foreign: str) -> None:
     existing = [ExistingRelease(foreign, ready=True)]
-    retention = decide(STACK, listed=[], existing=existing, classes_in_use=[])
+    retention = decide_retention(STACK, listed=[], existing=existing, classes_in_use=[])
 
     assert decisions(retention) == {foreign: ("keep", FOREIGN)}
     assert retention.usable == ()
 
 
-def test_a_provider_that_makes_no_name_is_refused() -> None:
+def test_provider_invalid_in_a_name_is_rejected() -> None:
     with pytest.raises(InvalidName, match="open-stack"):
-        decide(replace(STACK, provider="open-stack"), listed=[name("v1")], existing=[], classes_in_use=[])
+        decide_retention(replace(STACK, provider="open-stack"), listed=[name("v1")], existing=[], classes_in_use=[])
 
 
-def test_a_release_whose_addons_are_in_use_is_kept_and_created_only_if_it_is_listed() -> None:
+def test_release_with_addons_in_use_is_kept_and_created_only_if_listed() -> None:
     used = [name("v1"), name("v1"), name("v2"), name("v7"), "other-stack-1-35-v1", "nonsense"]
-    retention = decide(
+    retention = decide_retention(
         STACK, listed=[name("v2"), name("v9")], existing=ready("v1", "v9"), classes_in_use=[], addons_in_use=used
     )
 

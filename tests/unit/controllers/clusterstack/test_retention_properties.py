@@ -10,7 +10,7 @@ from clusterstacks.controllers.clusterstack.retention import (
     ReleaseAction,
     Retention,
     Subscription,
-    decide,
+    decide_retention,
 )
 from clusterstacks.domain.names import ReleaseName
 from clusterstacks.domain.versions import KubernetesMinor, StackVersion
@@ -42,7 +42,9 @@ QUESTIONS = st.fixed_dictionaries(
 
 
 def asked(question: dict[str, Any]) -> Retention:
-    return decide(question["subscription"], **{key: question[key] for key in ("listed", "existing", "classes_in_use")})
+    return decide_retention(
+        question["subscription"], **{key: question[key] for key in ("listed", "existing", "classes_in_use")}
+    )
 
 
 def deleted(retention: Retention) -> set[str]:
@@ -50,7 +52,7 @@ def deleted(retention: Retention) -> set[str]:
 
 
 def applied(question: dict[str, Any]) -> dict[str, Any]:
-    """Do what was decided: create, delete, and let what is leaving go."""
+    """Apply the decision: create, delete, and remove releases being deleted."""
     retention = asked(question)
     gone = deleted(retention) | {decision.name for decision in retention.doing(ReleaseAction.LEAVING)}
     created = [ExistingRelease(decision.name) for decision in retention.doing(ReleaseAction.CREATE)]
@@ -58,7 +60,7 @@ def applied(question: dict[str, Any]) -> dict[str, Any]:
 
 
 @given(QUESTIONS)
-def test_nothing_needed_is_ever_deleted(question: dict[str, Any]) -> None:
+def test_required_releases_are_never_deleted(question: dict[str, Any]) -> None:
     retention = asked(question)
     subscription = question["subscription"]
     needed = {subscription.release(version).release for version in subscription.versions}
@@ -72,7 +74,7 @@ def test_nothing_needed_is_ever_deleted(question: dict[str, Any]) -> None:
 
 
 @given(QUESTIONS)
-def test_a_ready_release_stays_if_there_is_one(question: dict[str, Any]) -> None:
+def test_one_ready_release_is_always_kept(question: dict[str, Any]) -> None:
     retention = asked(question)
     own_ready = {
         release.name
@@ -85,7 +87,7 @@ def test_a_ready_release_stays_if_there_is_one(question: dict[str, Any]) -> None
 
 
 @given(QUESTIONS)
-def test_every_release_is_decided_once_and_with_a_reason(question: dict[str, Any]) -> None:
+def test_every_release_gets_one_decision_with_a_reason(question: dict[str, Any]) -> None:
     retention = asked(question)
     names = [decision.name for decision in retention.decisions]
 
@@ -95,7 +97,7 @@ def test_every_release_is_decided_once_and_with_a_reason(question: dict[str, Any
 
 
 @given(st.data(), QUESTIONS)
-def test_the_order_of_the_input_does_not_matter(data: st.DataObject, question: dict[str, Any]) -> None:
+def test_order_of_the_input_does_not_matter(data: st.DataObject, question: dict[str, Any]) -> None:
     shuffled = {
         key: data.draw(st.permutations(value)) if isinstance(value, list) else value for key, value in question.items()
     }
@@ -104,7 +106,7 @@ def test_the_order_of_the_input_does_not_matter(data: st.DataObject, question: d
 
 
 @given(QUESTIONS)
-def test_the_decision_once_applied_asks_for_nothing_more(question: dict[str, Any]) -> None:
+def test_applied_decision_is_stable(question: dict[str, Any]) -> None:
     # The second round creates again what was leaving and is needed.
     again = asked(applied(applied(question)))
 
@@ -112,7 +114,7 @@ def test_the_decision_once_applied_asks_for_nothing_more(question: dict[str, Any
 
 
 @given(QUESTIONS)
-def test_a_failed_listing_deletes_nothing_of_who_follows_it(question: dict[str, Any]) -> None:
+def test_failed_listing_deletes_nothing_of_a_subscribed_stack(question: dict[str, Any]) -> None:
     retention = asked(question | {"listed": None})
 
     assert not question["subscription"].auto_subscribe or not deleted(retention)

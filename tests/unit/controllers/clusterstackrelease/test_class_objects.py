@@ -21,7 +21,7 @@ NAME = "openstack-scs-1-35-v0-beta-2"
 
 
 class ChartOf:
-    """Renders these objects, whatever the chart."""
+    """Renders these objects for any chart."""
 
     def __init__(self, *manifests: Manifest) -> None:
         self.manifests = list(manifests)
@@ -35,7 +35,7 @@ def cluster_class(name: str) -> Manifest:
 
 
 @pytest.mark.parametrize("classes", [(), (NAME,)])
-async def test_a_chart_that_can_never_bring_the_class_is_refused_before_anything_is_applied(
+async def test_class_chart_without_its_class_is_rejected_before_anything_is_applied(
     classes: tuple[str, ...],
 ) -> None:
     api = FakeApi()
@@ -44,10 +44,10 @@ async def test_a_chart_that_can_never_bring_the_class_is_refused_before_anything
         class_chart=lambda: b"",
         metadata=SimpleNamespace(kubernetes=SimpleNamespace(text="v1.35.4")),
     )
-    draft = StatusPatch({"metadata": {"name": NAME, "namespace": "stacks"}})
+    patch = StatusPatch({"metadata": {"name": NAME, "namespace": "stacks"}})
     renderer = ChartOf(*map(cluster_class, classes))
 
     with pytest.raises(SpecError, match=r"renders no ClusterClass openstack-scs-1-35-v0-beta\.2"):
-        await apply_class_chart(draft, cast("Any", release), cast("Any", renderer), ClassApplier(api))
+        await apply_class_chart(patch, cast("Any", release), cast("Any", renderer), ClassApplier(api))
 
     assert not api.calls

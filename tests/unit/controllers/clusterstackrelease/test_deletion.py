@@ -1,4 +1,4 @@
-"""The end of a release: everything of its own goes, nothing of anybody else's."""
+"""Deletion of a release with its own objects only."""
 
 from __future__ import annotations
 
@@ -62,14 +62,14 @@ class Namespace:
         )
 
     def told(self) -> str:
-        """Give the messages of all events."""
+        """Return the messages of all events."""
         return " ".join(event["message"] for event in self.api.objects(EVENTS).values())
 
     def left(self, resource: Resource) -> set[str]:
         return {key.name for key in self.api.objects(resource)}
 
 
-async def test_what_another_release_uses_too_stays() -> None:
+async def test_objects_shared_with_another_release_are_kept() -> None:
     space = Namespace()
     old = await space.release("openstack-scs-1-35-v1", deletionTimestamp="now")
     await space.release("openstack-scs-1-35-v2")
@@ -81,7 +81,7 @@ async def test_what_another_release_uses_too_stays() -> None:
 
 
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
-async def test_releases_that_go_together_leave_nothing(order: tuple[int, int]) -> None:
+async def test_releases_deleted_together_leave_no_objects(order: tuple[int, int]) -> None:
     space = Namespace()
     both = [await space.release(f"openstack-scs-1-35-v{number}", deletionTimestamp="now") for number in (1, 2)]
 
@@ -92,7 +92,7 @@ async def test_releases_that_go_together_leave_nothing(order: tuple[int, int]) -
     assert not space.left(IMAGES)
 
 
-async def test_a_release_that_waits_for_its_clusters_keeps_what_it_shares() -> None:
+async def test_release_waiting_for_its_clusters_keeps_shared_objects() -> None:
     space = Namespace()
     used = await space.release("openstack-scs-1-35-v1", deletionTimestamp="now")
     spare = await space.release("openstack-scs-1-35-v2", deletionTimestamp="now")
@@ -104,7 +104,7 @@ async def test_a_release_that_waits_for_its_clusters_keeps_what_it_shares() -> N
     assert space.left(IMAGES) == {IMAGE}
 
 
-async def test_an_object_whose_name_is_no_releases_can_be_deleted() -> None:
+async def test_object_without_a_release_name_can_be_deleted() -> None:
     space = Namespace()
     odd = await space.release("made-by-hand", deletionTimestamp="now")
 
@@ -113,7 +113,7 @@ async def test_an_object_whose_name_is_no_releases_can_be_deleted() -> None:
     assert space.api.objects(RELEASES)[ObjectKey("stacks", "made-by-hand")]["metadata"]["finalizers"] == []
 
 
-async def test_sec_7_an_entry_of_status_alone_deletes_nothing() -> None:
+async def test_sec_7_status_entry_alone_deletes_nothing() -> None:
     space = Namespace()
     release = await space.release("openstack-scs-1-35-v1", deletionTimestamp="now")
     by_hand = await space.add(CLASSES, "by-hand", ours=False)
@@ -140,7 +140,7 @@ async def test_sec_7_an_entry_of_status_alone_deletes_nothing() -> None:
         assert words in space.told()
 
 
-async def test_what_names_no_namespace_is_in_that_of_its_release() -> None:
+async def test_status_entry_without_namespace_is_in_the_namespace_of_the_release() -> None:
     space = Namespace()
     old = await space.release("openstack-scs-1-35-v1", deletionTimestamp="now")
     new = await space.release("openstack-scs-1-35-v2")

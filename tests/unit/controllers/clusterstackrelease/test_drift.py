@@ -1,20 +1,24 @@
-"""A release notices what became of the objects of its class, and does not fight over them."""
+"""Drift of class objects, and the back-off of repairs."""
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
 from clusterstacks.api.clusterapi import MAX_REFERENCES, template_references
+from clusterstacks.apply.delivery_plan import Mark
+from clusterstacks.apply.results import ObjectResult
 from clusterstacks.controllers.clusterstackrelease.drift import (
-    REPAIRS,
     DriftDetector,
     class_metadata,
     difference_of,
     writers_of,
 )
-from clusterstacks.domain.objects import ObjectKey
+from clusterstacks.controllers.repair_pauses import REPAIRS
+from clusterstacks.controllers.status_reconciler import StatusPatch
+from clusterstacks.domain.objects import ObjectId, ObjectKey
 from clusterstacks.runtime.informer import Informer
 from tests.support.virtual_time import VirtualClock, in_virtual_time
 
@@ -41,7 +45,7 @@ def live(uid: str, generation: int) -> Manifest:
         ("a", 1, None, "was deleted"),
     ],
 )
-def test_live_h3_an_object_differs_when_it_is_gone_another_or_changed(
+def test_live_h3_deleted_recreated_and_changed_objects_are_drift(
     uid: str, generation: int, found: Manifest | None, difference: str
 ) -> None:
     assert difference_of(uid, generation, found) == difference
@@ -67,13 +71,13 @@ def entry(manager: str, *fields: str, **more: str) -> Any:
         (managed(*(entry(f"m{number}", "spec") for number in range(9))), "'m0', 'm1', 'm2' and 6 more)"),
     ],
 )
-def test_live_h3_the_other_writers_of_an_object_are_named(found: Manifest | None, writers: str) -> None:
+def test_live_h3_other_field_managers_are_named(found: Manifest | None, writers: str) -> None:
     assert writers_of(found).endswith(writers)
     assert bool(writers_of(found)) == bool(writers)
 
 
 @in_virtual_time
-async def test_live_h3_a_release_whose_repairs_are_undone_is_repaired_less_and_less_often() -> None:
+async def test_live_h3_repair_of_a_repeatedly_changed_release_backs_off() -> None:
     clock = VirtualClock()
     objects = DriftDetector(
         client=cast("Any", None),
@@ -95,7 +99,48 @@ async def test_live_h3_a_release_whose_repairs_are_undone_is_repaired_less_and_l
     assert not objects.pause(KEY)
 
 
-def test_live_h3_only_what_tells_changes_is_kept_of_an_object() -> None:
+@pytest.mark.parametrize(
+    ("found", "follows", "is_used"),
+    [
+        (live("a", 5), True, True),
+        (live("a", 6), True, True),
+        (live("a", 4), True, False),  # the cache lags behind our apply
+        (live("b", 7), True, False),  # it was deleted and created again
+        (live("a", 5), False, False),  # its watch fails
+        (None, True, False),
+    ],
+)
+def test_the_class_is_read_live_unless_the_cache_has_it_as_it_was_applied(
+    found: Manifest | None, *, follows: bool, is_used: bool
+) -> None:
+    cached = {} if found is None else {ObjectKey(KEY.namespace, "x"): found}
+    informer = SimpleNamespace(cache=cached, follows=lambda _: follows, subscribe=lambda _: None)
+    objects = DriftDetector(
+        client=cast("Any", None),
+        classes=cast("Any", informer),
+        informer=cast("Any", None),
+        start=lambda _: None,
+        enqueue=lambda _: None,
+        clock=VirtualClock(),
+    )
+    identity = ObjectId("cluster.x-k8s.io", "ClusterClass", KEY.namespace, "x")
+    objects.applied(KEY, [ObjectResult(identity, "v1beta2", synced=True, uid="a", mark=Mark(5, "", ""))])
+    entry = {
+        "group": identity.group,
+        "version": "v1beta2",
+        "kind": identity.kind,
+        "namespace": KEY.namespace,
+        "name": "x",
+    }
+    resources = [{**entry, "status": "synced", "uid": "a"}]
+    patch = StatusPatch(
+        {"metadata": {"namespace": KEY.namespace, "name": KEY.name}, "status": {"resources": resources}}
+    )
+
+    assert objects.cached_class(patch, "x") is (found if is_used else None)
+
+
+def test_live_h3_only_metadata_needed_for_drift_is_cached() -> None:
     moving = {"clusterctl.cluster.x-k8s.io/delete-for-move": "", "example.org/long": "x" * 1000}
     metadata = {"name": "x", "namespace": "stacks", "uid": "a", "resourceVersion": "7", "generation": 2}
     manifest = {"apiVersion": "v1", "kind": "X", "metadata": {**metadata, "annotations": moving}, "spec": {}}
@@ -103,7 +148,7 @@ def test_live_h3_only_what_tells_changes_is_kept_of_an_object() -> None:
     assert class_metadata(manifest)["metadata"] == kept
 
 
-def test_live_h3_the_templates_of_a_class_are_found_in_both_versions_of_its_api() -> None:
+def test_live_h3_templates_of_a_class_are_found_in_both_api_versions() -> None:
     new = {"templateRef": {"apiVersion": INFRASTRUCTURE, "kind": "ATemplate", "name": "a"}}
     old = {"ref": {"apiVersion": INFRASTRUCTURE, "kind": "BTemplate", "name": "b", "namespace": "stacks"}}
     worker = {"class": "w", "template": {"bootstrap": old, "infrastructure": {}}}

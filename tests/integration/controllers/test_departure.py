@@ -1,0 +1,107 @@
+"""A Cluster that takes a class of no cluster stack keeps its addons, or loses them if the policy says so."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from clusterstacks.api.clusteraddon import addon_name
+from clusterstacks.api.names import CLUSTER_KIND, DELETION_POLICY_ANNOTATION, Kind
+from clusterstacks.apply.policy import PRUNE_ANNOTATION
+from clusterstacks.apply.record_store import record_name
+from tests.support.builders.manifests import config_map, named, with_annotation
+from tests.support.builders.stacks import stage, templates
+from tests.support.running.world import condition_of
+
+if TYPE_CHECKING:
+    from clusterstacks.domain.objects import Manifest
+    from tests.support.running.world import World
+
+ADDON = addon_name("one")
+FOREIGN = "plain"
+"""A class of no cluster stack."""
+
+
+def publish(world: World) -> str:
+    """Publish a release with two addons; return its class."""
+    word = world.namespace
+    mine = with_annotation(config_map(f"{word}-kept", "default"), PRUNE_ANNOTATION, "disabled")
+    charts = {
+        "app": templates(named("v1", "Namespace", f"{word}-space"), config_map(f"{word}-a", f"{word}-space"), mine),
+        "last": templates(config_map(f"{word}-b", "default")),
+    }
+    hooks = {"AfterControlPlaneInitialized": [stage("app"), stage("last")]}
+    name = world.stack.release("v1")
+    world.publish(name, world.stack.files("v1", charts, hooks=hooks))
+    return name.class_name
+
+
+async def annotate(world: World, policy: str | None) -> None:
+    cluster = await world.get(CLUSTER_KIND, "one")
+    await world.patch(cluster, {"metadata": {"annotations": {DELETION_POLICY_ANNOTATION: policy}}})
+
+
+def is_left(cluster: Manifest) -> bool:
+    return not condition_of(cluster, "ClusterStackAddonsReady")
+
+
+async def test_addons_are_deleted_when_the_cluster_leaves_a_stack_with_the_policy_delete(world: World) -> None:
+    class_name, word = publish(world), world.namespace
+    async with world.operator():
+        await world.create(world.stack.manifest(word, "v1", deletionPolicy="Delete"))
+        await world.release_ready(world.stack.release("v1"))
+        await world.cluster("one", class_name)
+        await world.addons_ready("one", class_name)
+
+        await world.set_class("one", FOREIGN)
+        found = await world.says(Kind.CLUSTER_ADDON, ADDON, "Ready", "AddonsDeleted")
+        assert "its addons were deleted, as its deletion policy says" in found["message"]
+        await world.until(CLUSTER_KIND, "one", is_left)
+        assert await world.delivered(f"{word}-b", "default") is None
+        assert await world.delivered(f"{word}-a", f"{word}-space") is None
+        assert await world.delivered(f"{word}-kept", "default") is not None
+        secrets = await world.workload.resource("", "Secret")
+        assert await world.workload.find(secrets, record_name("last"), "kube-system") is None
+        addon = await world.addon("one")
+        assert addon["spec"]["clusterStack"] == ""
+        assert not addon["status"].get("addons")
+        assert [one["reason"] for one in await world.events(addon) if one["reason"] == "ObjectsKept"]
+
+        # A class of the stack is installed as the first one. The namespace is gone only with a controller manager.
+        await annotate(world, "Orphan")
+        await world.set_class("one", class_name)
+        await world.says(CLUSTER_KIND, "one", "ClusterStackAddonsReady", words=["is being deleted"])
+
+
+async def test_addons_stay_by_default_and_the_annotation_wins(world: World) -> None:
+    class_name, word = publish(world), world.namespace
+    async with world.operator() as operator:
+        await world.create(world.stack.manifest(word, "v1"))
+        await world.release_ready(world.stack.release("v1"))
+        await world.cluster("one", class_name)
+        await world.addons_ready("one", class_name)
+
+        await world.set_class("one", FOREIGN)
+        await world.look_again(operator, "clusteraddon", await world.addon("one"))
+        assert await world.delivered(f"{word}-b", "default") is not None
+        assert (await world.addon("one"))["spec"]["clusterStack"] == class_name
+
+        await annotate(world, "Delete")
+        await world.says(Kind.CLUSTER_ADDON, ADDON, "Ready", "AddonsDeleted")
+        assert await world.delivered(f"{word}-b", "default") is None
+
+
+async def test_a_cluster_that_cannot_be_reached_holds_back_no_deletion(world: World) -> None:
+    class_name = publish(world)
+    async with world.operator():
+        await world.create(world.stack.manifest(world.namespace, "v1", deletionPolicy="Delete"))
+        await world.release_ready(world.stack.release("v1"))
+        await world.cluster("one", class_name)
+        await world.addons_ready("one", class_name)
+        secrets = await world.client.resource("", "Secret")
+        await world.client.delete(secrets, "one-kubeconfig", world.namespace)
+
+        await world.set_class("one", FOREIGN)
+        await world.says(Kind.CLUSTER_ADDON, ADDON, "HelmChartDeleted", words=["one-kubeconfig"])
+        await world.delete(await world.addon("one"))
+        await world.gone(Kind.CLUSTER_ADDON, ADDON)
+        assert await world.delivered(f"{world.namespace}-b", "default") is not None

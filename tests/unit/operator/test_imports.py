@@ -1,0 +1,79 @@
+"""Modules that the operator loads at startup."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+UNNEEDED = (
+    "cel_expr_python",
+    "click",
+    "clusterstacks.authoring",
+    "clusterstacks.building",
+    "clusterstacks.cli",
+    "clusterstacks.devcluster",
+    "clusterstacks.operator.webhook_wiring",
+    "clusterstacks.planner",
+    "clusterstacks.render.gotemplate",
+    "clusterstacks.render.helm",
+    "clusterstacks.render.worker",
+    "clusterstacks.sources.github.publish",
+    "clusterstacks.sources.oci_publish",
+    "clusterstacks.webhooks.server",
+    "clusterstacks.webhooks.suggestions",
+    "cryptography",
+    "helm_python",
+    "jsonschema",
+    "rich",
+)
+"""Heavy modules, and those of csctl, of render workers, of signatures and of webhooks, which have to be configured."""
+
+
+def test_the_operator_loads_no_module_that_it_may_not_need() -> None:
+    code = f"import sys, clusterstacks.operator.startup; print([name for name in {UNNEEDED!r} if name in sys.modules])"
+
+    assert run(code) == "[]"
+
+
+def test_garbage_collections_are_on_while_the_operator_runs_and_leave_the_modules_out() -> None:
+    code = """
+import gc
+from clusterstacks.operator import main, startup
+startup.run = lambda: print(gc.isenabled(), gc.get_freeze_count() > 50_000)
+main.main()
+"""
+    assert run(code) == "True True"
+
+
+@pytest.mark.parametrize("configured", [None, "/etc/ssl/own.pem"])
+def test_the_imports_read_no_cas_and_leave_their_configuration(configured: str | None) -> None:
+    code = """
+import os, ssl, sys
+read, loaded = ssl.SSLContext.set_default_verify_paths, []
+def count(context):
+    read(context)
+    loaded.append(context.cert_store_stats()["x509"])
+ssl.SSLContext.set_default_verify_paths = count
+from clusterstacks.operator.main import main
+sys.argv[1:] = ["--help"]
+try:
+    main()
+except SystemExit:
+    print(set(loaded), os.environ.get("SSL_CERT_FILE"))
+"""
+    environ = {name: value for name, value in os.environ.items() if name != "SSL_CERT_FILE"}
+    environ |= {"SSL_CERT_FILE": configured} if configured else {}
+
+    assert run(code, environ).splitlines()[-1] == f"{{0}} {configured}"
+
+
+def run(code: str, environ: Mapping[str, str] | None = None) -> str:
+    command = [sys.executable, "-c", code]
+    return subprocess.run(command, env=environ, capture_output=True, text=True, check=True).stdout.strip()
