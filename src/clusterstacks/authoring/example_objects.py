@@ -87,7 +87,7 @@ def make_example_objects(
     name: ReleaseName, kubernetes: KubernetesVersion, class_objects: Sequence[Manifest]
 ) -> ExampleObjects:
     """Make the objects of a cluster of a class."""
-    cluster_class = next((one for one in class_objects if _is_class(one)), {})
+    cluster_class = next((one for one in class_objects if _kind(one) == (CLUSTER_API_GROUP, CLUSTER_CLASS_KIND)), {})
     control_plane = _made(cluster_class, "controlPlane", class_objects, "ControlPlane")
     infrastructure = _made(cluster_class, "infrastructure", class_objects, "Cluster")
     control_plane = {
@@ -206,10 +206,6 @@ def _referenced(documents: Sequence[Manifest], reference: ObjectRef | None, suff
 
 def _is_cluster(manifest: Manifest) -> bool:
     return _kind(manifest) == (CLUSTER_API_GROUP, CLUSTER_KIND)
-
-
-def _is_class(manifest: Manifest) -> bool:
-    return _kind(manifest) == (CLUSTER_API_GROUP, CLUSTER_CLASS_KIND)
 
 
 def _kind(manifest: Manifest) -> tuple[str, str]:

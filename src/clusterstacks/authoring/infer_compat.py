@@ -98,11 +98,7 @@ def _head(minors: Sequence[KubernetesMinor], working: Sequence[KubernetesMinor])
     yield "# guess: the Kubernetes minors of the stack; widen the range after a test of the class with another minor."
     if working:
         yield f"# All components below are known to work with Kubernetes {', '.join(map(str, working))}."
-    yield f'kubernetes: ">={first} <{_following(last)}"'
-
-
-def _following(minor: KubernetesMinor) -> str:
-    return f"{minor.major}.{minor.minor + 1}"
+    yield f'kubernetes: ">={first} <{last.major}.{last.minor + 1}"'
 
 
 def _works(detected: DetectedComponent, minor: KubernetesMinor, facts: UpstreamFacts) -> bool:

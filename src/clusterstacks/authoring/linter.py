@@ -24,7 +24,7 @@ from clusterstacks.authoring.rules import (
     source_files,
     stages,
 )
-from clusterstacks.authoring.stack import load_stack
+from clusterstacks.authoring.stack import VERSION, load_stack
 from clusterstacks.domain.errors import SpecError
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from clusterstacks.authoring.stack import LintedStack
     from clusterstacks.charts.vendor import ChartDependencies
     from clusterstacks.domain.objects import Manifest
-    from clusterstacks.domain.versions import KubernetesMinor
+    from clusterstacks.domain.versions import KubernetesMinor, StackVersion
     from clusterstacks.kube.client import Client
     from clusterstacks.render.renderer import Renderer
 
@@ -101,14 +101,15 @@ class Linter:
     client: Client | None = None
     listed: bool = False
 
-    async def lint(self, tree: Mapping[str, bytes], directory: str) -> LintReport:
-        """Lint the files of a stack.
+    async def lint(self, tree: Mapping[str, bytes], directory: str, version: StackVersion = VERSION) -> LintReport:
+        """Lint the files of a stack, for a release with this version.
 
         Raises:
             SpecError: The stack does not support the requested minor.
             DependencyError: The management cluster does not answer, or a render worker cannot be started.
         """
-        stacks = self._chosen(load_stack(tree, directory, listed=self.listed or self.minor is not None))
+        listed = self.listed or self.minor is not None
+        stacks = self._chosen(load_stack(tree, directory, listed=listed, version=version))
         return LintReport(directory, apply_rules([await self._rendered(stack) for stack in stacks]))
 
     def _chosen(self, stacks: tuple[LintedStack, ...]) -> tuple[LintedStack, ...]:

@@ -10,11 +10,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from clusterstacks.building.create import ReleaseBuilder
 from clusterstacks.building.discover import NewestPatch, selected, stacks_of
+from clusterstacks.building.release_builder import ReleaseBuilder
 from clusterstacks.building.settings import CSCTL, FORMER_CSCTL, STACK, is_stack, open_minor
 from clusterstacks.building.source_tree import read_tree
-from clusterstacks.domain.errors import SpecError, told_of
+from clusterstacks.domain.errors import SpecError, error_context
 from clusterstacks.domain.metadata import Metadata
 from clusterstacks.domain.versions import StackVersion
 from clusterstacks.releases.errors import SourceBroken
@@ -60,12 +60,12 @@ async def open_as_release(
         DependencyError: A chart dependency cannot be fetched.
         OSError: The directory cannot be read.
     """
-    if await asyncio.to_thread(_is_release, directory):
+    if await asyncio.to_thread(is_release_directory, directory):
         async with _completed(await asyncio.to_thread(open_directory, directory), dependencies, charts) as release:
             yield release
         return
     with TemporaryDirectory(prefix="csctl-") as scratch:
-        with told_of(directory):
+        with error_context(directory):
             await asyncio.to_thread(_require_stack, directory)
             tree = await asyncio.to_thread(read_tree, directory)
             listed = bool(kubernetes)
@@ -73,7 +73,8 @@ async def open_as_release(
             patches = {minor: await newest(minor)} if minor else {}
             stack = _chosen(stacks_of(directory, tree, patches, listed=listed), kubernetes)
             creator = ReleaseBuilder(into=Path(scratch), dependencies=dependencies, completes=charts)
-            created = await creator.build(stack, _metadata(stack))
+            version = StackVersion(0, CHANNEL, stack.hashes.short)
+            created = await creator.build(stack, Metadata(version, stack.settings.kubernetes, version, version))
             release = await asyncio.to_thread(open_directory, created.directory)
         yield release
 
@@ -92,7 +93,8 @@ async def _completed(
         yield await ReleaseStore(Path(scratch)).ensure(release.name, source, dependencies=dependencies)
 
 
-def _is_release(directory: Path) -> bool:
+def is_release_directory(directory: Path) -> bool:
+    """Report whether a directory contains a release."""
     # A stack may also have a metadata.yaml, with its last versions.
     return (directory / METADATA).is_file() and any(directory.glob("*-cluster-class-*.tgz"))
 
@@ -117,8 +119,3 @@ def _chosen(stacks: tuple[StackDirectory, ...], kubernetes: str) -> StackDirecto
         )
     # Node images are built only for releases.
     return replace(found[0], settings=replace(found[0].settings, plugin=False))
-
-
-def _metadata(stack: StackDirectory) -> Metadata:
-    version = StackVersion(0, CHANNEL, stack.hashes.short)
-    return Metadata(version, stack.settings.kubernetes, version, version)

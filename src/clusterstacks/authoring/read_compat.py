@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from clusterstacks.authoring.stack import LintedStack
     from clusterstacks.domain.compatibility import Compatibility
-    from clusterstacks.domain.names import ReleaseName
 
 
 def read_statements(directory: Path) -> tuple[tuple[str, Candidate], ...]:
@@ -37,18 +36,12 @@ def read_statements(directory: Path) -> tuple[tuple[str, Candidate], ...]:
         OSError: The directory cannot be read.
     """
     whole = directory.absolute()
-    name = _release_name(whole)
+    name = release_named(whole.name) if (whole / METADATA).is_file() else None
     if name is not None:
         return ((str(name), read_candidate(name, whole)),)
     if releases := read_candidates(directory):
         return tuple((str(one.name), one) for one in releases)
     return tuple(one for root in find_stacks(directory) for one in _of_stack(root))
-
-
-def _release_name(directory: Path) -> ReleaseName | None:
-    if not (directory / METADATA).is_file():
-        return None
-    return release_named(directory.name)
 
 
 def _of_stack(root: Path) -> Iterator[tuple[str, Candidate]]:

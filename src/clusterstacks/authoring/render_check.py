@@ -10,8 +10,10 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from clusterstacks.apply.health_expressions import VARIABLE
+from clusterstacks.apply.policy import HEALTH_ANNOTATION, HEALTH_FAILED_ANNOTATION
 from clusterstacks.authoring.example_objects import NAMESPACE, make_example_objects
-from clusterstacks.authoring.stack import BrokenCondition, ServerRefusal, oversized
+from clusterstacks.authoring.stack import BrokenAnnotation, BrokenCondition, ServerRefusal, oversized
 from clusterstacks.charts.chart import pack_chart
 from clusterstacks.charts.helmignore import chart_files
 from clusterstacks.charts.requirements import lacking
@@ -92,7 +94,8 @@ async def _addon(
     except ClusterStacksError as error:
         return replace(chart, values_failure=error.message)
     request = partial(addon_request, label=chart.title, values=values, kubernetes=kubernetes)
-    return await _rendered(chart, renderer, request)
+    rendered = await _rendered(chart, renderer, request)
+    return replace(rendered, annotations=tuple([broken async for broken in _annotations(rendered, renderer)]))
 
 
 async def _values(chart: LintedChart, renderer: Renderer, data: Mapping[str, Manifest]) -> str:
@@ -121,12 +124,34 @@ async def _rendered(chart: LintedChart, renderer: Renderer, request: Callable[[b
 async def _conditions(stack: LintedStack, renderer: Renderer) -> AsyncIterator[BrokenCondition]:
     for path, check in _checks(stack.document(ADDON_CONFIG)):
         variables: dict[str, Manifest] = {key: {} for one in mappings(check, "objects") if (key := text(one, "key"))}
-        try:
-            await renderer.holds(text(check, "conditions"), variables, label=ADDON_CONFIG)
-        except CelUndecided:
-            continue  # it compiles, but needs fields of real objects
-        except ClusterStacksError as error:
-            yield BrokenCondition((*path, "conditions"), error.message)
+        if problem := await _compile(text(check, "conditions"), variables, renderer):
+            yield BrokenCondition((*path, "conditions"), problem)
+    health = at(stack.document(ADDON_CONFIG), "health")
+    for index, rule in enumerate(health if isinstance(health, list) else ()):
+        for name in ("current", "failed"):
+            expression = text(rule, name)
+            if expression.strip() and (problem := await _compile(expression, {VARIABLE: {}}, renderer)):
+                yield BrokenCondition(("health", index, name), problem)
+
+
+async def _annotations(chart: LintedChart, renderer: Renderer) -> AsyncIterator[BrokenAnnotation]:
+    for document in chart.documents:
+        annotations = mapping(document.manifest, "metadata", "annotations")
+        for name in (HEALTH_ANNOTATION, HEALTH_FAILED_ANNOTATION):
+            expression = text(annotations, name)
+            if expression and (problem := await _compile(expression, {VARIABLE: {}}, renderer)):
+                yield BrokenAnnotation(document, name, problem)
+
+
+async def _compile(expression: str, variables: Mapping[str, Manifest], renderer: Renderer) -> str:
+    """Return why a CEL expression does not compile, or is too long; empty if it is valid."""
+    try:
+        await renderer.holds(expression, variables, label=ADDON_CONFIG)
+    except CelUndecided:
+        return ""  # it compiles, but needs fields of real objects
+    except ClusterStacksError as error:
+        return error.message
+    return ""
 
 
 def _checks(config: object) -> Iterator[tuple[tuple[str | int, ...], Manifest]]:

@@ -4,19 +4,26 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
+from clusterstacks.apply.policy import with_health_rules
 from clusterstacks.authoring.example_objects import NAMESPACE, make_example_objects
 from clusterstacks.domain.documents import mapping, mappings, text
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.objects import split_api_version
 from clusterstacks.render.renderer import addon_request, addon_values, class_request
+from clusterstacks.sources.download_release import pull
+from clusterstacks.sources.oci_repository import OCISource
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from clusterstacks.authoring.example_objects import ExampleObjects
+    from clusterstacks.domain.names import ReleaseName
     from clusterstacks.domain.objects import Manifest
+    from clusterstacks.oci.image_repository import ImageRepository
     from clusterstacks.releases.release import Release
     from clusterstacks.render.renderer import Renderer
 
@@ -107,7 +114,20 @@ async def _addon(release: Release, name: str, renderer: Renderer, examples: Exam
     label = f"addon {name} of {release.name}"
     values = await addon_values(renderer, chart.values_template, examples.data, label=label, file=chart.values_name)
     request = addon_request(chart.chart, label=label, values=values, kubernetes=release.metadata.kubernetes)
-    return RenderedAddon(values, tuple(await renderer.chart(request)))
+    rules = release.config.health if release.config is not None else ()
+    return RenderedAddon(values, tuple(with_health_rules(await renderer.chart(request), rules)))
+
+
+async def published_images(repository: ImageRepository, name: ReleaseName, renderer: Renderer) -> tuple[str, ...]:
+    """Render a release of a repository for an example cluster, and return the images of its objects.
+
+    Raises:
+        SpecError: The release cannot be rendered.
+        DependencyError: The repository or a render worker fails.
+    """
+    with TemporaryDirectory(prefix="csctl-") as scratch:
+        pulled = await pull(OCISource(repository), name, Path(scratch))
+        return (await render_release(pulled.release, renderer)).images
 
 
 _POD_SPECS: dict[tuple[str, str], tuple[str, ...]] = {

@@ -109,7 +109,7 @@ class NewStack:
         words = self._words()
         result: dict[str, str] = {}
         for skeleton in ("common", kind):
-            for path, text in _skeleton(skeleton):
+            for path, text in _below(resources.files(__package__).joinpath("skeletons", skeleton), PurePosixPath()):
                 before = result.get(path, "") if path == _JOINED else ""
                 result[path] = before + _PLACEHOLDER.sub(lambda word: words[word[1]], text)
         return result
@@ -151,10 +151,6 @@ def write_new_files(files: dict[str, str], directory: Path) -> tuple[Path, ...]:
             place.unlink()
         raise
     return tuple(written)
-
-
-def _skeleton(name: str) -> Iterator[tuple[str, str]]:
-    return _below(resources.files(__package__).joinpath("skeletons", name), PurePosixPath())
 
 
 def _below(directory: Traversable, path: PurePosixPath) -> Iterator[tuple[str, str]]:

@@ -52,6 +52,7 @@ class LintedChart:
         documents: The rendered objects.
         repetitions: Duplicate keys in rendered mappings.
         hooks: The rendered Helm hooks.
+        annotations: Expressions in annotations that do not compile.
         failure: Why the chart does not render.
         values_failure: Why its values template does not render.
     """
@@ -69,6 +70,7 @@ class LintedChart:
     documents: tuple[RenderedDocument, ...] = field(default=(), repr=False)
     repetitions: tuple[Repetition, ...] = ()
     hooks: tuple[HelmHook, ...] = ()
+    annotations: tuple[BrokenAnnotation, ...] = ()
     failure: str = ""
     values_failure: str = ""
 
@@ -164,6 +166,21 @@ class BrokenCondition:
 
 
 @dataclass(frozen=True, slots=True)
+class BrokenAnnotation:
+    """A CEL expression in an annotation of a rendered object that does not compile.
+
+    Args:
+        document: The object.
+        annotation: The annotation.
+        problem: The compiler's message, and the remedy.
+    """
+
+    document: RenderedDocument
+    annotation: str
+    problem: str
+
+
+@dataclass(frozen=True, slots=True)
 class ServerRefusal:
     """An object of the class that a management cluster rejects in a dry run.
 
@@ -197,6 +214,7 @@ class LintedStack:
         pinning_problem: Why the addon versions of stack.yaml or versions.yaml cannot be set.
         refusals: Objects that a management cluster rejects, after a dry run.
         others: The other Kubernetes versions that the directory names.
+        version: The version that lint gives the release, or that it has.
     """
 
     directory: str
@@ -209,11 +227,7 @@ class LintedStack:
     pinning_problem: str = ""
     refusals: tuple[ServerRefusal, ...] = ()
     others: tuple[KubernetesVersion, ...] = ()
-
-    @property
-    def version(self) -> StackVersion:
-        """The version that lint gives the release."""
-        return VERSION
+    version: StackVersion = VERSION
 
     @property
     def staged(self) -> bool:
@@ -247,21 +261,24 @@ class LintedStack:
             return None
 
 
-def load_stack(tree: Mapping[str, bytes], directory: str, *, listed: bool = False) -> tuple[LintedStack, ...]:
+def load_stack(
+    tree: Mapping[str, bytes], directory: str, *, listed: bool = False, version: StackVersion = VERSION
+) -> tuple[LintedStack, ...]:
     """Load a stack once for each release that is built from it; broken files are left to the rules.
 
     Args:
         tree: The content of each file by its path.
         directory: The path from the command line.
         listed: Use the releases of stack.yaml and versions.yaml instead of the one of csctl.yaml.
+        version: The version of the release.
     """
     filled = {path: _filled(path, content) for path, content in tree.items()}
     try:
         releases = read_settings(tree, _first_patch(tree, listed=listed), listed=listed)
     except SpecError as error:
-        return (LintedStack(directory, tree, None, error.message, charts=tuple(_charts(filled, None))),)
+        return (LintedStack(directory, tree, None, error.message, charts=tuple(_charts(filled, None, version))),)
     return tuple(
-        replace(_for(settings, directory, tree, filled), others=other_versions(releases, settings))
+        replace(_for(settings, directory, tree, filled, version), others=other_versions(releases, settings))
         for settings in releases
     )
 
@@ -273,7 +290,11 @@ def _first_patch(tree: Mapping[str, bytes], *, listed: bool) -> dict[KubernetesM
 
 
 def _for(
-    settings: StackSettings, directory: str, tree: Mapping[str, bytes], filled: Mapping[str, bytes]
+    settings: StackSettings,
+    directory: str,
+    tree: Mapping[str, bytes],
+    filled: Mapping[str, bytes],
+    version: StackVersion,
 ) -> LintedStack:
     problem = ""
     try:
@@ -284,9 +305,10 @@ def _for(
         directory,
         tree,
         settings,
-        name=settings.release(VERSION),
-        charts=tuple(_charts(filled, settings)),
+        name=settings.release(version),
+        charts=tuple(_charts(filled, settings, version)),
         pinning_problem=problem,
+        version=version,
     )
 
 
@@ -298,19 +320,21 @@ def _filled(path: str, content: bytes) -> bytes:
         return content
 
 
-def _charts(filled: Mapping[str, bytes], settings: StackSettings | None) -> Iterator[LintedChart]:
+def _charts(
+    filled: Mapping[str, bytes], settings: StackSettings | None, version: StackVersion
+) -> Iterator[LintedChart]:
     staged = ADDON_CONFIG in filled
     for directory in chart_directories(filled):
         if f"{directory}{CHART_FILE}" not in filled:
             continue
         path = directory.removesuffix("/")
         if directory == CLASS_DIRECTORY:
-            yield _versioned(LintedChart("", path, files_below(filled, directory), versioned=True), settings)
+            yield _versioned(LintedChart("", path, files_below(filled, directory), versioned=True), settings, version)
         elif staged:
             yield _addon(filled, path.rpartition("/")[2], path, f"{directory}{OVERWRITE}")
         else:
             chart = _addon(filled, SINGLE_ADDON, path, ADDON_VALUES)
-            yield _versioned(replace(chart, versioned=True), None)
+            yield _versioned(replace(chart, versioned=True), None, version)
 
 
 def _addon(filled: Mapping[str, bytes], addon: str, directory: str, values: str) -> LintedChart:
@@ -322,9 +346,9 @@ def _addon(filled: Mapping[str, bytes], addon: str, directory: str, values: str)
     )
 
 
-def _versioned(chart: LintedChart, settings: StackSettings | None) -> LintedChart:
+def _versioned(chart: LintedChart, settings: StackSettings | None, version: StackVersion) -> LintedChart:
     """Set the version, and the name if the build sets it, in Chart.yaml as a build does."""
-    values: dict[tuple[str | int, ...], str] = {("version",): VERSION.dot}
+    values: dict[tuple[str | int, ...], str] = {("version",): version.dot}
     if settings is not None and settings.sets_names:
         values["name",] = f"{settings.series}-cluster-class"
     try:

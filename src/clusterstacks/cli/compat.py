@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,15 +16,17 @@ from clusterstacks.cli.shared.cluster_options import (
     ManagementCluster,
     installed_facts_directory,
     management_options,
-    read_cluster_outlook,
+    read_live,
     upstream_facts,
 )
 from clusterstacks.cli.shared.options import DIRECTORY, FILE, form_option
+from clusterstacks.cli.shared.registry_options import ServerTrust, trust_options
+from clusterstacks.cli.shared.release_ref import DIRECTORY_OR_REF, DirectoryOrRef, ReleaseRef, open_release_directory
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
-    from clusterstacks.clusters.context import Outlook
+    from clusterstacks.clusters.context import UpgradeContext
     from clusterstacks.compat.constraints import Judges
     from clusterstacks.compat.world import Candidate
     from clusterstacks.domain.objects import ObjectKey
@@ -31,78 +34,107 @@ if TYPE_CHECKING:
 
 
 class SubjectParam(ClusterName):
-    """Parameter type of ``DIR``, or of ``NAMESPACE/CLUSTER`` unless the directory exists."""
+    """Parameter type of ``DIR``, ``REF``, or of ``NAMESPACE/CLUSTER`` unless the directory exists."""
 
-    name = "DIR|NAMESPACE/CLUSTER"
+    name = "DIR|REF|NAMESPACE/CLUSTER"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:  # noqa: ANN401 - click's signature
-        """Read a directory or the name of a Cluster."""
-        if isinstance(value, Path) or Path(value).is_dir():
-            return Path(value)
+        """Read a directory, a reference or the name of a Cluster."""
+        if isinstance(value, Path | ReleaseRef) or Path(value).is_dir() or ":" in str(value):
+            return DIRECTORY_OR_REF.convert(value, param, ctx)
         try:
             return super().convert(value, param, ctx)
         except click.BadParameter:
-            self.fail(f"{value!r} is neither a directory nor a Cluster (expected for example team-a/prod)", param, ctx)
+            self.fail(
+                f"{value!r} is not an existing directory, not a release (expected REF:<release name>), and not the "
+                "name of a Cluster (expected NAMESPACE/CLUSTER, for example team-a/prod)",
+                param,
+                ctx,
+            )
 
 
 @dataclass(frozen=True, slots=True)
 class CompatSubjects:
-    """The arguments of ``check`` and ``matrix``: directories, or one Cluster of a management cluster."""
+    """The arguments of ``check`` and ``matrix``: releases and stacks, or one Cluster of a management cluster."""
 
-    directories: tuple[Path, ...]
-    outlook: Outlook | None = None
+    stated: tuple[tuple[str, Candidate], ...]
+    context: UpgradeContext | None = None
 
     @classmethod
     def read(
-        cls, named: Sequence[Path | ObjectKey], management: ManagementCluster, releases: Path | None
+        cls,
+        named: Sequence[DirectoryOrRef | ObjectKey],
+        management: ManagementCluster,
+        releases: Path | None,
+        trust: ServerTrust,
     ) -> CompatSubjects:
-        """Read the arguments, and print the warnings of the outlook of a Cluster.
+        """Read the arguments, and print the warnings about a Cluster.
 
         Raises:
-            ClusterStacksError: As :func:`~clusterstacks.cli.shared.cluster_options.read_cluster_outlook`.
+            ClusterStacksError: A release or stack cannot be read, or as
+                :func:`~clusterstacks.cli.shared.cluster_options.read_cluster_context`.
         """
-        directories = tuple(one for one in named if isinstance(one, Path))
-        clusters = [one for one in named if not isinstance(one, Path)]
+        sources = [one for one in named if isinstance(one, Path | ReleaseRef)]
+        clusters = [one for one in named if not isinstance(one, Path | ReleaseRef)]
         if not clusters:
             if releases is not None or management != ManagementCluster():
                 raise click.UsageError("--kubeconfig, --context and --releases require NAMESPACE/CLUSTER")
-            return cls(directories)
-        if directories or len(clusters) > 1:
-            raise click.UsageError("expected either directories or one NAMESPACE/CLUSTER")
-        outlook = asyncio.run(_read_live(management, clusters[0], releases))
-        output.warn_all(outlook.notices)
-        return cls((), outlook)
+            return cls(asyncio.run(_statements(sources, trust)))
+        if sources or len(clusters) > 1:
+            raise click.UsageError("expected either directories and references or one NAMESPACE/CLUSTER")
+        with _explained_as_cluster(clusters[0]):
+            context = asyncio.run(read_live(management, clusters[0], releases))
+        output.warn_all(context.notices)
+        return cls((), context)
 
     def judges(self) -> Judges:
         """Return the facts and rules that apply in addition to the releases."""
         from clusterstacks.compat.constraints import Judges
 
-        return self.outlook.judges() if self.outlook is not None else Judges(upstream=upstream_facts())
+        return self.context.judges() if self.context is not None else Judges(upstream=upstream_facts())
 
     def releases(self) -> list[tuple[str, Candidate]]:
-        """Return the label and the statements of each release: in the directories, or of the Cluster's stack."""
-        if self.outlook is None:
-            from clusterstacks.authoring.read_compat import read_statements
-
-            return [one for directory in self.directories for one in read_statements(directory)]
-        return [(str(one.name), one) for one in sorted(self.outlook.world.candidates, key=lambda one: one.name)]
+        """Return the label and the statements of each release: of the arguments, or of the Cluster's stack."""
+        if self.context is None:
+            return [*self.stated]
+        return [(str(one.name), one) for one in sorted(self.context.world.candidates, key=lambda one: one.name)]
 
     def combinations(self) -> list[tuple[str, Candidate, KubernetesVersion]]:
         """Return the label, the versions and the Kubernetes version of each combination to check."""
-        if self.outlook is None:
+        if self.context is None:
             return [(label, one, one.kubernetes) for label, one in self.releases()]
-        cluster = self.outlook.cluster
+        cluster = self.context.cluster
         label = f"Cluster {cluster.view.key} of class {cluster.release.class_name}"
-        return [(label, self.outlook.combination(), cluster.kubernetes)]
+        return [(label, self.context.combination(), cluster.kubernetes)]
 
 
-async def _read_live(management: ManagementCluster, cluster: ObjectKey, releases: Path | None) -> Outlook:
-    async with management.connected() as client:
-        return await read_cluster_outlook(client, cluster, releases)
+async def _statements(sources: Sequence[DirectoryOrRef], trust: ServerTrust) -> tuple[tuple[str, Candidate], ...]:
+    from clusterstacks.authoring.read_compat import read_statements
+
+    found: list[tuple[str, Candidate]] = []
+    for source in sources:
+        async with open_release_directory(source, trust) as directory:
+            found += await asyncio.to_thread(read_statements, directory)
+    return tuple(found)
+
+
+@contextmanager
+def _explained_as_cluster(name: ObjectKey) -> Iterator[None]:
+    """Add to errors that the argument was read as a Cluster: it may be a mistyped path."""
+    from clusterstacks.domain.errors import ClusterStacksError, DependencyError, SpecError
+
+    try:
+        yield
+    except ClusterStacksError as error:
+        kind = DependencyError if isinstance(error, DependencyError) else SpecError
+        problem = (
+            f"no directory has the path {name}, so it was read as NAMESPACE/CLUSTER; correct the path to check files"
+        )
+        raise kind(error.code, f"{error.message} ({problem})") from None
 
 
 subjects_argument = click.argument(
-    "subjects", metavar="DIR... or NAMESPACE/CLUSTER", nargs=-1, required=True, type=SubjectParam()
+    "subjects", metavar="DIR|REF... or NAMESPACE/CLUSTER", nargs=-1, required=True, type=SubjectParam()
 )
 
 
@@ -142,18 +174,22 @@ def show(component: str | None, form: str) -> None:
     help="Check with this version.  [default: the version of the release or Cluster]",
 )
 @management_options
+@trust_options
 @form_option()
 def check(
-    subjects: tuple[Path | ObjectKey, ...],
+    subjects: tuple[DirectoryOrRef | ObjectKey, ...],
+    *,
     kubernetes: str,
     management: ManagementCluster,
     releases: Path | None,
+    trust: ServerTrust,
     form: str,
 ) -> int:
     """Check every component with a Kubernetes version, and print the facts that decide.
 
     DIR are releases or stacks. Only metadata.yaml and compatibility.yaml of a release are read, and the settings of a
-    stack. Contradictory statements about the same version of a component are reported.
+    stack. REF is a reference to a release as for 'csctl pull'; --ca and --plain-http are for its server. Contradictory
+    statements about the same version of a component are reported.
 
     NAMESPACE/CLUSTER is a Cluster of the management cluster. Its class and its addons are checked, also against the
     CompatibilityRules. Releases are found as with 'csctl plan'. If a directory has this name, it takes precedence.
@@ -165,7 +201,7 @@ def check(
     from clusterstacks.domain.versions import KubernetesVersion
 
     given = KubernetesVersion.parse(kubernetes) if kubernetes else None
-    found = CompatSubjects.read(subjects, management, releases)
+    found = CompatSubjects.read(subjects, management, releases, trust)
     judges, combinations = found.judges(), found.combinations()
     checked = []
     for label, candidate, own in combinations:
@@ -178,21 +214,28 @@ def check(
 @compat.command(short_help="Print a table of compatible versions.")
 @subjects_argument
 @management_options
-@form_option()
+@trust_options
+@form_option("text", "json", "html", "markdown")
 def matrix(
-    subjects: tuple[Path | ObjectKey, ...], management: ManagementCluster, releases: Path | None, form: str
+    subjects: tuple[DirectoryOrRef | ObjectKey, ...],
+    *,
+    management: ManagementCluster,
+    releases: Path | None,
+    trust: ServerTrust,
+    form: str,
 ) -> None:
     """Print which releases and component versions work with which Kubernetes minor.
 
-    DIR are directories of releases or stacks. For a Cluster, csctl prints the releases of its stack in the management
-    cluster. The first rows are releases with their own addons. The rows below are component versions, because a
-    Cluster can use an addon of another release.
+    DIR are directories of releases or stacks, REF references to releases as for 'csctl pull'. For a Cluster, csctl
+    prints the releases of its stack in the management cluster. The first rows are releases with their own addons. The
+    rows below are component versions, because a Cluster can use an addon of another release. On a terminal that is too
+    narrow, marks replace the words, and the table is printed in parts.
     """
     from clusterstacks.cli.shared.compat_output import print_matrix
     from clusterstacks.compat.kubernetes import known_minors
     from clusterstacks.compat.matrices import matrix as tabulate
 
-    found = CompatSubjects.read(subjects, management, releases)
+    found = CompatSubjects.read(subjects, management, releases, trust)
     print_matrix(tabulate(found.releases(), known_minors(), found.judges()), form)
 
 

@@ -21,7 +21,7 @@ from clusterstacks.cli.shared.options import (
     form_or_directory_options,
     minor_options,
 )
-from clusterstacks.cli.shared.registry_options import trust_options
+from clusterstacks.cli.shared.registry_options import ServerTrust, trust_options
 from clusterstacks.domain.errors import SpecError
 
 if TYPE_CHECKING:
@@ -58,10 +58,10 @@ _OPTIONS: tuple[Callable[..., Any], ...] = (
         help="The directory of --remote directory.",
     ),
     click.option("--publish", is_flag=True, help="Publish the built releases to the remote."),
-    click.option("--cluster-stack-version", metavar="VERSION", help="With --mode custom."),
-    click.option("--cluster-addon-version", metavar="VERSION", help="With --mode custom."),
-    click.option("--node-image-version", metavar="VERSION", help="With --mode custom."),
-    click.option("--node-image-registry", "-r", "registry", default="", help="For the provider's node image plugin."),
+    click.option("--cluster-stack-version", metavar="VERSION", help="Version of the stack, with --mode custom."),
+    click.option("--cluster-addon-version", metavar="VERSION", help="Version of the addons, with --mode custom."),
+    click.option("--node-image-version", metavar="VERSION", help="Version of the node images, with --mode custom."),
+    click.option("--node-image-registry", "-r", "registry", default="", help="Registry for the node image plugin."),
     dependency_options,
     trust_options,
     click.option("--strict", is_flag=True, help="Fail if 'csctl lint' finds anything in the source files."),
@@ -83,9 +83,9 @@ def _with_options(command: Callable[..., Any]) -> Callable[..., Any]:
 def create(**arguments: Any) -> int:  # noqa: ANN401 - click passes the options above
     """Build the releases of a stack directory, or of all stacks of a repository (providers/PROVIDER/STACK).
 
-    By default the release of csctl.yaml is built, and its charts stay unchanged. --kubernetes and --all-minors build
-    the Kubernetes minors of versions.yaml and stack.yaml; the values and templates of the class must not name the
-    version of another minor then. If csctl.yaml has no full Kubernetes version, these files are the default.
+    By default, csctl builds the release of csctl.yaml, and its charts stay unchanged. With --kubernetes or
+    --all-minors, or if csctl.yaml has no full Kubernetes version, it builds minors of versions.yaml and stack.yaml. The
+    values and templates of the class must not contain the version of another minor in this case.
 
     'Created DIR/NAME' is printed for each release, as by csctl written in Go. The decisions and their reasons go to
     standard error.
@@ -95,15 +95,15 @@ def create(**arguments: Any) -> int:  # noqa: ANN401 - click passes the options 
     beta: v4-beta.1, v4-beta.2, ... before v4, and v0-beta.N while there is no stable release. A beta never changes the
     number before it.
 
-    hash: v0-sha.<hash of the source>. custom: the versions of the three options. Both modes read no remote.
+    hash: v0-sha.<hash of the source>. custom: the versions of the three options. Neither mode reads a remote.
 
     The newest release is read from the remote. Without --remote, environment variables select it. github: GIT_PROVIDER,
     GIT_ORG_NAME, GIT_REPOSITORY_NAME, GIT_ACCESS_TOKEN. oci: OCI_REGISTRY, OCI_REPOSITORY and OCI_USERNAME with
     OCI_PASSWORD, or OCI_ACCESS_TOKEN, or the credentials of 'docker login'. none: metadata.yaml of the stack names the
     newest release.
 
-    An earlier build of the same name is replaced. If nothing changed since the newest release, in no stack of a
-    repository, nothing is built and the exit code is 3.
+    An earlier build of the same name is replaced. If no stack changed since its newest release, nothing is built and
+    the exit code is 3.
     """
     import asyncio  # takes 30 ms, which --help and completion do not need
 
@@ -143,8 +143,7 @@ class CreateOptions:
     registry: str
     dependencies: str
     offline: bool
-    ca: Path | None
-    plain_http: bool
+    trust: ServerTrust
     write_metadata: bool
     strict: bool
 
@@ -167,11 +166,10 @@ async def _interruptible(options: CreateOptions) -> None:
 
 
 async def _create(options: CreateOptions) -> None:
-    from clusterstacks.building.create import ReleaseBuilder, create_releases, publish_release
     from clusterstacks.building.discover import discover_stacks, newest_patch, shown_path
+    from clusterstacks.building.release_builder import ReleaseBuilder, create_releases, publish_release
     from clusterstacks.building.version_inputs import VersionChooser
     from clusterstacks.building.version_rules import Mode
-    from clusterstacks.cli.shared.registry_options import ServerTrust
 
     async with AsyncExitStack() as resources:
         web = await resources.enter_async_context(ServerTrust().web())
@@ -244,15 +242,20 @@ async def _publisher(options: CreateOptions, resources: AsyncExitStack) -> Publi
     if options.remote == "none" or not options.uses_remote:
         return None
     from clusterstacks.building.remotes import directory_remote, open_remote
-    from clusterstacks.cli.shared.registry_options import ProgressPrinter, ServerTrust
-    from clusterstacks.sources.kinds import KINDS
+    from clusterstacks.cli.shared.transfer_bar import transfer_bar
+    from clusterstacks.sources.source_kinds import KINDS
 
     if options.remote_dir is not None:
         return directory_remote(options.remote_dir.absolute(), os.environ, output.note)
     # Separate from the connections to chart repositories, which may need another CA.
-    web = await resources.enter_async_context(ServerTrust(options.ca, plain_http=options.plain_http).web())
+    web = await resources.enter_async_context(options.trust.web())
     return await open_remote(
-        KINDS[options.remote], web, os.environ, output.note, plain_http=options.plain_http, progress=ProgressPrinter()
+        KINDS[options.remote],
+        web,
+        os.environ,
+        output.note,
+        plain_http=options.trust.plain_http,
+        progress=transfer_bar(),
     )
 
 

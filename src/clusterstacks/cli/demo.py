@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from clusterstacks.cli.shared import output
+from clusterstacks.cli.shared.terminal import counting
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from clusterstacks.cli.shared.live_view import LiveView
     from clusterstacks.devcluster.demo.ranges_scenario import RangesStory
     from clusterstacks.devcluster.demo.scenario import Changes, DemoResult
+    from clusterstacks.devcluster.demo.upgrade_scenario import UpgradeStory
     from clusterstacks.devcluster.state_directory import StateDirectory
     from clusterstacks.domain.names import ReleaseName
     from clusterstacks.domain.objects import Manifest
@@ -29,12 +31,15 @@ ENVIRONMENT = "demo"
 @click.command(short_help="Show releases, clusters and upgrades in a local environment.")
 @click.option("--keep", is_flag=True, help="Keep the environment running at the end.")
 @click.option("--ranges", is_flag=True, help="Show a refused upgrade, its solution, and a plan step by step instead.")
-def demo(*, keep: bool, ranges: bool) -> None:
+@click.option("--upgrade", is_flag=True, help="Show two upgrades of Kubernetes, which wait for a stage, instead.")
+def demo(*, keep: bool, ranges: bool, upgrade: bool) -> None:
     """Start an environment, create a cluster with addons from a release, upgrade it, and remove everything.
 
-    etcd, the API servers, the core manager of Cluster API and the operator are real. There are no nodes, so no pods
-    run.
+    etcd, the API servers, the core manager of Cluster API and the operator are real. The cluster has two workers, whose
+    Nodes have no kubelet, so no pods run.
     """
+    if ranges and upgrade:
+        raise click.UsageError("--ranges cannot be combined with --upgrade")
     from clusterstacks.cli.shared.live_view import LiveView
     from clusterstacks.devcluster import supervisor, teardown
     from clusterstacks.devcluster.environment import EnvironmentSettings
@@ -42,17 +47,18 @@ def demo(*, keep: bool, ranges: bool) -> None:
 
     state = state_directory(ENVIRONMENT)
     report = output.progress()
-    report("starting the local environment")
-    supervisor.detach(EnvironmentSettings(state=state), report)
+    with counting(report, shows=not output.SETTINGS.quiet) as counted:
+        counted("starting the local environment")
+        supervisor.detach(EnvironmentSettings(state=state), counted)
     try:
-        with LiveView() as picture:
-            summarise = (_play_ranges if ranges else _play)(state, picture)
+        with LiveView(counts=True) as picture:
+            summarise = (_play_ranges if ranges else _play_upgrade if upgrade else _play)(state, picture)
         summarise()
     finally:
         if not keep:
             teardown.down(state, report)
     if keep:
-        _say_what_next("ranged" if ranges else "first")
+        _say_what_next("ranged" if ranges else "upgraded" if upgrade else "first")
     else:
         output.say("\nEverything is removed; 'csctl demo --keep' keeps the environment running.")
 
@@ -79,14 +85,36 @@ def _play_ranges(state: StateDirectory, picture: LiveView) -> Summary:
     return partial(_summarise_ranges, asyncio.run(scenario.play()))
 
 
+def _play_upgrade(state: StateDirectory, picture: LiveView) -> Summary:
+    import asyncio
+
+    from clusterstacks.devcluster.demo.await_state import Scene
+    from clusterstacks.devcluster.demo.upgrade_scenario import CLUSTER, UpgradeScenario
+
+    scene = Scene(state, CLUSTER, picture.say, picture.show)
+    scenario = UpgradeScenario(scene, state.releases, partial(_explained, state, picture))
+    return partial(_summarise_upgrade, asyncio.run(scenario.play()))
+
+
+async def _explained(state: StateDirectory, picture: LiveView, client: Client) -> None:
+    """Print what the upgrade waits for as ``csctl why`` does."""
+    from clusterstacks.cli.shared.cluster_options import ManagementCluster, read_cluster_context
+    from clusterstacks.cli.shared.plan_output import print_upgrade, running_upgrade
+    from clusterstacks.devcluster.demo.upgrade_scenario import CLUSTER
+
+    context = await read_cluster_context(client, CLUSTER, state.releases)
+    with picture.aside():
+        print_upgrade(running_upgrade(context, ManagementCluster()))
+
+
 async def _planned(state: StateDirectory, picture: LiveView, client: Client, goal: ReleaseName) -> Sequence[Manifest]:
     """Print the plan as ``csctl plan`` does, and return its steps."""
-    from clusterstacks.cli.shared.cluster_options import ManagementCluster, read_cluster_outlook
+    from clusterstacks.cli.shared.cluster_options import ManagementCluster, read_cluster_context
     from clusterstacks.cli.shared.plan_output import live_commands, print_steps, search_live_plan
     from clusterstacks.devcluster.demo.ranges_scenario import CLUSTER
     from clusterstacks.domain.errors import DependencyError
 
-    found = search_live_plan(await read_cluster_outlook(client, CLUSTER, state.releases, goal), goal)
+    found = search_live_plan(await read_cluster_context(client, CLUSTER, state.releases, goal), goal)
     if found is None or not found[1]["steps"]:
         raise DependencyError("NoPlan", f"there is no plan to {goal}")
     document = found[1]
@@ -110,6 +138,13 @@ def _summarise_ranges(story: RangesStory) -> None:
         output.say(passage.title)
         _list_changes(passage.changes)
     output.say(f"The cluster serves {story.served}; infrastructure and control plane are the same objects as before.")
+    _say_times(story.seconds)
+
+
+def _summarise_upgrade(story: UpgradeStory) -> None:
+    output.say(f"\nThe cluster went from {' to '.join(story.versions)}, and serves {story.served}. Its nodes:")
+    for name, version in story.nodes.items():
+        output.say(f"  {name}  {version}")
     _say_times(story.seconds)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import stat
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,11 +12,13 @@ import click
 
 from clusterstacks.cli.shared import output
 from clusterstacks.cli.shared.options import DIRECTORY, FILE, form_option
+from clusterstacks.cli.shared.terminal import ResultMark, counting
 from clusterstacks.domain.errors import SpecError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from clusterstacks.devcluster.environment import EnvironmentSettings
     from clusterstacks.devcluster.inspection import ComponentState
     from clusterstacks.devcluster.state_directory import StateDirectory
 
@@ -50,12 +53,16 @@ def environment_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return with_state
 
 
+NODE = "node"
+WORKLOADS = "workloads"
 with_option = click.option(
     "--with",
-    "providers",
-    type=click.Choice(["kubeadm"]),
+    "parts",
+    type=click.Choice(["kubeadm", WORKLOADS, NODE]),
     multiple=True,
-    help="Also run the managers of these kinds: KubeadmControlPlane, KubeadmConfig and their templates.",
+    help="kubeadm: also run the managers of KubeadmControlPlane, KubeadmConfig and their templates. workloads: "
+    "simulate the Pods of workload clusters, so that Deployments become ready. node: also run a real node, so that "
+    "pods run (needs root, cgroup v1, containerd and runc). Repeatable.",
 )
 
 
@@ -74,13 +81,27 @@ with_option = click.option(
 )
 @with_option
 @click.option(
+    "--operator-image",
+    "image",
+    type=click.Path(path_type=Path),
+    help="Image of the operator's pods on a node: the directory that 'make image' writes.  [default: dist/image]",
+)
+@click.option(
     "--crds",
     "definitions_from",
     type=DIRECTORY,
     multiple=True,
     help="Install the CRDs of the YAML files below this directory; repeatable.",
 )
-def up(state: StateDirectory, *, detach: bool, **settings_of_options: Any) -> None:  # noqa: ANN401 - options by name
+def up(
+    state: StateDirectory,
+    *,
+    detach: bool,
+    parts: tuple[str, ...],
+    operator: bool,
+    image: Path | None,
+    **settings_of_options: Any,  # noqa: ANN401 - options by name
+) -> None:
     """Start an environment and run it until Ctrl-C, which ends it and removes everything.
 
     CRDs of other providers (--crds) make their kinds known, so that you can try cluster classes that use them. The
@@ -89,12 +110,66 @@ def up(state: StateDirectory, *, detach: bool, **settings_of_options: Any) -> No
     from clusterstacks.devcluster import supervisor
     from clusterstacks.devcluster.environment import EnvironmentSettings
 
-    settings = EnvironmentSettings(state=state, **settings_of_options)
+    node = NODE in parts
+    pods = node and operator
+    if pods and (releases := settings_of_options["releases"]):
+        _check_readable(releases)
+    settings = EnvironmentSettings(
+        state=state,
+        operator=operator and not node,
+        providers=_providers(parts),
+        workloads=WORKLOADS in parts,
+        node=node,
+        image=_image(image) if pods else None,
+        **settings_of_options,
+    )
+
+    def ready(end: str) -> None:
+        if pods:
+            _install_operator(settings)
+        _say_what_next(state, end, operator=operator)
+
     if detach:
-        supervisor.detach(settings, output.progress())
-        _say_what_next(state, f"'csctl dev down{state.options}'")
+        with counting(output.progress(), shows=not output.SETTINGS.quiet) as report:
+            supervisor.detach(settings, report)
+        ready(f"'csctl dev down{state.options}'")
     else:
-        supervisor.run(settings, output.progress(), lambda: _say_what_next(state, "Ctrl-C"))
+        supervisor.run(settings, output.progress(), lambda: ready("Ctrl-C"))
+
+
+def _providers(parts: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(part for part in parts if part not in {NODE, WORKLOADS})
+
+
+def _image(image: Path | None) -> Path:
+    found = image or Path("dist/image")
+    if not (found / "index.json").is_file():
+        raise SpecError(
+            "ImageMissing",
+            f"{found} has no image of the operator, which runs as pods on a node: build it with 'make image', name "
+            "another directory with --operator-image, or start without the operator (--no-operator)",
+        )
+    return found
+
+
+def _check_readable(releases: Path) -> None:
+    everyone = stat.S_IROTH | stat.S_IXOTH
+    if releases.stat().st_mode & everyone != everyone:
+        raise SpecError(
+            "ReleasesUnreadable",
+            f"{releases} can be read only by its owner or group, but the operator's pods run as another user: run "
+            f"'chmod o+rx {releases}'",
+        )
+
+
+def _install_operator(settings: EnvironmentSettings) -> None:
+    from clusterstacks.devcluster.private_files import private_directory
+    from clusterstacks.installer.on_node import install_on_node
+
+    releases = settings.releases or private_directory(settings.state.releases)
+    if not settings.releases:
+        releases.chmod(0o755)  # the operator's user reads it
+    install_on_node(settings.state.kubeconfig, releases.absolute(), output.progress())
 
 
 @dev.command(short_help="End an environment and remove its files.")
@@ -125,11 +200,14 @@ def status(state: StateDirectory, form: str) -> int:
         output.print_json({**dataclasses.asdict(seen), "healthy": seen.healthy})
         return 0 if seen.healthy else output.FAILED
     header = ("COMPONENT", "VERSION", "PORT", "PID", "MEMORY", "CPU", "STATE")
-    output.print_table(header, [_row(component) for component in seen.components])
+    marks = {one.state: ResultMark.GOOD if one.running else ResultMark.BAD for one in seen.components}
+    output.print_table(header, [_row(component) for component in seen.components], marks=marks)
     memory = output.megabytes(sum(component.memory_bytes for component in seen.components))
-    output.say(f"\n{seen.phase}: {seen.message}" if seen.message else f"\n{seen.phase}")
+    output.say("")
+    judged = f"{seen.phase}: {seen.message}" if seen.message else seen.phase
+    output.say_judged(ResultMark.GOOD if seen.healthy else ResultMark.BAD, judged)
     output.say(f"{memory} in total, state in {state.root}")
-    output.say(inspection.WEBHOOK_NOTE)
+    output.say(inspection.NODE_NOTE if any(one.name == NODE for one in seen.components) else inspection.WEBHOOK_NOTE)
     return 0 if seen.healthy else output.FAILED
 
 
@@ -196,13 +274,15 @@ def kubectl(state: StateDirectory, cluster: str | None, arguments: tuple[str, ..
 
 @dev.command(name="binaries", short_help="Find, download or build the programs.")
 @with_option
-def list_binaries(providers: tuple[str, ...]) -> None:
+def list_binaries(parts: tuple[str, ...]) -> None:
     """Find, download or build the programs of the environment, and show their paths."""
-    from clusterstacks.devcluster import binaries, capi_managers
+    from clusterstacks.devcluster import binaries, capi_managers, toolchain
 
     report = output.progress()
-    managers = capi_managers.chosen(providers)
-    found = binaries.resolve(capi_managers.programs_of(managers), report=report)
+    managers = capi_managers.chosen(_providers(parts))
+    more = {NODE: toolchain.NODE, WORKLOADS: toolchain.WORKLOADS}
+    programs = (*capi_managers.programs_of(managers), *(name for part in parts for name in more.get(part, ())))
+    found = binaries.resolve(programs, report=report)
     for manager in managers:
         capi_managers.manifests(manager, report=report)
     rows = [(binary.name, binary.version, binary.origin, binary.path) for binary in found.values()]
@@ -243,8 +323,10 @@ def _row(component: ComponentState) -> tuple[str, ...]:
     )
 
 
-def _say_what_next(state: StateDirectory, end: str) -> None:
+def _say_what_next(state: StateDirectory, end: str, *, operator: bool) -> None:
     csctl = output.program()
+    if not operator:
+        output.say("\nNo operator runs: install its chart, or start it with the kubeconfig below.")
     output.say(
         "\nThe environment runs. Next commands:\n"
         f"  {csctl} dev status{state.options}\n"

@@ -2,59 +2,74 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from clusterstacks.cli.shared import output
 from clusterstacks.cli.shared.options import (
-    DIRECTORY,
     chart_dependencies,
     dependency_options,
     example_objects_option,
     form_option,
     kubernetes_option,
 )
-from clusterstacks.cli.shared.registry_options import ServerTrust
-from clusterstacks.domain.errors import told_of
+from clusterstacks.cli.shared.registry_options import ServerTrust, trust_options
+from clusterstacks.cli.shared.release_ref import DIRECTORY_OR_REF, open_release_directory
+from clusterstacks.domain.errors import error_context
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from clusterstacks.authoring.release_diff import ReleaseDiff
+    from clusterstacks.cli.shared.release_ref import DirectoryOrRef
     from clusterstacks.releases.release import Release
 
 COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiffOptions:
+    """Options of the command line."""
+
+    before: DirectoryOrRef
+    after: DirectoryOrRef
+    cluster: Path | None
+    kubernetes: str
+    dependencies: str
+    offline: bool
+    trust: ServerTrust
+
+
 @click.command(short_help="Show the differences of two stacks or releases.")
-@click.argument("before", metavar="A", type=DIRECTORY)
-@click.argument("after", metavar="B", type=DIRECTORY)
+@click.argument("before", metavar="A", type=DIRECTORY_OR_REF)
+@click.argument("after", metavar="B", type=DIRECTORY_OR_REF)
 @form_option()
 @example_objects_option
 @click.option("--exit-code", is_flag=True, help="Exit with 1 if there is a difference, like diff(1) and git diff.")
 @kubernetes_option
 @dependency_options
+@trust_options
 def diff(form: str, *, exit_code: bool, **arguments: Any) -> int:  # noqa: ANN401 - click passes the options above
     """Show the changes from A to B: versions, files, values of addons, rendered objects.
 
-    A and B are directories of releases or stacks. Secret values are shown as digests. Names of class objects that
+    A and B are directories of releases or stacks, or references to releases as for 'csctl pull'; --ca and --plain-http
+    are for the servers of these references. Secret values are shown as digests. Names of class objects that
     contain the name of the release are not a difference, nor are values that change with each rendering, such as
-    generated certificates. With --dependencies leave, only the files are compared of addons whose charts lack
-    dependencies. Exits with 0 even if there are differences, unless --exit-code is set.
+    generated certificates. With --dependencies leave, addons whose charts lack dependencies are compared by their files
+    only. Exits with 0 even if there are differences, unless --exit-code is set.
     """
     import asyncio
 
-    found, incomplete = asyncio.run(_difference(**arguments))
+    found, incomplete = asyncio.run(_difference(DiffOptions(**arguments)))
     for addon in incomplete:
         output.note(f"addon {addon}: values and objects are not compared, because its chart lacks dependencies")
     _print(found, form)
     return output.FAILED if exit_code and not found.empty else 0
 
 
-async def _difference(
-    before: Path, after: Path, cluster: Path | None, kubernetes: str, dependencies: str, *, offline: bool
-) -> tuple[ReleaseDiff, tuple[str, ...]]:
+async def _difference(options: DiffOptions) -> tuple[ReleaseDiff, tuple[str, ...]]:
     import asyncio
     from contextlib import AsyncExitStack
     from functools import partial
@@ -66,19 +81,21 @@ async def _difference(
     from clusterstacks.render.renderer import Renderer
 
     async with AsyncExitStack() as resources:
-        examples = read_example_objects(await asyncio.to_thread(cluster.read_bytes), str(cluster)) if cluster else None
+        file = options.cluster
+        examples = read_example_objects(await asyncio.to_thread(file.read_bytes), str(file)) if file else None
         web = await resources.enter_async_context(ServerTrust().web())
         newest = partial(newest_patch, web)
-        charts = chart_dependencies(web, dependencies, offline=offline)
+        charts = chart_dependencies(web, options.dependencies, offline=options.offline)
         renderer = Renderer()
         resources.push_async_callback(renderer.close)
 
-        async def release(directory: Path) -> Release:
-            source = open_as_release(directory, newest, kubernetes=kubernetes, dependencies=charts)
-            with told_of(directory):
-                return await resources.enter_async_context(source)
+        async def release(source: DirectoryOrRef) -> Release:
+            directory = await resources.enter_async_context(open_release_directory(source, options.trust))
+            opened = open_as_release(directory, newest, kubernetes=options.kubernetes, dependencies=charts)
+            with error_context(source):
+                return await resources.enter_async_context(opened)
 
-        return await diff_releases(await release(before), await release(after), renderer, examples)
+        return await diff_releases(await release(options.before), await release(options.after), renderer, examples)
 
 
 def _print(diff: ReleaseDiff, form: str) -> None:

@@ -8,7 +8,7 @@ import click
 
 from clusterstacks.cli.shared import output
 from clusterstacks.cli.shared.options import DIRECTORY, form_option, minor_options
-from clusterstacks.domain.errors import told_of
+from clusterstacks.domain.errors import error_context
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -48,7 +48,7 @@ def _hashes(directory: Path, kubernetes: str, *, listed: bool) -> dict[str, Hash
 
     found: list[StackDirectory] = []
     for root in find_stacks(directory):
-        with told_of(root):
+        with error_context(root):
             tree = read_tree(root)
             minor = open_minor(tree, listed=listed)
             # No hash contains the patch, so any patch is valid here.

@@ -10,7 +10,6 @@ import click
 
 from clusterstacks.cli.shared import output
 from clusterstacks.cli.shared.options import (
-    DIRECTORY,
     FILE,
     chart_dependencies,
     dependency_options,
@@ -18,14 +17,17 @@ from clusterstacks.cli.shared.options import (
     form_option,
     minor_options,
 )
-from clusterstacks.cli.shared.registry_options import ServerTrust
+from clusterstacks.cli.shared.registry_options import ServerTrust, trust_options
+from clusterstacks.cli.shared.release_ref import DIRECTORY_OR_REF, open_release_directory
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
+    from collections.abc import AsyncIterator, Mapping, Sequence
     from pathlib import Path
 
     from clusterstacks.authoring.findings import LintFinding
     from clusterstacks.authoring.linter import LintReport
+    from clusterstacks.cli.shared.release_ref import DirectoryOrRef
+    from clusterstacks.domain.versions import StackVersion
     from clusterstacks.kube.client import Client
 
 COLOURS = {"error": "red", "warning": "yellow"}
@@ -35,17 +37,18 @@ COLOURS = {"error": "red", "warning": "yellow"}
 class LintOptions:
     """Options of the command line."""
 
-    directories: tuple[Path, ...]
+    sources: tuple[DirectoryOrRef, ...]
     kubernetes: str
     all_minors: bool
     cluster: Path | None
     against: Path | None
     dependencies: str
     offline: bool
+    trust: ServerTrust
 
 
 @click.command(short_help="Report problems of a stack.")
-@click.argument("directories", metavar="DIR...", nargs=-1, type=DIRECTORY)
+@click.argument("sources", metavar="DIR|REF...", nargs=-1, type=DIRECTORY_OR_REF)
 @minor_options
 @form_option("text", "json", "sarif")
 @example_objects_option
@@ -54,10 +57,13 @@ class LintOptions:
 )
 @click.option("--rules", is_flag=True, help="Print the rules instead.")
 @dependency_options
+@trust_options
 def lint(form: str, *, rules: bool, **arguments: Any) -> int:  # noqa: ANN401 - click passes the options above
     """Report problems of stacks with file, line, cause and remedy. Nothing is built or written.
 
-    DIR is a stack directory or a directory with stacks below it. Like 'csctl create', lint checks the release of
+    DIR is a stack directory, a directory with stacks below it, or a release directory. REF is a reference to a release
+    as for 'csctl pull'; --ca and --plain-http are for its server. A release has no versions.yaml or stack.yaml, so
+    problems of these files are not found in it. Like 'csctl create', lint checks the release of
     csctl.yaml, or with --kubernetes or --all-minors the releases of versions.yaml and stack.yaml. Values templates are
     rendered with the objects of --cluster, otherwise with example objects ('csctl template --sample' prints them).
     Exits with 0 if there are no errors (warnings are allowed), otherwise with 2.
@@ -67,7 +73,7 @@ def lint(form: str, *, rules: bool, **arguments: Any) -> int:  # noqa: ANN401 - 
     if rules:
         return _print_rules(form)
     options = LintOptions(**arguments)
-    if not options.directories:
+    if not options.sources:
         raise click.UsageError("DIR is missing (expected for example csctl lint .)")
     reports = asyncio.run(_reports(options))
     _print(reports, form)
@@ -80,8 +86,6 @@ async def _reports(options: LintOptions) -> list[LintReport]:
 
     from clusterstacks.authoring.example_objects import read_example_objects
     from clusterstacks.authoring.linter import Linter
-    from clusterstacks.building.discover import find_stacks
-    from clusterstacks.building.source_tree import read_tree
     from clusterstacks.domain.versions import KubernetesMinor
     from clusterstacks.render.renderer import Renderer
 
@@ -95,8 +99,29 @@ async def _reports(options: LintOptions) -> list[LintReport]:
         charts = chart_dependencies(web, options.dependencies, offline=options.offline)
         client = None if options.against is None else await resources.enter_async_context(_connected(options.against))
         linter = Linter(renderer, examples, charts, minor, client, options.all_minors)
-        stacks = [stack for top in options.directories for stack in find_stacks(top)]
-        return [await linter.lint(read_tree(stack), str(stack)) for stack in stacks]
+        found = [
+            one
+            for source in options.sources
+            for one in _stacks(
+                await resources.enter_async_context(open_release_directory(source, options.trust)), source
+            )
+        ]
+        return [await linter.lint(tree, label, version) for tree, label, version in found]
+
+
+def _stacks(directory: Path, source: DirectoryOrRef) -> list[tuple[Mapping[str, bytes], str, StackVersion]]:
+    """Return the files, the label and the version of the release or of each stack in a directory."""
+    from clusterstacks.authoring.open_directory import is_release_directory
+    from clusterstacks.authoring.stack import VERSION
+    from clusterstacks.authoring.unpack_release import stack_tree
+    from clusterstacks.building.discover import find_stacks
+    from clusterstacks.building.source_tree import read_tree
+    from clusterstacks.releases.open import open_directory
+
+    if is_release_directory(directory):
+        release = open_directory(directory)
+        return [(stack_tree(release), str(source), release.name.version)]
+    return [(read_tree(stack), str(stack), VERSION) for stack in find_stacks(directory)]
 
 
 @asynccontextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from importlib import import_module
+from typing import TYPE_CHECKING
 
 import click
 
@@ -11,31 +12,60 @@ from clusterstacks.cli.shared import output
 from clusterstacks.cli.shared.help_texts import EXAMPLES
 from clusterstacks.cli.shared.options import accept_global_options, global_options
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
 VERBS = {
+    "bundle": ("clusterstacks.cli.bundle", "Carry releases and images across an air gap."),
     "compat": ("clusterstacks.cli.compat", "Show which versions work together."),
     "completion": ("clusterstacks.cli.completion", "Print the completion script of a shell."),
-    "copy": ("clusterstacks.cli.copy", "Copy a release to another repository."),
+    "copy": ("clusterstacks.cli.copy", "Copy releases to another repository."),
     "crds": ("clusterstacks.cli.crds", "Print the CustomResourceDefinitions."),
     "create": ("clusterstacks.cli.create", "Build releases of stacks, and publish them."),
     "demo": ("clusterstacks.cli.demo", "Show releases, clusters and upgrades in a local environment."),
     "dev": ("clusterstacks.cli.dev", "Run Cluster API and the operator on this machine."),
     "diff": ("clusterstacks.cli.diff", "Show the differences of two stacks or releases."),
+    "drift": ("clusterstacks.cli.cluster_drift", "Show addon objects that differ from what was delivered."),
+    "events": ("clusterstacks.cli.cluster_events", "List the events of a Cluster and its addons."),
+    "explain": ("clusterstacks.cli.explain", "Explain a condition or reason."),
+    "fleet": ("clusterstacks.cli.fleet", "List releases and the Clusters that have them."),
+    "get": ("clusterstacks.cli.get", "List stacks, releases, clusters or addons."),
     "hash": ("clusterstacks.cli.hash", "Print the hashes of a stack directory."),
     "help": ("clusterstacks.cli.help", "Print the help of csctl or of a verb."),
+    "history": ("clusterstacks.cli.history", "List what each delivery to a Cluster changed."),
     "index": ("clusterstacks.cli.index", "Write the index of a directory of releases."),
     "init": ("clusterstacks.cli.init", "Write a new stack."),
+    "install": ("clusterstacks.cli.install", "Install the operator, or check a management cluster."),
     "lint": ("clusterstacks.cli.lint", "Report problems of a stack."),
     "list": ("clusterstacks.cli.listing", "List the releases in a repository."),
+    "login": ("clusterstacks.cli.login", "Log in to a registry."),
+    "logout": ("clusterstacks.cli.login", "Remove the login of a registry."),
+    "logs": ("clusterstacks.cli.operator_logs", "Print the log lines of the operator about a Cluster."),
     "plan": ("clusterstacks.cli.plan", "Plan an upgrade step by step."),
     "pull": ("clusterstacks.cli.pull", "Download a release."),
     "push": ("clusterstacks.cli.push", "Push a release to a registry."),
+    "reconcile": ("clusterstacks.cli.cluster_actions", "Compare and restore the addon objects of a Cluster now."),
+    "resume": ("clusterstacks.cli.cluster_actions", "Continue the delivery of the addons of a Cluster."),
+    "schemas": ("clusterstacks.cli.schemas", "Write JSON schemas for editors."),
     "sign": ("clusterstacks.cli.sign", "Sign a release."),
+    "status": ("clusterstacks.cli.status", "Describe the state of Clusters."),
+    "suspend": ("clusterstacks.cli.cluster_actions", "Pause the delivery of the addons of a Cluster."),
     "template": ("clusterstacks.cli.template", "Print the rendered objects of a stack or release."),
+    "ui": ("clusterstacks.cli.ui", "Show clusters and releases in a browser."),
+    "uninstall": ("clusterstacks.cli.uninstall", "Remove the operator from a management cluster."),
     "verify": ("clusterstacks.cli.verify", "Verify the signatures of a release."),
-    "version": ("clusterstacks.cli.version", "Print the version of csctl."),
+    "version": ("clusterstacks.cli.version", "Print the versions of csctl, operator and management cluster."),
     "why": ("clusterstacks.cli.why", "Explain why an upgrade is refused, and what to do first."),
 }
 """Module and short help of each verb; the command has the name of the verb."""
+
+
+def _add_examples(command: click.Command, verb: str, examples: Sequence[str]) -> None:
+    if isinstance(command, click.Group):
+        for name, one in command.commands.items():
+            _add_examples(one, verb, [example for example in examples if example.split()[0] == name])
+    if not command.epilog:
+        command.epilog = "\n".join(("\b", "Examples:", *(f"  csctl {verb} {one}".rstrip() for one in examples)))
 
 
 class Verbs(click.Group):
@@ -51,10 +81,7 @@ class Verbs(click.Group):
             return None
         module = import_module(VERBS[cmd_name][0])
         command: click.Command = vars(module)[cmd_name]
-        if not command.epilog and cmd_name in EXAMPLES:
-            command.epilog = "\n".join(
-                ("\b", "Examples:", *(f"  csctl {cmd_name} {one}" for one in EXAMPLES[cmd_name]))
-            )
+        _add_examples(command, cmd_name, EXAMPLES[cmd_name])
         return accept_global_options(command)
 
     def resolve_command(
@@ -81,7 +108,7 @@ def csctl() -> None:
 
 def main() -> None:
     """Run ``csctl`` with the arguments of this process."""
-    sys.exit(output.run(lambda: csctl.main(prog_name="csctl", standalone_mode=False)))
+    sys.exit(output.run(lambda: csctl.main(prog_name=output.called_name(), standalone_mode=False)))
 
 
 if __name__ == "__main__":

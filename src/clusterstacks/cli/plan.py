@@ -13,7 +13,7 @@ from clusterstacks.cli.shared.cluster_options import (
     ClusterName,
     ManagementCluster,
     management_options,
-    read_cluster_outlook,
+    read_live,
 )
 from clusterstacks.cli.shared.options import FILE, TEXT, form_option
 from clusterstacks.cli.shared.plan_output import (
@@ -23,17 +23,19 @@ from clusterstacks.cli.shared.plan_output import (
     print_refusal,
     print_steps,
     print_summary,
+    print_upgrade,
+    running_upgrade,
     search_live_plan,
     search_plan,
     step_commands,
     timeout_option,
 )
+from clusterstacks.cli.shared.terminal import ResultMark
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from clusterstacks.clusters.context import Outlook
     from clusterstacks.compat.world import ClusterState
     from clusterstacks.domain.objects import ObjectKey
     from clusterstacks.planner.model_builder import Target
@@ -68,6 +70,8 @@ def plan(  # noqa: PLR0913 - one for each option
     ClusterStacks, with your rights on their Secrets. With --from, no cluster is read, and --releases contains all
     releases; only their metadata.yaml and compatibility.yaml are used.
 
+    If an upgrade of the Cluster is running, the first line says what it waits for, and who holds it.
+
     Each step is printed with the kubectl commands that patch the Cluster and wait until the next step is possible.
 
     A release as target means its class and exactly its addons. A version as target means this Kubernetes version; the
@@ -79,20 +83,20 @@ def plan(  # noqa: PLR0913 - one for each option
 
     goal = parse_target(target)
     if cluster is not None and state is None:
-        outlook = asyncio.run(_read_live(management, cluster, releases, goal))
-        found = search_live_plan(outlook, goal, timeout)
-        return UNDECIDED if found is None else _print(found[1], form, live_commands(management, cluster))
+        context = asyncio.run(read_live(management, cluster, releases, goal))
+        upgrade = running_upgrade(context, management)
+        if form == TEXT:
+            print_upgrade(upgrade)
+        found = search_live_plan(context, goal, timeout)
+        if found is None:
+            return UNDECIDED
+        return _print({"upgrade": upgrade, **found[1]}, form, live_commands(management, cluster))
     if cluster is not None or state is None:
         raise click.UsageError("expected either NAMESPACE/CLUSTER or --from FILE")
     if releases is None or management != ManagementCluster():
         raise click.UsageError("--from requires --releases and cannot be combined with --kubeconfig and --context")
     document = _offline(state, releases, goal, timeout)
     return UNDECIDED if document is None else _print(document, form, _offline_commands)
-
-
-async def _read_live(management: ManagementCluster, cluster: ObjectKey, releases: Path | None, goal: Target) -> Outlook:
-    async with management.connected() as client:
-        return await read_cluster_outlook(client, cluster, releases, goal)
 
 
 def _offline(file: Path, releases: Path, goal: Target, timeout: float) -> dict[str, Any] | None:
@@ -128,7 +132,7 @@ def _print(document: dict[str, Any], form: str, commands: Callable[[dict[str, An
         print_refusal(refused)
         return NO_PLAN
     if not document["steps"]:
-        output.say("Nothing to do: the cluster already has the target versions.")
+        output.say_judged(ResultMark.GOOD, "Nothing to do: the cluster already has the target versions.")
         return 0
     print_steps(document["steps"], commands)
     print_summary(document["steps"])

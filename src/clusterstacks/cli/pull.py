@@ -10,7 +10,8 @@ import click
 
 from clusterstacks.cli.shared import output
 from clusterstacks.cli.shared.options import JSON, form_and_directory, form_or_directory_options
-from clusterstacks.cli.shared.registry_options import ProgressPrinter, ServerTrust, trust_options
+from clusterstacks.cli.shared.registry_options import ServerTrust, trust_options
+from clusterstacks.cli.shared.transfer_bar import transfer_bar
 
 if TYPE_CHECKING:
     from clusterstacks.domain.names import ReleaseName
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 @click.argument("reference", metavar="REF")
 @form_or_directory_options(Path(), "the release directory")
 @trust_options
-def pull(reference: str, wanted: str, directory_given: Path | None, ca: Path | None, *, plain_http: bool) -> None:
+def pull(reference: str, wanted: str, directory_given: Path | None, trust: ServerTrust) -> None:
     """Download a release into DIR/<release name>/, complete or not at all, and its signatures next to it.
 
     REF is registry/repository:release, github://owner/repository:release, https://host/path:release of a web server
@@ -31,13 +32,13 @@ def pull(reference: str, wanted: str, directory_given: Path | None, ca: Path | N
     import asyncio
     import os
 
-    from clusterstacks.sources.kinds import parse_location
+    from clusterstacks.sources.source_kinds import parse_location
 
     form, directory = form_and_directory(wanted, directory_given, Path())
     location = parse_location(reference, os.environ)
     if location.release is None:
         raise click.UsageError("the release is missing (expected REF:<release name>): 'csctl list' shows the releases")
-    pulled = asyncio.run(_pull(location, location.release, directory, ServerTrust(ca, plain_http=plain_http)))
+    pulled = asyncio.run(_pull(location, location.release, directory, trust))
     output.note_some("signature not read", pulled.problems)
     if form == JSON:
         output.print_json(_document(pulled))
@@ -65,10 +66,10 @@ async def _pull(location: Location, name: ReleaseName, directory: Path, trust: S
     import os
 
     from clusterstacks.sources import download_release
-    from clusterstacks.sources.kinds import open_location
+    from clusterstacks.sources.source_kinds import open_location
 
     async with trust.web() as web:
         source = await open_location(
-            location.address, web, os.environ, plain_http=trust.plain_http, progress=ProgressPrinter()
+            location.address, web, os.environ, plain_http=trust.plain_http, progress=transfer_bar()
         )
         return await download_release.pull(source, name, directory)

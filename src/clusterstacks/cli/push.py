@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 @click.argument("reference", metavar="[REF]", required=False)
 @trust_options
 @form_option()
-def push(directory: Path, reference: str | None, ca: Path | None, form: str, *, plain_http: bool) -> None:
+def push(directory: Path, reference: str | None, form: str, trust: ServerTrust) -> None:
     """Push a release directory to a repository, with the release name as tag, and its signatures.
 
     REF is registry/repository, with the release name as tag or without a tag. The default is the repository of
@@ -41,9 +41,7 @@ def push(directory: Path, reference: str | None, ca: Path | None, form: str, *, 
     """
     import asyncio
 
-    published, signatures = asyncio.run(
-        _push(directory, repository_or_environment(reference), ServerTrust(ca, plain_http=plain_http))
-    )
+    published, signatures = asyncio.run(_push(directory, repository_or_environment(reference), trust))
     if form == JSON:
         place = published.reference
         output.print_json(

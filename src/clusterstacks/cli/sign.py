@@ -34,9 +34,7 @@ PASSWORD_VARIABLE = "CSCTL_KEY_PASSWORD"  # noqa: S105 - the name of a variable
 @click.option("--new-key", type=click.Path(path_type=Path), help="Create a key pair PATH and PATH.pub instead.")
 @trust_options
 @form_option()
-def sign(
-    release: str | None, key: Path | None, new_key: Path | None, ca: Path | None, form: str, *, plain_http: bool
-) -> None:
+def sign(release: str | None, key: Path | None, new_key: Path | None, form: str, trust: ServerTrust) -> None:
     """Sign the files of a release.
 
     The signature of RELEASE_DIR is written to RELEASE_DIR.dsse.json next to it; 'csctl push' also pushes it. The
@@ -49,7 +47,7 @@ def sign(
     if new_key and not (release or key):
         _make_key(new_key, form)
     elif release and key and not new_key:
-        _sign(release, _read_key(key), ServerTrust(ca, plain_http=plain_http), form)
+        _sign(release, _read_key(key), trust, form)
     else:
         raise click.UsageError("expected RELEASE_DIR or REF with --key, or only --new-key")
 
@@ -129,7 +127,10 @@ async def _sign_in_registry(
     from clusterstacks.sources.oci_signatures import attach
 
     reference = Reference.parse(address.place)
-    async with open_registry(reference, trust) as registry, fetch_release_files(OCISource(registry), name) as held:
+    async with (
+        open_registry(reference, trust) as registry,
+        fetch_release_files(OCISource(registry, address.digest), name) as held,
+    ):
         files, evidence = held.contents.files, held.evidence
         _require_usable(held.contents)
         digest = digest_of(evidence.manifest)

@@ -9,7 +9,6 @@ import click
 
 from clusterstacks.cli.shared import output
 from clusterstacks.cli.shared.options import (
-    DIRECTORY,
     JSON,
     chart_dependencies,
     dependency_options,
@@ -17,13 +16,15 @@ from clusterstacks.cli.shared.options import (
     form_option,
     kubernetes_option,
 )
-from clusterstacks.cli.shared.registry_options import ServerTrust
+from clusterstacks.cli.shared.registry_options import ServerTrust, trust_options
+from clusterstacks.cli.shared.release_ref import DIRECTORY_OR_REF, open_release_directory
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
     from clusterstacks.authoring.example_objects import ExampleObjects
+    from clusterstacks.cli.shared.release_ref import DirectoryOrRef
     from clusterstacks.domain.objects import Manifest
     from clusterstacks.releases.release import Release
     from clusterstacks.render.renderer import Renderer
@@ -42,7 +43,7 @@ def _charts(options: TemplateOptions) -> tuple[str, ...] | None:
 class TemplateOptions:
     """Options of the command line."""
 
-    directory: Path
+    source: DirectoryOrRef
     cluster: Path | None
     addons: tuple[str, ...]
     class_only: bool
@@ -52,6 +53,7 @@ class TemplateOptions:
     kubernetes: str
     dependencies: str
     offline: bool
+    trust: ServerTrust
     form: str
 
 
@@ -107,7 +109,7 @@ class Images:
 
 
 @click.command(short_help="Print the rendered objects of a stack or release.")
-@click.argument("directory", metavar="DIR|RELEASE", type=DIRECTORY)
+@click.argument("source", metavar="DIR|REF", type=DIRECTORY_OR_REF)
 @example_objects_option
 @click.option("--addon", "addons", metavar="NAME", multiple=True, help="Print only this addon; repeatable.")
 @click.option("--class", "class_only", is_flag=True, help="Print only the class.")
@@ -116,9 +118,13 @@ class Images:
 @click.option("--sample", is_flag=True, help="Print the example objects as a file for --cluster.")
 @kubernetes_option
 @dependency_options
+@trust_options
 @form_option("yaml", JSON)
 def template(**arguments: Any) -> None:  # noqa: ANN401 - click passes the options above
     """Print the objects of the class and the addons as the operator renders them.
+
+    DIR is a stack directory or a release directory. REF is a reference to a release as for 'csctl pull'; --ca and
+    --plain-http are for its server.
 
     Values templates (overwrite.yaml) are rendered with the objects of --cluster, otherwise with example objects made
     for the class. Values of Secrets are printed.
@@ -153,10 +159,11 @@ async def _result(options: TemplateOptions) -> Objects | Values | Images:
         web = await resources.enter_async_context(ServerTrust().web())
         newest = partial(newest_patch, web)
         dependencies = chart_dependencies(web, options.dependencies, offline=options.offline)
-        source = open_as_release(
-            options.directory, newest, kubernetes=options.kubernetes, dependencies=dependencies, charts=_charts(options)
+        directory = await resources.enter_async_context(open_release_directory(options.source, options.trust))
+        opened = open_as_release(
+            directory, newest, kubernetes=options.kubernetes, dependencies=dependencies, charts=_charts(options)
         )
-        release = await resources.enter_async_context(source)
+        release = await resources.enter_async_context(opened)
         renderer = Renderer()
         resources.push_async_callback(renderer.close)
         return await _rendered(options, release, renderer, examples)

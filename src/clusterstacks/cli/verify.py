@@ -10,6 +10,7 @@ from clusterstacks.cli.shared import output
 from clusterstacks.cli.shared.options import FILE, JSON, TEXT, form_option
 from clusterstacks.cli.shared.registry_options import ServerTrust, trust_options
 from clusterstacks.cli.shared.release_ref import open_release_files, parse_release_ref
+from clusterstacks.cli.shared.terminal import ResultMark
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -24,11 +25,11 @@ if TYPE_CHECKING:
 @click.option("--key", "keys", type=FILE, multiple=True, required=True, help="Trusted public keys (PEM); repeatable.")
 @form_option()
 @trust_options
-def verify(release: str, keys: tuple[Path, ...], form: str, ca: Path | None, *, plain_http: bool) -> int:
+def verify(release: str, keys: tuple[Path, ...], form: str, trust: ServerTrust) -> int:
     """Verify that one of the keys signed exactly the files of a release. Exits with 3 if none did.
 
     RELEASE_DIR is a release directory with its signatures in RELEASE_DIR.dsse.json next to it. REF is a reference as
-    for 'csctl pull'. In a registry, signatures of 'cosign sign --key' are accepted too.
+    for 'csctl pull'. In a registry, signatures of 'cosign sign --key' are also accepted.
     """
     import asyncio
 
@@ -37,7 +38,7 @@ def verify(release: str, keys: tuple[Path, ...], form: str, ca: Path | None, *, 
     from clusterstacks.signing.verifier import enforce
 
     trusted = [key for path in keys for key in _public_keys(path)]
-    contents, manifest, verification = asyncio.run(_verified(release, trusted, ServerTrust(ca, plain_http=plain_http)))
+    contents, manifest, verification = asyncio.run(_verified(release, trusted, trust))
     if form == JSON:
         _print_json(contents, manifest, verification)
     try:
@@ -48,7 +49,7 @@ def verify(release: str, keys: tuple[Path, ...], form: str, ca: Path | None, *, 
         output.show_error(SpecError(error.code, "\n".join((problem, *verification.problems))))
         return output.NEGATIVE
     if form == TEXT:
-        output.say(f"{contents.release} is signed by {', '.join(verification.signed_by)}")
+        output.say_judged(ResultMark.GOOD, f"{contents.release} is signed by {', '.join(verification.signed_by)}")
         output.say_digests(content=contents.digest, manifest=manifest)
         output.note_some("signature ignored", verification.problems)
     return 0

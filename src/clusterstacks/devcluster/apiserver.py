@@ -1,9 +1,10 @@
-"""A kube-apiserver on the loopback address, with its own keys and its own prefix in etcd."""
+"""A kube-apiserver with its own keys and its own prefix in etcd."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import timedelta
+from ipaddress import ip_network
 from typing import TYPE_CHECKING, Any
 
 from clusterstacks.devcluster.kubeconfig_writer import kubeconfig, to_bytes
@@ -32,8 +33,11 @@ class ApiServerSettings:
         directory: For keys, kubeconfig and log; existing keys are reused.
         prefix: Prefix of its keys in etcd, e.g. ``/mgmt``.
         flags: Appended to the command line.
+        emulated_version: The minor whose APIs it serves, e.g. ``1.34``; empty means that of the binary.
         log: Log file; the default is ``kube-apiserver.log`` in the directory.
         environment: Added to the environment variables of this program.
+        address: Address on which it listens.
+        services: Range of the addresses of Services.
     """
 
     name: str
@@ -43,8 +47,11 @@ class ApiServerSettings:
     prefix: str
     port: int
     flags: tuple[str, ...] = ()
+    emulated_version: str = ""
     log: Path | None = None
     environment: Mapping[str, str] = field(default_factory=dict)
+    address: str = LOOPBACK
+    services: str = "10.0.0.0/24"
 
 
 class ApiServer:
@@ -52,20 +59,23 @@ class ApiServer:
 
     def __init__(self, settings: ApiServerSettings) -> None:
         self.settings = settings
-        self.url = f"https://{LOOPBACK}:{settings.port}"
-        self.keys = server_keys(settings.directory / "keys")
+        self.url = f"https://{settings.address}:{settings.port}"
+        # The first address of the service network is "kubernetes.default" for pods.
+        addresses = (settings.address, str(ip_network(settings.services)[1]))
+        self.keys = server_keys(settings.directory / "keys", addresses)
         self.kubeconfig: dict[str, Any] = kubeconfig(
             settings.name, self.url, self.keys.authority.certificate.read_bytes(), self.keys.admin.read()
         )
         self.kubeconfig_path = settings.directory / "kubeconfig"
         write_private(self.kubeconfig_path, to_bytes(self.kubeconfig))
-        context = client_context(self.keys.authority.certificate, self.keys.admin.certificate, self.keys.admin.key)
+        keys = self.keys
+        self.context = client_context(keys.authority.certificate, keys.admin.certificate, keys.admin.key)
         self.process = Process(
             Command(
                 name=settings.name,
                 argv=(str(settings.binary), *flags(settings, self.keys)),
                 log=settings.log or settings.directory / "kube-apiserver.log",
-                ready=lambda: answers_ok(f"{self.url}/readyz", context=context),
+                ready=lambda: answers_ok(f"{self.url}/readyz", context=self.context),
                 environment=settings.environment,
             )
         )
@@ -84,14 +94,14 @@ def flags(settings: ApiServerSettings, keys: ServerKeys) -> tuple[str, ...]:
     return (
         *settings.etcd.flags(),
         f"--etcd-prefix={settings.prefix}",
-        f"--bind-address={LOOPBACK}",
-        f"--advertise-address={LOOPBACK}",
+        f"--bind-address={settings.address}",
+        f"--advertise-address={settings.address}",
         f"--secure-port={settings.port}",
         f"--cert-dir={settings.directory / 'keys'}",
         f"--tls-cert-file={keys.serving.certificate}",
         f"--tls-private-key-file={keys.serving.key}",
         f"--client-ca-file={keys.authority.certificate}",
-        "--service-cluster-ip-range=10.0.0.0/24",
+        f"--service-cluster-ip-range={settings.services}",
         "--authorization-mode=RBAC",
         "--anonymous-auth=false",
         "--allow-privileged=true",
@@ -106,5 +116,6 @@ def flags(settings: ApiServerSettings, keys: ServerKeys) -> tuple[str, ...]:
         "--requestheader-extra-headers-prefix=X-Remote-Extra-",
         "--requestheader-allowed-names=front-proxy-client",
         *QUICK_STOP,
+        *((f"--emulated-version={settings.emulated_version}",) if settings.emulated_version else ()),
         *settings.flags,
     )

@@ -1,77 +1,23 @@
-"""The processes of the management side: command lines and probes."""
+"""The other processes of the management side: command lines and probes."""
 
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from clusterstacks.devcluster.loopback import LOOPBACK, answers_ok, client_context, free_port
-from clusterstacks.devcluster.private_files import KeyFiles, key_files, private_directory
+from clusterstacks.devcluster.kube_components import serving_keys
+from clusterstacks.devcluster.loopback import LOOPBACK, answers_ok, free_port
+from clusterstacks.devcluster.private_files import private_directory
 from clusterstacks.devcluster.processes import Command, Process
-from clusterstacks.devcluster.provider.kinds import CLUSTER, CONTROL_PLANE, GROUP
-from clusterstacks.devcluster.state_directory import MARKER_VARIABLE
-from clusterstacks.kube.pki import Authority
+from clusterstacks.devcluster.provider.kinds import GROUP, TEMPLATES
+from clusterstacks.devcluster.toolchain import WORKLOADS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from pathlib import Path
 
     from clusterstacks.devcluster.apiserver import ApiServer
-    from clusterstacks.devcluster.binaries import Binary
     from clusterstacks.devcluster.capi_managers import Manager
-    from clusterstacks.devcluster.state_directory import StateDirectory
-
-CONTROLLERS = (
-    "garbage-collector-controller",
-    "namespace-controller",
-    "serviceaccount-controller",
-    "root-ca-certificate-publisher-controller",
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Components:
-    """State directory and binaries for all components."""
-
-    state: StateDirectory
-    binaries: Mapping[str, Binary]
-
-    @property
-    def environment(self) -> dict[str, str]:
-        """The environment variables that mark a process of this environment."""
-        return {MARKER_VARIABLE: str(self.state.root)}
-
-
-def controller_manager(bench: Components, server: ApiServer, port: int) -> Process:
-    """Return the kube-controller-manager: garbage collection, namespaces, service accounts."""
-    kubeconfig = server.kubeconfig_path
-    keys = server.keys
-    context = client_context(keys.authority.certificate, keys.admin.certificate, keys.admin.key)
-    serving = _serving(bench.state.root / "controller-manager", keys.authority, "tls")
-    return Process(
-        Command(
-            name="controller-manager",
-            argv=(
-                str(bench.binaries["kube-controller-manager"].path),
-                f"--kubeconfig={kubeconfig}",
-                f"--authentication-kubeconfig={kubeconfig}",
-                f"--authorization-kubeconfig={kubeconfig}",
-                "--leader-elect=false",
-                f"--bind-address={LOOPBACK}",
-                f"--secure-port={port}",
-                f"--tls-cert-file={serving.certificate}",
-                f"--tls-private-key-file={serving.key}",
-                f"--service-account-private-key-file={keys.service_accounts.key}",
-                f"--root-ca-file={keys.authority.certificate}",
-                "--use-service-account-credentials=false",
-                f"--controllers={','.join(CONTROLLERS)}",
-            ),
-            log=bench.state.log("controller-manager"),
-            ready=lambda: answers_ok(f"https://{LOOPBACK}:{port}/healthz", context=context),
-            environment=bench.environment,
-        )
-    )
+    from clusterstacks.devcluster.kube_components import Components
 
 
 def cluster_api_manager(
@@ -86,7 +32,7 @@ def cluster_api_manager(
     gates = ["ClusterTopology=true", "RuntimeSDK=true"]
     if not rate_limits:
         gates.append("ReconcilerRateLimiting=false")
-    serving = _serving(bench.state.root / manager.name, server.keys.authority, "tls")
+    serving = serving_keys(bench.directory(manager.name), server.keys.authority, "tls")
     return Process(
         Command(
             name=manager.name,
@@ -109,12 +55,14 @@ def cluster_api_manager(
     )
 
 
-def provider(bench: Components, server: ApiServer, etcd_port: int) -> Process:
-    """Return the local Cluster API provider, which starts the workload API servers."""
+def provider(bench: Components, server: ApiServer, etcd_port: int, *, workloads: bool = False) -> Process:
+    """Return the local Cluster API provider, which starts the workload API servers.
+
+    With ``workloads`` it also starts what makes Pods run beside each of them.
+    """
     state = bench.state
-    binary = bench.binaries["kube-apiserver"]
-    ready_file = state.root / "provider-ready"
-    ready_file.unlink(missing_ok=True)
+    programs = [bench.binaries[name] for name in ("kube-apiserver", *(WORKLOADS if workloads else ()))]
+    state.provider_ready.unlink(missing_ok=True)
     return Process(
         Command(
             name="provider",
@@ -122,17 +70,13 @@ def provider(bench: Components, server: ApiServer, etcd_port: int) -> Process:
                 sys.executable,
                 "-m",
                 "clusterstacks.devcluster.provider",
-                f"--kubeconfig={server.kubeconfig_path}",
-                f"--kube-apiserver={binary.path}",
-                f"--kube-apiserver-version={binary.version}",
+                f"--state-dir={state.root}",
                 f"--etcd-port={etcd_port}",
-                f"--etcd-directory={state.etcd}",
-                f"--clusters-directory={state.clusters}",
-                f"--records-directory={state.records}",
-                f"--ready-file={ready_file}",
+                f"--address={server.settings.address}",
+                *(f"--program={binary.name}={binary.version}={binary.path}" for binary in programs),
             ),
             log=state.log("provider"),
-            ready=ready_file.exists,
+            ready=state.provider_ready.exists,
             environment=bench.environment,
         )
     )
@@ -140,7 +84,7 @@ def provider(bench: Components, server: ApiServer, etcd_port: int) -> Process:
 
 def operator(bench: Components, server: ApiServer, port: int, releases: Path) -> Process:
     """Return our operator with releases from a directory."""
-    kinds = ",".join(f"{kind}Template.{GROUP}" for kind in (CLUSTER, CONTROL_PLANE))
+    kinds = ",".join(f"{kind}.{GROUP}" for kind in TEMPLATES)
     webhooks = free_port()
     return Process(
         Command(
@@ -168,8 +112,3 @@ def operator(bench: Components, server: ApiServer, port: int, releases: Path) ->
             environment=bench.environment,
         )
     )
-
-
-def _serving(directory: Path, authority: KeyFiles, name: str) -> KeyFiles:
-    """Return a serving certificate for the loopback address, issued by the management API server's authority."""
-    return key_files(directory, name, lambda: Authority(authority.read()).issue("localhost", addresses=(LOOPBACK,)))

@@ -8,21 +8,35 @@ from __future__ import annotations
 
 import contextlib
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from clusterstacks.api.crd_manifests import all_crds
-from clusterstacks.devcluster import binaries, capi_managers, components, installation, process_records
+from clusterstacks.devcluster import (
+    binaries,
+    capi_managers,
+    components,
+    installation,
+    kube_components,
+    process_records,
+)
 from clusterstacks.devcluster import restart as restarting
 from clusterstacks.devcluster.apiserver import ApiServer, ApiServerSettings
 from clusterstacks.devcluster.etcd import Etcd
 from clusterstacks.devcluster.loopback import LOOPBACK
+from clusterstacks.devcluster.node import cluster_api_deployment, node_files, node_process
+from clusterstacks.devcluster.node.host_requirements import require_host
+from clusterstacks.devcluster.node.node_files import NodeParts, with_node
+from clusterstacks.devcluster.node.node_process import NodeProcess
+from clusterstacks.devcluster.node.program_images import OPERATOR, archive_layout, write_image
 from clusterstacks.devcluster.private_files import private_directory
 from clusterstacks.devcluster.processes import Process, describe_exit, start_on_free_port
-from clusterstacks.devcluster.provider.kinds import definitions
+from clusterstacks.devcluster.provider.kinds import definitions, roles
 from clusterstacks.devcluster.third_party_crds import read_definitions
+from clusterstacks.devcluster.toolchain import NODE, WORKLOADS
 from clusterstacks.domain.errors import ClusterStacksError, SpecError
+from clusterstacks.kube.pki import Authority
 
 if TYPE_CHECKING:
     import threading
@@ -30,7 +44,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from clusterstacks.devcluster.capi_managers import Manager
-    from clusterstacks.devcluster.processes import Process
+    from clusterstacks.devcluster.node.host_requirements import Host
+    from clusterstacks.devcluster.node.node_process import Traces
     from clusterstacks.devcluster.state_directory import StateDirectory
     from clusterstacks.devcluster.third_party_crds import ThirdPartyCRD
 
@@ -52,6 +67,9 @@ class EnvironmentSettings:
         providers: Additional managers of Cluster API, by their names in ``capi_managers.PROVIDERS``.
         definitions_from: Directories with CRDs of other providers, installed first.
         rate_limits: Keep Cluster API's default of one reconcile per second and object; False is faster.
+        node: Whether to run a real node, so that pods run.
+        workloads: Whether workload clusters have controllers, a scheduler and simulated kubelets.
+        image: OCI image layout that the node imports as ``program_images.OPERATOR``.
     """
 
     state: StateDirectory
@@ -61,6 +79,9 @@ class EnvironmentSettings:
     providers: tuple[str, ...] = ()
     definitions_from: tuple[Path, ...] = ()
     rate_limits: bool = False
+    node: bool = False
+    workloads: bool = False
+    image: Path | None = None
 
 
 class Environment:
@@ -81,8 +102,10 @@ class Environment:
         """
         extra = [manifest for path in self.settings.clusters_from for manifest in installation.read_manifests(path)]
         found = read_definitions(self.settings.definitions_from, self._report)
+        releases = self.settings.releases or self._state.releases
+        host = require_host(binaries.cache_directory(), releases.absolute()) if self.settings.node else None
         try:
-            self._start(found)
+            self._start(found, host)
             for manifest in extra:
                 self._report(f"applying {manifest['kind']} {manifest['metadata']['name']}")
             installation.install_in_order(self._state.kubeconfig, extra)
@@ -130,16 +153,24 @@ class Environment:
 
     def stop(self) -> None:
         """Stop every process: first those that use the API server, in order, then the others at once."""
-        servers = {"etcd", "management"}
+        servers = {"etcd", "management", "node"}
         for process in reversed(self._processes):
             process.stop(timedelta(0) if process.name in servers else CLIENT_GRACE)
             process_records.remove(self._state.records, process.name)
         self._processes.clear()
+        node_process.remove_traces(self._state)
 
-    def _start(self, further: list[ThirdPartyCRD]) -> None:
-        found = binaries.resolve(capi_managers.programs_of(self._managers), report=self._report)
-        bench = components.Components(self._state, found)
+    def _start(self, further: list[ThirdPartyCRD], host: Host | None) -> None:
+        workloads = self.settings.workloads
+        programs = (
+            *capi_managers.programs_of(self._managers),
+            *(NODE if host else ()),
+            *(WORKLOADS if workloads else ()),
+        )
+        found = binaries.resolve(programs, report=self._report)
+        bench = kube_components.Components(self._state, found)
         manifests = [capi_managers.manifests(manager, report=self._report) for manager in self._managers]
+        traces = node_process.claim(self._state) if host else None
         etcd = start_on_free_port(
             lambda port: Etcd(
                 binary=found["etcd"].path,
@@ -150,26 +181,53 @@ class Environment:
             )
         )
         self._started(etcd.process, found["etcd"].version, etcd.port)
-        server = start_on_free_port(lambda port: ApiServer(self._management(bench, etcd, port)))
+        settings = self._management(bench, etcd)
+        if traces:
+            settings = with_node(settings, traces.network)
+        server = start_on_free_port(lambda port: ApiServer(replace(settings, port=port)))
         self._started(server.process, found["kube-apiserver"].version, server.settings.port)
+        controllers = kube_components.ALL_CONTROLLERS if host else kube_components.CONTROLLERS
         self._launch(
-            lambda port: components.controller_manager(bench, server, port), found["kube-controller-manager"].version
+            lambda port: kube_components.controller_manager(bench, server, port, controllers),
+            found["kube-controller-manager"].version,
         )
+        if host and traces:
+            self._start_node(bench, server, host, traces)
         self._install_definitions(server, further, manifests)
+        if host:
+            self._deploy_cluster_api(bench, server)
         self._start_cluster_api(bench, server, manifests)
-        self._started(self._launched(components.provider(bench, server, etcd.port)), found["kube-apiserver"].version, 0)
+        provider = components.provider(bench, server, etcd.port, workloads=workloads)
+        self._started(self._launched(provider), found["kube-apiserver"].version, 0)
         if self.settings.operator:
             releases = self.settings.releases or private_directory(self._state.releases)
             self._launch(lambda port: components.operator(bench, server, port, releases.absolute()), "")
 
-    def _management(self, bench: components.Components, etcd: Etcd, port: int) -> ApiServerSettings:
+    def _start_node(self, bench: kube_components.Components, server: ApiServer, host: Host, traces: Traces) -> None:
+        version = bench.binaries["kubelet"].version
+        self._launch(lambda port: kube_components.scheduler(bench, server, port), version)
+        parts = NodeParts(
+            state=self._state,
+            host=host,
+            network=traces.network,
+            binaries=bench.binaries,
+            server=server,
+            environment=bench.environment,
+        )
+        core, images = bench.binaries[capi_managers.CORE.program], node_files.images(self._state)
+        write_image(images / "core.tar", cluster_api_deployment.image(core.version), core.path.read_bytes())
+        if self.settings.image:
+            archive_layout(images / "operator.tar", OPERATOR, self.settings.image)
+        self._started(self._launched(NodeProcess(parts, traces)), version, 0)
+
+    def _management(self, bench: kube_components.Components, etcd: Etcd) -> ApiServerSettings:
         return ApiServerSettings(
             name="management",
             binary=bench.binaries["kube-apiserver"].path,
             directory=self._state.management,
             etcd=etcd.access,
             prefix="/mgmt",
-            port=port,
+            port=0,
             log=self._state.log("management"),
             environment=bench.environment,
         )
@@ -184,12 +242,26 @@ class Environment:
                 self._report(
                     f"the environment installs its own version of these CRDs and skips those of the files: {left}"
                 )
-        installation.install(server.kubeconfig_path, [*ours, *chosen])
+        installation.install(server.kubeconfig_path, [*ours, *chosen, *roles()])
         if chosen:
             self._report(f"{len(chosen)} CRDs of other providers are served")
 
-    def _start_cluster_api(self, bench: components.Components, server: ApiServer, manifests: list[Path]) -> None:
+    def _deploy_cluster_api(self, bench: kube_components.Components, server: ApiServer) -> None:
+        version = bench.binaries[capi_managers.CORE.program].version
+        text = cluster_api_deployment.components(bench.binaries["kubectl"], binaries.cache_directory(), self._report)
+        authority = Authority(server.keys.authority.read())
+        objects, webhooks = cluster_api_deployment.deployment(
+            text, version, authority, rate_limits=self.settings.rate_limits
+        )
+        installation.install_in_order(server.kubeconfig_path, objects)
+        cluster_api_deployment.await_available(server)
+        installation.install(server.kubeconfig_path, webhooks)
+        self._report(f"{capi_managers.CORE.name} {version} is available as a Deployment")
+
+    def _start_cluster_api(self, bench: kube_components.Components, server: ApiServer, manifests: list[Path]) -> None:
         for manager, directory in zip(self._managers, manifests, strict=True):
+            if self.settings.node and manager is capi_managers.CORE:
+                continue  # a Deployment
             started = start_manager(bench, server, manager, directory, rate_limits=self.settings.rate_limits)
             self._started(started.process, bench.binaries[manager.program].version, started.port)
             started.install_webhooks()
@@ -269,7 +341,7 @@ class ManagerServer:
 
 
 def start_manager(
-    bench: components.Components, server: ApiServer, manager: Manager, manifests: Path, *, rate_limits: bool
+    bench: kube_components.Components, server: ApiServer, manager: Manager, manifests: Path, *, rate_limits: bool
 ) -> ManagerServer:
     """Start a manager on a free port; its webhook configurations are installed later.
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from clusterstacks.domain.objects import Manifest
 
 MANAGER = "csctl-dev"
-PATIENCE = timedelta(seconds=10)
+TIMEOUT = timedelta(seconds=10)
 """Time that a new API server or manager may need until a kind is served or a webhook answers."""
 RETRY_SECONDS = 0.2
 POLL_SECONDS = 0.02
@@ -83,7 +83,7 @@ async def apply_in_order(client: Client, manifests: Iterable[Manifest]) -> None:
 
 async def _apply(client: Client, manifest: Manifest) -> None:
     group, version = split_api_version(manifest["apiVersion"])
-    until = time.monotonic() + PATIENCE.total_seconds()
+    until = time.monotonic() + TIMEOUT.total_seconds()
     while True:
         try:
             resource = await client.resource(group, manifest["kind"], version)
@@ -109,9 +109,9 @@ async def until_served(client: Client, definitions: Iterable[Manifest]) -> None:
     A manager that starts earlier ends with "no matches for kind".
 
     Raises:
-        KindNotServed: One is missing after ``PATIENCE``.
+        KindNotServed: One is missing after ``TIMEOUT``.
     """
-    until = time.monotonic() + PATIENCE.total_seconds()
+    until = time.monotonic() + TIMEOUT.total_seconds()
     wanted = [
         (one["spec"]["group"], one["spec"]["names"]["kind"], version["name"])
         for one in definitions

@@ -12,7 +12,7 @@ from clusterstacks.kube.pki import Authority, KeyPair, signing_keys
 from clusterstacks.runtime.files import replace_file
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
 
@@ -64,10 +64,11 @@ class ServerKeys:
     front_proxy: KeyFiles
 
 
-def server_keys(directory: Path) -> ServerKeys:
+def server_keys(directory: Path, addresses: Sequence[str] = ("127.0.0.1", "10.0.0.1")) -> ServerKeys:
     """Return the keys of the kube-apiserver in ``directory``, created once.
 
-    A new authority would disconnect every client of a server that ran before.
+    ``addresses`` are its own and the first one of its service network. A new authority would disconnect every client of
+    a server that ran before.
     """
     authority = key_files(directory, "ca", lambda: Authority.create("kubernetes-ca").pair)
     issuer = Authority(authority.read())
@@ -76,10 +77,9 @@ def server_keys(directory: Path) -> ServerKeys:
         serving=key_files(
             directory,
             "apiserver",
-            # 10.0.0.1 is the first address of the service network, "kubernetes.default" for pods.
             lambda: issuer.issue(
                 "kube-apiserver",
-                addresses=("127.0.0.1", "10.0.0.1"),
+                addresses=addresses,
                 hosts=("localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc"),
             ),
         ),

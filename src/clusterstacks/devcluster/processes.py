@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
+READY_TIMEOUT = timedelta(minutes=3)
+"""Time until a process is ready, which takes a few seconds on a quiet machine and 40 s on a busy one; arbitrary."""
 POLL_SECONDS = 0.05
 """Interval of probes; a probe costs about a millisecond."""
 LOG_TAIL_LINES = 15
@@ -51,7 +53,7 @@ class Command:
     ready: Callable[[], bool]
     environment: Mapping[str, str] = field(default_factory=dict)
     """Added to the environment of this program."""
-    patience: timedelta = timedelta(seconds=60)
+    ready_timeout: timedelta = READY_TIMEOUT
     """Time to become ready; a kube-apiserver takes 2 s, several at once on a busy machine far longer."""
 
 
@@ -142,12 +144,12 @@ class Process:
             ProcessError: It ended, or the probe did not succeed in time.
         """
         began = time.monotonic()
-        patience = self.command.patience.total_seconds()
+        ready_timeout = self.command.ready_timeout.total_seconds()
         while not self.command.ready():
             if self.exit_code is not None:
                 raise ProcessError(f"{self.name} {describe_exit(self.exit_code)} while starting", self.tail())
-            if time.monotonic() - began > patience:
-                raise ProcessError(f"{self.name} was not ready after {patience:g} s", self.tail())
+            if time.monotonic() - began > ready_timeout:
+                raise ProcessError(f"{self.name} was not ready after {ready_timeout:g} s", self.tail())
             time.sleep(POLL_SECONDS)
 
     def launch(self) -> None:

@@ -13,7 +13,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from clusterstacks.devcluster import process_records
+from clusterstacks.devcluster.node import node_files, node_process
 from clusterstacks.devcluster.private_files import write_private
+from clusterstacks.devcluster.processes import READY_TIMEOUT
 from clusterstacks.devcluster.state_directory import EnvironmentPhase
 from clusterstacks.domain.errors import ClusterStacksError, DependencyError, SpecError
 
@@ -25,8 +27,8 @@ if TYPE_CHECKING:
 
 OPERATOR = "operator"
 POLL_SECONDS = 0.1
-PATIENCE_SECONDS = 90.0
-"""Timeout for an answer: a component has 6 s to end and 60 s to become ready; the rest is arbitrary."""
+EXTRA_SECONDS = 30.0
+"""Time for an answer beyond that until a component is ready: it has 6 s to end; the rest is arbitrary."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,13 +54,14 @@ def ask(state: StateDirectory, request: RestartRequest) -> None:
     _check(state, request)
     state.restart_answer.unlink(missing_ok=True)
     write_private(state.restart_request, json.dumps(dataclasses.asdict(request)).encode())
-    end = time.monotonic() + PATIENCE_SECONDS
+    seconds = timeout_seconds(request.component)
+    end = time.monotonic() + seconds
     while not state.restart_answer.exists():
         if time.monotonic() > end:
             state.restart_request.unlink(missing_ok=True)
             raise DependencyError(
                 "RestartTimedOut",
-                f"{request.component} was not restarted within {PATIENCE_SECONDS:g} s: "
+                f"{request.component} was not restarted within {seconds:g} s: "
                 f"'csctl dev logs{state.options} supervisor' shows why",
             )
         time.sleep(POLL_SECONDS)
@@ -66,6 +69,12 @@ def ask(state: StateDirectory, request: RestartRequest) -> None:
     state.restart_answer.unlink(missing_ok=True)
     if message:
         raise DependencyError("RestartFailed", message)
+
+
+def timeout_seconds(component: str) -> float:
+    """Return the timeout for an answer about a component."""
+    ready = node_process.TIMEOUT if component == node_files.NAME else READY_TIMEOUT
+    return ready.total_seconds() + EXTRA_SECONDS
 
 
 def serve(state: StateDirectory, restart: Callable[[RestartRequest], None]) -> None:

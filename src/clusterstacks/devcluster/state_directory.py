@@ -84,6 +84,11 @@ class StateDirectory:
         return self.root / "restart-answer.json"
 
     @property
+    def provider_ready(self) -> Path:
+        """File that the provider writes when it has seen every existing object."""
+        return self.root / "provider-ready"
+
+    @property
     def etcd(self) -> Path:
         """Keys and data of etcd."""
         return self.root / "etcd"
@@ -99,6 +104,11 @@ class StateDirectory:
         return self.management / "kubeconfig"
 
     @property
+    def node(self) -> Path:
+        """Configuration, images and disk of the node."""
+        return self.root / "node"
+
+    @property
     def releases(self) -> Path:
         """Default directory of the operator's releases."""
         return self.root / "releases"
@@ -109,11 +119,15 @@ class StateDirectory:
         return self.root / "clusters"
 
     def log(self, component: str) -> Path:
-        """Return the log file of a component; ``<namespace>/<cluster>`` is the API server of a workload cluster."""
+        """Return the log file of a component.
+
+        ``<namespace>/<cluster>`` is the API server of a workload cluster, ``<namespace>/<cluster>/kwok`` its kwok.
+        """
         if component == "supervisor":
             return self.supervisor_log
         if "/" in component:
-            return self.clusters / component / "kube-apiserver.log"
+            namespace, cluster, *part = component.split("/", 2)
+            return self.clusters / namespace / cluster / f"{part[0] if part else 'kube-apiserver'}.log"
         return self.root / "logs" / f"{component}.log"
 
     def cluster_kubeconfig(self, namespace: str, name: str) -> Path:
@@ -193,9 +207,10 @@ def read_log(state: StateDirectory, component: str, *, follow: bool = False) -> 
     """
     path = state.log(component)
     if not path.resolve().is_relative_to(state.root.resolve()) or not path.is_file():
-        known = ", ".join(components(state))
-        there = f"there are: {known}" if known else "no environment runs there"
-        raise SpecError("NoSuchLog", f"{state.root} has no log of {component}; {there}")
+        known = components(state)
+        there = f"there are: {', '.join(known)}" if known else "no environment runs there"
+        pods = "; logs of pods: csctl dev kubectl logs" if "kubelet" in known else ""
+        raise SpecError("NoSuchLog", f"{state.root} has no log of {component}; {there}{pods}")
     with path.open(errors="replace") as file:
         while True:
             text = file.read(CHUNK_CHARACTERS)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from clusterstacks.devcluster import process_records
+from clusterstacks.devcluster.node.node_process import remove_traces
 from clusterstacks.devcluster.state_directory import MARKER_VARIABLE
 from clusterstacks.domain.errors import DependencyError
 
@@ -72,11 +73,12 @@ def _command(entry: Path) -> str:
 
 
 def remove_files(state: StateDirectory) -> None:
-    """Remove the state directory, and its parent when that is empty.
+    """Remove the state directory, its parent when that is empty, and the network and cgroups of a node.
 
     Raises:
         DependencyError: A file cannot be removed.
     """
+    remove_traces(state)
     shutil.rmtree(state.root, ignore_errors=True)
     if state.root.exists():
         raise DependencyError("FilesLeft", f"{state.root} cannot be removed; remove it by hand")

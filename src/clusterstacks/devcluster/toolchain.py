@@ -53,6 +53,8 @@ class Tool:
 ETCD = "go.etcd.io/etcd/server/v3"
 KUBERNETES = "k8s.io/kubernetes"
 CLUSTER_API = "sigs.k8s.io/cluster-api"
+HELM = "helm.sh/helm/v3"
+KWOK = "sigs.k8s.io/kwok"
 CORE, KUBEADM_BOOTSTRAP, KUBEADM_CONTROL_PLANE = (
     f"cluster-api-{role}" for role in ("core", "kubeadm-bootstrap", "kubeadm-control-plane")
 )
@@ -69,13 +71,23 @@ TOOLS = {
             ("--version",),
         ),
         Tool("kubectl", "kubernetes", KUBERNETES, f"{KUBERNETES}/cmd/kubectl", ("version", "--client")),
+        Tool("kubelet", "kubernetes", KUBERNETES, f"{KUBERNETES}/cmd/kubelet", ("--version",)),
+        Tool("kube-scheduler", "kubernetes", KUBERNETES, f"{KUBERNETES}/cmd/kube-scheduler", ("--version",)),
+        Tool("kube-proxy", "kubernetes", KUBERNETES, f"{KUBERNETES}/cmd/kube-proxy", ("--version",)),
         Tool(CORE, "cluster-api", CLUSTER_API, f"{CLUSTER_API}/core", ()),
         Tool(KUBEADM_BOOTSTRAP, "cluster-api", CLUSTER_API, f"{CLUSTER_API}/bootstrap/kubeadm", ()),
         Tool(KUBEADM_CONTROL_PLANE, "cluster-api", CLUSTER_API, f"{CLUSTER_API}/controlplane/kubeadm", ()),
+        Tool("clusterctl", "cluster-api", CLUSTER_API, f"{CLUSTER_API}/cmd/clusterctl", ()),
+        Tool("helm", "helm", HELM, f"{HELM}/cmd/helm", ("version",)),
+        Tool("kwok", "kwok", KWOK, f"{KWOK}/cmd/kwok", ("--version",)),
     )
 }
 ALWAYS = ("etcd", "kube-apiserver", "kube-controller-manager", "kubectl", CORE)
 """Programs of every environment; ``--with`` adds others."""
+NODE = ("kubelet", "kube-scheduler", "kube-proxy")
+"""Programs of a node, beside containerd and runc, which the machine provides."""
+WORKLOADS = ("kube-controller-manager", "kube-scheduler", "kwok")
+"""Programs beside the API server of a workload cluster whose Pods are simulated."""
 
 
 def tool_modules() -> Path:

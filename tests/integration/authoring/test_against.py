@@ -1,4 +1,4 @@
-"""What a real API server says to the objects of a class."""
+"""Class objects validated by a real API server."""
 
 from __future__ import annotations
 
@@ -86,33 +86,33 @@ async def complaints(client: Client, template: str) -> list[tuple[str, int, str]
     return [(one.rule, one.problem.line, one.problem.message) for one in report.findings]
 
 
-async def test_a_server_that_takes_the_class_has_no_complaint_and_no_object_afterwards(client: Client) -> None:
+async def test_accepted_class_has_no_finding_and_leaves_no_object(client: Client) -> None:
     assert await complaints(client, TEMPLATE) == []
     templates = await client.resource("infrastructure.cluster.x-k8s.io", "TinyClusterTemplate")
     assert (await client.list(templates)).items == []
 
 
-async def test_every_complaint_of_the_server_is_a_finding(client: Client) -> None:
+async def test_every_error_of_the_server_is_a_finding(client: Client) -> None:
     ((rule, line, message),) = await complaints(client, TEMPLATE.replace("plain", "sour"))
 
     assert (rule, line) == ("server", 2)
     assert "spec.template.spec.flavour" in message
 
 
-async def test_a_version_that_is_not_served_is_a_finding(client: Client) -> None:
+async def test_unserved_version_is_a_finding(client: Client) -> None:
     ((rule, _, message),) = await complaints(client, TEMPLATE.replace("v1beta2", "v1beta9"))
 
     assert rule == "server"
     assert "v1beta2, not infrastructure.cluster.x-k8s.io/v1beta9" in message
 
 
-async def test_a_kind_that_is_not_served_is_a_finding(client: Client) -> None:
+async def test_unserved_kind_is_a_finding(client: Client) -> None:
     other = TEMPLATE.replace("TinyClusterTemplate", "OtherTemplate")
 
     assert ("server", 2) in [(rule, line) for rule, line, _ in await complaints(client, other)]
 
 
-async def test_a_server_that_does_not_answer_ends_lint() -> None:
+async def test_unreachable_server_ends_lint() -> None:
     async with Pool() as pool:
         document = {
             "clusters": [{"name": "a", "cluster": {"server": "https://127.0.0.1:1"}}],

@@ -1,4 +1,4 @@
-"""Every rule that looks at what charts render to: the smallest stack that breaks it, beside the one that is clean."""
+"""Lint rules that need rendering: the smallest stack that violates each."""
 
 from __future__ import annotations
 
@@ -34,6 +34,15 @@ MORE = "cluster-addon/net/templates/more.yaml"
 OVERWRITE = "cluster-addon/net/overwrite.yaml"
 CONFIG = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: {}\n"
 HOOKED = CONFIG.format("more") + "  annotations: {{helm.sh/hook: {}}}\n"
+HEALTH = f"{STAGES}health:\n- kind: Widget.example.org\n"
+WIDGET = """\
+apiVersion: example.org/v1
+kind: Widget
+metadata:
+  name: a
+  annotations:
+    clusterstack.x-k8s.io/health: {}
+"""
 SLICE = "apiVersion: discovery.k8s.io/{}\nkind: EndpointSlice\nmetadata:\n  name: a\n"
 ATTRIBUTES = """\
 {{- $old := semverCompare ">=1.35-0" .Capabilities.KubeVersion.Version }}
@@ -78,6 +87,12 @@ CASES = (
     Case("repeated-key", f"{MORE}:7", {MORE: f"{CONFIG.format('more')}data:\n  a: b\n  a: c\n"}),
     Case("condition", "clusteraddon.yaml:9", {"clusteraddon.yaml": STAGES.replace("agent.status", "agnt.status")}),
     Case("condition", "clusteraddon.yaml:9", {"clusteraddon.yaml": STAGES.replace("> 0", ">")}),
+    Case("condition", "clusteraddon.yaml:12", {"clusteraddon.yaml": f"{HEALTH}  current: status.done\n"}),
+    Case("condition", "clusteraddon.yaml:13", {"clusteraddon.yaml": f"{HEALTH}  current: 'true'\n  failed: self =\n"}),
+    Case("stages", "clusteraddon.yaml:11", {"clusteraddon.yaml": f"{HEALTH}  failed: 'true'\n"}),
+    Case("unknown-key", "clusteraddon.yaml:13", {"clusteraddon.yaml": f"{HEALTH}  current: 'true'\n  ready: 'true'\n"}),
+    Case("condition", f"{MORE}:6", {MORE: WIDGET.format("status.phase == 'Ready'")}),
+    Case("condition", f"{MORE}:6", {MORE: WIDGET.format(f"self.name == '{'a' * 2048}'")}),
     Case(
         "class-kind", "cluster-class/templates/more.yaml:4", {"cluster-class/templates/more.yaml": CONFIG.format("a")}
     ),
@@ -127,6 +142,11 @@ CASES = (
         f"{MORE}:4",
         {MORE: "apiVersion: scheduling.k8s.io/v1alpha1\nkind: Workload\nmetadata:\n  name: a\n"},
     ),
+    Case(
+        "object-policy",
+        f"{MORE}:6",
+        {MORE: CONFIG.format("more") + "  annotations:\n    clusterstack.x-k8s.io/recreate: always\n"},
+    ),
     Case("image-digest", f"{NET}:14", {NET: DEPLOYMENT.replace("registry.example/tiny@sha256:", "tiny:1.0#")}),
 )
 
@@ -136,7 +156,7 @@ async def found(renderer: Renderer, changes: dict[str, str | None]) -> tuple[Lin
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.rule} {case.place}")
-async def test_a_stack_that_breaks_a_rule_is_told_so_at_the_line(renderer: Renderer, case: Case) -> None:
+async def test_rule_violation_is_reported_with_its_line(renderer: Renderer, case: Case) -> None:
     places = [
         f"{one.problem.path}:{one.problem.line}" for one in await found(renderer, case.changes) if one.rule == case.rule
     ]
@@ -144,14 +164,12 @@ async def test_a_stack_that_breaks_a_rule_is_told_so_at_the_line(renderer: Rende
     assert places == [case.place]
 
 
-async def test_the_stack_without_the_change_breaks_no_rule(renderer: Renderer) -> None:
+async def test_unchanged_stack_violates_no_rule(renderer: Renderer) -> None:
     assert await found(renderer, {}) == ()
 
 
 @pytest.mark.parametrize("minor", ["1-35", "1-36"])
-async def test_the_example_has_no_errors_and_no_warnings_but_about_its_made_up_images(
-    renderer: Renderer, minor: str
-) -> None:
+async def test_example_stack_has_only_warnings_about_placeholder_images(renderer: Renderer, minor: str) -> None:
     directory = EXAMPLES / minor
     report = await Linter(renderer).lint(read_tree(directory), str(directory))
 
@@ -159,14 +177,14 @@ async def test_the_example_has_no_errors_and_no_warnings_but_about_its_made_up_i
     assert {one.rule for one in report.findings} == {"image-digest"}
 
 
-async def test_one_stack_for_several_kubernetes_versions_is_looked_at_for_each(renderer: Renderer) -> None:
+async def test_stack_for_several_kubernetes_versions_is_checked_for_each(renderer: Renderer) -> None:
     both = "- kubernetes: 1.34.2\n- kubernetes: 1.35.4\n"
     changes: dict[str, str | None] = {"versions.yaml": both, MORE: ATTRIBUTES}
 
     assert [one.rule for one in await found(renderer, changes)] == ["removed-api"]
 
 
-async def test_values_are_tried_with_the_objects_of_a_file(renderer: Renderer) -> None:
+async def test_values_are_rendered_with_the_objects_of_a_file(renderer: Renderer) -> None:
     changes: dict[str, str | None] = {OVERWRITE: "cluster: {{ .InfraCluster.status.network.id }}\n"}
     examples = read_example_objects(
         b"{apiVersion: cluster.x-k8s.io/v1beta2, kind: Cluster, metadata: {name: a}}\n---\n"
@@ -178,12 +196,12 @@ async def test_values_are_tried_with_the_objects_of_a_file(renderer: Renderer) -
     assert (await Linter(renderer, examples).lint(tiny(changes), "1-35")).findings == ()
 
 
-async def test_the_sample_has_the_defaults_of_the_classs_variables(renderer: Renderer) -> None:
+async def test_example_cluster_has_the_variable_defaults_of_the_class(renderer: Renderer) -> None:
 
     assert await found(renderer, {OVERWRITE: f"{READING}cluster: a\n"}) == ()
 
 
-async def test_no_finding_shows_the_content_of_a_secret(renderer: Renderer) -> None:
+async def test_findings_do_not_contain_secret_data(renderer: Renderer) -> None:
     changes: dict[str, str | None] = {MORE: f"{SECRET}---\n{SECRET}  other: hunter3\n  other: hunter4\n"}
     findings = await found(renderer, changes)
 
@@ -211,7 +229,7 @@ SINGLE: dict[str, str | None] = {
 }
 
 
-async def test_the_layout_with_one_chart_for_all_addons_is_looked_at_alike(renderer: Renderer) -> None:
+async def test_single_chart_layout_is_checked(renderer: Renderer) -> None:
     values = {"cluster-addon-values.yaml": "values: |\n  cluster: {{ .Cluster.metadata.title }}\n"}
 
     assert await found(renderer, SINGLE) == ()
@@ -220,13 +238,13 @@ async def test_the_layout_with_one_chart_for_all_addons_is_looked_at_alike(rende
     ]
 
 
-async def test_a_chart_that_lacks_something_is_left_out_but_not_called_broken(renderer: Renderer) -> None:
+async def test_chart_with_missing_dependencies_is_skipped_without_a_render_error(renderer: Renderer) -> None:
     findings = await found(renderer, {NET_CHART: NEEDY.format("https://charts.example"), NET: "{{ if }}"})
 
     assert [(one.rule, one.severity) for one in findings] == [("dependency-unvendored", LintSeverity.WARNING)]
 
 
-async def test_a_namespace_that_another_addon_brings_is_there(renderer: Renderer) -> None:
+async def test_namespace_of_another_addon_exists(renderer: Renderer) -> None:
     changes: dict[str, str | None] = {
         MORE: CONFIG.format("more").replace("  name", "  namespace: far\n  name"),
         NET: "apiVersion: v1\nkind: Namespace\nmetadata:\n  name: far\n",
@@ -235,7 +253,7 @@ async def test_a_namespace_that_another_addon_brings_is_there(renderer: Renderer
     assert await found(renderer, changes) == ()
 
 
-async def test_what_a_chart_depends_on_is_added_before_it_is_looked_at(renderer: Renderer) -> None:
+async def test_chart_dependencies_are_added_before_the_check(renderer: Renderer) -> None:
     changes = {
         NET_CHART: NEEDY.format("file://../../shared"),
         "shared/Chart.yaml": SHARED,
@@ -248,7 +266,7 @@ async def test_what_a_chart_depends_on_is_added_before_it_is_looked_at(renderer:
     assert [(one.rule, one.problem.path) for one in findings] == [("image-digest", NET_CHART)]
 
 
-async def test_a_dependency_that_cannot_be_had_is_an_error(renderer: Renderer) -> None:
+async def test_unavailable_dependency_is_an_error(renderer: Renderer) -> None:
     async with HTTPClient() as web:
         linter = Linter(renderer, dependencies=ChartDependencies(web, None, offline=True))
         report = await linter.lint(tiny({NET_CHART: NEEDY.format("https://charts.example")}), "1-35")
@@ -280,7 +298,7 @@ WORDS = st.sampled_from(
 CONTENTS = st.binary(max_size=40) | st.lists(WORDS, max_size=12).map(b"".join)
 
 
-async def test_whatever_the_files_hold_lint_answers_with_findings() -> None:
+async def test_lint_of_arbitrary_files_does_not_raise() -> None:
     """Hypothesis calls from outside of the event loop, so the property runs in a thread with loops of its own."""
     await asyncio.to_thread(check_whatever_the_files_hold)
 

@@ -1,4 +1,4 @@
-"""Stacks and releases as the operator would render them, and what two of them differ in."""
+"""Stacks and releases as the operator renders them, and their differences."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from clusterstacks.authoring.example_objects import make_example_objects, read_e
 from clusterstacks.authoring.open_directory import open_as_release
 from clusterstacks.authoring.release_diff import compare, diff_document, diff_lines
 from clusterstacks.authoring.render_release import RenderedRelease, render_release
-from clusterstacks.building.create import build_release
+from clusterstacks.building.release_builder import build_release
 from clusterstacks.charts.vendor import ChartDependencies
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.versions import KubernetesVersion
@@ -53,7 +53,7 @@ async def difference(before: Path, after: Path, renderer: Renderer) -> ReleaseDi
 
 
 class TestOpening:
-    async def test_a_stack_and_the_release_built_of_it_render_alike(self, tmp_path: Path, renderer: Renderer) -> None:
+    async def test_stack_and_its_release_render_equally(self, tmp_path: Path, renderer: Renderer) -> None:
         source = write(tmp_path / "stack", tiny())
         release = built(source, tmp_path / "releases")
         found = await difference(source, release, renderer)
@@ -61,20 +61,20 @@ class TestOpening:
         assert (found.values, found.objects) == ((), ())
         assert {change.place for change in found.versions} == {"clusterStack", "clusterAddon", "nodeImage"}
 
-    async def test_nothing_is_left_of_a_stack_that_was_built_to_look_at_it(self, tmp_path: Path) -> None:
+    async def test_temporary_build_of_a_stack_is_deleted(self, tmp_path: Path) -> None:
         async with open_as_release(write(tmp_path / "stack", tiny()), newest) as release:
             root = release.contents.root
             assert root.is_dir()
 
         assert not root.exists()
 
-    async def test_a_stack_that_names_no_patch_is_taken_for_the_newest(self, tmp_path: Path) -> None:
+    async def test_stack_without_a_patch_version_uses_the_newest_patch(self, tmp_path: Path) -> None:
         text = 'provider: test\nclusterStackName: tiny\nkubernetesVersion: "1.35"\n'
         source = write(tmp_path / "stack", tiny({"csctl.yaml": None, "stack.yaml": text}))
         async with open_as_release(source, newest) as release:
             assert release.metadata.kubernetes.text == "v1.35.9"
 
-    async def test_a_stack_for_several_minors_wants_one_to_be_chosen(self, tmp_path: Path) -> None:
+    async def test_stack_for_several_minors_requires_a_selection(self, tmp_path: Path) -> None:
         both: dict[str, str | None] = {"versions.yaml": "- kubernetes: 1.34.2\n- kubernetes: 1.35.4\n"}
         async with open_as_release(write(tmp_path / "named", tiny(both)), newest) as release:
             assert release.name.series == "test-tiny-1-35"
@@ -86,7 +86,7 @@ class TestOpening:
         async with open_as_release(source, newest, kubernetes="1-34") as release:
             assert release.name.series == "test-tiny-1-34"
 
-    async def test_what_a_release_lacks_is_added_as_the_operator_adds_it(self, tmp_path: Path) -> None:
+    async def test_missing_dependencies_of_a_release_are_added_as_in_the_operator(self, tmp_path: Path) -> None:
         needy = "apiVersion: v2\nname: net\nversion: 1.0.0\ndependencies:\n  - {name: a, version: 1.0.0, repository: 'https://a.example'}\n"
         source = write(tmp_path / "stack", tiny({"cluster-addon/net/Chart.yaml": needy}))
         release = built(source, tmp_path / "releases")
@@ -100,14 +100,14 @@ class TestOpening:
 
 
 class TestRendering:
-    async def test_values_are_those_the_operator_would_make(self, tmp_path: Path, renderer: Renderer) -> None:
+    async def test_values_equal_those_of_the_operator(self, tmp_path: Path, renderer: Renderer) -> None:
         async with side(write(tmp_path / "stack", tiny()), renderer) as one:
             assert one.addons["net"].values.strip() == "cluster: sample"
             (deployment,) = one.addons["net"].objects
             assert deployment["spec"]["template"]["spec"]["containers"][0]["args"] == ["--cluster=sample"]
             assert one.images == (IMAGE,)
 
-    async def test_the_sample_as_a_file_gives_the_sample(self, tmp_path: Path, renderer: Renderer) -> None:
+    async def test_example_objects_can_be_read_back_from_a_file(self, tmp_path: Path, renderer: Renderer) -> None:
         async with side(write(tmp_path / "stack", tiny()), renderer) as one:
             sample = make_example_objects(one.release.name, one.release.metadata.kubernetes, one.class_objects)
 
@@ -116,19 +116,19 @@ class TestRendering:
         assert sample.infrastructure["kind"] == "TinyCluster"
         assert sample.infrastructure["spec"]["flavour"] == "plain"
 
-    async def test_an_unknown_addon_is_told_with_those_there_are(self, tmp_path: Path, renderer: Renderer) -> None:
+    async def test_unknown_addon_is_rejected_with_the_known_names(self, tmp_path: Path, renderer: Renderer) -> None:
         async with open_as_release(write(tmp_path / "stack", tiny()), newest) as release:
             with pytest.raises(SpecError, match=r"has no addon dns \(its addons: net\)"):
                 await render_release(release, renderer, only=["dns"])
 
 
 class TestComparing:
-    async def test_a_release_does_not_differ_from_itself(self, tmp_path: Path, renderer: Renderer) -> None:
+    async def test_release_has_no_difference_to_itself(self, tmp_path: Path, renderer: Renderer) -> None:
         release = built(write(tmp_path / "stack", tiny()), tmp_path / "releases")
 
         assert (await difference(release, release, renderer)).empty
 
-    async def test_a_new_name_of_a_class_is_no_change_of_its_objects(self, tmp_path: Path, renderer: Renderer) -> None:
+    async def test_changed_class_name_is_not_a_change_of_its_objects(self, tmp_path: Path, renderer: Renderer) -> None:
         source = write(tmp_path / "stack", tiny())
         found = await difference(
             built(source, tmp_path / "releases"), built(source, tmp_path / "releases", "v2"), renderer
@@ -137,7 +137,7 @@ class TestComparing:
         assert found.objects == ()
         assert [(one.before, one.after) for one in found.versions if one.place == "clusterStack"] == [("v1", "v2")]
 
-    async def test_changed_fields_are_named_with_their_way(self, tmp_path: Path, renderer: Renderer) -> None:
+    async def test_changed_fields_are_named_with_their_path(self, tmp_path: Path, renderer: Renderer) -> None:
         changes = {NET: DEPLOYMENT.replace("spec:\n", "spec:\n  replicas: 3\n", 1).replace("--cluster", "--name")}
         one, other = write(tmp_path / "one", tiny()), write(tmp_path / "other", tiny(changes))
         found = await difference(one, other, renderer)
@@ -151,7 +151,9 @@ class TestComparing:
         assert "+  replicas: 3" in list(diff_lines(found))
         assert f" {NET} changed" in list(diff_lines(found))
 
-    async def test_objects_files_and_values_come_and_go(self, tmp_path: Path, renderer: Renderer) -> None:
+    async def test_added_and_removed_objects_files_and_values_are_listed(
+        self, tmp_path: Path, renderer: Renderer
+    ) -> None:
         more = {
             "cluster-addon/net/templates/secret.yaml": SECRET.format("a"),
             "cluster-addon/net/overwrite.yaml": "cluster: other\n",
@@ -168,7 +170,7 @@ class TestComparing:
         assert "+cluster-addon/net/templates/secret.yaml" in list(diff_lines(there))
         assert {"# values of addon net", "+cluster: other", "-cluster: sample"} <= set(diff_lines(there))
 
-    async def test_no_secret_is_shown_but_its_change_is(self, tmp_path: Path, renderer: Renderer) -> None:
+    async def test_changed_secret_is_listed_without_its_data(self, tmp_path: Path, renderer: Renderer) -> None:
         secret = "cluster-addon/net/templates/secret.yaml"
         one = write(tmp_path / "one", tiny({secret: SECRET.format("hunter2")}))
         other = write(tmp_path / "other", tiny({secret: SECRET.format("hunter3")}))
@@ -177,7 +179,7 @@ class TestComparing:
         assert [field.place for change in found.objects for field in change.fields] == ["stringData.key"]
         assert "hunter" not in f"{diff_document(found)} {list(diff_lines(found))}"
 
-    async def test_a_new_kubernetes_version_is_a_difference(self, tmp_path: Path, renderer: Renderer) -> None:
+    async def test_changed_kubernetes_version_is_a_difference(self, tmp_path: Path, renderer: Renderer) -> None:
         newer = {"csctl.yaml": SETTINGS.replace("1.35.4", "1.35.5")}
         one, other = write(tmp_path / "one", tiny()), write(tmp_path / "other", tiny(newer))
         found = await difference(one, other, renderer)

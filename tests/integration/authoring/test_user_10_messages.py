@@ -1,4 +1,4 @@
-"""USER-10: what lint says of an author's mistakes names file and line, the cause in plain words, and what to do."""
+"""USER-10: lint reports mistakes with file, line, cause and remedy."""
 
 from __future__ import annotations
 
@@ -95,7 +95,8 @@ CASES = (
         f"{STAGED}:6",
         "unknown-key",
         "addonStages.AfterControlPlaneInitialized[0] has the unknown key 'waitForPostCondtion', which has no effect",
-        "did you mean waitForPostCondition? known keys are action, name, waitForPostCondition, waitForPreCondition",
+        "did you mean waitForPostCondition? known keys are action, name, rollback, timeout, waitFor, "
+        "waitForPostCondition, waitForPreCondition",
         {STAGED: STAGES.replace("waitForPostCondition", "waitForPostCondtion")},
     ),
     Case(
@@ -104,7 +105,7 @@ CASES = (
         "unknown-hook",
         "AfterControlPlaneInitialised is not a hook, so its stages never run",
         "did you mean AfterControlPlaneInitialized? known are AfterControlPlaneInitialized, BeforeClusterUpgrade, "
-        "AfterClusterUpgrade",
+        "AfterControlPlaneUpgrade, AfterWorkersUpgrade, AfterClusterUpgrade",
         {STAGED: STAGES.replace("Initialized", "Initialised")},
     ),
     Case(
@@ -119,7 +120,7 @@ CASES = (
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.mistake} {case.rule}")
-async def test_user_10_a_mistake_is_answered_with_place_cause_and_what_to_do(renderer: Renderer, case: Case) -> None:
+async def test_user_10_mistake_is_reported_with_place_cause_and_remedy(renderer: Renderer, case: Case) -> None:
     (finding,) = (await Linter(renderer).lint(tiny(case.changes), "1-35")).findings
 
     problem = finding.problem
@@ -142,7 +143,7 @@ async def test_user_10_a_mistake_is_answered_with_place_cause_and_what_to_do(ren
         "a: {{ .Values.global }}",
     ],
 )
-async def test_user_5_a_value_that_is_set_or_asked_for_is_not_missed(renderer: Renderer, line: str) -> None:
+async def test_user_5_existing_or_optional_value_is_not_reported_as_missing(renderer: Renderer, line: str) -> None:
     changes: dict[str, str | None] = {
         CONFIG: f"{MAP}  {line}\n",
         VALUES: "set: 1\nnothing:\ndeep: {below: 2}\n",

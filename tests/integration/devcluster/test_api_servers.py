@@ -1,4 +1,4 @@
-"""The servers all other integration tests stand on."""
+"""The API servers of the integration tests."""
 
 from __future__ import annotations
 
@@ -23,9 +23,7 @@ def admin(server: ApiServer) -> ssl.SSLContext:
     return client_context(server.keys.authority.certificate, server.keys.admin.certificate, server.keys.admin.key)
 
 
-def test_two_servers_on_one_etcd_do_not_see_each_others_objects(
-    api_server: ApiServer, workload_server: ApiServer
-) -> None:
+def test_two_servers_on_one_etcd_have_separate_objects(api_server: ApiServer, workload_server: ApiServer) -> None:
     namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "only-here"}}
     status, _ = request(
         f"{api_server.url}/api/v1/namespaces", context=admin(api_server), body=json.dumps(namespace).encode()
@@ -36,13 +34,13 @@ def test_two_servers_on_one_etcd_do_not_see_each_others_objects(
     assert request(f"{workload_server.url}/api/v1/namespaces/only-here", context=admin(workload_server))[0] == 404
 
 
-def test_the_binary_tells_its_version(api_server: ApiServer) -> None:
+def test_binary_version_is_read(api_server: ApiServer) -> None:
     _, body = request(f"{api_server.url}/version", context=admin(api_server))
 
     assert json.loads(body)["gitVersion"].startswith("v1.36.")
 
 
-def test_a_frozen_server_does_not_answer_and_does_again_when_it_thaws(
+def test_frozen_server_responds_again_after_it_resumes(
     workload_server: ApiServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     context = admin(workload_server)
@@ -56,7 +54,7 @@ def test_a_frozen_server_does_not_answer_and_does_again_when_it_thaws(
     workload_server.process.wait_ready()
 
 
-def test_a_killed_server_comes_back_with_its_objects(workload_server: ApiServer) -> None:
+def test_restarted_server_has_its_objects(workload_server: ApiServer) -> None:
     context = admin(workload_server)
     namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "survivor"}}
     request(f"{workload_server.url}/api/v1/namespaces", context=context, body=json.dumps(namespace).encode())
@@ -66,7 +64,7 @@ def test_a_killed_server_comes_back_with_its_objects(workload_server: ApiServer)
     assert request(f"{workload_server.url}/api/v1/namespaces/survivor", context=context)[0] == 200
 
 
-def test_etcd_answers_nobody_without_a_certificate(etcd: Etcd) -> None:
+def test_etcd_requires_a_client_certificate(etcd: Etcd) -> None:
     stranger = etcd.access.context()
     anonymous = client_context(etcd.access.authority, etcd.access.client.certificate, etcd.access.client.key)
     assert answers_ok(f"{etcd.access.url}/health", context=stranger)
@@ -80,7 +78,7 @@ def test_keys_and_kubeconfig_are_private(api_server: ApiServer) -> None:
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
-def test_a_prefix_is_deleted_without_its_neighbours(etcd: Etcd, api_server: ApiServer) -> None:
+def test_deleted_etcd_prefix_leaves_other_prefixes(etcd: Etcd, api_server: ApiServer) -> None:
     assert etcd.access.delete_prefix("/nothing") == 0
     assert etcd.access.delete_prefix("/manage") == 0, "a prefix is a directory, not the beginning of a name"
     assert answers_ok(f"{api_server.url}/readyz", context=admin(api_server))

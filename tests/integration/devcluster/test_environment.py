@@ -75,7 +75,7 @@ class Running:
             capture_output=True,
             text=True,
             check=False,
-            timeout=60,
+            timeout=330,
         )
         assert done.returncode == 0, done.stderr
         return done.stdout
@@ -107,20 +107,20 @@ def running(tmp_path: Path) -> Iterator[Running]:
         teardown.down(state, binaries.silent)
 
 
-def eventually(holds: Callable[[], bool], seconds: float = 20) -> None:
+def eventually(holds: Callable[[], bool], seconds: float = 120) -> None:
     until = time.monotonic() + seconds
     while not holds():
         assert time.monotonic() < until, "it never came true"
         time.sleep(0.1)
 
 
-def test_a_cluster_comes_is_upgraded_heals_and_goes(running: Running) -> None:
-    running.kubectl("wait", "--for=condition=Available", "cluster/prod", "--timeout=50s")
+def test_cluster_is_created_upgraded_repaired_and_deleted(running: Running) -> None:
+    running.kubectl("wait", "--for=condition=Available", "cluster/prod", "--timeout=120s")
     assert running.emulated_minor() == "35"
 
     running.kubectl("patch", "cluster", "prod", "--type=merge", "-p", '{"spec":{"topology":{"version":"v1.36.0"}}}')
     upgraded = "--for=jsonpath={.status.controlPlane.versions[0].version}=v1.36.0"
-    running.kubectl("wait", upgraded, "cluster/prod", "--timeout=50s")
+    running.kubectl("wait", upgraded, "cluster/prod", "--timeout=120s")
     assert running.emulated_minor() == "36"
 
     before = running.component("default/prod").pid
@@ -129,8 +129,9 @@ def test_a_cluster_comes_is_upgraded_heals_and_goes(running: Running) -> None:
     assert running.emulated_minor() == "36"
     assert "was ended by SIGKILL" in "".join(state_directory.read_log(running.state, "provider"))
 
-    running.kubectl("delete", "cluster", "prod", "--timeout=50s")
-    assert running.kubectl("get", "localclusters,localcontrolplanes,secrets", "-o", "name") == ""
+    running.kubectl("delete", "cluster", "prod", "--timeout=120s")
+    # The garbage collector deletes what the Cluster owned.
+    eventually(lambda: not running.kubectl("get", "localclusters,localcontrolplanes,secrets", "-o", "name"))
     assert not running.state.cluster_kubeconfig("default", "prod").exists()
     seen = inspection.inspect(running.state)
     assert seen is not None
@@ -138,8 +139,8 @@ def test_a_cluster_comes_is_upgraded_heals_and_goes(running: Running) -> None:
     assert "default/prod" not in {component.name for component in seen.components}
 
 
-def test_what_is_killed_is_said_and_down_leaves_nothing(running: Running) -> None:
-    running.kubectl("wait", "--for=condition=Available", "cluster/prod", "--timeout=50s")
+def test_killed_process_is_reported_and_down_leaves_no_process(running: Running) -> None:
+    running.kubectl("wait", "--for=condition=Available", "cluster/prod", "--timeout=120s")
     processes = {record.name: record.pid for record in process_records.read_all(running.state.records)}
     open_to_others = {name for name, pid in processes.items() if listening(pid) - {"127.0.0.1"}}
     assert open_to_others == {"cluster-api"}, "its webhook port has no address flag"
@@ -155,7 +156,8 @@ def test_what_is_killed_is_said_and_down_leaves_nothing(running: Running) -> Non
     assert seen is not None
     assert not seen.healthy
     assert seen.message.startswith("controller-manager was ended by SIGKILL")
-    assert "controller-manager was ended by SIGKILL" in "".join(state_directory.read_log(running.state, "supervisor"))
+    noted = "controller-manager was ended by SIGKILL"
+    eventually(lambda: noted in "".join(state_directory.read_log(running.state, "supervisor")))
 
     for name in ("supervisor", "provider"):
         os.kill(running.component(name).pid, signal.SIGKILL)
@@ -172,7 +174,7 @@ def test_what_is_killed_is_said_and_down_leaves_nothing(running: Running) -> Non
     assert not teardown.down(running.state, binaries.silent)
 
 
-def test_live_l10_a_killed_operator_is_degraded_and_restarts_with_an_empty_cache(tmp_path: Path) -> None:
+def test_live_l10_killed_operator_is_reported_and_restarts_with_an_empty_cache(tmp_path: Path) -> None:
     state = StateDirectory(tmp_path / "state" / "default")
     try:
         supervisor.detach(EnvironmentSettings(state=state), binaries.silent)
@@ -201,7 +203,7 @@ def test_live_l10_a_killed_operator_is_degraded_and_restarts_with_an_empty_cache
         teardown.down(state, binaries.silent)
 
 
-def test_an_interrupted_start_leaves_nothing(tmp_path: Path) -> None:
+def test_interrupted_start_leaves_no_process(tmp_path: Path) -> None:
     state = StateDirectory(tmp_path / "state")
     child = subprocess.Popen(
         [sys.executable, "-m", "clusterstacks.devcluster.supervisor", f"--state-dir={state.root}", "--no-operator"],
@@ -211,12 +213,12 @@ def test_an_interrupted_start_leaves_nothing(tmp_path: Path) -> None:
 
     child.send_signal(signal.SIGINT)
 
-    assert child.wait(20) == 130
+    assert child.wait(120) == 130
     assert teardown.marked(state.root) == []
     assert not state.root.exists()
 
 
-def test_a_start_that_fails_says_why_and_leaves_no_process(tmp_path: Path) -> None:
+def test_failed_start_names_the_reason_and_leaves_no_process(tmp_path: Path) -> None:
     broken = tmp_path / "clusters.yaml"
     broken.write_text('{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "No_Name"}}')
     state = StateDirectory(tmp_path / "state")

@@ -16,26 +16,26 @@ spec:
 """
 
 
-def test_a_file_is_read_by_the_references_of_its_cluster() -> None:
+def test_example_objects_are_found_by_the_references_of_the_cluster() -> None:
     text = f"{CLUSTER}{REFERENCES}---\nkind: Ground\n---\nkind: Pilot\n---\nkind: OtherCluster\n"
     examples = read_example_objects(text.encode(), "a.yaml")
 
     assert (examples.control_plane, examples.infrastructure) == ({"kind": "Pilot"}, {"kind": "Ground"})
 
 
-def test_without_references_the_kinds_say_what_is_what() -> None:
+def test_without_references_example_objects_are_found_by_kind() -> None:
     examples = read_example_objects(f"{CLUSTER}---\nkind: XControlPlane\n---\nkind: XCluster\n".encode(), "a.yaml")
 
     assert (examples.control_plane, examples.infrastructure) == ({"kind": "XControlPlane"}, {"kind": "XCluster"})
 
 
 @pytest.mark.parametrize("text", ["", "[]", "a: 1", f"{CLUSTER}---\n{CLUSTER}", "{"])
-def test_a_file_without_the_one_cluster_is_refused(text: str) -> None:
+def test_file_without_exactly_one_cluster_is_rejected(text: str) -> None:
     with pytest.raises(SpecError, match=r"a\.yaml"):
         read_example_objects(text.encode(), "a.yaml")
 
 
-def test_a_class_that_says_nothing_still_gives_a_sample() -> None:
+def test_class_without_variables_gives_an_example_cluster() -> None:
     examples = make_example_objects(NAME, VERSION, [])
 
     assert examples.data["Cluster"]["spec"]["topology"]["class"] == "test-tiny-1-35-v1"

@@ -30,22 +30,22 @@ stages:
         ("nothing", 1),
     ],
 )
-def test_the_line_of_a_field_or_of_what_would_hold_it(field: str, line: int) -> None:
+def test_line_of_a_missing_field_is_that_of_its_parent(field: str, line: int) -> None:
     assert line_of_field(FILE, steps(field)) == line
 
 
-def test_a_complaint_names_a_line_or_a_field() -> None:
-    assert line_of_error(FILE, "f.yaml, line 7: key 'a' is there twice") == 7
+def test_finding_names_a_line_or_a_field() -> None:
+    assert line_of_error(FILE, "f.yaml, line 7: key 'a' is a duplicate") == 7
     assert line_of_error(FILE, "f.yaml: config.name is missing: write a name") == 3
     assert line_of_error(FILE, "f.yaml: config.name: 'x' is no range") == 3
     assert line_of_error(FILE, "something else") == 1
 
 
-def test_the_first_text_that_is_there_counts() -> None:
+def test_line_of_the_first_text_that_occurs_is_returned() -> None:
     assert line_of_text(FILE, "nowhere", "name: b") == 8
     assert line_of_text(FILE, "nowhere") == 1
 
 
 @given(st.binary(max_size=60), st.lists(st.text(max_size=3) | st.integers(0, 3), max_size=3))
-def test_no_file_is_too_strange(content: bytes, path: list[str | int]) -> None:
+def test_arbitrary_file_has_a_line_for_any_field(content: bytes, path: list[str | int]) -> None:
     assert line_of_field(content, path) >= 1

@@ -1,4 +1,4 @@
-"""The first compatibility.yaml of a stack, and reading what releases and stacks state."""
+"""The inferred compatibility.yaml of a stack, and statements of releases and stacks."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def comments(text: str, name: str) -> list[str]:
     return before[start:]
 
 
-def test_a_chart_of_ones_own_is_its_software() -> None:
+def test_own_chart_is_its_own_component() -> None:
     text, stated = inferred({NET: chart("net", appVersion="v2.3.4")})
 
     (net,) = stated.components
@@ -69,14 +69,14 @@ def test_a_chart_of_ones_own_is_its_software() -> None:
     assert text.splitlines()[2].startswith("# guess: ")
 
 
-def test_the_version_of_a_chart_is_only_a_guess_at_that_of_the_software() -> None:
+def test_chart_version_is_only_a_guess_of_the_software_version() -> None:
     text, stated = inferred({NET: chart("net", "1.0.7", appVersion="latest")})
 
     assert stated.components[0].text == "1.0.7"
     assert comments(text, "net")[0].startswith("# guess: version of ")
 
 
-def test_a_chart_that_is_held_says_what_it_brings() -> None:
+def test_vendored_chart_names_its_component() -> None:
     changes = {NET: needing("cilium ~1.19"), HELD.format("cilium"): chart("cilium", "1.19.4", appVersion="1.19.4")}
     text, stated = inferred(changes)
 
@@ -85,7 +85,7 @@ def test_a_chart_that_is_held_says_what_it_brings() -> None:
     assert "known to work with Kubernetes 1.32, 1.33, 1.34, 1.35." in text
 
 
-def test_a_packed_chart_says_it_too() -> None:
+def test_packed_vendored_chart_names_its_component() -> None:
     packed = write_archive(
         {"metrics-server/Chart.yaml": chart("metrics-server", "3.13.0", appVersion="0.8.0").encode()}
     )
@@ -96,7 +96,7 @@ def test_a_packed_chart_says_it_too() -> None:
     assert [(one.name, one.text) for one in stated.components] == [("metrics-server", "0.8.0")]
 
 
-def test_the_facts_say_what_a_chart_brings_that_is_not_held() -> None:
+def test_facts_name_the_component_of_a_chart_that_is_not_vendored() -> None:
     text, stated = inferred({NET: needing("openstack-cinder-csi 2.34.2", "tigera-operator v3.31.1", "mine 4.5.6")})
 
     assert [(one.name, one.text) for one in stated.components] == [
@@ -108,14 +108,14 @@ def test_the_facts_say_what_a_chart_brings_that_is_not_held() -> None:
     assert comments(text, "mine")[0].startswith("# guess: dependency")
 
 
-def test_a_constraint_that_is_no_version_is_a_guess() -> None:
+def test_version_range_of_a_dependency_gives_a_guess() -> None:
     text, stated = inferred({NET: needing("cilium ~1.19")})
 
     assert [(one.name, one.text) for one in stated.components] == [("cilium", "1.19")]
     assert comments(text, "cilium")[0].startswith("# guess: ")
 
 
-def test_what_helm_refuses_becomes_the_range_of_unknown_software() -> None:
+def test_kube_version_of_a_chart_is_the_range_of_unknown_software() -> None:
     changes = {
         NET: needing("mine 4.5.6"),
         HELD.format("mine"): chart("mine", "4.5.6", appVersion="9.1.0", kubeVersion="'>=1.25.0-0 <1.38.0-0'"),
@@ -127,7 +127,7 @@ def test_what_helm_refuses_becomes_the_range_of_unknown_software() -> None:
     assert any("Helm rejects" in line for line in comments(text, "mine"))
 
 
-def test_libraries_are_no_components_and_names_are_given_once() -> None:
+def test_library_charts_are_left_out_and_component_names_are_unique() -> None:
     changes = {
         NET: needing("common 1.0.0", "cilium 1.19.4"),
         HELD.format("common"): chart("common", type="library"),
@@ -138,7 +138,7 @@ def test_libraries_are_no_components_and_names_are_given_once() -> None:
     assert sorted((one.name, one.addon) for one in stated.components) == [("cilium", "more"), ("cilium-net", "net")]
 
 
-def test_images_of_known_software_in_the_class_are_its_parts() -> None:
+def test_images_of_known_software_in_the_class_are_components() -> None:
     image = "# image: ghcr.io/kube-vip/kube-vip:v1.0.0, registry.example/mine:1.2.3, x-kube-vip:2.0.0\n"
     text, stated = inferred({"cluster-class/templates/vip.yaml": image})
 
@@ -155,7 +155,7 @@ def test_a_stack_for_several_minors_states_all_of_them() -> None:
     assert str(stated.kubernetes) == ">=1.34 <1.37"
 
 
-def test_lint_has_nothing_to_say_to_what_was_inferred() -> None:
+def test_inferred_file_has_no_lint_findings() -> None:
     text, _ = inferred({NET: chart("cilium", appVersion="1.19.4")})
 
     assert (
@@ -165,7 +165,7 @@ def test_lint_has_nothing_to_say_to_what_was_inferred() -> None:
 
 
 @given(st.text(max_size=20), st.text(max_size=12), st.sampled_from(["", "'>=1.25'", "new", "[]"]))
-def test_whatever_charts_say_the_result_is_read_again(name: str, version: str, wanted: str) -> None:
+def test_inferred_file_of_any_chart_is_readable(name: str, version: str, wanted: str) -> None:
     quoted = {key: yaml.dump(value).strip() for key, value in (("name", name or "x"), ("version", version))}
     content = f"apiVersion: v2\nname: {quoted['name']}\nappVersion: {quoted['version']}\nkubeVersion: {wanted}\n"
     try:
@@ -180,7 +180,7 @@ def test_whatever_charts_say_the_result_is_read_again(name: str, version: str, w
     assert [one.addon for one in stated.components] == ["net"]
 
 
-def test_a_file_that_is_there_stays_unless_it_may_go(tmp_path: Path) -> None:
+def test_existing_file_is_replaced_only_with_force(tmp_path: Path) -> None:
     root = write(tmp_path / "1-35", tiny({"compatibility.yaml": "mine"}))
 
     with pytest.raises(SpecError, match="already exists: use --force"):
@@ -191,13 +191,13 @@ def test_a_file_that_is_there_stays_unless_it_may_go(tmp_path: Path) -> None:
     assert not list(root.glob(".*"))
 
 
-def test_only_a_stack_gets_the_file(tmp_path: Path) -> None:
+def test_file_is_written_into_stacks_only(tmp_path: Path) -> None:
     with pytest.raises(SpecError, match="is not a valid stack"):
         infer_file(tmp_path, facts(), known_minors(), force=False)
     assert not list(tmp_path.iterdir())
 
 
-def test_releases_and_stacks_are_read_alike(tmp_path: Path) -> None:
+def test_statements_of_releases_and_stacks_are_read(tmp_path: Path) -> None:
     release = staged_release() | {"compatibility.yaml": STATED.encode()}
     write_release(tmp_path / "local-tiny-1-35-v2", release)
     write(tmp_path / "stacks/1-35", tiny({"compatibility.yaml": STATED}))
@@ -215,7 +215,7 @@ def test_releases_and_stacks_are_read_alike(tmp_path: Path) -> None:
     assert of_release.kubernetes == of_stack.kubernetes == KubernetesVersion.parse("v1.35.4")
 
 
-def test_of_a_release_two_files_are_enough(tmp_path: Path) -> None:
+def test_release_with_metadata_and_compatibility_only_is_read(tmp_path: Path) -> None:
     files = {"metadata.yaml": METADATA.format(version="v2").encode(), "compatibility.yaml": STATED.encode()}
     write_release(tmp_path / "local-tiny-1-35-v2", files)
 
@@ -223,7 +223,7 @@ def test_of_a_release_two_files_are_enough(tmp_path: Path) -> None:
     assert candidate.compatibility is not None
 
 
-def test_all_releases_of_a_directory_are_read(tmp_path: Path) -> None:
+def test_statements_of_all_releases_in_a_directory_are_read(tmp_path: Path) -> None:
     for version in ("v10", "v2"):
         files = {"metadata.yaml": METADATA.format(version=version).encode(), "compatibility.yaml": STATED.encode()}
         write_release(tmp_path / f"local-tiny-1-35-{version}", files)
@@ -231,14 +231,14 @@ def test_all_releases_of_a_directory_are_read(tmp_path: Path) -> None:
     assert sorted(label for label, _ in read_statements(tmp_path)) == ["local-tiny-1-35-v10", "local-tiny-1-35-v2"]
 
 
-def test_a_chart_that_wraps_one_of_its_own_name_is_what_that_brings() -> None:
+def test_wrapper_chart_has_the_version_of_the_wrapped_chart_of_its_name() -> None:
     wrapper = needing("cilium 1.19.4").replace("name: net", "name: cilium")
     _, stated = inferred({NET: wrapper, HELD.format("cilium"): chart("cilium", "1.19.4", appVersion="1.19.5")})
 
     assert [(one.name, one.text) for one in stated.components] == [("cilium", "1.19.5")]
 
 
-def test_a_chart_that_cannot_be_read_is_named() -> None:
+def test_unreadable_chart_is_named() -> None:
     with pytest.raises(SpecError, match=r"cluster-addon/net: Chart\.yaml"):
         inferred({NET: "["})
 
@@ -251,12 +251,12 @@ def test_a_chart_that_cannot_be_read_is_named() -> None:
         ({"csctl.yaml": "config: 1\n"}, r"is not a valid stack: csctl\.yaml"),
     ],
 )
-def test_a_stack_that_cannot_be_read_is_refused(tmp_path: Path, changes: dict[str, str | None], told: str) -> None:
+def test_unreadable_stack_is_rejected(tmp_path: Path, changes: dict[str, str | None], told: str) -> None:
     with pytest.raises(SpecError, match=told):
         read_statements(write(tmp_path / "1-35", tiny(changes)))
 
 
-def test_what_the_project_says_about_upgrades_is_written_down_with_its_source() -> None:
+def test_upgrade_rule_of_the_project_is_written_with_its_source() -> None:
     text, stated = inferred({NET: needing("cilium 1.18.2")})
 
     (cilium,) = [one for one in stated.components if one.name == "cilium"]

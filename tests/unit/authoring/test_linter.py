@@ -10,7 +10,7 @@ WARNING = LintFinding(LintProblem("a b/ü.yaml", 1, "may be wrong", "look"), "im
 REPORT = LintReport("providers/x", (WARNING, ERROR))
 
 
-def test_json_lists_findings_with_paths_that_can_be_opened() -> None:
+def test_json_lists_findings_with_existing_paths() -> None:
     document = as_json([REPORT])
 
     assert (document["errors"], document["warnings"]) == (1, 1)
@@ -24,7 +24,7 @@ def test_json_lists_findings_with_paths_that_can_be_opened() -> None:
     }
 
 
-def test_sarif_has_what_its_schema_requires() -> None:
+def test_sarif_has_the_fields_required_by_its_schema() -> None:
     """Required properties of sarifLog, run, tool, toolComponent, reportingDescriptor and result; URI references."""
     document = as_sarif([REPORT])
     (run,) = document["runs"]
@@ -45,6 +45,6 @@ def test_sarif_has_what_its_schema_requires() -> None:
     assert warning["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] == "providers/x/a%20b/%C3%BC.yaml"
 
 
-def test_a_report_with_warnings_only_is_clean() -> None:
+def test_report_with_warnings_only_has_no_errors() -> None:
     assert LintReport("x", (WARNING,)).clean
     assert not REPORT.clean

@@ -37,7 +37,7 @@ def workload(api_version: str, kind: str, *path: str) -> dict[str, Any]:
     ],
     ids=lambda manifest: manifest["kind"],
 )
-def test_the_images_of_every_kind_that_makes_pods(manifest: dict[str, Any]) -> None:
+def test_images_of_every_workload_kind_are_found(manifest: dict[str, Any]) -> None:
     assert images_of([manifest, manifest]) == ALL
 
 
@@ -51,5 +51,5 @@ def test_the_images_of_every_kind_that_makes_pods(manifest: dict[str, Any]) -> N
         workload("example.com/v1", "Deployment", "spec", "template", "spec"),
     ],
 )
-def test_what_makes_no_pods_names_no_images(manifest: dict[str, Any]) -> None:
+def test_objects_without_pods_have_no_images(manifest: dict[str, Any]) -> None:
     assert images_of([manifest]) == ()

@@ -1,4 +1,4 @@
-"""Every rule that needs no rendering: the smallest stack that breaks it, beside the one that is clean."""
+"""Lint rules that need no rendering: the smallest stack that violates each."""
 
 from __future__ import annotations
 
@@ -125,21 +125,22 @@ def found(files: dict[str, bytes]) -> tuple[LintFinding, ...]:
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.rule} {case.place}")
-def test_a_stack_that_breaks_a_rule_is_told_so_at_the_line(case: Case) -> None:
+def test_rule_violation_is_reported_with_its_line(case: Case) -> None:
     places = [f"{one.problem.path}:{one.problem.line}" for one in found(tiny(case.changes)) if one.rule == case.rule]
 
     assert places == [case.place]
 
 
-def test_the_stack_without_the_change_breaks_no_rule() -> None:
+def test_unchanged_stack_violates_no_rule() -> None:
     assert found(tiny()) == ()
     assert found(tiny({"compatibility.yaml": FACTS + COMPONENT.format("net")})) == ()
     assert found(tiny({NET: NEEDY, "cluster-addon/net/charts/cilium/Chart.yaml": VENDORED})) == ()
 
 
-def test_every_finding_says_what_to_do() -> None:
+def test_every_finding_has_a_remedy() -> None:
     problems = [one.problem for case in CASES for one in found(tiny(case.changes))]
 
+    assert len(problems) >= len(CASES)
     assert all(problem.message and problem.remedy for problem in problems)
 
 
@@ -172,20 +173,20 @@ def test_all_unknown_tags_of_a_file_are_found_at_once() -> None:
         "<<  .NodeImageVersion >",
     ],
 )
-def test_a_tag_with_a_slip_in_it_is_found(slip: str) -> None:
+def test_misspelt_tag_is_found(slip: str) -> None:
     text = f"a: 1\nb: {slip}\nc: << .ClusterAddonVersion >>\n"
     problems = [one.problem for one in found(tiny({"notes": text})) if one.rule == "unknown-tag"]
 
     assert [(problem.line, problem.message) for problem in problems] == [(2, f"{slip} is not a tag")]
 
 
-def test_what_only_looks_like_a_tag_is_left_alone() -> None:
+def test_text_similar_to_a_tag_is_not_reported() -> None:
     text = "cat << EOF\nx <<.ClusterClassVersions>>\n<<-NodeImageVersion\n"
 
     assert not [one for one in found(tiny({"notes": text})) if one.rule == "unknown-tag"]
 
 
-def test_rules_have_ids_of_their_own() -> None:
+def test_rule_ids_are_unique() -> None:
     assert len({rule.id for rule in RULES}) == len(RULES)
 
 
@@ -200,7 +201,7 @@ CONTENTS = st.binary(max_size=40) | st.lists(WORDS, max_size=12).map(b"".join)
 
 @settings(max_examples=300, deadline=None)
 @given(st.dictionaries(PATHS, CONTENTS, max_size=4))
-def test_whatever_the_files_hold_lint_answers_with_findings(changes: dict[str, bytes]) -> None:
+def test_arbitrary_files_give_findings(changes: dict[str, bytes]) -> None:
     for finding in apply_rules(load_stack({**tiny(), **changes}, "1-35")):
         assert finding.problem.line >= 1
 
@@ -208,11 +209,11 @@ def test_whatever_the_files_hold_lint_answers_with_findings(changes: dict[str, b
 @pytest.mark.parametrize(
     ("message", "problem", "remedy"),
     [
-        ("f.yaml, line 6: key 'type' is there twice", "key 'type' is there twice", ""),
+        ("f.yaml, line 6: key 'type' is a duplicate", "key 'type' is a duplicate", ""),
         ("f.yaml: name is 'a-b': use letters: no dashes", "name is 'a-b'", "use letters: no dashes"),
         ("f.yaml is missing: add it", "is missing", "add it"),
         ("f.yaml: range: 'new' is no range: write >=1.34", "range: 'new' is no range", "write >=1.34"),
     ],
 )
-def test_an_error_is_taken_apart_into_problem_and_way_out(message: str, problem: str, remedy: str) -> None:
+def test_error_message_is_split_into_problem_and_remedy(message: str, problem: str, remedy: str) -> None:
     assert split_message(message, "f.yaml") == (problem, remedy)

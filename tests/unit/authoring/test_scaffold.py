@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from clusterstacks.api import yaml
 from clusterstacks.authoring.linter import apply_rules
 from clusterstacks.authoring.scaffold import INFRASTRUCTURE, LOCAL, NewStack, write_new_files
 from clusterstacks.authoring.stack import load_stack
-from clusterstacks.building.create import build_release
+from clusterstacks.building.release_builder import build_release
 from clusterstacks.domain.errors import SpecError
 
 PROVIDERS = ["local", "somebody", *INFRASTRUCTURE]
@@ -22,7 +23,7 @@ def begun(provider: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)
-def test_a_new_stack_has_nothing_wrong_but_its_placeholders_and_builds(provider: str, tmp_path: Path) -> None:
+def test_new_stack_has_only_placeholder_findings_and_builds(provider: str, tmp_path: Path) -> None:
     files = begun(provider)
     write_new_files(files, tmp_path / "stack")
     name = build_release(tmp_path / "stack", tmp_path / "out", cluster_stack="v1", cluster_addon="v1", node_image="v1")
@@ -32,16 +33,22 @@ def test_a_new_stack_has_nothing_wrong_but_its_placeholders_and_builds(provider:
     assert name.release == f"{provider}-mine-1-35-v1"
 
 
+def test_stages_before_an_upgrade_of_a_new_stack_wait_for_health() -> None:
+    written = yaml.load(NewStack.parse("local/mine/1-35").files()["clusteraddon.yaml"], name="clusteraddon.yaml")
+    stages = written["addonStages"]["BeforeClusterUpgrade"]
+    assert [one["waitFor"] for one in stages] == ["Healthy"]
+
+
 @pytest.mark.parametrize("provider", PROVIDERS)
-def test_no_placeholder_is_left(provider: str) -> None:
+def test_new_stack_contains_no_unreplaced_tag(provider: str) -> None:
     assert not [path for path, text in begun(provider).items() if re.search(r"@\w+@", text)]
 
 
-def test_where_a_stack_lies_by_convention() -> None:
+def test_default_directory_of_a_stack_follows_the_convention() -> None:
     assert str(NewStack.parse("openstack/scs/1-35").directory) == "providers/openstack/scs/1-35"
 
 
-def test_the_version_is_the_first_patch_or_the_given_one() -> None:
+def test_kubernetes_version_is_the_first_patch_or_the_given_one() -> None:
     assert "kubernetesVersion: v1.35.0" in begun("local")["csctl.yaml"]
     assert NewStack.parse("local/mine/1.35", "1.35.4").kubernetes.text == "v1.35.4"
 
@@ -49,18 +56,18 @@ def test_the_version_is_the_first_patch_or_the_given_one() -> None:
 @pytest.mark.parametrize(
     "name", ["local/mine", "local/mi-ne/1-35", "Local/mine/1-35", "local/mine/135", "a/b/1-35/c", "/x/1-1"]
 )
-def test_what_makes_no_release_name_is_refused(name: str) -> None:
+def test_invalid_release_name_is_rejected(name: str) -> None:
     with pytest.raises(SpecError):
         NewStack.parse(name)
 
 
-def test_a_version_of_another_minor_is_refused() -> None:
+def test_version_of_another_minor_is_rejected() -> None:
     with pytest.raises(SpecError, match=r"not a version of Kubernetes 1\.35"):
         NewStack.parse("local/mine/1-35", "v1.34.1")
 
 
 @given(st.sets(st.sampled_from(sorted(begun("local"))), min_size=1))
-def test_when_a_file_is_there_none_is_written(there: set[str]) -> None:
+def test_no_file_is_written_if_one_exists(there: set[str]) -> None:
     with TemporaryDirectory() as scratch:
         root = Path(scratch)
         write_new_files(dict.fromkeys(there, "mine"), root)
@@ -70,7 +77,7 @@ def test_when_a_file_is_there_none_is_written(there: set[str]) -> None:
         assert left == dict.fromkeys(there, "mine")
 
 
-def test_a_stack_that_cannot_be_written_whole_is_not_begun(tmp_path: Path) -> None:
+def test_stack_that_cannot_be_written_completely_leaves_no_files(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="name too long"):
         write_new_files({"csctl.yaml": "mine", f"{'x' * 300}.yaml": ""}, tmp_path)
 

@@ -1,16 +1,21 @@
-"""``csctl compat``: what it prints, for people and for programs, and how it exits."""
+"""Output and exit codes of ``csctl compat``."""
 
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from clusterstacks.cli.main import csctl
 from clusterstacks.cli.shared import output
+from clusterstacks.cli.shared.matrix_pages import matrix_html, matrix_markdown
+from clusterstacks.compat.matrices import Cell, Matrix, Row
+from clusterstacks.compat.verdicts import Verdict
+from clusterstacks.domain.versions import KubernetesMinor
 from tests.support.builders.releases import METADATA, write_release
 from tests.support.builders.tiny_stack import tiny, write
+from tests.support.running.csctl import call_csctl
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -38,8 +43,7 @@ versions:
 
 
 def run(*arguments: object) -> int:
-    words = [str(argument) for argument in arguments]
-    return output.run(lambda: csctl.main(["compat", *words], prog_name="csctl", standalone_mode=False))
+    return call_csctl("compat", *arguments)
 
 
 @pytest.fixture(autouse=True)
@@ -58,7 +62,7 @@ def printed(capsys: pytest.CaptureFixture[str]) -> Any:
     return json.loads(capsys.readouterr().out)
 
 
-def test_the_list_tells_the_age_of_the_facts(capsys: pytest.CaptureFixture[str]) -> None:
+def test_list_prints_the_age_of_the_facts(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("show") == 0
     lines = [line.split() for line in capsys.readouterr().out.splitlines()]
     assert ["calico", "Calico", "CNI", "(open", "source)", "2026-11-20", "built", "in"] in lines
@@ -72,7 +76,7 @@ def test_the_list_tells_the_age_of_the_facts(capsys: pytest.CaptureFixture[str])
     } in printed(capsys)
 
 
-def test_one_component_is_shown_with_its_ranges_and_what_they_mean(capsys: pytest.CaptureFixture[str]) -> None:
+def test_component_is_shown_with_its_ranges_and_their_meaning(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("show", "cilium") == 0
     shown = capsys.readouterr().out
     assert "facts of 2026-11-20" in shown
@@ -88,12 +92,12 @@ def test_one_component_is_shown_with_its_ranges_and_what_they_mean(capsys: pytes
     assert {"version", "kubernetes", "kind", "source", "retrieved"} <= document["statements"][0].keys()
 
 
-def test_a_component_nobody_knows_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+def test_unknown_component_is_rejected(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("show", "cillium") == output.MUST_CHANGE
     assert "no facts about cillium are known: 'csctl compat show' lists" in capsys.readouterr().err
 
 
-def test_a_release_is_judged_part_by_part(release: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_check_reports_every_part_of_a_release(release: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("check", release) == 0
     first, *parts = capsys.readouterr().out.splitlines()
     assert first == "local-tiny-1-35-v2 with Kubernetes v1.35.4: unknown"
@@ -109,7 +113,7 @@ def test_a_release_is_judged_part_by_part(release: Path, capsys: pytest.CaptureF
         ("1.37.0", output.NEGATIVE, ["incompatible", "untested", "ok", "unknown"]),
     ],
 )
-def test_another_version_is_judged_when_asked_for(
+def test_check_uses_the_requested_kubernetes_version(
     release: Path, capsys: pytest.CaptureFixture[str], kubernetes: str, code: int, verdicts: list[str]
 ) -> None:
     assert run("check", release, "--kubernetes", kubernetes, "-o", "json") == code
@@ -120,9 +124,7 @@ def test_another_version_is_judged_when_asked_for(
     assert found["parts"][1]["source"].startswith("https://")
 
 
-def test_releases_that_contradict_each_other_are_told(
-    release: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_contradicting_releases_are_reported(release: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     stated = STATED.replace("version: 1.19.4", "version: 1.19.4, kubernetes: '>=1.34'")
     files = {"metadata.yaml": METADATA.format(version="v3").encode(), "compatibility.yaml": stated.encode()}
     other = write_release(tmp_path / "local-tiny-1-35-v3", files)
@@ -133,7 +135,7 @@ def test_releases_that_contradict_each_other_are_told(
     assert len(printed(capsys)["contradictions"]) == 1
 
 
-def test_a_matrix_shows_what_works_with_what(release: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_matrix_shows_a_verdict_for_every_pair(release: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("matrix", release) == 0
     lines = [line.split() for line in capsys.readouterr().out.splitlines()]
     assert lines == [
@@ -150,7 +152,7 @@ def test_a_matrix_shows_what_works_with_what(release: Path, capsys: pytest.Captu
     assert document["components"][0]["kubernetes"]["1.36"] == {"verdict": "untested", "partly": False}
 
 
-def test_newer_facts_count_once_they_are_installed(
+def test_newer_facts_are_used_after_their_installation(
     release: Path, tmp_path: Path, home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "new.yaml"
@@ -165,7 +167,7 @@ def test_newer_facts_count_once_they_are_installed(
     assert printed(capsys)["releases"][0]["parts"][1]["verdict"] == "ok"
 
 
-def test_facts_that_are_older_than_the_built_in_ones_are_installed_with_a_word(
+def test_facts_older_than_the_built_in_facts_are_installed_with_a_note(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "old.yaml"
@@ -175,9 +177,7 @@ def test_facts_that_are_older_than_the_built_in_ones_are_installed_with_a_word(
     assert "the built-in facts are newer (of 2026-11-20)" in capsys.readouterr().err
 
 
-def test_facts_that_cannot_be_used_are_not_installed(
-    tmp_path: Path, home: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_invalid_facts_are_not_installed(tmp_path: Path, home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "wrong.yaml"
     file.write_text(FACTS)
 
@@ -186,7 +186,7 @@ def test_facts_that_cannot_be_used_are_not_installed(
     assert not home.exists()
 
 
-def test_a_stack_gets_a_file_that_says_how_to_go_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_infer_writes_a_file_and_names_the_next_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     root = write(tmp_path / "1-35", tiny())
 
     assert run("infer", root) == 0
@@ -209,7 +209,7 @@ def test_a_stack_gets_a_file_that_says_how_to_go_on(tmp_path: Path, capsys: pyte
         ("infer", "nowhere"),
     ],
 )
-def test_a_command_line_that_makes_no_sense_is_refused(
+def test_invalid_command_line_is_rejected(
     arguments: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -220,24 +220,81 @@ def test_a_command_line_that_makes_no_sense_is_refused(
 @pytest.mark.parametrize(
     ("subjects", "words"),
     [
-        (["a/b", "c/d"], "expected either directories or one NAMESPACE/CLUSTER"),
-        ([".", "a/b"], "expected either directories or one NAMESPACE/CLUSTER"),
-        (["nowhere"], "'nowhere' is neither a directory nor a Cluster (expected for example team-a/prod)"),
+        (["a/b", "c/d"], "expected either directories and references or one NAMESPACE/CLUSTER"),
+        ([".", "a/b"], "expected either directories and references or one NAMESPACE/CLUSTER"),
+        (
+            ["nowhere"],
+            "'nowhere' is not an existing directory, not a release (expected REF:<release name>), and not the name of",
+        ),
         ([".", "--context", "prod"], "--kubeconfig, --context and --releases require NAMESPACE/CLUSTER"),
     ],
 )
 @pytest.mark.parametrize("verb", ["check", "matrix"])
-def test_a_question_is_about_directories_or_one_cluster(
+def test_check_and_matrix_take_directories_or_one_cluster(
     capsys: pytest.CaptureFixture[str], verb: str, subjects: list[str], words: str
 ) -> None:
     assert run(verb, *subjects) == output.MUST_CHANGE
     assert words in capsys.readouterr().err
 
 
-def test_a_directory_that_is_named_like_a_cluster_is_read(
+@pytest.mark.parametrize("verb", ["check", "matrix"])
+def test_mistyped_path_that_reads_like_a_cluster_is_explained(
+    capsys: pytest.CaptureFixture[str], verb: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "kubeconfig"))
+
+    assert run(verb, "releases/x") == output.MUST_CHANGE
+    said = capsys.readouterr().err
+    assert "no directory has the path releases/x, so it was read as NAMESPACE/CLUSTER; correct the path" in said
+
+
+def test_directory_named_like_a_cluster_is_read_as_a_directory(
     release: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(release.parent.parent)
 
     assert run("check", f"{release.parent.name}/{release.name}") == 0
     assert capsys.readouterr().out.startswith("local-tiny-1-35-v2 with Kubernetes v1.35.4")
+
+
+HOSTILE = "a|b <script>alert(1)</script> [x](https://evil.example) `c` www.evil.example \x1b[31m\n# d"
+
+
+def hostile_matrix() -> Matrix:
+    cells = (Cell(Verdict.OK, partly=True), Cell(Verdict.INCOMPATIBLE))
+    minors = (KubernetesMinor(1, 35), KubernetesMinor(1, 36))
+    return Matrix(minors, (Row((HOSTILE,), "", "", "", cells),), (Row((), "\"'&", HOSTILE, "1.0", cells),))
+
+
+def test_a_matrix_as_html_shows_hostile_names_as_text_and_loads_nothing() -> None:
+    page = matrix_html(hostile_matrix())
+    tags = set(re.findall(r"</?([a-z]+)", page))
+    assert tags == {"html", "head", "meta", "title", "style", "body", "table", "caption"} | {
+        "thead",
+        "tbody",
+        "tr",
+        "th",
+        "td",
+        "p",
+    }
+    assert "default-src 'none'" in page
+    assert "\x1b" not in page
+    assert "[addon &quot;&#x27;&amp;]" in page
+    assert '<td class="ok">✓ ok*</td><td class="incompatible">✗ incompatible</td>' in page
+
+
+def test_a_matrix_as_markdown_shows_hostile_names_as_text_in_one_line() -> None:
+    lines = matrix_markdown(hostile_matrix()).splitlines()
+    assert lines[:2] == ["| Kubernetes | 1.35 | 1.36 |", "| --- | --- | --- |"]
+    assert lines[2] == (
+        r"| a\|b &lt;script&gt;alert(1)&lt;/script&gt; \[x\](https\://evil.example) \`c\` www\.evil.example "
+        r"\\x1b\[31m # d | ✓ ok\* | ✗ incompatible |"
+    )
+    assert lines[-1].startswith(r"\* not with every patch")
+
+
+def test_a_matrix_is_printed_as_a_page(release: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("matrix", release, "-o", "markdown") == 0
+    assert "| mine 1.0.0 | ? unknown | ? unknown | ? unknown |" in capsys.readouterr().out.splitlines()
+    assert run("matrix", release, "-o", "html") == 0
+    assert capsys.readouterr().out.startswith("<!DOCTYPE html>")

@@ -1,4 +1,4 @@
-"""``csctl crds`` as its users see it."""
+"""Output of ``csctl crds``."""
 
 from __future__ import annotations
 
@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING
 import yaml
 
 from clusterstacks.api.crd_manifests import all_crds
-from clusterstacks.cli.main import csctl
-from clusterstacks.cli.shared import output
+from tests.support.running.csctl import call_csctl
 
 if TYPE_CHECKING:
     import pytest
 
 
-def test_what_is_printed_are_the_definitions_of_all_kinds(capsys: pytest.CaptureFixture[str]) -> None:
-    assert output.run(lambda: csctl.main(["crds"], standalone_mode=False)) == 0
+def test_crds_prints_the_definitions_of_all_kinds(capsys: pytest.CaptureFixture[str]) -> None:
+    assert call_csctl("crds") == 0
 
     assert list(yaml.safe_load_all(capsys.readouterr().out)) == all_crds()

@@ -43,7 +43,7 @@ def remote(tmp_path: Path) -> tuple[str, ...]:
     return "--remote", "directory", "--remote-dir", str(tmp_path / "remote")
 
 
-def test_the_result_is_the_directory_and_the_reasons_are_told_beside_it(
+def test_create_prints_the_directory_to_stdout_and_the_reasons_to_stderr(
     run: Run, tmp_path: Path, remote: tuple[str, ...]
 ) -> None:
     stack = copied("single", tmp_path)
@@ -63,7 +63,7 @@ def test_the_result_is_the_directory_and_the_reasons_are_told_beside_it(
     )
 
 
-def test_creating_again_before_publishing_gives_the_same_version(
+def test_repeated_create_before_publishing_gives_the_same_version(
     run: Run, tmp_path: Path, remote: tuple[str, ...]
 ) -> None:
     stack = copied("single", tmp_path)
@@ -75,7 +75,7 @@ def test_creating_again_before_publishing_gives_the_same_version(
     assert run(stack, *remote)[0] == UNCHANGED
 
 
-def test_a_repository_is_built_and_published_as_far_as_it_changed(
+def test_only_changed_stacks_of_a_repository_are_built_and_published(
     run: Run, tmp_path: Path, remote: tuple[str, ...]
 ) -> None:
     copied("single", tmp_path / "stacks")
@@ -99,7 +99,7 @@ def test_a_repository_is_built_and_published_as_far_as_it_changed(
     assert err.endswith("Error: nothing was built: no stack changed since its newest release\n")
 
 
-def test_a_minor_can_be_chosen(run: Run) -> None:
+def test_minor_is_selected_by_option(run: Run) -> None:
     out = run(REPOSITORY, "--mode", "hash", "--kubernetes", "1-35", "--dependencies", "leave")[1]
 
     assert [line.rpartition("/")[2].partition("-v0")[0] for line in out.splitlines()] == [
@@ -108,7 +108,7 @@ def test_a_minor_can_be_chosen(run: Run) -> None:
     ]
 
 
-def test_metadata_yaml_carries_the_versions_from_build_to_build(run: Run, tmp_path: Path) -> None:
+def test_metadata_yaml_keeps_versions_between_builds(run: Run, tmp_path: Path) -> None:
     stack = copied("staged", tmp_path)
     options = (stack, "--remote", "none", "--write-metadata", "--offline")
 
@@ -119,7 +119,7 @@ def test_metadata_yaml_carries_the_versions_from_build_to_build(run: Run, tmp_pa
     assert "clusterAddon: v4" in (stack / "metadata.yaml").read_text()
 
 
-def test_one_metadata_yaml_does_not_hold_the_versions_of_several_minors(run: Run, tmp_path: Path) -> None:
+def test_metadata_yaml_of_several_minors_is_rejected(run: Run, tmp_path: Path) -> None:
     options = (copied("several", tmp_path), "--remote", "none", "--write-metadata", "--dependencies", "leave")
 
     assert "choose a minor with --kubernetes" in run(*options, "--all-minors")[2]
@@ -158,7 +158,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("case", WRONG)
-def test_what_is_wrong_is_said_with_a_way_out_and_nothing_is_written(run: Run, tmp_path: Path, case: str) -> None:
+def test_error_names_a_remedy_and_nothing_is_written(run: Run, tmp_path: Path, case: str) -> None:
     arguments, complaint = WRONG[case]
 
     code, out, err = run(directory_of("single"), *arguments)
@@ -177,7 +177,7 @@ def test_an_error_in_one_stack_of_many_names_its_directory(run: Run, tmp_path: P
     assert f"Error: {broken}: cluster-class/Chart.yaml is missing" in err
 
 
-def test_hashes_are_printed_as_hashes_json_has_them(run: Run) -> None:
+def test_hashes_are_printed_as_in_hashes_json(run: Run) -> None:
     built = run(directory_of("single"), "-m", "hash")[1].strip().removeprefix("Created ")
 
     with open(f"{built}/hashes.json") as file:  # noqa: PTH123 - a text, not a path
@@ -193,7 +193,7 @@ def test_hashes_are_printed_as_hashes_json_has_them(run: Run) -> None:
     ]
 
 
-def test_hashes_of_a_repository_are_told_apart(run: Run) -> None:
+def test_hashes_of_a_repository_are_printed_for_each_stack(run: Run) -> None:
     assert list(json.loads(run(REPOSITORY, "-o", "json", "--all-minors", verb=hash_command)[1])) == [
         "local-minor-1-35",
         "local-minor-1-36",
@@ -204,7 +204,7 @@ def test_hashes_of_a_repository_are_told_apart(run: Run) -> None:
     ]
 
 
-def test_help_names_every_remote_s_variables() -> None:
+def test_help_names_the_variables_of_every_remote() -> None:
     text = CliRunner().invoke(create, ["--help"]).output
 
     assert all(word in text for word in ("GIT_PROVIDER", "OCI_REGISTRY", "docker login"))

@@ -10,22 +10,17 @@ import click
 import pytest
 
 from clusterstacks.cli import dev
-from clusterstacks.cli.main import csctl
-from clusterstacks.cli.shared import output
 from clusterstacks.devcluster import process_records, supervisor
 from clusterstacks.devcluster.capi_managers import PROVIDERS
 from clusterstacks.devcluster.environment import EnvironmentSettings
 from clusterstacks.devcluster.state_directory import EnvironmentPhase, StateDirectory, Summary, state_directory
 from clusterstacks.devcluster.toolchain import TOOLS
+from tests.support.running.csctl import call_csctl
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 HEAVY = ("aiohttp", "cryptography", "orjson", "pydantic", "rich", "yaml")
-
-
-def run(*arguments: str) -> int:
-    return output.run(lambda: csctl.main(list(arguments), prog_name="csctl", standalone_mode=False))
 
 
 @pytest.fixture
@@ -53,23 +48,25 @@ def test_help_imports_nothing_heavy() -> None:
 
 
 @pytest.mark.parametrize("verb", ["up", "down", "status", "kubeconfig", "logs", "kubectl", "binaries"])
-def test_every_verb_explains_itself(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run("dev", verb, "--help") == 0
+def test_every_verb_has_help(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert call_csctl("dev", verb, "--help") == 0
     assert f"Usage: csctl dev {verb}" in capsys.readouterr().out
 
 
-def test_options_become_the_settings_of_the_environment(
+def test_options_are_passed_as_settings_of_the_environment(
     state: StateDirectory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     started: list[EnvironmentSettings] = []
     monkeypatch.setattr(supervisor, "detach", lambda settings, _: started.append(settings))
     clusters = tmp_path / "clusters.yaml"
     clusters.touch()
-    options = ["--with=kubeadm", f"--crds={tmp_path}", f"--crds={tmp_path}", f"--release-dir={tmp_path}"]
+    parts = ["--with=kubeadm", "--with=node", "--with=workloads"]
+    options = [*parts, f"--crds={tmp_path}", f"--crds={tmp_path}", f"--release-dir={tmp_path}"]
 
-    assert run("dev", "up", "--detach") == 0
+    assert call_csctl("dev", "up", "--detach") == 0
     assert (
-        run("dev", "up", "-d", "--no-operator", "--default-rate-limits", f"--clusters-from={clusters}", *options) == 0
+        call_csctl("dev", "up", "-d", "--no-operator", "--default-rate-limits", f"--clusters-from={clusters}", *options)
+        == 0
     )
 
     plain, full = started
@@ -82,35 +79,37 @@ def test_options_become_the_settings_of_the_environment(
         providers=("kubeadm",),
         definitions_from=(tmp_path, tmp_path),
         rate_limits=True,
+        node=True,
+        workloads=True,
     )
 
 
-def test_each_choice_of_with_has_its_managers() -> None:
-    (choice,) = (option for option in dev.up.params if option.name == "providers")
+def test_every_choice_of_with_has_provider_managers_or_is_a_part_of_csctl_dev() -> None:
+    (choice,) = (option for option in dev.up.params if option.name == "parts")
 
     assert isinstance(choice.type, click.Choice)
-    assert set(choice.type.choices) == set(PROVIDERS)
+    assert set(choice.type.choices) == {*PROVIDERS, dev.NODE, dev.WORKLOADS}
 
 
 @pytest.mark.usefixtures("state")
 @pytest.mark.parametrize("verb", [["status"], ["kubeconfig"], ["restart"], ["kubectl", "get", "pods"]])
-def test_without_an_environment_the_way_out_is_said(verb: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert run("dev", *verb) == 2
+def test_missing_environment_is_reported_with_a_remedy(verb: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert call_csctl("dev", *verb) == 2
     assert "there is no environment in " in (shown := capsys.readouterr().err)
     assert "start one with 'csctl dev up'" in shown
-    assert run("dev", *verb[:1], "--name=two", *verb[1:]) == 2
+    assert call_csctl("dev", *verb[:1], "--name=two", *verb[1:]) == 2
     assert "start one with 'csctl dev up --name two'" in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("state")
-def test_down_without_an_environment_is_fine(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run("dev", "down") == 0
+def test_down_without_an_environment_succeeds(capsys: pytest.CaptureFixture[str]) -> None:
+    assert call_csctl("dev", "down") == 0
     assert "there is no environment" in capsys.readouterr().out
 
 
 @pytest.mark.usefixtures("running")
 def test_status_shows_each_process_and_the_open_port(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run("dev", "status") == 0
+    assert call_csctl("dev", "status") == 0
     shown = capsys.readouterr().out
     assert "COMPONENT" in shown
     assert "v3.6.14   20001" in shown
@@ -118,20 +117,20 @@ def test_status_shows_each_process_and_the_open_port(capsys: pytest.CaptureFixtu
 
 
 @pytest.mark.usefixtures("running")
-def test_status_is_there_for_programs_too(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run("dev", "status", "--output", "json") == 0
+def test_status_prints_json(capsys: pytest.CaptureFixture[str]) -> None:
+    assert call_csctl("dev", "status", "--output", "json") == 0
     document = json.loads(capsys.readouterr().out)
     assert document["healthy"] is True
     assert [component["name"] for component in document["components"]] == ["supervisor", "etcd"]
 
 
-def test_status_fails_when_something_does_not_run(running: StateDirectory, capsys: pytest.CaptureFixture[str]) -> None:
+def test_status_fails_if_a_process_is_not_running(running: StateDirectory, capsys: pytest.CaptureFixture[str]) -> None:
     process_records.write(
         running.records,
         process_records.ProcessRecord(name="provider", pid=1, identity="x:1", ended="exited with code 1"),
     )
 
-    assert run("dev", "status") == 1
+    assert call_csctl("dev", "status") == 1
     assert "Degraded: provider exited with code 1; 'csctl dev logs" in (shown := capsys.readouterr().out)
     assert "run 'csctl dev restart" in shown
 
@@ -143,13 +142,13 @@ def test_kubeconfig_is_printed_for_the_management_or_a_workload_cluster(
         path.parent.mkdir(parents=True)
         path.write_text(text)
 
-    assert run("dev", "kubeconfig") == run("dev", "kubeconfig", "--cluster", "default/prod") == 0
+    assert call_csctl("dev", "kubeconfig") == call_csctl("dev", "kubeconfig", "--cluster", "default/prod") == 0
     assert capsys.readouterr().out == "mgmtprod"
-    assert run("dev", "kubeconfig", "--cluster", "default/other") == 2
+    assert call_csctl("dev", "kubeconfig", "--cluster", "default/other") == 2
     assert "there is no workload cluster default/other (yet)" in capsys.readouterr().err
 
 
-def test_kubectl_gets_every_argument_after_ours(running: StateDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kubectl_gets_all_further_arguments(running: StateDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
     assets = running.root / "assets"
     assets.mkdir()
     fake = assets / "kubectl"
@@ -159,7 +158,7 @@ def test_kubectl_gets_every_argument_after_ours(running: StateDirectory, monkeyp
     called: list[tuple[object, ...]] = []
     monkeypatch.setattr(os, "execve", lambda *arguments: called.append(arguments))
 
-    assert run("dev", "kubectl", "--name", "default", "get", "pods", "--name", "x", "-o=yaml", "--help") == 0
+    assert call_csctl("dev", "kubectl", "--name", "default", "get", "pods", "--name", "x", "-o=yaml", "--help") == 0
     (program, arguments, environ), *_ = called
     assert program == fake
     assert arguments == [str(fake), "get", "pods", "--name", "x", "-o=yaml", "--help"]
@@ -170,14 +169,14 @@ def test_kubectl_gets_every_argument_after_ours(running: StateDirectory, monkeyp
 def test_a_second_environment_in_the_same_place_is_refused(
     running: StateDirectory, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run("dev", "up", "--detach") == 2
+    assert call_csctl("dev", "up", "--detach") == 2
     assert f"an environment is running in {running.root}" in capsys.readouterr().err
 
 
-def test_somebody_elses_directory_is_not_written_to(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_directory_with_foreign_files_is_not_written_to(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "passwd").touch()
 
-    assert run("dev", "up", "--detach", "--state-dir", str(tmp_path)) == 2
+    assert call_csctl("dev", "up", "--detach", "--state-dir", str(tmp_path)) == 2
     assert "contains files that do not belong to a local environment" in capsys.readouterr().err
     assert [path.name for path in tmp_path.iterdir()] == ["passwd"]
 
@@ -187,7 +186,7 @@ def test_somebody_elses_directory_is_not_written_to(tmp_path: Path, capsys: pyte
     ("arguments", "option"),
     [((), ""), (("--name", "two"), " --name two"), (("--state-dir", "/srv/env"), " --state-dir /srv/env")],
 )
-def test_hints_name_the_environment_they_are_about(
+def test_hints_contain_the_options_of_the_environment(
     arguments: tuple[str, ...],
     option: str,
     monkeypatch: pytest.MonkeyPatch,
@@ -195,7 +194,7 @@ def test_hints_name_the_environment_they_are_about(
 ) -> None:
     monkeypatch.setattr(supervisor, "detach", lambda *_: None)
 
-    assert run("dev", "up", "-d", *arguments) == 0
+    assert call_csctl("dev", "up", "-d", *arguments) == 0
     shown = capsys.readouterr().out
     assert f"csctl dev status{option}\n" in shown
     assert f"'csctl dev down{option}' ends it" in shown

@@ -1,4 +1,4 @@
-"""``csctl plan`` as its users see it."""
+"""Output and exit codes of ``csctl plan`` and ``csctl why``."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import pytest
 
 from benchmarks.worlds import Size, all_coupled
 from clusterstacks.api import yaml
-from clusterstacks.cli.main import csctl
 from clusterstacks.cli.shared import output
 from clusterstacks.domain.compatibility import API_VERSION, write_compatibility
+from tests.support.running.csctl import call_csctl
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -40,11 +40,10 @@ def world(tmp_path: Path) -> Path:
 
 
 def run(world: Path, *arguments: str) -> int:
-    fixed = ["plan", "--from", str(world / "state.yaml"), "--releases", str(world / "releases")]
-    return output.run(lambda: csctl.main([*fixed, *arguments], standalone_mode=False))
+    return call_csctl("plan", "--from", world / "state.yaml", "--releases", world / "releases", *arguments)
 
 
-def test_the_text_is_a_list_of_steps_with_their_commands(world: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_text_output_lists_steps_with_commands(world: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(world, "--to", "v1.36.1") == 0
     assert capsys.readouterr().out.splitlines() == [
         "1. update addon cni from 1.17.0 to 1.18.0 (from release p-s-1-36-v1)",
@@ -70,7 +69,7 @@ def test_the_text_is_a_list_of_steps_with_their_commands(world: Path, capsys: py
     ]
 
 
-def test_json_and_yaml_hold_the_same_document(world: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_and_yaml_output_are_the_same_document(world: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(world, "--to", "p-s-1-36-v1", "-o", "json") == 0
     first = json.loads(capsys.readouterr().out)
     assert run(world, "--to", "p-s-1-36-v1", "-o", "yaml") == 0
@@ -78,7 +77,7 @@ def test_json_and_yaml_hold_the_same_document(world: Path, capsys: pytest.Captur
     assert list(first) == ["from", "to", "cost", "steps", "warnings", "refused"]
 
 
-def test_no_way_is_exit_code_3_with_a_document(world: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_missing_plan_is_exit_code_3_with_a_document(world: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(world, "--to", "v1.34.0", "-o", "json") == 3
     assert json.loads(capsys.readouterr().out)["steps"] == []
     assert run(world, "--to", "v1.34.0") == 3
@@ -113,7 +112,7 @@ def test_bad_input_is_exit_code_2_without_a_document(
     assert complaint in captured.err
 
 
-def test_a_search_that_stops_is_exit_code_4_and_no_verdict(world: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_interrupted_search_is_exit_code_4_without_a_verdict(world: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(world, "--to", "v1.36.1", "-o", "json", "--timeout", "0.000000001") == 4
     captured = capsys.readouterr()
     assert captured.out == ""
@@ -121,7 +120,7 @@ def test_a_search_that_stops_is_exit_code_4_and_no_verdict(world: Path, capsys: 
     assert "increase --timeout, or choose a nearer target" in captured.err
 
 
-def test_a_hostile_world_ends_in_time_and_says_how_far_the_search_got(
+def test_hostile_input_ends_at_the_time_limit_and_reports_the_progress(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     world = all_coupled(Random(2), Size())
@@ -138,7 +137,7 @@ def test_a_hostile_world_ends_in_time_and_says_how_far_the_search_got(
     assert "the search for a plan stopped without a result after" in capsys.readouterr().err
 
 
-def test_what_upstream_states_counts_where_a_release_is_silent(world: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_upstream_facts_apply_if_a_release_states_nothing(world: Path, capsys: pytest.CaptureFixture[str]) -> None:
     stated = (
         "apiVersion: compatibility.clusterstack.x-k8s.io/v1alpha1\n"
         "kubernetes: '>=1.35 <1.37'\n"
@@ -168,10 +167,10 @@ def test_what_upstream_states_counts_where_a_release_is_silent(world: Path, caps
         (["why", "team/one", "v1.36.1", "--kubeconfig", "STATE", "--context", "none"], "kubeconfig"),
     ],
 )
-def test_a_question_that_cannot_be_asked(
+def test_invalid_arguments_of_plan_and_why_are_rejected(
     world: Path, arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     named = [str(world / "state.yaml") if one == "STATE" else one for one in arguments]
-    assert output.run(lambda: csctl.main(named, standalone_mode=False)) == output.MUST_CHANGE
+    assert call_csctl(*named) == output.MUST_CHANGE
     out, err = capsys.readouterr()
     assert (out, words in " ".join(err.split())) == ("", True), err

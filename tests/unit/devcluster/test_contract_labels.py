@@ -18,7 +18,7 @@ from clusterstacks.devcluster.contract_labels import stated_labels, version_for_
         ({"cluster.x-k8s.io/v1beta1": "v9", "cluster.x-k8s.io/v1beta2": "v1alpha1"}, "v1alpha1"),
     ],
 )
-def test_the_newest_contract_and_of_it_the_newest_version_counts(labels: dict[str, str], version: str) -> None:
+def test_newest_version_of_the_newest_contract_is_used(labels: dict[str, str], version: str) -> None:
     assert version_for_cluster_api(labels) == version
 
 
@@ -32,5 +32,5 @@ def test_the_newest_contract_and_of_it_the_newest_version_counts(labels: dict[st
         ("- a list", {}),
     ],
 )
-def test_labels_are_read_as_kustomize_writes_them(kustomization: str, labels: dict[str, str]) -> None:
+def test_labels_are_read_from_kustomizations(kustomization: str, labels: dict[str, str]) -> None:
     assert stated_labels(load(kustomization)) == labels

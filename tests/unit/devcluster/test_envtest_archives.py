@@ -43,18 +43,18 @@ def index(*versions: str, scheme: str = "https") -> dict[str, object]:
     }
 
 
-def test_the_newest_patch_of_our_minor_is_chosen() -> None:
+def test_newest_patch_of_the_minor_is_selected() -> None:
     found = envtest_archives.newest_fitting(index("v1.2.0", f"{MINOR}.2", f"{MINOR}.10", "v1.99.0"), "linux-amd64")
 
     assert found == (f"https://example.invalid/{MINOR}.10", "0f")
 
 
 @pytest.mark.parametrize("broken", [None, {}, {"releases": None}, index("v1.2.0"), index(f"{MINOR}.1", scheme="http")])
-def test_an_index_without_a_fitting_archive_gives_none(broken: object) -> None:
+def test_index_without_a_suitable_archive_gives_none(broken: object) -> None:
     assert envtest_archives.newest_fitting(broken, "linux-amd64") is None
 
 
-def test_only_fitting_regular_programs_are_kept(tmp_path: Path) -> None:
+def test_only_expected_regular_files_are_extracted(tmp_path: Path) -> None:
     packed = archive(
         {
             "controller-tools/envtest/etcd": b"#!/bin/sh\necho etcd Version: 2.0.0\n",
@@ -68,6 +68,6 @@ def test_only_fitting_regular_programs_are_kept(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == [f"kube-apiserver-{MINOR}.9.published"]
 
 
-def test_an_archive_with_another_checksum_is_refused(tmp_path: Path) -> None:
+def test_archive_with_a_wrong_checksum_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="checksum"):
         envtest_archives.unpack(archive({}), "00", tmp_path)

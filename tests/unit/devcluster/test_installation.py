@@ -1,4 +1,4 @@
-"""Definitions are served before what needs them starts."""
+"""CRDs are served before the components that need them start."""
 
 from __future__ import annotations
 
@@ -41,16 +41,16 @@ def discovery(*versions: str) -> Answer:
     return says({"kind": "APIGroupDiscoveryList", "items": [group] if versions else []})
 
 
-async def test_definitions_are_waited_for_until_discovery_names_all_their_versions() -> None:
+async def test_crds_are_awaited_until_discovery_lists_all_their_versions() -> None:
     async with ScriptedServer.started() as server, Pool() as pool:
-        server.plays(*[discovery()] * 2, *[discovery("v1beta1")] * 2, discovery("v1beta1", "v1beta2"))
+        server.plays(discovery(), discovery("v1beta1"), discovery("v1beta1", "v1beta2"))
         await installation.until_served(Client(Connection(server.url), pool), [CLUSTERS])
 
-        assert len(server.requests) == 6, "/api and /apis, three times"
+        assert [request.path for request in server.requests] == ["/apis"] * 3
 
 
-async def test_a_definition_that_is_never_served_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(installation, "PATIENCE", timedelta(0))
+async def test_crd_that_is_never_served_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(installation, "TIMEOUT", timedelta(0))
     async with ScriptedServer.started() as server, Pool() as pool:
         server.plays(discovery("v1beta1"))
         with pytest.raises(KindNotServed, match=r"does not serve Cluster\.cluster\.x-k8s\.io/v1beta2, although"):

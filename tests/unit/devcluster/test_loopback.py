@@ -8,14 +8,14 @@ from clusterstacks.devcluster import loopback
 from clusterstacks.domain.errors import DependencyError
 
 
-def test_a_port_is_handed_out_once() -> None:
+def test_port_is_assigned_once() -> None:
     found = [loopback.free_port() for _ in range(50)]
 
     assert len(set(found)) == 50
     assert all(loopback.LOWEST <= port <= loopback.HIGHEST for port in found)
 
 
-def test_a_port_somebody_listens_on_is_not_free() -> None:
+def test_port_in_use_is_not_free() -> None:
     for address in ("127.0.0.1", ""):
         with socket.socket() as server:
             server.bind((address, 0))
@@ -24,6 +24,6 @@ def test_a_port_somebody_listens_on_is_not_free() -> None:
     assert loopback.can_bind(loopback.free_port())
 
 
-def test_says_when_every_port_is_taken() -> None:
+def test_exhausted_ports_are_reported() -> None:
     with pytest.raises(DependencyError, match=r"no free port on 127\.0\.0\.1 .* after 200 attempts; stop what listens"):
         loopback.free_port(lambda _: False)

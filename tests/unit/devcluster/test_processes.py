@@ -26,7 +26,7 @@ def command(tmp_path: Path, code: str, *, ready: bool = True) -> Command:
         argv=(sys.executable, "-S", "-c", code),
         log=tmp_path / "demo.log",
         ready=lambda: ready,
-        patience=timedelta(milliseconds=300),
+        ready_timeout=timedelta(milliseconds=300),
     )
 
 
@@ -34,15 +34,15 @@ def record_of(process: subprocess.Popen[bytes]) -> process_records.ProcessRecord
     return process_records.ProcessRecord(name="x", pid=process.pid, identity=process_records.identity_of(process.pid))
 
 
-def test_a_process_that_ends_while_starting_is_said_with_its_last_lines(tmp_path: Path) -> None:
+def test_process_that_exits_while_starting_is_reported_with_its_last_log_lines(tmp_path: Path) -> None:
     process = Process(command(tmp_path, "import sys; sys.exit('flag provided but not defined')", ready=False))
-    process.command = replace(process.command, patience=timedelta(seconds=20))
+    process.command = replace(process.command, ready_timeout=timedelta(seconds=20))
 
     with pytest.raises(ProcessError, match=r"(?s)demo exited with code 1 while starting\nflag provided"):
         process.launch()
 
 
-def test_a_process_that_is_not_ready_in_time_is_ended(tmp_path: Path) -> None:
+def test_process_that_is_not_ready_in_time_is_stopped(tmp_path: Path) -> None:
     process = Process(command(tmp_path, SLEEP, ready=False))
 
     with pytest.raises(ProcessError, match=r"demo was not ready after 0\.3 s"):
@@ -50,14 +50,14 @@ def test_a_process_that_is_not_ready_in_time_is_ended(tmp_path: Path) -> None:
     assert not process.running
 
 
-def test_a_program_that_does_not_exist_is_named(tmp_path: Path) -> None:
+def test_missing_program_is_named(tmp_path: Path) -> None:
     process = Process(replace(command(tmp_path, ""), argv=("/nowhere/etcd",)))
 
     with pytest.raises(ProcessError, match="demo cannot be started: /nowhere/etcd: No such file"):
         process.launch()
 
 
-def test_stop_ends_even_a_frozen_process_and_one_that_ignores_sigterm(tmp_path: Path) -> None:
+def test_stop_kills_frozen_processes_and_those_ignoring_sigterm(tmp_path: Path) -> None:
     stubborn = (
         "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(1, flush=True); time.sleep(60)"
     )
@@ -70,7 +70,7 @@ def test_stop_ends_even_a_frozen_process_and_one_that_ignores_sigterm(tmp_path: 
     process.stop(AT_ONCE)  # once more does nothing
 
 
-def test_another_port_is_tried_when_somebody_was_faster(tmp_path: Path) -> None:
+def test_taken_port_is_replaced_by_another() -> None:
     tried: list[int] = []
 
     class Server:
@@ -83,10 +83,9 @@ def test_another_port_is_tried_when_somebody_was_faster(tmp_path: Path) -> None:
 
     start_on_free_port(Server)
     assert len(set(tried)) == 3
-    assert tmp_path.exists()
 
 
-def test_any_other_failure_is_not_tried_again() -> None:
+def test_other_start_failures_are_not_retried() -> None:
     class Server:
         def __init__(self, _: int) -> None: ...
 
@@ -100,11 +99,11 @@ def test_any_other_failure_is_not_tried_again() -> None:
 @pytest.mark.parametrize(
     ("code", "text"), [(0, "exited with code 0"), (-9, "was ended by SIGKILL"), (-99, "was ended by signal 99")]
 )
-def test_says_how_a_process_ended(code: int, text: str) -> None:
+def test_end_of_a_process_is_described(code: int, text: str) -> None:
     assert describe_exit(code) == text
 
 
-def test_a_recycled_process_id_is_another_process() -> None:
+def test_recycled_process_id_is_not_the_same_process() -> None:
     child = subprocess.Popen([sys.executable, "-S", "-c", SLEEP])
     try:
         real = record_of(child)
@@ -128,7 +127,7 @@ def test_a_zombie_does_not_run() -> None:
     child.wait()
 
 
-def test_records_are_read_back_and_broken_ones_passed_over(tmp_path: Path) -> None:
+def test_records_are_read_back_and_invalid_ones_are_skipped(tmp_path: Path) -> None:
     written = process_records.ProcessRecord(
         name="default/prod", pid=7, identity="boot:12", version="v1.36", port=20_000
     )

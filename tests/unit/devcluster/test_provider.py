@@ -6,10 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from clusterstacks.devcluster.binaries import Binary
 from clusterstacks.devcluster.etcd import EtcdAccess
+from clusterstacks.devcluster.kube_components import Components
 from clusterstacks.devcluster.provider import kinds, object_writer, workload_servers
 from clusterstacks.devcluster.provider.control_planes import cluster_of
 from clusterstacks.devcluster.provider.kinds import FINALIZER
+from clusterstacks.devcluster.state_directory import StateDirectory
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.objects import ObjectKey
 from clusterstacks.domain.versions import KubernetesVersion
@@ -45,7 +48,7 @@ class FakeClient:
         return self.manifest
 
 
-def test_definitions_carry_what_cluster_api_asks_of_a_provider() -> None:
+def test_provider_crds_meet_the_cluster_api_contract() -> None:
     for crd in kinds.definitions():
         names = crd["spec"]["names"]
         assert crd["metadata"]["name"] == f"{names['kind'].lower()}s.{kinds.GROUP}"
@@ -54,12 +57,12 @@ def test_definitions_carry_what_cluster_api_asks_of_a_provider() -> None:
         assert ("subresources" in crd["spec"]["versions"][0]) is not is_template
 
 
-def test_an_object_belongs_to_the_cluster_it_is_labelled_with() -> None:
+def test_cluster_of_an_object_is_named_by_its_label() -> None:
     assert cluster_of(plane()) is None
     assert cluster_of(plane(labels={"cluster.x-k8s.io/cluster-name": "prod"})) == ObjectKey("default", "prod")
 
 
-async def test_a_finalizer_is_added_once_beside_those_of_others() -> None:
+async def test_finalizer_is_added_once_and_others_are_kept() -> None:
     client: Any = FakeClient(plane(finalizers=["others"]), conflicts=2)
     await object_writer.add_finalizer(client, PLANES, client.manifest)
     assert client.patches == [{"metadata": {"finalizers": ["others", FINALIZER], "resourceVersion": "7"}}]
@@ -71,14 +74,14 @@ async def test_a_finalizer_is_added_once_beside_those_of_others() -> None:
     assert present.patches == [{"metadata": {"finalizers": [], "resourceVersion": "7"}}]
 
 
-async def test_endless_conflicts_are_given_up() -> None:
+async def test_repeated_conflicts_end_with_an_error() -> None:
     client: Any = FakeClient(plane(), conflicts=100)
     with pytest.raises(Conflict):
         await object_writer.add_finalizer(client, PLANES, client.manifest)
     assert client.conflicts == 100 - object_writer.CONFLICT_ATTEMPTS
 
 
-async def test_an_unchanged_status_costs_no_request() -> None:
+async def test_unchanged_status_is_not_written() -> None:
     seen = {**plane(), "status": {"initialization": {"provisioned": True}, "foreign": 1}}
     client: Any = FakeClient(seen)
     await object_writer.write_status(client, PLANES, seen, {"initialization": {"provisioned": True}})
@@ -87,7 +90,7 @@ async def test_an_unchanged_status_costs_no_request() -> None:
     assert client.patches == [{"status": {"initialization": {"provisioned": False}}}]
 
 
-def test_a_condition_keeps_its_time_until_its_status_changes() -> None:
+def test_condition_keeps_its_transition_time_until_the_status_changes() -> None:
     old = {"type": "Available", "status": "True", "lastTransitionTime": "2020-01-01T00:00:00Z"}
     foreign = {"type": "Paused", "status": "False"}
     seen = {**plane(generation=3), "status": {"conditions": [old, foreign]}}
@@ -100,28 +103,24 @@ def test_a_condition_keeps_its_time_until_its_status_changes() -> None:
     assert changed[0]["lastTransitionTime"] > "2026"
 
 
-def ground(tmp_path: Path) -> workload_servers.ServerEnvironment:
-    return workload_servers.ServerEnvironment(
-        binary=tmp_path / "none",
-        version=KubernetesVersion.parse("v1.36.3"),
-        etcd=EtcdAccess.at(1, tmp_path),
-        clusters=tmp_path / "clusters",
-        records=tmp_path / "run",
-    )
+def servers(tmp_path: Path) -> workload_servers.WorkloadServers:
+    binaries = {"kube-apiserver": Binary("kube-apiserver", "v1.36.3", "test", tmp_path / "none")}
+    bench = Components(StateDirectory(tmp_path), binaries)
+    return workload_servers.WorkloadServers(bench, EtcdAccess.at(1, tmp_path))
 
 
 @pytest.mark.parametrize("version", ["v1.32.9", "v1.37.0", "v2.36.0"])
-def test_a_version_the_binary_cannot_emulate_is_refused_with_its_range(tmp_path: Path, version: str) -> None:
+def test_unsupported_emulation_version_is_rejected_with_the_range(tmp_path: Path, version: str) -> None:
     wanted = workload_servers.WantedServer(ObjectKey("default", "prod"), "uid", KubernetesVersion.parse(version))
     with pytest.raises(SpecError, match=rf"{version} cannot be served: .* offers v1\.33 to v1\.36; choose"):
-        asyncio.run(workload_servers.WorkloadServers(ground(tmp_path)).ensure(wanted))
+        asyncio.run(servers(tmp_path).ensure(wanted))
 
 
 @pytest.mark.parametrize(
     ("content", "port"),
     [(json.dumps({"uid": "mine", "port": 5}), 5), (json.dumps({"uid": "old", "port": 5}), None), ("{", None)],
 )
-def test_a_port_is_remembered_for_the_same_control_plane_only(tmp_path: Path, content: str, port: int | None) -> None:
+def test_port_is_reused_for_the_same_control_plane_only(tmp_path: Path, content: str, port: int | None) -> None:
     memory = tmp_path / "server.json"
     memory.write_text(content)
     assert workload_servers._remembered_port(memory, "mine") == port

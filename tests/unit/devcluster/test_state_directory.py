@@ -20,18 +20,18 @@ from clusterstacks.devcluster.state_directory import (
 from clusterstacks.domain.errors import DependencyError, SpecError
 
 
-def test_state_lies_below_the_home_of_states() -> None:
+def test_state_directory_follows_xdg_state_home() -> None:
     assert state_directory("two", {"XDG_STATE_HOME": "/s"}).root == Path("/s/cluster-stacks/two")
     assert state_directory(environ={"HOME": "/h"}).root == Path("/h/.local/state/cluster-stacks/default")
 
 
 @pytest.mark.parametrize("name", ["", "..", "a/b", "Ä", "-a", "a" * 41])
-def test_a_name_that_is_no_directory_name_is_refused(name: str) -> None:
+def test_invalid_environment_name_is_rejected(name: str) -> None:
     with pytest.raises(SpecError, match="is not a valid name of an environment"):
         state_directory(name, {"HOME": "/h"})
 
 
-def test_a_directory_with_something_else_in_it_is_never_taken_nor_removed(tmp_path: Path) -> None:
+def test_directory_with_foreign_files_is_neither_used_nor_removed(tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").write_text("years of work")
     state = StateDirectory(tmp_path)
 
@@ -41,7 +41,7 @@ def test_a_directory_with_something_else_in_it_is_never_taken_nor_removed(tmp_pa
     assert (tmp_path / "thesis.tex").exists()
 
 
-def test_a_start_interrupted_at_once_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_immediately_interrupted_start_leaves_no_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
@@ -51,7 +51,7 @@ def test_a_start_interrupted_at_once_leaves_nothing(tmp_path: Path, monkeypatch:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_summary_is_read_back(tmp_path: Path) -> None:
+def test_summary_is_read_back(tmp_path: Path) -> None:
     state = StateDirectory(tmp_path / "new")
     assert state.read() is None
     written = Summary(phase=EnvironmentPhase.FAILED, message="because", pid=1, identity="x")
@@ -84,7 +84,7 @@ def environment(tmp_path: Path, *, supervised: bool) -> StateDirectory:
     return state
 
 
-def test_a_component_that_ended_is_said(tmp_path: Path) -> None:
+def test_exited_component_is_reported(tmp_path: Path) -> None:
     state = environment(tmp_path, supervised=True)
     etcd = process_records.ProcessRecord(name="etcd", pid=0, identity="x:1", ended="was ended by SIGKILL at 12:00:00")
     process_records.write(state.records, etcd)
@@ -99,7 +99,7 @@ def test_a_component_that_ended_is_said(tmp_path: Path) -> None:
     assert [component.running for component in seen.components] == [True, False]
 
 
-def test_live_l10_what_cannot_be_restarted_is_refused_at_once(tmp_path: Path) -> None:
+def test_live_l10_unknown_component_is_rejected_at_once(tmp_path: Path) -> None:
     state = environment(tmp_path, supervised=True)
     process_records.write(state.records, process_records.ProcessRecord(name="etcd", pid=0, identity="x:1"))
     process_records.write(state.records, process_records.ProcessRecord(name="default/prod", pid=0, identity="x:2"))
@@ -112,7 +112,7 @@ def test_live_l10_what_cannot_be_restarted_is_refused_at_once(tmp_path: Path) ->
         restarting.ask(environment(tmp_path / "two", supervised=False), restarting.RestartRequest("etcd"))
 
 
-def test_live_l10_a_component_that_does_not_start_is_the_answer(tmp_path: Path) -> None:
+def test_live_l10_failed_restart_is_reported_in_the_answer(tmp_path: Path) -> None:
     state = environment(tmp_path, supervised=True)
     asked: list[restarting.RestartRequest] = []
 
@@ -132,7 +132,7 @@ def test_live_l10_a_component_that_does_not_start_is_the_answer(tmp_path: Path) 
     assert "exited with code 1" in state.restart_answer.read_text()
 
 
-def test_a_supervisor_that_is_gone_is_said(tmp_path: Path) -> None:
+def test_missing_supervisor_is_reported(tmp_path: Path) -> None:
     seen = inspection.inspect(environment(tmp_path, supervised=False))
 
     assert seen is not None
@@ -140,7 +140,7 @@ def test_a_supervisor_that_is_gone_is_said(tmp_path: Path) -> None:
     assert inspection.inspect(StateDirectory(tmp_path / "none")) is None
 
 
-def test_down_removes_the_files_and_the_parent_when_it_is_empty(tmp_path: Path) -> None:
+def test_down_removes_the_files_and_the_empty_parent_directory(tmp_path: Path) -> None:
     state = StateDirectory(tmp_path / "cluster-stacks" / "default")
     state.write(Summary(phase=EnvironmentPhase.RUNNING, pid=0, identity="gone"))
 
@@ -149,7 +149,7 @@ def test_down_removes_the_files_and_the_parent_when_it_is_empty(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("component", ["nope", "../../etc/passwd", "a/../../../x"])
-def test_an_unknown_log_is_refused_with_those_there_are(tmp_path: Path, component: str) -> None:
+def test_unknown_log_name_is_rejected_with_the_known_names(tmp_path: Path, component: str) -> None:
     state = environment(tmp_path, supervised=True)
     state.log("etcd").parent.mkdir()
     state.log("etcd").write_text("hello\n")
@@ -169,7 +169,7 @@ def test_an_unknown_log_is_refused_with_those_there_are(tmp_path: Path, componen
         ("a: [", r"clusters\.yaml"),
     ],
 )
-def test_a_file_that_holds_no_objects_is_refused(tmp_path: Path, text: str, message: str) -> None:
+def test_file_without_objects_is_rejected(tmp_path: Path, text: str, message: str) -> None:
     path = tmp_path / "clusters.yaml"
     path.write_text(text)
 
@@ -177,7 +177,7 @@ def test_a_file_that_holds_no_objects_is_refused(tmp_path: Path, text: str, mess
         read_manifests(path)
 
 
-def test_empty_documents_are_passed_over(tmp_path: Path) -> None:
+def test_empty_documents_are_skipped(tmp_path: Path) -> None:
     path = tmp_path / "clusters.yaml"
     path.write_text("---\n---\napiVersion: v1\nkind: Namespace\nmetadata: {name: a}\n---\n")
 

@@ -48,7 +48,7 @@ def read(directory: Path) -> tuple[list[ThirdPartyCRD], list[str]]:
     return third_party_crds.read_definitions([directory], lines.append), lines
 
 
-def test_every_definition_below_is_found_and_everything_else_left_out(tmp_path: Path) -> None:
+def test_crds_are_found_recursively_and_other_files_are_ignored(tmp_path: Path) -> None:
     put(tmp_path / "a" / "one.yaml", definition("Demo", group="example.org"), {"apiVersion": "v1", "kind": "Secret"})
     put(tmp_path / "deep" / "er" / "two.yml", definition("Other", group="example.org"))
     patch = {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "x"}}
@@ -63,7 +63,7 @@ def test_every_definition_below_is_found_and_everything_else_left_out(tmp_path: 
     assert lines == [f"skipped in {tmp_path}: 3 {what}"]
 
 
-def test_labels_come_from_the_kustomization_that_lists_the_file(tmp_path: Path) -> None:
+def test_labels_are_read_from_the_kustomization_of_the_file(tmp_path: Path) -> None:
     put(tmp_path / "bases" / "demo.yaml", definition("DemoTemplate", labels={"own": "kept"}))
     put(tmp_path / "kustomization.yaml", {"labels": [{"pairs": LABEL}], "resources": ["bases/../bases/demo.yaml"]})
 
@@ -73,7 +73,7 @@ def test_labels_come_from_the_kustomization_that_lists_the_file(tmp_path: Path) 
     assert lines == []
 
 
-def test_a_missing_contract_label_is_said_for_what_classes_refer_to(tmp_path: Path) -> None:
+def test_missing_contract_label_is_reported_for_referenced_kinds(tmp_path: Path) -> None:
     put(
         tmp_path / "all.yaml",
         definition("DemoTemplate"),
@@ -97,7 +97,7 @@ def test_a_missing_contract_label_is_said_for_what_classes_refer_to(tmp_path: Pa
     assert "kustomization.yaml" in way_out
 
 
-def test_versions_that_would_lose_fields_are_not_served_and_said(tmp_path: Path) -> None:
+def test_versions_that_lose_fields_are_not_served_and_reported(tmp_path: Path) -> None:
     told = {"type": "object", "description": "old words", "properties": {"description": {"type": "string"}}}
     same = {**told, "description": "new words"}
     less = {"type": "object", "properties": {}}
@@ -122,7 +122,7 @@ def test_versions_that_would_lose_fields_are_not_served_and_said(tmp_path: Path)
     )
 
 
-def test_a_definition_that_asks_for_no_conversion_is_believed(tmp_path: Path) -> None:
+def test_crd_with_conversion_strategy_none_serves_all_versions(tmp_path: Path) -> None:
     versions = (version("v1", {"type": "object", "properties": {"a": {}}}), version("v2", {}, storage=True))
     put(tmp_path / "crd.yaml", definition("Demo", *versions, group="example.org", conversion={"strategy": "None"}))
 
@@ -132,7 +132,7 @@ def test_a_definition_that_asks_for_no_conversion_is_believed(tmp_path: Path) ->
     assert lines == []
 
 
-def test_a_label_whose_version_is_no_longer_served_is_said(tmp_path: Path) -> None:
+def test_contract_label_of_an_unserved_version_is_reported(tmp_path: Path) -> None:
     versions = (version("v1beta1", {"type": "object", "properties": {"a": {}}}), version("v1beta2", {}, storage=True))
     put(tmp_path / "crd.yaml", definition("DemoTemplate", *versions, labels=LABEL))
 
@@ -140,7 +140,7 @@ def test_a_label_whose_version_is_no_longer_served_is_said(tmp_path: Path) -> No
         read(tmp_path)
 
 
-def test_the_same_definition_twice_is_one_and_two_different_ones_are_refused(tmp_path: Path) -> None:
+def test_identical_crds_count_once_and_conflicting_ones_are_rejected(tmp_path: Path) -> None:
     one, two = tmp_path / "one", tmp_path / "two"
     put(one / "crd.yaml", definition("Demo", group="example.org"))
     put(two / "crd.yaml", definition("Demo", group="example.org"))
@@ -165,7 +165,7 @@ def test_the_same_definition_twice_is_one_and_two_different_ones_are_refused(tmp
         ({"spec": {"group": "g", "names": {"kind": "K"}, "versions": [{"name": "v1"}]}}, r"versions\[0\]\.schema is"),
     ],
 )
-def test_a_definition_of_another_shape_is_refused_with_file_and_field(
+def test_crd_of_another_shape_is_rejected_with_file_and_field(
     tmp_path: Path, change: dict[str, Any], message: str
 ) -> None:
     put(tmp_path / "crd.yaml", {**definition("Demo"), **change})
@@ -174,14 +174,14 @@ def test_a_definition_of_another_shape_is_refused_with_file_and_field(
         read(tmp_path)
 
 
-def test_a_directory_without_definitions_is_refused(tmp_path: Path) -> None:
+def test_directory_without_crds_is_rejected(tmp_path: Path) -> None:
     put(tmp_path / "secret.yaml", {"apiVersion": "v1", "kind": "Secret"})
 
     with pytest.raises(SpecError, match=f"no YAML file below {tmp_path} contains a CustomResourceDefinition"):
         read(tmp_path)
 
 
-def test_broken_yaml_and_a_far_too_large_directory_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_invalid_yaml_and_oversized_directory_are_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "crd.yaml").write_text("kind: CustomResourceDefinition\na: [")
     with pytest.raises(YamlError, match=r"crd\.yaml"):
         read(tmp_path)

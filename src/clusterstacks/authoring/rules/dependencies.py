@@ -65,15 +65,11 @@ def missing(stack: LintedStack) -> Iterator[LintProblem]:
 def _lacking(chart: LintedChart) -> list[tuple[int, ChartRequirement]]:
     """Return the dependencies that are not in ``charts/``, with their indexes in the list."""
     try:
-        absent = lacking(chart.files, chart.directory)
+        absent = {(one.name, one.repository) for one in lacking(chart.files, chart.directory)}
         wanted = list(locked(chart.files, chart.directory))
     except SpecError:
         return []
-    return [(number, one) for number, one in enumerate(wanted) if (one.name, one.repository) in _names(absent)]
-
-
-def _names(requirements: tuple[ChartRequirement, ...]) -> set[tuple[str, str]]:
-    return {(one.name, one.repository) for one in requirements}
+    return [(number, one) for number, one in enumerate(wanted) if (one.name, one.repository) in absent]
 
 
 def _line(chart: LintedChart, number: int = 0) -> int:

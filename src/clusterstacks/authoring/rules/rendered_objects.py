@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import groupby
 from typing import TYPE_CHECKING
 
+from clusterstacks.apply.policy import ineffective_annotation
 from clusterstacks.authoring.findings import LintProblem, LintRule, LintSeverity, line_of_text
 from clusterstacks.authoring.render_release import images_in
 from clusterstacks.compat.kubernetes import removed_apis
@@ -77,6 +78,18 @@ def mutable_images(stack: LintedStack) -> Iterator[LintProblem]:
                     yield LintProblem(path, line, f"image {image} has no digest", f"write {image}@sha256:<digest>")
 
 
+def object_policies(stack: LintedStack) -> Iterator[LintProblem]:
+    """Every annotation of an object for the operator has an effect."""
+    for chart in stack.addons:
+        for document in chart.documents:
+            annotation, why = ineffective_annotation(document.manifest)
+            if annotation:
+                path = chart.place(document.path)
+                line = line_of_text(stack.content(path), annotation, f"kind: {document.manifest['kind']}")
+                problem = f"{object_id(document.manifest)}: the annotation {annotation} has no effect: {why}"
+                yield LintProblem(path, line, problem, "correct the annotation, or remove it")
+
+
 def _ending(stack: LintedStack) -> Iterator[tuple[LintedChart, RenderedDocument, RemovedApi]]:
     facts = removed_apis()
     for chart in stack.charts:
@@ -137,6 +150,12 @@ RULES = (
     ),
     LintRule(
         "leaving-api", LintSeverity.WARNING, "The next Kubernetes minor still serves every API version in use.", leaving
+    ),
+    LintRule(
+        "object-policy",
+        LintSeverity.WARNING,
+        "Every annotation of an object for the operator (`prune`, `recreate`, `health`) has an effect.",
+        object_policies,
     ),
     LintRule("image-digest", LintSeverity.WARNING, "Every container image has a digest.", mutable_images),
 )

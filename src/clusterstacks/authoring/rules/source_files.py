@@ -4,50 +4,39 @@ from __future__ import annotations
 
 import re
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Final, TypeAlias
+from functools import cache
+from typing import TYPE_CHECKING, Final
 
+from clusterstacks.authoring.file_schemas import known_keys
 from clusterstacks.authoring.findings import LintProblem, LintRule, LintSeverity, line_of_field
 from clusterstacks.authoring.stack import oversized
 from clusterstacks.building.packaging import CLASS_DIRECTORY
 from clusterstacks.building.pinning import ADDON_DIRECTORY
 from clusterstacks.building.settings import CSCTL
 from clusterstacks.charts.archive import LIMITS
+from clusterstacks.domain.addon_config import LifecycleHook
 from clusterstacks.releases.release import ADDON_CONFIG
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from clusterstacks.authoring.file_schemas import Keys
     from clusterstacks.authoring.stack import LintedStack
 
-Keys: TypeAlias = "Mapping[str, Keys | None]"
-"""The known keys of a mapping, or of the mappings in a list, and the keys below each; None allows any content."""
-
-_CHECK: Final[Keys] = {
-    "objects": {"key": None, "apiVersion": None, "kind": None, "name": None, "namespace": None},
-    "conditions": None,
-    "timeout": None,
-}
-_STAGE: Final[Keys] = {
-    "name": None,
-    "action": None,
-    "waitForPreCondition": _CHECK,
-    "waitForPostCondition": _CHECK,
-}
 _ANY: Final = "*"
-"""Matches every key; ``unknown-hook`` checks the keys of addonStages."""
+"""Matches every key."""
 
-KNOWN: Final[Mapping[str, Keys]] = {
-    CSCTL: {
-        "apiVersion": None,
-        "config": {
-            "kubernetesVersion": None,
-            "clusterStackName": None,
-            "provider": {"type": None, "apiVersion": None, "config": None},
-        },
-    },
-    ADDON_CONFIG: {"apiVersion": None, "clusterAddonVersion": None, "addonStages": {_ANY: _STAGE}},
-}
-"""Every key that csctl or the operator reads, here or in Go (structs CsctlConfig and ClusterAddonConfig)."""
+
+@cache
+def _known() -> Mapping[str, Keys]:
+    """Return the keys of each file that csctl or the operator reads, here or in Go; ``unknown-hook`` checks hooks."""
+    stages = known_keys(ADDON_CONFIG)
+    hooks = stages["addonStages"] or {}
+    return {
+        CSCTL: known_keys(CSCTL),
+        ADDON_CONFIG: {**stages, "addonStages": {_ANY: hooks[LifecycleHook.AFTER_CONTROL_PLANE_INITIALIZED]}},
+    }
+
 
 _LEFTOVER: Final = re.compile(
     r"\.DS_Store|Thumbs\.db|desktop\.ini|\._.+|.+~|\.#.+|#.+#|.+\.(?:orig|rej|bak|tmp|sw[a-p])|\.swp", re.IGNORECASE
@@ -67,7 +56,7 @@ def is_leftover(name: str) -> bool:
 
 def keys(stack: LintedStack) -> Iterator[LintProblem]:
     """csctl.yaml and clusteraddon.yaml contain only keys that csctl or the operator reads."""
-    for file, known in KNOWN.items():
+    for file, known in _known().items():
         document = stack.document(file)
         for path, there in _unknown(document, known, ()) if isinstance(document, dict) else ():
             parent, key = _shown(path[:-1]), path[-1]

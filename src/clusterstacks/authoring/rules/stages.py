@@ -1,4 +1,4 @@
-"""Rules for clusteraddon.yaml: stages, the charts that they name, and the conditions that they wait for."""
+"""Rules for clusteraddon.yaml: stages, the charts that they name, and CEL expressions of conditions and health."""
 
 from __future__ import annotations
 
@@ -7,7 +7,14 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from clusterstacks.api import yaml
-from clusterstacks.authoring.findings import LintProblem, LintRule, LintSeverity, line_of_field, problem_of_error
+from clusterstacks.authoring.findings import (
+    LintProblem,
+    LintRule,
+    LintSeverity,
+    line_of_field,
+    line_of_text,
+    problem_of_error,
+)
 from clusterstacks.charts.chart import CHART_FILE
 from clusterstacks.domain.addon_config import LifecycleHook, StageAction, parse_addon_config
 from clusterstacks.domain.documents import at, text
@@ -91,9 +98,17 @@ def conditions(stack: LintedStack) -> Iterator[LintProblem]:
     """Every condition is a CEL expression that compiles with the keys of its objects."""
     for broken in stack.conditions:
         line = line_of_field(stack.content(ADDON_CONFIG), broken.path)
-        said = broken.problem.removeprefix(f"{ADDON_CONFIG}, ")
-        problem, _, advice = said.rpartition("; ")  # as clusterstacks.render.cel has it
-        yield LintProblem(ADDON_CONFIG, line, problem or said, advice if problem else "correct the condition")
+        yield _uncompiled(ADDON_CONFIG, line, broken.problem)
+    for chart in stack.addons:
+        for annotation in chart.annotations:
+            path = chart.place(annotation.document.path)
+            yield _uncompiled(path, line_of_text(stack.content(path), annotation.annotation), annotation.problem)
+
+
+def _uncompiled(path: str, line: int, message: str) -> LintProblem:
+    said = message.removeprefix(f"{ADDON_CONFIG}, ")
+    problem, _, advice = said.rpartition("; ")  # as clusterstacks.render.cel has it
+    return LintProblem(path, line, problem or said, advice if problem else "correct the condition")
 
 
 def _stages(document: object) -> Iterator[tuple[str, int, dict[str, object]]]:
@@ -118,7 +133,7 @@ RULES = (
     LintRule(
         "stages",
         LintSeverity.ERROR,
-        "Every stage of clusteraddon.yaml has a name, an action and valid conditions.",
+        "Every stage of clusteraddon.yaml has a name, an action and valid conditions; rules for health are complete.",
         readable,
     ),
     LintRule("unknown-hook", LintSeverity.ERROR, "Every key of addonStages is a hook that the operator runs.", hooks),
@@ -127,6 +142,9 @@ RULES = (
         "chart-stage", LintSeverity.WARNING, "Every chart is applied to new clusters by a stage.", stages_of_charts
     ),
     LintRule(
-        "condition", LintSeverity.ERROR, "Every condition of a stage is a CEL expression that compiles.", conditions
+        "condition",
+        LintSeverity.ERROR,
+        "Every condition of a stage, and every rule for health, is a CEL expression that compiles.",
+        conditions,
     ),
 )

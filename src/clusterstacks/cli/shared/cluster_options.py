@@ -1,12 +1,12 @@
-"""Management cluster options, and the outlook of a Cluster: its versions, known releases, rules and upstream facts."""
+"""Options of the management cluster, and the upgrade context of a Cluster in it."""
 
 from __future__ import annotations
 
 import os
 import shlex
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, replace
-from functools import wraps
+from dataclasses import dataclass
+from functools import partial, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,11 +16,12 @@ from clusterstacks.cli.shared.options import DIRECTORY, FILE
 from clusterstacks.domain.objects import ObjectKey
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator, Callable, Sequence
 
-    from clusterstacks.clusters.context import Outlook
+    from clusterstacks.clusters.context import UpgradeContext
     from clusterstacks.compat.statements import UpstreamFacts
     from clusterstacks.kube.client import Client
+    from clusterstacks.kube.connection import Connection
     from clusterstacks.planner.model_builder import Target
 
 
@@ -36,18 +37,23 @@ class ManagementCluster:
     kubeconfig: Path | None = None
     context: str = ""
 
-    @asynccontextmanager
-    async def connected(self) -> AsyncIterator[Client]:
-        """Yield a client.
+    def connection(self) -> Connection:
+        """Return the address, credentials and default namespace.
 
         Raises:
             SpecError: The kubeconfig does not exist or is broken.
         """
-        from clusterstacks.kube.client import Client
         from clusterstacks.kube.kubeconfig import default_connection
+
+        return default_connection(os.environ, str(self.kubeconfig or ""), self.context)
+
+    @asynccontextmanager
+    async def connected(self) -> AsyncIterator[Client]:
+        """Yield a client; raises as :meth:`connection`."""
+        from clusterstacks.kube.client import Client
         from clusterstacks.kube.transport import Pool
 
-        connection = default_connection(os.environ, str(self.kubeconfig or ""), self.context)
+        connection = self.connection()
         async with Pool() as pool:
             yield Client(connection, pool)
 
@@ -73,73 +79,123 @@ class ClusterName(click.ParamType[ObjectKey]):
         return ObjectKey(namespace, name)
 
 
-def management_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add --kubeconfig and --context, passed as ``management``, and --releases."""
+_KUBECONFIG = click.option(
+    "--kubeconfig", type=FILE, help="Kubeconfig of the management cluster.  [default: as for kubectl]"
+)
+
+
+def cluster_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add --kubeconfig and --context, passed as ``management``."""
 
     @wraps(command)
     def call(*, kubeconfig: Path | None, context: str, **rest: Any) -> Any:  # noqa: ANN401 - the arguments of the verb
         return command(management=ManagementCluster(kubeconfig, context), **rest)
 
+    context = click.option("--context", default="", help="Context of the kubeconfig.  [default: the current one]")
+    return _KUBECONFIG(context(call))
+
+
+def contexts_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add --kubeconfig and a repeatable --context, passed as ``managements``."""
+
+    @wraps(command)
+    def call(*, kubeconfig: Path | None, contexts: Sequence[str], **rest: Any) -> Any:  # noqa: ANN401 - as above
+        chosen = tuple(ManagementCluster(kubeconfig, one) for one in dict.fromkeys(contexts or ("",)))
+        return command(managements=chosen, **rest)
+
+    several = "Context of the kubeconfig; repeatable.  [default: the current one]"
+    return _KUBECONFIG(click.option("--context", "contexts", multiple=True, help=several)(call))
+
+
+@dataclass(frozen=True, slots=True)
+class ListScope:
+    """The namespaces and labels that a user asks for; an empty namespace means all of them."""
+
+    namespace: str = ""
+    labels: str = ""
+
+
+def scope_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add --kubeconfig and --context, passed as ``management``, and --namespace, -A and --selector as ``scope``."""
+
+    @wraps(command)
+    def call(management: ManagementCluster, **given: Any) -> Any:  # noqa: ANN401 - the arguments of the verb
+        namespace, everywhere, labels = (given.pop(one) for one in ("namespace", "all_namespaces", "selector"))
+        if namespace and everywhere:
+            raise click.UsageError("--namespace cannot be combined with --all-namespaces")
+        chosen = "" if everywhere else namespace or management.connection().namespace
+        return command(management=management, scope=ListScope(chosen, labels), **given)
+
     for option in (
-        click.option(
-            "--releases",
-            type=DIRECTORY,
-            help="Directory with releases that neither the management cluster nor a source provides.",
-        ),
-        click.option("--context", default="", help="Context of the kubeconfig.  [default: the current one]"),
-        click.option(
-            "--kubeconfig", type=FILE, help="Kubeconfig of the management cluster.  [default: as for kubectl]"
-        ),
+        click.option("--selector", "-l", default="", help="Label selector, for example team=a,stage!=test."),
+        click.option("--all-namespaces", "-A", is_flag=True, help="Objects of all namespaces."),
+        click.option("--namespace", "-n", default="", help="Namespace.  [default: that of the context]"),
     ):
         call = option(call)
-    return call
+    return cluster_options(call)
+
+
+def management_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add --kubeconfig and --context, passed as ``management``, and --releases."""
+    releases = click.option(
+        "--releases",
+        type=DIRECTORY,
+        help="Directory with releases that neither the management cluster nor a source provides.",
+    )
+    return cluster_options(releases(command))
+
+
+async def read_live(
+    management: ManagementCluster, cluster: ObjectKey, releases: Path | None, goal: Target | None = None
+) -> UpgradeContext:
+    """Connect, and read a Cluster; raises as :func:`read_cluster_context`."""
+    async with management.connected() as client:
+        return await read_cluster_context(client, cluster, releases, goal)
 
 
 QUICK_SEARCH_COMBINATIONS = 300_000
 """Limit of the search for a plan without sources, in combinations (about a second). After it, sources are read."""
 
 
-async def read_cluster_outlook(
+async def read_cluster_context(
     client: Client, cluster: ObjectKey, releases: Path | None, goal: Target | None = None
-) -> Outlook:
+) -> UpgradeContext:
     """Read a Cluster and its possible versions with the rights of the user.
 
     The status of ClusterStackReleases comes first. Sources are read only if the status does not explain the versions of
     the Cluster or leads to no plan: the plan may need releases that the management cluster does not have yet.
 
     Raises:
-        ClusterStacksError: As :func:`~.context.read_outlook` of ``clusters``; or a file below ``releases`` is broken.
+        ClusterStacksError: As :func:`~.context.read_context` of ``clusters``; or a file below ``releases`` is broken.
     """
     from datetime import UTC, datetime
 
-    from clusterstacks.clusters.context import ReleasesUnknown, Surroundings, read_outlook
+    from clusterstacks.clusters.context import ReleasesUnknown, read_context
     from clusterstacks.releases.compat_statements import read_candidates
     from clusterstacks.sources.source_opener import SecretReader, SourceOpener
 
-    around = Surroundings(
-        # Source directories belong to the file system of the operator, so none can be read here.
-        opener=SourceOpener(secrets=SecretReader(client), release_dir=Path(os.devnull), environ=os.environ),
-        upstream=upstream_facts(),
-        given=read_candidates(releases) if releases is not None else (),
-        now=datetime.now(UTC),
-    )
+    given = read_candidates(releases) if releases is not None else ()
+    read = partial(read_context, client, cluster, upstream=upstream_facts(), given=given, now=datetime.now(UTC))
     with suppress(ReleasesUnknown):
-        outlook = await read_outlook(client, cluster, replace(around, opener=None))
-        if goal is None or _leads_to_plan(outlook, goal):
-            return outlook
-    return await read_outlook(client, cluster, around)
+        context = await read(opener=None)
+        if goal is None or _leads_to_plan(context, goal):
+            return context
+    # Source directories belong to the file system of the operator, so none can be read here.
+    return await read(
+        opener=SourceOpener(secrets=SecretReader(client), release_dir=Path(os.devnull), environ=os.environ)
+    )
 
 
-def _leads_to_plan(outlook: Outlook, goal: Target) -> bool:
+def _leads_to_plan(context: UpgradeContext, goal: Target) -> bool:
     from clusterstacks.domain.errors import SpecError
     from clusterstacks.domain.names import ReleaseName
     from clusterstacks.planner.budget import Budget
     from clusterstacks.planner.planner import Plan, find_plan
 
-    if isinstance(goal, ReleaseName) and goal not in {one.name for one in outlook.world.candidates}:
+    if isinstance(goal, ReleaseName) and goal not in {one.name for one in context.world.candidates}:
         return False
     try:
-        return isinstance(find_plan(outlook.world, outlook.state, goal, Budget(QUICK_SEARCH_COMBINATIONS)), Plan)
+        return isinstance(find_plan(context.world, context.state, goal, Budget(QUICK_SEARCH_COMBINATIONS)), Plan)
     except SpecError:
         return False
 

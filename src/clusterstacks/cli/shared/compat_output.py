@@ -8,25 +8,39 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from clusterstacks.cli.shared import output
+from clusterstacks.cli.shared.matrix_pages import (
+    MARKS,
+    NOT_EVERY_PATCH,
+    PARTLY,
+    cell_text,
+    is_partly,
+    matrix_html,
+    matrix_markdown,
+    row_label,
+)
+from clusterstacks.cli.shared.terminal import columns, cut
 from clusterstacks.compat.matrices import worst
 from clusterstacks.compat.verdicts import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from clusterstacks.compat.matrices import Matrix, ReleasePart, Row
+    from clusterstacks.compat.matrices import Cell, Matrix, ReleasePart, Row
     from clusterstacks.compat.statements import ComponentFacts, UpgradeStatement, UpstreamStatement
     from clusterstacks.domain.objects import Manifest
     from clusterstacks.domain.versions import KubernetesMinor, KubernetesVersion
 
-COLOURS: Final = {
-    Verdict.OK: "green",
-    Verdict.UNTESTED: "yellow",
-    Verdict.UNKNOWN: "yellow",
-    Verdict.INCOMPATIBLE: "red",
-}
 WIDTH: Final = max(map(len, Verdict))
-PARTLY: Final = "*"
+TWO_MINORS: Final = 16
+"""Columns that two Kubernetes minors take in a table; labels of rows leave them free on a narrow terminal."""
+_PAGES: Final = {"html": matrix_html, "markdown": matrix_markdown}
+_CELLS: Final = {
+    f"{text}{partly}": mark
+    for verdict, mark in MARKS.items()
+    for text in (verdict.value, mark.sign)
+    for partly in ("", PARTLY)
+}
+LEGEND: Final = "✓ ok, ? untested or unknown, ✗ incompatible"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,15 +71,15 @@ class CheckedRelease:
 def print_checked(checked: Sequence[CheckedRelease], contradictions: Sequence[str], form: str) -> None:
     """Print the verdicts on releases, and their contradictory statements."""
     if form == "json":
-        releases = [_checked_document(one) for one in checked]
+        releases = [checked_document(one) for one in checked]
         output.print_json({"releases": releases, "contradictions": list(contradictions)})
         return
     for one in checked:
-        click.echo(f"{output.printable(one.label)} with Kubernetes {one.kubernetes}: {_coloured(one.verdict)}")
+        output.say_judged(MARKS[one.verdict], f"{one.label} with Kubernetes {one.kubernetes}: {one.verdict.value}")
         for part in one.parts:
             source = f"  {part.judgement.source}" if part.judgement.source else ""
-            text = output.printable(f"{part.judgement.text}{_of_addon(part.addon)}{source}")
-            click.echo(f"  {_coloured(part.judgement.verdict, WIDTH)}  {text}")
+            verdict, text = part.judgement.verdict, f"{part.judgement.text}{_of_addon(part.addon)}{source}"
+            output.say_judged(MARKS[verdict], f"{verdict.value.ljust(WIDTH)}  {text}", indent=2)
     for text in contradictions:
         output.note(f"{text}: the statement of the release that provides the component applies")
 
@@ -73,22 +87,55 @@ def print_checked(checked: Sequence[CheckedRelease], contradictions: Sequence[st
 def print_matrix(matrix: Matrix, form: str) -> None:
     """Print a table of verdicts."""
     if form == "json":
-        rows = {"releases": matrix.releases, "components": matrix.components}
-        output.print_json(
-            {
-                "kubernetes": [str(minor) for minor in matrix.minors],
-                **{key: [_row_document(row, matrix.minors) for row in value] for key, value in rows.items()},
-            }
-        )
+        output.print_json(matrix_document(matrix))
         return
-    lines = [[row.releases[0], *_cells(row)] for row in matrix.releases]
-    lines += [[f"{row.name} {row.version}{_of_addon(row.addon)}", *_cells(row)] for row in matrix.components]
-    output.print_table(("KUBERNETES", *map(str, matrix.minors)), lines)
-    if any(cell.partly for row in (*matrix.releases, *matrix.components) for cell in row.cells):
-        output.say(f"{PARTLY} not with every patch: check one with csctl compat check --kubernetes")
+    if form in _PAGES:
+        output.print_text(_PAGES[form](matrix))
+        return
+    lines = (*matrix.releases, *matrix.components)
+    words = [[row_label(row), *map(cell_text, row.cells)] for row in lines]
+    header = ("KUBERNETES", *map(str, matrix.minors))
+    width = columns()
+    if not width or output.table_width([header, *words]) <= width:
+        output.print_table(header, words, marks=_CELLS)
+    else:
+        signs = [[cut(row_label(row), width - TWO_MINORS), *map(_sign, row.cells)] for row in lines]
+        _print_blocks(header, signs, width)
+        output.say(LEGEND, wraps=True)
+    if is_partly(matrix):
+        output.say(NOT_EVERY_PATCH, wraps=True)
 
 
-def _checked_document(checked: CheckedRelease) -> Manifest:
+def _print_blocks(header: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> None:
+    """Print a table as several tables with the same first column, each with as many columns as the terminal has."""
+    first = 1
+    while first < len(header):
+        end = first + 1
+        while end < len(header) and _block_width(header, rows, first, end + 1) <= width:
+            end += 1
+        output.print_table((header[0], *header[first:end]), [(row[0], *row[first:end]) for row in rows], marks=_CELLS)
+        first = end
+
+
+def _block_width(header: Sequence[str], rows: Sequence[Sequence[str]], first: int, end: int) -> int:
+    return output.table_width([(row[0], *row[first:end]) for row in (header, *rows)])
+
+
+def _sign(cell: Cell) -> str:
+    return f"{MARKS[cell.verdict].sign}{PARTLY if cell.partly else ''}"
+
+
+def matrix_document(matrix: Matrix) -> Manifest:
+    """Return a table of verdicts as JSON."""
+    rows = {"releases": matrix.releases, "components": matrix.components}
+    return {
+        "kubernetes": [str(minor) for minor in matrix.minors],
+        **{key: [_row_document(row, matrix.minors) for row in value] for key, value in rows.items()},
+    }
+
+
+def checked_document(checked: CheckedRelease) -> Manifest:
+    """Return the verdicts on a release as JSON, with their sources."""
     return {
         "release": checked.label,
         "kubernetes": str(checked.kubernetes),
@@ -118,16 +165,8 @@ def _row_document(row: Row, minors: Sequence[KubernetesMinor]) -> Manifest:
     }
 
 
-def _cells(row: Row) -> list[str]:
-    return [f"{cell.verdict.value}{PARTLY if cell.partly else ''}" for cell in row.cells]
-
-
 def _of_addon(addon: str) -> str:
     return f" [addon {addon}]" if addon else ""
-
-
-def _coloured(verdict: Verdict, width: int = 0) -> str:
-    return click.style(verdict.value.ljust(width), fg=COLOURS[verdict])
 
 
 BUILT_IN = "built in"
@@ -148,17 +187,13 @@ def print_sheet(component: ComponentFacts, form: str) -> None:
         output.print_json(_document(component))
         return
     output.say(f"{component.title}: facts of {component.read}, {component.origin or BUILT_IN}", bold=True)
-    output.say(_wrapped(component.semantics))
+    output.say(click.wrap_text(component.semantics, width=100, initial_indent="  ", subsequent_indent="  "))
     if verdict := component.outside_verdict:
         output.say(f"  Outside of the ranges: {verdict}.")
     rows = [_statement_cells(one) for one in component.statements]
     output.print_table(("VERSION", "KUBERNETES", "NEVER OUTSIDE", "KIND", "SOURCE"), rows)
     if component.upgrade is not None:
         output.say(_upgrade_line(component.upgrade))
-
-
-def _wrapped(text: str) -> str:
-    return click.wrap_text(text, width=100, initial_indent="  ", subsequent_indent="  ")
 
 
 def _statement_cells(statement: UpstreamStatement) -> tuple[str, ...]:

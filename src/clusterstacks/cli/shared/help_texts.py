@@ -13,56 +13,96 @@ _RELEASE: Final = "openstack-scs-1-35-v1"
 _REF: Final = f"registry.example.org/kaas/stacks:{_RELEASE}"
 
 EXAMPLES: Final = {
+    "bundle": (
+        "create carried 'registry.example.org/kaas/stacks:openstack-scs-1-3*' --dry-run",
+        "create carried .release --image registry.example.org/kaas/cluster-stack-operator:v1",
+        "push carried mirror.example.net/kaas",
+    ),
     "completion": ("bash",),
-    "copy": (f"{_REF} mirror.example.net/stacks", f"{_REF} mirror.example.net/stacks --images images.txt"),
+    "compat": (
+        f"check {_REF}",
+        "check default/my-cluster --kubernetes v1.36.1",
+        f"infer {_STACK}",
+        f"matrix {_STACK}",
+        "show cilium",
+        "update cilium.yaml",
+    ),
+    "copy": (
+        f"{_REF} mirror.example.net/stacks --images images.txt",
+        "'registry.example.org/kaas/stacks:openstack-scs-1-3*' mirror.example.net/stacks",
+        "--all registry.example.org/kaas/stacks mirror.example.net/stacks -o json",
+    ),
     "create": (
         f"{_STACK} --remote none",
         f"{_STACK} --remote oci --publish",
         f"{_STACK} --mode hash -o json",
     ),
-    "diff": (f".release/{_RELEASE} {_STACK}",),
+    "crds": ("", "| kubectl apply --server-side --force-conflicts -f -"),
+    "demo": ("", "--ranges", "--upgrade --keep"),
+    "dev": (
+        "binaries --with workloads",
+        "up --release-dir releases --detach",
+        "status",
+        "kubectl get clusters",
+        "kubectl --cluster default/my-cluster get nodes",
+        "kubeconfig",
+        "logs operator --follow",
+        "restart operator --fresh-cache",
+        "down",
+    ),
+    "diff": (f".release/{_RELEASE} {_STACK}", f"{_REF} .release/{_RELEASE}"),
+    "drift": ("default/my-cluster", "default/my-cluster --exit-code -o json"),
+    "events": ("default/my-cluster", "default/my-cluster -o json"),
+    "explain": ("InSync", "HealthTimeout"),
+    "fleet": ("", "-l stage=prod -o wide", "--context eu-1 --context eu-2"),
+    "get": ("clusters -A", "releases -o wide", "addons -n team-a -l stage=prod", "clusters my-cluster --watch"),
     "hash": (_STACK,),
     "help": ("create", "dev up"),
+    "history": ("default/my-cluster", "default/my-cluster -o json"),
     "index": ("www",),
     "init": ("openstack/scs/1-35",),
-    "lint": (".", f"{_STACK} --against management.kubeconfig", ". -o sarif"),
+    "install": (
+        "--check",
+        "--image registry.example.org/kaas/cluster-stack-operator --values values.yaml --wait",
+        "--image registry.example.org/kaas/cluster-stack-operator --export",
+    ),
+    "lint": (".", f"{_STACK} --against management.kubeconfig", _REF, ". -o sarif"),
     "list": ("registry.example.org/kaas/stacks", "github://example-org/cluster-stacks -o json"),
+    "login": ("registry.example.org", "registry.example.org -u robot --password-stdin < token"),
+    "logout": ("registry.example.org",),
+    "logs": ("default/my-cluster", "default/my-cluster --since 10m"),
     "plan": ("default/my-cluster --to v1.36.1",),
     "pull": (_REF, f"{_REF} -d releases"),
     "push": (f".release/{_RELEASE} registry.example.org/kaas/stacks",),
+    "reconcile": ("default/my-cluster", "default/my-cluster --no-wait"),
+    "resume": ("default/my-cluster",),
+    "schemas": (".schemas",),
     "sign": ("--new-key release.key", f".release/{_RELEASE} --key release.key"),
-    "template": (f"{_STACK} --class", f"{_STACK} --addon cni --values", f".release/{_RELEASE} --images"),
+    "status": ("", "default/my-cluster", "default/my-cluster --watch", "-o json"),
+    "suspend": ("default/my-cluster",),
+    "template": (f"{_STACK} --class", f"{_STACK} --addon cni --values", f"{_REF} --images"),
+    "ui": ("-A", "-n team-a --port 8001 --no-open"),
+    "uninstall": ("--dry-run", "--namespace cluster-stack-system"),
     "verify": (f"{_REF} --key release.key.pub",),
-    "version": ("", "-o json"),
+    "version": ("", "--client", "-o json"),
     "why": ("default/my-cluster v1.36.1",),
 }
-"""Arguments of each verb."""
+"""Arguments of each verb; those of a verb with commands begin with one of them."""
 
 
-_LOGIN: Final = (
-    "csctl uses the logins of 'docker login', 'podman login', 'helm registry login' and 'oras login', or OCI_REGISTRY "
-    "with OCI_USERNAME and OCI_PASSWORD"
-)
-_OBJECTS: Final = (
-    "use 'kubectl get clusterstacks,clusterstackreleases,clusteraddons -A', or 'csctl dev status' for the local "
-    "environment"
-)
-_LOGS: Final = "use 'kubectl logs' of the operator's pod, or 'csctl dev logs' for the local environment"
-_EVENTS: Final = "use 'kubectl events --for clusteraddon/NAME' or 'kubectl describe'"
-_INSTALL: Final = "install the operator with kubectl or Helm; 'csctl crds' prints its CustomResourceDefinitions"
-_PAUSE: Final = "set spec.paused of the Cluster with kubectl"
+_OBJECTS: Final = "'csctl get' lists clusters, addons, stacks and releases, 'csctl status' describes a Cluster"
+_INSTALL: Final = "'csctl install' installs the operator, 'csctl uninstall' removes it"
 
 SUGGESTIONS: Final = {
-    **dict.fromkeys(("login", "logout", "auth"), _LOGIN),
-    **dict.fromkeys(("get", "status", "tree", "describe", "watch", "ps", "top"), _OBJECTS),
-    **dict.fromkeys(("logs", "log"), _LOGS),
-    "events": _EVENTS,
+    "auth": "'csctl login' logs in to a registry; logins of docker, podman, helm and oras are used as well",
+    **dict.fromkeys(("tree", "describe", "watch", "ps", "top"), _OBJECTS),
+    "log": "'csctl logs' prints the log lines of the operator about a Cluster",
     **dict.fromkeys(("validate", "check", "doctor", "test", "vet"), "'csctl lint' reports problems of a stack"),
     **dict.fromkeys(("build", "package", "pack", "make"), "'csctl create' builds releases"),
     **dict.fromkeys(("publish", "upload", "deploy"), "'csctl push' publishes a release in a registry"),
     **dict.fromkeys(("download", "fetch", "get-release"), "'csctl pull' downloads a release"),
     **dict.fromkeys(
-        ("export", "save", "backup"), "'csctl pull' writes a release to a directory, 'csctl copy' mirrors it"
+        ("export", "save", "backup"), "'csctl pull' writes a release to a directory, 'csctl bundle' releases and images"
     ),
     **dict.fromkeys(("mirror", "promote", "sync"), "'csctl copy' copies a release to another repository"),
     **dict.fromkeys(
@@ -70,12 +110,12 @@ SUGGESTIONS: Final = {
     ),
     **dict.fromkeys(("new", "scaffold", "generate", "start"), "'csctl init' writes a new stack"),
     **dict.fromkeys(("upgrade", "rollback"), "'csctl plan' prints the steps of an upgrade"),
-    **dict.fromkeys(("explain", "reason"), "'csctl why' explains a refusal"),
+    "reason": "'csctl explain' explains a reason in a status, 'csctl why' a refusal",
     **dict.fromkeys(("search", "ls", "releases", "tags"), "'csctl list' lists releases"),
     **dict.fromkeys(("matrix", "compatibility", "facts"), "'csctl compat' shows which versions work together"),
-    **dict.fromkeys(("install", "uninstall", "apply", "delete"), _INSTALL),
-    "reconcile": "annotate the object with kubectl; the how-to 'Find out why' names the annotation",
-    **dict.fromkeys(("suspend", "resume", "pause"), _PAUSE),
+    **dict.fromkeys(("apply", "delete", "remove", "setup"), _INSTALL),
+    **dict.fromkeys(("dashboard", "web", "open"), "'csctl ui' shows clusters and releases in a browser"),
+    "pause": "'csctl suspend' pauses the delivery of the addons of a Cluster",
     **dict.fromkeys(("up", "down", "env", "cluster", "kind"), "'csctl dev' runs Cluster API and the operator locally"),
     **dict.fromkeys(("digest", "checksum"), "'csctl hash' prints the hashes of a stack"),
 }

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import sys
 import time
 from contextlib import contextmanager
 from textwrap import shorten
@@ -12,14 +10,22 @@ from typing import TYPE_CHECKING, Self
 import click
 
 from clusterstacks.cli.shared import output
-from clusterstacks.devcluster.demo.view import NodeState, ViewNode
+from clusterstacks.cli.shared.terminal import is_terminal
+from clusterstacks.clusters.cluster_tree import NodeState, ViewNode
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from types import TracebackType
 
+    from rich.console import RenderableType
     from rich.live import Live
     from rich.tree import Tree
+
+COUNTED_SECONDS = 2
+"""Time after which the counter of a step shows (arbitrary: a shorter step needs none)."""
+
+REFRESHES_PER_SECOND = 2
+"""Redraws of the counter (arbitrary: it shows seconds)."""
 
 DETAIL_LENGTH = 160
 """Maximum length of a node's detail; the object has the full text."""
@@ -33,10 +39,15 @@ class LiveView:
 
     On a terminal the tree is redrawn in place. Elsewhere a node is printed when it appears or changes its state, and
     when the detail of a ready node changes.
+
+    Args:
+        counts: Show on a terminal how long the present step has been running, from ``COUNTED_SECONDS`` on.
     """
 
-    def __init__(self) -> None:
-        self._began = time.monotonic()
+    def __init__(self, *, counts: bool = False) -> None:
+        self._counts = counts
+        self._nodes: Sequence[ViewNode] = ()
+        self._began = self._step_began = time.monotonic()
         self._printed: dict[str, tuple[NodeState, str]] = {}
         self._live: Live | None = None
 
@@ -57,33 +68,51 @@ class LiveView:
         self._draw()
 
     def say(self, text: str) -> None:
-        """Print a line that stays on the screen."""
-        if self._live is not None:
-            from rich.text import Text
-
-            self._live.console.print(Text(f"\n{text}", "bold"))
-        else:
+        """Print the heading of a step; on a terminal, the tree of the step before stays above it."""
+        self._step_began = time.monotonic()
+        if self._live is None:
             click.echo(f"\n{text}")
+            return
+        self._leave()
+        self._nodes = ()
+        output.say(f"\n{text}", bold=True, wraps=True)
+        self._draw()
 
     def show(self, nodes: Sequence[ViewNode]) -> None:
         """Show the current nodes."""
         if self._live is not None:
-            self._live.update(_tree(nodes), refresh=True)
+            self._nodes = nodes
+            self._live.refresh()
         else:
             self._print_changes(nodes)
 
     def _draw(self) -> None:
-        if sys.stdout.isatty() and os.environ.get("TERM") != "dumb":
+        if is_terminal():
             from rich.console import Console
             from rich.live import Live
 
-            self._live = Live(auto_refresh=False, console=Console(no_color=output.SETTINGS.colours is False))
+            console = Console(no_color=output.SETTINGS.colours is False)
+            self._live = Live(
+                get_renderable=self._picture,
+                console=console,
+                auto_refresh=self._counts,
+                refresh_per_second=REFRESHES_PER_SECOND,
+            )
             self._live.start()
 
     def _leave(self) -> None:
         if self._live is not None:
-            self._live.stop()
-            self._live = None
+            live, self._live = self._live, None  # the last picture has no counter
+            live.stop()
+
+    def _picture(self) -> RenderableType:
+        from rich.console import Group
+        from rich.text import Text
+
+        tree, elapsed = _tree(self._nodes), time.monotonic() - self._step_began
+        if self._live is None or not self._counts or elapsed < COUNTED_SECONDS:
+            return tree
+        return Group(tree, Text(f"{elapsed:.0f} s", "dim"))
 
     def _print_changes(self, nodes: Sequence[ViewNode]) -> None:
         for root in nodes:
@@ -96,6 +125,13 @@ class LiveView:
                     click.echo(
                         f"{elapsed:6.1f} s  {'  ' * depth}{_SIGNS[node.state]} {node.title}  {_brief(node)}".rstrip()
                     )
+
+
+def print_nodes(nodes: Sequence[ViewNode]) -> None:
+    """Print a tree once, with the whole details."""
+    for root in nodes:
+        for depth, node in root.lines():
+            output.say_marked(_SIGNS[node.state], f"{node.title}  {node.detail}", _STYLES[node.state], indent=2 * depth)
 
 
 def _brief(node: ViewNode) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import json
 import os
-import re
 import shlex
 import shutil
 import sys
@@ -13,16 +12,21 @@ import time
 import traceback
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from clusterstacks.cli.shared.terminal import HANGING, ResultMark, columns, cut, is_terminal, wrap
+from clusterstacks.domain.documents import CONTROL_CHARACTERS
 from clusterstacks.domain.errors import ClusterStacksError, DependencyError, SpecError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
 PROGRAM = "csctl"
+PLUGIN = "kubectl-clusterstacks"
+"""The name under which kubectl finds csctl as a plugin."""
 FAILED = 1
 MUST_CHANGE = 2
 NEGATIVE = 3
@@ -47,6 +51,12 @@ EXIT_CODES = {
 }
 """Every exit code and its meaning."""
 
+GAP = "   "
+"""Blanks between the columns of a table."""
+
+NARROWEST_COLUMN = 8
+"""Columns to which a cell is cut at most (arbitrary)."""
+
 NOTED = 10
 """Maximum number of notes of one kind (arbitrary: the result must stay on the screen)."""
 TRACE_VARIABLE = "CSCTL_TRACEBACK"
@@ -68,14 +78,11 @@ _REMEDIES = {
 
 _EVIDENCE = {
     "CredentialsRefused": (
-        "for a registry: 'docker login REGISTRY' or 'podman login REGISTRY', or set OCI_REGISTRY with OCI_USERNAME and",
+        "for a registry: 'csctl login REGISTRY' or 'docker login REGISTRY', or set OCI_REGISTRY with OCI_USERNAME and",
         "OCI_PASSWORD, or with OCI_ACCESS_TOKEN; for GitHub: set GIT_ACCESS_TOKEN",
     )
 }
 """Details that only csctl prints, by error code; the same errors also occur in the operator."""
-
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
-"""Control and bidirectional characters, which names and messages from outside must not send to a terminal."""
 
 
 @dataclass(slots=True)
@@ -103,6 +110,9 @@ class OutputSettings:
         return False if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb" else None
 
 
+_STATUS_SHOWN: list[str] = []
+"""The line that :func:`show_status` wrote, until it is removed."""
+
 SETTINGS = OutputSettings()
 """The options of this process; :func:`run` resets them."""
 
@@ -114,11 +124,29 @@ def run(command: Callable[[], object]) -> int:
         result = command()
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - whatever it is, it becomes an exit code
         return _exit_code(error)
+    finally:
+        clear_status()
     return result if isinstance(result, int) else 0
+
+
+def show_status(text: str) -> None:
+    """Replace the line below the output on a terminal, which the next output removes."""
+    _STATUS_SHOWN[:] = [text]
+    sys.stderr.write(f"\r{printable(text)}\x1b[K")
+    sys.stderr.flush()
+
+
+def clear_status() -> None:
+    """Remove the line of :func:`show_status`."""
+    if _STATUS_SHOWN:
+        _STATUS_SHOWN.clear()
+        sys.stderr.write("\r\x1b[K")
+        sys.stderr.flush()
 
 
 def _exit_code(error: BaseException) -> int:
     """Print an error and return its exit code."""
+    clear_status()
     code = BUG
     if SETTINGS.verbose and isinstance(error, (ClusterStacksError, OSError)):
         traceback.print_exception(error)
@@ -159,29 +187,87 @@ def _file_error(error: OSError) -> SpecError:
 
 def printable(text: str) -> str:
     r"""Return a text with escaped control characters such as ``\x1b``."""
-    return _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+    return CONTROL_CHARACTERS.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
 def show_error(error: ClusterStacksError) -> None:
     """Print an error: the first line names object, cause and remedy, further lines are details."""
     first, *rest = error.message.splitlines() or [error.code]
-    _echo(f"{click.style('Error:', fg='red', bold=True)} {printable(first)}", err=True)
+    _echo(f"{click.style('Error:', fg='red', bold=True)} {printable(first)}", err=True, wraps=True)
     for line in (*rest, *_EVIDENCE.get(error.code, ())):
-        _echo(printable(f"  {line}"), err=True)
+        _echo(printable(f"  {line}"), err=True, wraps=True)
 
 
-def print_table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    """Print aligned columns, as kubectl does."""
+def show_failures(lines: Sequence[str], summary: str, errors: Sequence[ClusterStacksError]) -> int:
+    """Print the failures of a verb that continued after them, and return its exit code.
+
+    Args:
+        lines: A line for each failure.
+        summary: The number of failures.
+        errors: Their errors: if a retry cannot succeed for any of them, the exit code says so.
+    """
+    retry = any(isinstance(error, DependencyError) for error in errors)
+    show_error(SpecError("Incomplete", "\n".join((f"{summary}:", *lines))))
+    return FAILED if retry else MUST_CHANGE
+
+
+def print_table(
+    header: Sequence[str], rows: Sequence[Sequence[object]], *, marks: Mapping[str, ResultMark] = MappingProxyType({})
+) -> list[int]:
+    """Print aligned columns, as kubectl does, and return their widths.
+
+    Cells have the colours of ``marks``, by their text. A terminal that is too narrow wraps the last column, or cuts the
+    widest ones if the others take more than half of it.
+    """
     cells = [list(header), *([printable(str(cell)) for cell in row] for row in rows)]
-    widths = [max(len(row[column]) for row in cells) for column in range(len(header))]
-    for number, row in enumerate(cells):
-        padded = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
-        line = "   ".join(padded).rstrip()
-        _echo(click.style(line, bold=True) if number == 0 else line)
+    widths = _fitted([max(len(row[column]) for row in cells) for column in range(len(header))], columns())
+    _print_cells(cells[0], widths, lambda cell: click.style(cell, bold=True))
+    for row in cells[1:]:
+        _print_cells(row, widths, lambda cell: _styled(cell, marks))
+    return widths
+
+
+def table_width(rows: Iterable[Sequence[str]]) -> int:
+    """Return the columns that a table of these rows takes."""
+    return _total([max(map(len, cells)) for cells in zip(*rows, strict=True)])
+
+
+def _total(widths: Sequence[int]) -> int:
+    return sum(widths) + len(GAP) * (len(widths) - 1)
+
+
+def _fitted(widths: Sequence[int], width: int) -> list[int]:
+    """Return the widths of columns that fit, unless the last column can be wrapped; 0 fits everything."""
+    found = list(widths)
+    if not width or _total(found) - found[-1] <= width // 2:
+        return found
+    while _total(found) > width and max(found) > NARROWEST_COLUMN:
+        found[found.index(max(found))] -= 1
+    return found
+
+
+def print_row(row: Sequence[object], widths: Sequence[int]) -> None:
+    """Print a further row of a table with these widths."""
+    _print_cells([printable(str(cell)) for cell in row], widths, lambda cell: cell)
+
+
+def _print_cells(cells: Sequence[str], widths: Sequence[int], style: Callable[[str], str]) -> None:
+    width, last = columns(), _total(widths) - widths[-1]
+    hang = last if last <= width // 2 else HANGING
+    limits = [*widths[:-1], widths[-1] if hang == HANGING and width else len(cells[-1])]
+    shown = [cut(cell, limit) for cell, limit in zip(cells, limits, strict=True)]
+    padded = [cell.ljust(size) for cell, size in zip(shown[:-1], widths, strict=False)]
+    _echo(wrap(GAP.join(map(style, [*padded, shown[-1]])).rstrip(), width, hang))
+
+
+def _styled(cell: str, marks: Mapping[str, ResultMark]) -> str:
+    mark = marks.get(cell.rstrip())
+    return click.style(cell, fg=mark.colour) if mark is not None else cell
 
 
 def print_json(document: Any) -> None:  # noqa: ANN401 - any JSON value
     """Print a document as JSON."""
+    clear_status()
     click.echo(json.dumps(document, indent=2))
 
 
@@ -192,6 +278,7 @@ def print_document(document: Any, form: str) -> None:  # noqa: ANN401 - any JSON
     else:
         from clusterstacks.api import yaml
 
+        clear_status()
         click.echo(yaml.dump(document), nl=False)
 
 
@@ -204,13 +291,27 @@ def print_text(text: str, file: Path | None = None) -> None:
     if file is not None:
         file.write_text(text, encoding="utf-8")
     else:
+        clear_status()
         click.echo(printable(text) if sys.stdout.isatty() else text, nl=False)
 
 
-def say(text: str, *, colour: str | None = None, bold: bool = False) -> None:
-    """Print a line of the result."""
+def say(text: str, *, colour: str | None = None, bold: bool = False, wraps: bool = False) -> None:
+    """Print a line of the result; ``wraps`` wraps it on a terminal, which would break a command."""
     plain = printable(text)
-    _echo(click.style(plain, fg=colour, bold=bold or None) if colour or bold else plain)
+    _echo(click.style(plain, fg=colour, bold=bold or None) if colour or bold else plain, wraps=wraps)
+
+
+def say_marked(mark: str, text: str, colour: str, *, indent: int = 0) -> None:
+    """Print a line of the result after a coloured mark."""
+    _echo(f"{' ' * indent}{click.style(mark, fg=colour)} {printable(text)}".rstrip(), wraps=True)
+
+
+def say_judged(mark: ResultMark, text: str, *, indent: int = 0) -> None:
+    """Print a line of the result, on a terminal after a mark."""
+    if is_terminal():
+        say_marked(mark.sign, text, mark.colour, indent=indent)
+    else:
+        say(f"{' ' * indent}{text}")
 
 
 def say_digests(*, content: str, manifest: str = "") -> None:
@@ -223,12 +324,12 @@ def say_digests(*, content: str, manifest: str = "") -> None:
 def note(text: str) -> None:
     """Print a line that is not part of the result, unless --quiet is set."""
     if not SETTINGS.quiet:
-        _echo(printable(text), err=True)
+        _echo(printable(text), err=True, wraps=True)
 
 
 def warn(text: str) -> None:
     """Print a warning."""
-    _echo(f"{click.style('Warning:', fg='yellow', bold=True)} {printable(text)}", err=True)
+    _echo(f"{click.style('Warning:', fg='yellow', bold=True)} {printable(text)}", err=True, wraps=True)
 
 
 def warn_all(texts: Iterable[str]) -> None:
@@ -251,9 +352,16 @@ def note_some(label: str, texts: Sequence[str]) -> None:
         note(f"{label}: {len(texts) - NOTED} more")
 
 
+def called_name() -> str:
+    """Return the name of this program for its help: ``csctl``, or as a plugin ``kubectl clusterstacks``."""
+    return PLUGIN.replace("-", " ") if Path(sys.argv[0]).name == PLUGIN else PROGRAM
+
+
 def program() -> str:
     """Return the command of this program: ``csctl`` if the shell finds it, otherwise the path of this process."""
     called, found = Path(sys.argv[0]), shutil.which(PROGRAM)
+    if called.name == PLUGIN:
+        return called_name()
     if called.name != PROGRAM or (found and called.resolve() == Path(found).resolve()):
         return PROGRAM
     return shlex.quote(str(called))
@@ -275,8 +383,10 @@ def megabytes(count: int) -> str:
     return f"{count / 1e6:.0f} MB"
 
 
-def _echo(text: str, *, err: bool = False) -> None:
-    click.echo(text, err=err, color=SETTINGS.colours)
+def _echo(text: str, *, err: bool = False, wraps: bool = False) -> None:
+    clear_status()
+    width = columns(err=err) if wraps else 0
+    click.echo("\n".join(wrap(line, width) for line in text.split("\n")), err=err, color=SETTINGS.colours)
 
 
 def _show_bug(error: BaseException) -> None:

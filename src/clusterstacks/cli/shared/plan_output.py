@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from clusterstacks.cli.shared import output
+from clusterstacks.cli.shared.terminal import ResultMark
 from clusterstacks.domain.errors import SpecError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from clusterstacks.cli.shared.cluster_options import ManagementCluster
-    from clusterstacks.clusters.context import Outlook
+    from clusterstacks.clusters.context import UpgradeContext
     from clusterstacks.compat.world import ClusterState, World
     from clusterstacks.domain.objects import Manifest, ObjectKey
     from clusterstacks.planner.budget import Budget
@@ -77,12 +78,12 @@ def _how_far(answer: Undecided) -> str:
 
 
 def search_live_plan(
-    outlook: Outlook, goal: Target, timeout: float = SEARCH_SECONDS
+    context: UpgradeContext, goal: Target, timeout: float = SEARCH_SECONDS
 ) -> tuple[Plan | NoPlan, dict[str, Any]] | None:
     """Search for a plan of a live cluster; if the search stops undecided, print an error and return None.
 
     Args:
-        outlook: The cluster and its possible versions.
+        context: The cluster and its possible versions.
         goal: The target release or Kubernetes version.
         timeout: Time limit in seconds.
 
@@ -98,14 +99,59 @@ def search_live_plan(
     from clusterstacks.planner.planner import Plan
 
     if isinstance(goal, ReleaseName):
-        outlook.candidate(goal)
-    answer = search_plan(outlook.world, outlook.state, goal, timeout)
+        context.candidate(goal)
+    answer = search_plan(context.world, context.state, goal, timeout)
     if answer is None:
         return None
-    document = plan_document(outlook.world, outlook.state, goal, answer)
-    preparations = outlook.preparations(answer.steps) if isinstance(answer, Plan) else []
-    document["warnings"] = [*outlook.notices, *preparations, *document["warnings"]]
+    document = plan_document(context.world, context.state, goal, answer)
+    preparations = context.preparations(answer.steps) if isinstance(answer, Plan) else []
+    document["warnings"] = [*context.notices, *preparations, *document["warnings"]]
     return answer, document
+
+
+def running_upgrade(context: UpgradeContext, management: ManagementCluster) -> dict[str, Any] | None:
+    """Return the document of the upgrade that a live Cluster waits for now; None where no upgrade is running."""
+    from clusterstacks.controllers.clusteraddon.snapshot import upgrade_state
+    from clusterstacks.controllers.clusteraddon.upgrade_hold import release_arguments
+    from clusterstacks.controllers.clusteraddon.upgrade_wait import WaitsFor, find_wait
+
+    cluster = context.cluster
+    view, control_plane = cluster.view, cluster.control_plane
+    wait = find_wait(view, cluster.addon, control_plane, upgrade_state(view, control_plane))
+    if wait is None:
+        return None
+    stage, held = wait.stage, wait.waits_for is WaitsFor.HOLD
+    return {
+        "cluster": str(view.key),
+        "class": wait.target.class_name,
+        "kubernetes": wait.target.version,
+        "waitsFor": wait.waits_for.value,
+        "stage": {"hook": stage.hook or None, "addon": stage.name, "action": stage.action, "phase": stage.phase.value}
+        if stage is not None
+        else None,
+        "since": wait.since or None,
+        "message": wait.message,
+        "release": management.kubectl(*release_arguments(view.key)) if held else None,
+    }
+
+
+def print_upgrade(upgrade: dict[str, Any] | None) -> None:
+    """Print in one line what a running upgrade waits for."""
+    if upgrade is None:
+        return
+    cluster, version, message = upgrade["cluster"], upgrade["kubernetes"], upgrade["message"]
+    if upgrade["release"] is None:
+        output.say_judged(
+            ResultMark.WAITING,
+            f"Upgrading Cluster {cluster} to class {upgrade['class']}, Kubernetes {version}: {message}",
+        )
+        return
+    since = f" since {upgrade['since']}" if upgrade["since"] else ""
+    output.say_judged(
+        ResultMark.WAITING,
+        f"Held: Cluster API waits{since} with the upgrade of Cluster {cluster} to {version}, until the stages of "
+        f"BeforeClusterUpgrade are complete: {message}; to release it by hand, run '{upgrade['release']}'",
+    )
 
 
 def patch_command(management: ManagementCluster, cluster: ObjectKey, patch: Manifest) -> str:
@@ -147,25 +193,26 @@ def live_commands(management: ManagementCluster, cluster: ObjectKey) -> Callable
 def print_steps(steps: list[dict[str, Any]], commands: Callable[[dict[str, Any]], list[str]]) -> None:
     """Print steps, each with its reason and commands."""
     for number, step in enumerate(steps, start=1):
-        output.say(f"{number}. {_step_title(step)}")
-        output.say(f"     {step['reason']}")
+        output.say(f"{number}. {step_title(step)}", bold=True, wraps=True)
+        output.say(f"     {step['reason']}", wraps=True)
         for command in commands(step):
             output.say(f"     {command}")
 
 
 def print_refusal(refused: dict[str, Any]) -> None:
     """Print why there is no plan."""
-    output.say(f"There is no plan: {refused['message']}")
+    output.say_judged(ResultMark.BAD, f"There is no plan: {refused['message']}")
     for fact in refused["facts"]:
         print_fact(fact)
     if not refused["minimal"]:
-        output.say("The search for the smallest set of facts reached --timeout: some of these facts may not matter.")
+        message = "The search for the smallest set of facts reached --timeout: some of these facts may not matter."
+        output.say(message, wraps=True)
 
 
 def print_fact(fact: dict[str, Any]) -> None:
     """Print a fact that blocks an upgrade: its text, its source, and the id that a CompatibilityRule can allow."""
     source = f" ({fact['source']})" if fact.get("source") else ""
-    output.say(f"  {fact['text']}{source} [{fact['id']}]")
+    output.say_judged(ResultMark.BAD, f"{fact['text']}{source} [{fact['id']}]", indent=2)
 
 
 def print_summary(steps: Sequence[dict[str, Any]]) -> None:
@@ -175,7 +222,8 @@ def print_summary(steps: Sequence[dict[str, Any]]) -> None:
     output.say(f"{count}; {rolls or 'none'} of them replace{'' if rolls > 1 else 's'} nodes.")
 
 
-def _step_title(step: dict[str, Any]) -> str:
+def step_title(step: dict[str, Any]) -> str:
+    """Describe a step in one line."""
     if step["kind"] == "workers":
         return f"wait until the workers are updated from {step['from']} to {step['to']}"
     if step["kind"] == "kubernetes":

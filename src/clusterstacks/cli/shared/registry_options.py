@@ -1,17 +1,18 @@
-"""Registry options: trust, credentials and progress of transfers."""
+"""Registry options: trust and credentials."""
 
 from __future__ import annotations
 
-import time
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import wraps
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from clusterstacks.cli.shared import output
 from clusterstacks.cli.shared.options import FILE
-from clusterstacks.domain.errors import SpecError, told_of
+from clusterstacks.cli.shared.transfer_bar import transfer_bar
+from clusterstacks.domain.errors import SpecError, error_context
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -23,9 +24,6 @@ if TYPE_CHECKING:
 
 MAX_CA_BYTES = 4 * 1024 * 1024
 """Size limit of a CA file (arbitrary: system bundles have 0.3 MB)."""
-
-PROGRESS_INTERVAL_SECONDS = 3.0
-"""Interval of progress lines (arbitrary)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +44,7 @@ class ServerTrust:
 
         if self.ca is None:
             return HTTPClient(plain_http=self.plain_http, report=output.progress(), trace=output.trace)
-        with told_of(self.ca):
+        with error_context(self.ca):
             ca = _read_ca(self.ca)
             return HTTPClient(ca=ca, plain_http=self.plain_http, report=output.progress(), trace=output.trace)
 
@@ -65,10 +63,15 @@ def _read_ca(path: Path) -> str:
 
 
 def trust_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add --ca and --plain-http."""
+    """Add --ca and --plain-http, passed as ``trust``."""
+
+    @wraps(command)
+    def call(*arguments: Any, ca: Path | None, plain_http: bool, **rest: Any) -> Any:  # noqa: ANN401 - the arguments of the verb
+        return command(*arguments, trust=ServerTrust(ca, plain_http=plain_http), **rest)
+
     plain = click.option("--plain-http", is_flag=True, help="Use plain HTTP. Not needed for servers on this machine.")
     return click.option("--ca", type=FILE, help="Trust these CA certificates (PEM) instead of those of the system.")(
-        plain(command)
+        plain(call)
     )
 
 
@@ -82,29 +85,7 @@ async def open_registry(reference: Reference, trust: ServerTrust) -> AsyncIterat
 
     async with trust.web() as web:
         credentials = await find_credentials(reference, os.environ)
-        yield Registry(web, reference, credentials, plain_http=trust.plain_http, progress=ProgressPrinter())
-
-
-class ProgressPrinter:
-    """Prints the progress of long transfers."""
-
-    def __init__(
-        self, clock: Callable[[], float] = time.monotonic, report: Callable[[str], None] | None = None
-    ) -> None:
-        self._clock = clock
-        self._report = report or output.progress()
-        self._began: dict[str, tuple[float, int]] = {}
-        self._printed = 0.0
-
-    def __call__(self, what: str, done: int, total: int) -> None:
-        """Receive the progress of a transfer in bytes; print it at most every ``PROGRESS_INTERVAL_SECONDS``."""
-        now = self._clock()
-        began, first = self._began.setdefault(what, (now, done))
-        if now - max(began, self._printed) < PROGRESS_INTERVAL_SECONDS:
-            return
-        self._printed = now
-        rate = (done - first) / (now - began) / 1e6
-        self._report(f"{what}: {done / 1e6:.0f} of {output.megabytes(total)}, {rate:.1f} MB/s")
+        yield Registry(web, reference, credentials, plain_http=trust.plain_http, progress=transfer_bar())
 
 
 def repository_or_environment(text: str | None) -> Reference:

@@ -1,26 +1,30 @@
-"""Release references of ``csctl sign``, ``verify`` and ``push``: a release directory or a release in a source."""
+"""Releases on the command line: a directory, or a reference to a release in a source."""
 
 from __future__ import annotations
 
+import fnmatch
 import os
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
+from click.shell_completion import CompletionItem
 
-from clusterstacks.cli.shared.registry_options import ProgressPrinter
+from clusterstacks.cli.shared.transfer_bar import transfer_bar
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Iterable, Iterator
 
     from clusterstacks.cli.shared.registry_options import ServerTrust
     from clusterstacks.domain.names import ReleaseName
+    from clusterstacks.oci.reference import Reference
+    from clusterstacks.oci.registry import Registry
     from clusterstacks.releases.contents import Contents
     from clusterstacks.releases.release_source import Evidence, ReleaseSource
-    from clusterstacks.sources.spec import Location
+    from clusterstacks.sources.spec import Location, SourceAddress
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,13 +40,130 @@ class SignableRelease:
     evidence: Evidence
 
 
+@dataclass(frozen=True, slots=True)
+class ReleaseRef:
+    """A reference to a release in a source.
+
+    Args:
+        text: As it was written.
+        address: The source.
+        name: The release.
+    """
+
+    text: str
+    address: SourceAddress
+    name: ReleaseName
+
+    def __str__(self) -> str:
+        return self.text
+
+
+DirectoryOrRef: TypeAlias = Path | ReleaseRef
+
+
+class DirectoryOrRefParam(click.ParamType[DirectoryOrRef]):
+    """Parameter type of an existing directory, or of a reference to a release; an existing directory has precedence."""
+
+    name = "DIR|REF"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> DirectoryOrRef:  # noqa: ANN401 - click's signature
+        """Read a directory or reference."""
+        from clusterstacks.domain.errors import SpecError
+
+        if isinstance(value, Path | ReleaseRef) or Path(value).is_dir():
+            return value if isinstance(value, ReleaseRef) else Path(value)
+        try:
+            return read_ref(str(value))
+        except SpecError as error:
+            self.fail(error.message, param, ctx)
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:  # noqa: ARG002 - click's signature
+        """Complete directories."""
+        return [CompletionItem(incomplete, type="dir")]
+
+
+DIRECTORY_OR_REF = DirectoryOrRefParam()
+
+
+def read_ref(text: str) -> ReleaseRef:
+    """Parse a text that is not the path of an existing directory.
+
+    Raises:
+        SpecError: It is not a reference to a release.
+    """
+    from clusterstacks.domain.errors import SpecError
+    from clusterstacks.sources.source_kinds import parse_location
+
+    location = parse_location(text, os.environ)
+    if location.release is not None:
+        return ReleaseRef(text, location.address, location.release)
+    if location.address.kind.is_remote:
+        problem = f"{text} has no release name (expected {text}:<release name>): 'csctl list {text}' shows the releases"
+        if "://" not in text:
+            problem += "; if it is a path, correct it, because no directory has it"
+        raise SpecError("ReleaseUnnamed", problem)
+    what = "is a file" if Path(text).exists() else "does not exist"
+    example = "registry.example.org/kaas/stacks:local-shop-1-35-v1"
+    raise SpecError("NotARelease", f"{text} {what} (expected a directory, or a release such as {example})")
+
+
+@asynccontextmanager
+async def open_release_directory(source: DirectoryOrRef, trust: ServerTrust) -> AsyncIterator[Path]:
+    """Yield a directory, or download and verify a release into a temporary directory for the time of the block.
+
+    Raises:
+        SpecError: The release is not valid.
+        ReleaseNotFound: The source does not have the release.
+        DependencyError: The source fails.
+        OSError: The disk fails.
+    """
+    if isinstance(source, Path):
+        yield source
+        return
+    import asyncio
+
+    from clusterstacks.releases.open import open_directory
+    from clusterstacks.sources.source_kinds import open_location
+
+    with TemporaryDirectory(prefix="csctl-") as scratch:
+        directory = Path(scratch, source.name.release)
+        directory.mkdir()  # noqa: ASYNC240 - in a local directory that was just created
+        async with trust.web() as web:
+            opened = await open_location(
+                source.address, web, os.environ, plain_http=trust.plain_http, progress=transfer_bar()
+            )
+            with _explained(source):
+                await opened.fetch(source.name, directory)
+        await asyncio.to_thread(open_directory, directory, source.name)
+        yield directory
+
+
+@contextmanager
+def _explained(source: ReleaseRef) -> Iterator[None]:
+    """Add to the errors of a source what to do: the reference may be a mistyped path or name."""
+    from clusterstacks.domain.errors import DependencyError
+    from clusterstacks.http.errors import NotThere, SourceUnavailable
+    from clusterstacks.releases.errors import ReleaseNotFound
+
+    place = source.text.rpartition(source.name.release)[0].rstrip(":")
+    try:
+        yield
+    except ReleaseNotFound as error:
+        raise DependencyError(error.code, f"{error.message} ('csctl list {place}' shows its releases)") from None
+    except (SourceUnavailable, NotThere) as error:
+        if "://" in source.text:
+            raise
+        problem = f"no directory has the path {source}, so it was read as a reference"
+        raise DependencyError(error.code, f"{error.message} ({problem})") from None
+
+
 def parse_release_ref(text: str) -> tuple[Location, ReleaseName]:
     """Parse a reference to a release: its directory, or its source and name as for ``csctl pull``.
 
     Raises:
         SpecError: The text is not a valid reference.
     """
-    from clusterstacks.sources.kinds import DIRECTORY, parse_location
+    from clusterstacks.sources.source_kinds import DIRECTORY, parse_location
     from clusterstacks.sources.spec import Location, SourceAddress
 
     if Path(text).is_dir():
@@ -52,6 +173,89 @@ def parse_release_ref(text: str) -> tuple[Location, ReleaseName]:
     if location.release is None:
         raise click.UsageError(f"{text} is neither a directory nor a release (expected REF:<release name>)")
     return location, location.release
+
+
+_WILDCARDS = frozenset("*?[")
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseSelection:
+    """One release, some, or all of a repository in a registry.
+
+    Args:
+        repository: The repository, without tag and digest.
+        pattern: Name of a release, or a shell pattern for names.
+        digest: Digest of the manifest; empty for none, and for patterns.
+    """
+
+    repository: Reference
+    pattern: str
+    digest: str = ""
+
+    @classmethod
+    def parse(cls, text: str, *, every: bool) -> ReleaseSelection:
+        """Parse ``registry/repository:pattern``, or only the repository to select ``every`` release.
+
+        Raises:
+            SpecError: It is not a reference, or the name is not the name of a release.
+            UsageError: The release is missing, or cannot be combined with ``every``.
+        """
+        from clusterstacks.domain.names import parse_release
+        from clusterstacks.oci.reference import Reference
+
+        place, _, pattern = text.rpartition(":")
+        if _WILDCARDS.isdisjoint(pattern) or "/" in pattern:
+            reference = Reference.parse(text)
+            place, pattern = reference.place, reference.tag
+        else:
+            reference = Reference.parse(place)
+        if every and (pattern or reference.digest):
+            raise click.UsageError(f"--all cannot be combined with a release (expected {place})")
+        if not every and not pattern:
+            raise click.UsageError(f"the release is missing (expected {place}:<release name>, a pattern, or --all)")
+        chosen = cls(reference.at(""), "*" if every else pattern, reference.digest)
+        if chosen.single:
+            parse_release(pattern)
+        return chosen
+
+    @property
+    def single(self) -> bool:
+        """True if it names one release."""
+        return _WILDCARDS.isdisjoint(self.pattern)
+
+    async def releases(self, source: Registry) -> list[ReleaseName]:
+        """Return the selected releases, sorted; one that is named may not exist.
+
+        Raises:
+            SpecError: The repository has no release that matches the pattern.
+            DependencyError: The registry fails.
+        """
+        from clusterstacks.domain.errors import SpecError
+        from clusterstacks.domain.names import parse_release
+
+        if self.single:
+            return [parse_release(self.pattern)]
+        found, _ = sorted_releases(fnmatch.filter(await source.tags(), self.pattern))
+        if not found:
+            what = "no release" if self.pattern == "*" else f"no release with a name like {self.pattern}"
+            remedy = f"'csctl list {self.repository}' shows the releases"
+            raise SpecError("NoReleaseMatches", f"{self.repository} has {what}: {remedy}")
+        return found
+
+
+def sorted_releases(names: Iterable[str]) -> tuple[list[ReleaseName], int]:
+    """Return the names that are release names, sorted by stack, Kubernetes minor and version; and how many are not."""
+    from clusterstacks.domain.names import release_named
+
+    found = [release_named(name) for name in names]
+    return sorted((name for name in found if name is not None), key=_order), found.count(None)
+
+
+def _order(release: ReleaseName) -> tuple[object, ...]:
+    """Return the sort key with the order v1, v2-beta.1, v2-beta.2, v2."""
+    version = release.version
+    series = (release.provider, release.stack, release.kubernetes)
+    return (*series, version.major, not version.build, version)
 
 
 def release_name_of(directory: Path) -> ReleaseName:
@@ -82,14 +286,14 @@ async def open_release_files(
         DependencyError: The source fails.
         OSError: The directory cannot be read.
     """
-    from clusterstacks.sources.kinds import open_location
+    from clusterstacks.sources.source_kinds import open_location
 
     if not location.address.kind.is_remote:
         yield await read_release_directory(Path(location.address.place), name)
         return
     async with trust.web() as web:
         source = await open_location(
-            location.address, web, os.environ, plain_http=trust.plain_http, progress=ProgressPrinter()
+            location.address, web, os.environ, plain_http=trust.plain_http, progress=transfer_bar()
         )
         async with fetch_release_files(source, name) as release:
             yield release

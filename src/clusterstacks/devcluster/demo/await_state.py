@@ -9,7 +9,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from clusterstacks.api.names import CLUSTER_API_GROUP, CLUSTER_CLASS_KIND, CLUSTER_KIND, GROUP, Kind
-from clusterstacks.devcluster.demo.view import Snapshot, picture
+from clusterstacks.clusters.cluster_tree import Snapshot, picture
 from clusterstacks.domain.documents import mappings, text
 from clusterstacks.domain.errors import DependencyError
 from clusterstacks.domain.objects import ObjectId
@@ -19,13 +19,13 @@ from clusterstacks.kube.kubeconfig import load_kubeconfig
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from clusterstacks.devcluster.demo.view import ViewNode
+    from clusterstacks.clusters.cluster_tree import ViewNode
     from clusterstacks.devcluster.state_directory import StateDirectory
     from clusterstacks.domain.objects import Manifest, ObjectKey
     from clusterstacks.kube.transport import Pool
 
 POLL_SECONDS = 0.25
-PATIENCE = timedelta(minutes=3)
+TIMEOUT = timedelta(minutes=3)
 """Timeout of one step; the longest takes a few seconds. Arbitrary."""
 
 
@@ -69,7 +69,7 @@ class Scene:
             if happened(seen):
                 self.seconds[step] = time.monotonic() - began
                 return
-            if time.monotonic() - began > PATIENCE.total_seconds():
+            if time.monotonic() - began > TIMEOUT.total_seconds():
                 raise DependencyError("DemoStuck", _stuck(step, drawn))
             await asyncio.sleep(POLL_SECONDS)
 
@@ -90,7 +90,7 @@ class Scene:
 def _stuck(step: str, drawn: Sequence[ViewNode]) -> str:
     unfinished = [node for root in drawn for _, node in root.lines() if node.state.value != "done"]
     lines = [f"  {node.title}: {node.detail}" for node in unfinished]
-    return "\n".join([f"'{step}' did not happen within {PATIENCE}; not done yet:", *lines])
+    return "\n".join([f"'{step}' did not happen within {TIMEOUT}; not done yet:", *lines])
 
 
 _KINDS = {
@@ -99,6 +99,8 @@ _KINDS = {
     "classes": (CLUSTER_API_GROUP, CLUSTER_CLASS_KIND),
     "clusters": (CLUSTER_API_GROUP, CLUSTER_KIND),
     "addons": (GROUP, Kind.CLUSTER_ADDON),
+    "pools": (CLUSTER_API_GROUP, "MachineDeployment"),
+    "machines": (CLUSTER_API_GROUP, "Machine"),
 }
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from clusterstacks.api.clusterapi import cluster_view
 from clusterstacks.api.names import CLUSTER_API_GROUP, CLUSTER_KIND
-from clusterstacks.building.create import build_release
+from clusterstacks.building.release_builder import build_release
 from clusterstacks.devcluster import binaries
 from clusterstacks.devcluster.demo.scenario import compare, examples, release_ready, stacks
 from clusterstacks.devcluster.installation import apply_in_order, read_manifests
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
     from pathlib import Path
 
+    from clusterstacks.clusters.cluster_tree import Snapshot
     from clusterstacks.compat.world import Candidate
     from clusterstacks.devcluster.demo.await_state import Scene
-    from clusterstacks.devcluster.demo.view import Snapshot
     from clusterstacks.domain.names import ReleaseName
     from clusterstacks.domain.objects import Manifest
     from clusterstacks.kube.client import Client

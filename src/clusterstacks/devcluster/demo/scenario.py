@@ -7,15 +7,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from clusterstacks.api.names import CLUSTER_API_GROUP, CLUSTER_KIND
-from clusterstacks.building.create import build_release
+from clusterstacks.building.release_builder import build_release
 from clusterstacks.devcluster.installation import apply_in_order, read_manifests
 from clusterstacks.domain.documents import at, text
 from clusterstacks.domain.objects import ObjectKey
 from clusterstacks.kube.transport import Pool
 
 if TYPE_CHECKING:
+    from clusterstacks.clusters.cluster_tree import Snapshot
     from clusterstacks.devcluster.demo.await_state import LiveObject, Scene
-    from clusterstacks.devcluster.demo.view import Snapshot
     from clusterstacks.domain.names import ReleaseName
     from clusterstacks.domain.objects import Manifest, ObjectId
     from clusterstacks.kube.client import Client
@@ -93,6 +93,7 @@ class Scenario:
         self.scene.say("A user creates one object: kubectl apply -f examples/cluster.yaml")
         await apply_in_order(client, read_manifests(examples() / "cluster.yaml"))
         await self.scene.until(client, "cluster with addons", lambda seen: _delivered(seen, release))
+        await self.scene.until(client, "workers", _has_workers)
 
     async def _offer_next(self, client: Client) -> ReleaseName:
         self.scene.say("The stack's authors publish a second release for the same Kubernetes minor")
@@ -153,6 +154,12 @@ def release_ready(seen: Snapshot, release: ReleaseName) -> bool:
     return any(
         text(found, "metadata", "name") == release.release and at(found, "status", "ready") is True
         for found in seen.releases
+    )
+
+
+def _has_workers(seen: Snapshot) -> bool:
+    return bool(seen.pools) and all(
+        at(pool, "status", "availableReplicas") == at(pool, "spec", "replicas") for pool in seen.pools
     )
 
 

@@ -9,13 +9,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from clusterstacks.devcluster import process_records
+from clusterstacks.devcluster.binaries import Binary
 from clusterstacks.devcluster.etcd import EtcdAccess
+from clusterstacks.devcluster.kube_components import Components
+from clusterstacks.devcluster.loopback import LOOPBACK
 from clusterstacks.devcluster.private_files import write_private
 from clusterstacks.devcluster.provider.control_planes import ControlPlaneReconciler, cluster_of
 from clusterstacks.devcluster.provider.infrastructure import InfrastructureReconciler
-from clusterstacks.devcluster.provider.kinds import CLUSTER, CONTROL_PLANE, GROUP
-from clusterstacks.devcluster.provider.workload_servers import ServerEnvironment, WorkloadServers
-from clusterstacks.domain.versions import KubernetesVersion
+from clusterstacks.devcluster.provider.kinds import BOOTSTRAP_CONFIG, CLUSTER, CONTROL_PLANE, GROUP, MACHINE
+from clusterstacks.devcluster.provider.workers import BootstrapReconciler, MachineReconciler
+from clusterstacks.devcluster.provider.workload_servers import WorkloadServers
+from clusterstacks.devcluster.state_directory import StateDirectory
 from clusterstacks.kube.client import Client
 from clusterstacks.kube.kubeconfig import load_kubeconfig
 from clusterstacks.kube.transport import Pool
@@ -46,9 +50,9 @@ def main() -> None:
 
 
 class Provider:
-    """The two controllers and their event sources."""
+    """The controllers and their event sources."""
 
-    def __init__(self, client: Client, servers: WorkloadServers) -> None:
+    def __init__(self, client: Client, pool: Pool, servers: WorkloadServers) -> None:
         self.servers = servers
         index = {"cluster": _cluster_index}
         self.clusters = Informer(client, GROUP, CLUSTER, indexes=index)
@@ -58,8 +62,31 @@ class Provider:
         infrastructure = InfrastructureReconciler(client, self.clusters, self.control_planes, servers)
         self.plane_host = Controller("localcontrolplane", planes.reconcile, workers=WORKERS, metrics=metrics)
         self.cluster_host = Controller("localcluster", infrastructure.reconcile, workers=WORKERS, metrics=metrics)
+        self.machines = Informer(client, GROUP, MACHINE)
+        self.configs = Informer(client, GROUP, BOOTSTRAP_CONFIG)
+        machines = MachineReconciler(client=client, pool=pool, machines=self.machines, servers=servers)
+        bootstrap = BootstrapReconciler(client, self.configs)
+        self.machine_host = Controller("localmachine", machines.reconcile, workers=WORKERS, metrics=metrics)
+        self.config_host = Controller("localbootstrapconfig", bootstrap.reconcile, workers=WORKERS, metrics=metrics)
+        self.machines.subscribe(lambda change: self.machine_host.enqueue(change.key))
+        self.configs.subscribe(lambda change: self.config_host.enqueue(change.key))
         self.clusters.subscribe(lambda change: self.cluster_host.enqueue(change.key))
         self.control_planes.subscribe(self._control_plane_changed)
+
+    @property
+    def informers(self) -> dict[str, Informer]:
+        """The event sources, by kind."""
+        return {
+            CLUSTER: self.clusters,
+            CONTROL_PLANE: self.control_planes,
+            MACHINE: self.machines,
+            BOOTSTRAP_CONFIG: self.configs,
+        }
+
+    @property
+    def controllers(self) -> tuple[Controller, ...]:
+        """The controllers."""
+        return self.plane_host, self.cluster_host, self.machine_host, self.config_host
 
     def _control_plane_changed(self, change: CacheChange) -> None:
         self.plane_host.enqueue(change.key)
@@ -68,7 +95,7 @@ class Provider:
             self.cluster_host.enqueue(key_of(infrastructure))
 
     async def revive(self) -> None:
-        """Enqueue the control plane of every server that ended by itself; its reconcile restarts it."""
+        """Enqueue the control plane of every cluster with a process that ended by itself; its reconcile restarts it."""
         told: dict[ObjectKey, str] = {}
         while True:
             ended = self.servers.ended()
@@ -76,39 +103,33 @@ class Provider:
                 for plane in self.control_planes.cache.by_index("cluster", str(cluster)):
                     self.plane_host.enqueue(key_of(plane))
                 if told.get(cluster) != how:
-                    log.warning("The API server of %s %s; restarting it", cluster, how)
+                    log.warning("%s; restarting it", how)
             told = ended
             await asyncio.sleep(WATCH_SECONDS)
 
     async def stand_by(self, ready_file: Path) -> None:
         """Write the ready file after every existing object was seen."""
-        await self.clusters.synced()
-        await self.control_planes.synced()
+        for informer in self.informers.values():
+            await informer.synced()
         write_private(ready_file, b"")
         await asyncio.Event().wait()
 
 
 async def _run(arguments: argparse.Namespace) -> None:
-    ground = ServerEnvironment(
-        binary=arguments.kube_apiserver,
-        version=KubernetesVersion.parse(arguments.kube_apiserver_version),
-        etcd=EtcdAccess.at(arguments.etcd_port, arguments.etcd_directory),
-        clusters=arguments.clusters_directory,
-        records=arguments.records_directory,
-    )
+    state = StateDirectory(arguments.state_dir)
+    programs = dict(_program(text) for text in arguments.program)
+    etcd = EtcdAccess.at(arguments.etcd_port, state.etcd)
     # Servers of a killed provider: they hold the ports and keys of the ones started now.
-    process_records.end(record for record in process_records.read_all(ground.records) if "/" in record.name)
-    servers = WorkloadServers(ground)
+    process_records.end(record for record in process_records.read_all(state.records) if "/" in record.name)
+    servers = WorkloadServers(Components(state, programs), etcd, arguments.address)
     async with Pool() as pool:
-        client = Client(load_kubeconfig([arguments.kubeconfig]), pool, user_agent="local-cluster-api-provider")
-        provider = Provider(client, servers)
+        client = Client(load_kubeconfig([state.kubeconfig]), pool, user_agent="local-cluster-api-provider")
+        provider = Provider(client, pool, servers)
         services = {
-            "watch of LocalClusters": provider.clusters.run,
-            "watch of LocalControlPlanes": provider.control_planes.run,
-            "localcluster": provider.cluster_host.run,
-            "localcontrolplane": provider.plane_host.run,
+            **{f"watch of {kind}s": informer.run for kind, informer in provider.informers.items()},
+            **{controller.name: controller.run for controller in provider.controllers},
             "revival": provider.revive,
-            "readiness": lambda: provider.stand_by(arguments.ready_file),
+            "readiness": lambda: provider.stand_by(state.provider_ready),
         }
         try:
             await run_until_signal(services)
@@ -121,13 +142,17 @@ def _cluster_index(manifest: Manifest) -> list[str]:
     return [str(cluster)] if cluster else []
 
 
+def _program(text: str) -> tuple[str, Binary]:
+    name, version, path = text.split("=", 2)
+    return name, Binary(name, version, "csctl dev", Path(path))
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="clusterstacks.devcluster.provider", description=__doc__)
-    for flag in ("kubeconfig", "kube-apiserver", "etcd-directory", "clusters-directory", "records-directory"):
-        parser.add_argument(f"--{flag}", type=Path, required=True)
-    parser.add_argument("--kube-apiserver-version", required=True)
+    parser.add_argument("--state-dir", type=Path, required=True)
+    parser.add_argument("--program", action="append", required=True, help="NAME=VERSION=PATH; repeatable")
     parser.add_argument("--etcd-port", type=int, required=True)
-    parser.add_argument("--ready-file", type=Path, required=True)
+    parser.add_argument("--address", default=LOOPBACK, help="address of the workload API servers")
     return parser
 
 

@@ -12,6 +12,7 @@ from clusterstacks.devcluster.provider.object_writer import (
     MANAGER,
     add_finalizer,
     conditions,
+    owner_reference,
     remove_finalizer,
     write_status,
 )
@@ -120,16 +121,7 @@ def _secret(cluster: ObjectKey, owner: Manifest, server: ApiServer) -> Manifest:
             "name": _secret_name(cluster),
             "namespace": cluster.namespace,
             "labels": {CLUSTER_NAME_LABEL: cluster.name},
-            "ownerReferences": [
-                {
-                    "apiVersion": owner["apiVersion"],
-                    "kind": owner["kind"],
-                    "name": owner["metadata"]["name"],
-                    "uid": owner["metadata"]["uid"],
-                    "controller": True,
-                    "blockOwnerDeletion": True,
-                }
-            ],
+            "ownerReferences": [owner_reference(owner)],
         },
         "type": "cluster.x-k8s.io/secret",
         "data": {"value": base64.b64encode(to_bytes(server.kubeconfig)).decode()},

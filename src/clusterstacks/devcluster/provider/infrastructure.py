@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from clusterstacks.devcluster.loopback import LOOPBACK
 from clusterstacks.devcluster.provider.control_planes import cluster_of
 from clusterstacks.devcluster.provider.object_writer import (
     MANAGER,
@@ -58,7 +57,7 @@ class InfrastructureReconciler:
         if server is None or not self._initialized(cluster):
             return
         resource = self._clusters.resource
-        endpoint = {"host": LOOPBACK, "port": server.settings.port}
+        endpoint = {"host": server.settings.address, "port": server.settings.port}
         if seen.get("spec", {}).get("controlPlaneEndpoint") != endpoint:
             metadata = seen["metadata"]
             patch = {"spec": {"controlPlaneEndpoint": endpoint}}

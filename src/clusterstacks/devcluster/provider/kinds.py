@@ -1,4 +1,4 @@
-"""The provider's kinds and their CustomResourceDefinitions."""
+"""The provider's kinds, their CustomResourceDefinitions and the rights on them."""
 
 from __future__ import annotations
 
@@ -16,15 +16,41 @@ FINALIZER = f"cluster.{GROUP}"
 
 CLUSTER = "LocalCluster"
 CONTROL_PLANE = "LocalControlPlane"
+MACHINE = "LocalMachine"
+BOOTSTRAP_CONFIG = "LocalBootstrapConfig"
+TEMPLATES = tuple(f"{kind}Template" for kind in (CLUSTER, CONTROL_PLANE, MACHINE, BOOTSTRAP_CONFIG))
+"""The kinds that cluster classes contain."""
+
+
+def roles() -> list[Manifest]:
+    """Return the ClusterRoles that add the kinds to the rights of Cluster API's core manager and of our operator."""
+    templates = [f"{kind.lower()}s" for kind in TEMPLATES]
+    manager = {"apiGroups": [GROUP], "resources": ["*"], "verbs": ["*"]}
+    objects = {"apiGroups": [GROUP], "resources": ["*"], "verbs": ["get"]}
+    classes = {"apiGroups": [GROUP], "resources": templates, "verbs": ["create", "patch", "delete"]}
+    return [
+        _role("manager", {"cluster.x-k8s.io/aggregate-to-manager": "true"}, manager),
+        _role("operator", {"clusterstack.x-k8s.io/aggregate-to-operator": "true"}, objects, classes),
+    ]
+
+
+def _role(name: str, labels: dict[str, str], *rules: Manifest) -> Manifest:
+    return {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRole",
+        "metadata": {"name": f"{GROUP}-{name}", "labels": labels},
+        "rules": list(rules),
+    }
 
 
 def definitions() -> list[Manifest]:
-    """Return the four CustomResourceDefinitions."""
+    """Return the CustomResourceDefinitions of all kinds and their templates."""
     return [
         _definition(CLUSTER, _CLUSTER_COLUMNS, template=False),
-        _definition(f"{CLUSTER}Template", [], template=True),
         _definition(CONTROL_PLANE, _CONTROL_PLANE_COLUMNS, template=False),
-        _definition(f"{CONTROL_PLANE}Template", [], template=True),
+        _definition(MACHINE, _MACHINE_COLUMNS, template=False),
+        _definition(BOOTSTRAP_CONFIG, [], template=False),
+        *(_definition(kind, [], template=True) for kind in TEMPLATES),
     ]
 
 
@@ -80,4 +106,8 @@ _CONTROL_PLANE_COLUMNS = [
     _column("Initialized", ".status.initialization.controlPlaneInitialized"),
     _column("Version", ".spec.version"),
     _column("Running", ".status.versions[0].version"),
+]
+_MACHINE_COLUMNS = [
+    _column("Provisioned", ".status.initialization.provisioned"),
+    _column("Node", ".status.addresses[0].address"),
 ]

@@ -66,6 +66,18 @@ def conditions(manifest: Manifest, *wanted: tuple[str, bool, str, str]) -> list[
     return list(existing.values())
 
 
+def owner_reference(owner: Manifest) -> Manifest:
+    """Return the reference of an object that its controller ``owner`` created."""
+    return {
+        "apiVersion": owner["apiVersion"],
+        "kind": owner["kind"],
+        "name": owner["metadata"]["name"],
+        "uid": owner["metadata"]["uid"],
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+
+
 async def _edit_finalizers(
     client: Client, resource: Resource, manifest: Manifest, edit: Callable[[list[str]], list[str]], *, want: bool
 ) -> None:

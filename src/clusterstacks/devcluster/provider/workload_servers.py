@@ -6,22 +6,26 @@ import asyncio
 import json
 import logging
 import shutil
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from clusterstacks.devcluster import process_records as records
 from clusterstacks.devcluster.apiserver import WITHOUT_SERVICE_ACCOUNTS, ApiServer, ApiServerSettings
+from clusterstacks.devcluster.loopback import LOOPBACK
 from clusterstacks.devcluster.private_files import write_private
 from clusterstacks.devcluster.processes import ProcessError, describe_exit, start_on_free_port
+from clusterstacks.devcluster.provider.workload_components import WorkloadComponents
 from clusterstacks.domain.errors import SpecError
+from clusterstacks.domain.versions import KubernetesVersion
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from clusterstacks.devcluster.etcd import EtcdAccess
+    from clusterstacks.devcluster.kube_components import Components
     from clusterstacks.domain.objects import ObjectKey
-    from clusterstacks.domain.versions import KubernetesMinor, KubernetesVersion
+    from clusterstacks.domain.versions import KubernetesMinor
 
 EMULATED_MINORS = 3
 """Number of earlier minors that a kube-apiserver can emulate.
@@ -30,23 +34,6 @@ STOP_GRACE = timedelta(seconds=3)
 """Grace period; a stop takes 1.2 s with these flags, and a kill is safe because etcd has the state."""
 
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServerEnvironment:
-    """Settings that all workload API servers share.
-
-    Args:
-        version: Version of the binary, e.g. ``v1.36.3``.
-        clusters: Directory with the files of each server in ``<namespace>/<cluster>``.
-        records: Directory of the process records.
-    """
-
-    binary: Path
-    version: KubernetesVersion
-    etcd: EtcdAccess
-    clusters: Path
-    records: Path
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,13 +49,28 @@ class WantedServer:
 class _Running:
     server: ApiServer
     series: KubernetesMinor
+    components: WorkloadComponents | None
+
+    def stop(self, grace: timedelta) -> None:
+        """Stop the server after the components that use it."""
+        if self.components:
+            self.components.stop()
+        self.server.stop(grace)
 
 
 class WorkloadServers:
-    """Starts, restarts and removes workload API servers; calls for one cluster must not overlap."""
+    """Starts, restarts and removes workload API servers; calls for one cluster must not overlap.
 
-    def __init__(self, ground: ServerEnvironment) -> None:
-        self._ground = ground
+    Args:
+        bench: State directory and binaries; with kwok, the components for Pods run beside each server.
+        etcd: The etcd of all servers.
+        address: Address on which the servers listen.
+    """
+
+    def __init__(self, bench: Components, etcd: EtcdAccess, address: str = LOOPBACK) -> None:
+        self._bench = bench
+        self._etcd = etcd
+        self._address = address
         self._running: dict[ObjectKey, _Running] = {}
 
     def serving(self, cluster: ObjectKey) -> ApiServer | None:
@@ -82,12 +84,15 @@ class WorkloadServers:
         return found is not None and found.server.process.running and found.series == wanted.version.series
 
     def ended(self) -> dict[ObjectKey, str]:
-        """Return the clusters whose server ended by itself, with a description of the end."""
-        return {
-            cluster: describe_exit(code)
-            for cluster, found in self._running.items()
-            if (code := found.server.process.exit_code) is not None
-        }
+        """Return the clusters with a process that ended by itself, with its name and a description of the end."""
+        ends = {}
+        for cluster, found in self._running.items():
+            code = found.server.process.exit_code
+            if code is not None:
+                ends[cluster] = f"The API server of {cluster} {describe_exit(code)}"
+            elif found.components and (how := found.components.ended()):
+                ends[cluster] = how
+        return ends
 
     async def ensure(self, wanted: WantedServer) -> ApiServer:
         """Return the server; start it, or restart it with another minor, if necessary.
@@ -98,14 +103,18 @@ class WorkloadServers:
         """
         self._check(wanted.version)
         found = self._running.get(wanted.cluster)
-        if found and self.runs(wanted):
-            return found.server
-        if found:
-            del self._running[wanted.cluster]  # it does not end by itself
-            await asyncio.to_thread(found.server.stop, STOP_GRACE)
-        server = await asyncio.to_thread(self._start, wanted)
-        self._running[wanted.cluster] = _Running(server, wanted.version.series)
-        return server
+        if found is None or not self.runs(wanted):
+            if found:
+                del self._running[wanted.cluster]  # it does not end by itself
+                await asyncio.to_thread(found.stop, STOP_GRACE)
+            server = await asyncio.to_thread(self._start, wanted)
+            bench = replace(self._bench, cluster=str(wanted.cluster))
+            components = WorkloadComponents(bench, server) if self.simulates_pods else None
+            found = _Running(server, wanted.version.series, components)
+            self._running[wanted.cluster] = found
+        if found.components:
+            await found.components.ensure(wanted.version.text)
+        return found.server
 
     async def remove(self, cluster: ObjectKey, uid: str) -> None:
         """Stop the server and delete its objects and files, if it exists.
@@ -115,25 +124,31 @@ class WorkloadServers:
         """
         found = self._running.pop(cluster, None)
         if found:
-            await asyncio.to_thread(found.server.stop, timedelta(0))
-        records.remove(self._ground.records, str(cluster))
-        deleted = await asyncio.to_thread(self._ground.etcd.delete_prefix, _prefix(uid))
+            await asyncio.to_thread(found.stop, timedelta(0))
+        records.remove(self._bench.state.records, str(cluster))
+        deleted = await asyncio.to_thread(self._etcd.delete_prefix, _prefix(uid))
         shutil.rmtree(self._directory(cluster), ignore_errors=True)
         log.info("Removed the API server of %s with its %d objects", cluster, deleted)
 
     async def stop_all(self) -> None:
         """Stop every server and keep its files."""
-        await asyncio.gather(*(asyncio.to_thread(found.server.stop, STOP_GRACE) for found in self._running.values()))
+        await asyncio.gather(*(asyncio.to_thread(found.stop, STOP_GRACE) for found in self._running.values()))
         for cluster in self._running:
-            records.remove(self._ground.records, str(cluster))
+            records.remove(self._bench.state.records, str(cluster))
+
+    @property
+    def simulates_pods(self) -> bool:
+        """True if the clusters have the components for Pods."""
+        return "kwok" in self._bench.binaries
 
     def _check(self, version: KubernetesVersion) -> None:
-        newest = self._ground.version.series
+        binary = self._bench.binaries["kube-apiserver"]
+        newest = KubernetesVersion.parse(binary.version).series
         oldest = newest.minor - EMULATED_MINORS
         if version.series.major != newest.major or not oldest <= version.series.minor <= newest.minor:
             raise SpecError(
                 "VersionNotSupported",
-                f"Kubernetes {version.text} cannot be served: kube-apiserver {self._ground.version.text} offers "
+                f"Kubernetes {version.text} cannot be served: kube-apiserver {binary.version} offers "
                 f"v{newest.major}.{oldest} to v{newest}; choose a version in that range",
             )
 
@@ -147,7 +162,7 @@ class WorkloadServers:
         write_private(memory, json.dumps({"uid": wanted.uid, "port": server.settings.port}).encode())
         process = server.process
         records.write(
-            self._ground.records,
+            self._bench.state.records,
             records.ProcessRecord(
                 name=str(wanted.cluster),
                 pid=process.pid,
@@ -162,16 +177,17 @@ class WorkloadServers:
 
     def _start_on(self, wanted: WantedServer, directory: Path, port: int | None) -> ApiServer:
         def make(port: int) -> ApiServer:
-            emulate = f"--emulated-version={wanted.version.series}"
             return ApiServer(
                 ApiServerSettings(
                     name=wanted.cluster.name,
-                    binary=self._ground.binary,
+                    binary=self._bench.binaries["kube-apiserver"].path,
                     directory=directory,
-                    etcd=self._ground.etcd,
+                    etcd=self._etcd,
                     prefix=_prefix(wanted.uid),
                     port=port,
-                    flags=(*WITHOUT_SERVICE_ACCOUNTS, emulate),
+                    flags=() if self.simulates_pods else WITHOUT_SERVICE_ACCOUNTS,
+                    emulated_version=str(wanted.version.series),
+                    address=self._address,
                 )
             )
 
@@ -187,7 +203,7 @@ class WorkloadServers:
         return start_on_free_port(make)
 
     def _directory(self, cluster: ObjectKey) -> Path:
-        return self._ground.clusters / cluster.namespace / cluster.name
+        return self._bench.state.clusters / cluster.namespace / cluster.name
 
 
 def _prefix(uid: str) -> str:

@@ -4,13 +4,13 @@ import sys
 from typing import TYPE_CHECKING
 
 from clusterstacks.cli.shared.live_view import LiveView
-from clusterstacks.devcluster.demo.view import NodeState, ViewNode
+from clusterstacks.clusters.cluster_tree import NodeState, ViewNode
 
 if TYPE_CHECKING:
     import pytest
 
 
-def test_in_a_pipe_a_node_is_printed_when_it_changes_and_not_again(capsys: pytest.CaptureFixture[str]) -> None:
+def test_piped_view_prints_a_node_only_when_it_changes(capsys: pytest.CaptureFixture[str]) -> None:
     with LiveView() as picture:
         picture.show([ViewNode("stack", NodeState.WORKING, "downloading")])
         picture.show([ViewNode("stack", NodeState.WORKING, "still downloading")])
@@ -29,7 +29,7 @@ def test_in_a_pipe_a_node_is_printed_when_it_changes_and_not_again(capsys: pytes
     ]
 
 
-def test_equal_titles_below_different_roots_are_told_apart(capsys: pytest.CaptureFixture[str]) -> None:
+def test_equal_titles_below_different_roots_are_distinguished(capsys: pytest.CaptureFixture[str]) -> None:
     addons = ViewNode("addons", NodeState.DONE)
     with LiveView() as picture:
         picture.show([ViewNode("one", NodeState.DONE, "", (addons,)), ViewNode("two", NodeState.DONE, "", (addons,))])
@@ -37,7 +37,7 @@ def test_equal_titles_below_different_roots_are_told_apart(capsys: pytest.Captur
     assert capsys.readouterr().out.count("addons") == 2
 
 
-def test_what_a_node_is_doing_is_told_shortly(capsys: pytest.CaptureFixture[str]) -> None:
+def test_detail_of_a_node_is_shortened(capsys: pytest.CaptureFixture[str]) -> None:
     with LiveView() as picture:
         picture.show([ViewNode("addons", NodeState.WORKING, "failing checks: " + "informer-sync, " * 20)])
 
@@ -46,7 +46,7 @@ def test_what_a_node_is_doing_is_told_shortly(capsys: pytest.CaptureFixture[str]
     assert line.endswith("informer-sync, ...")
 
 
-def test_what_others_print_comes_between(capsys: pytest.CaptureFixture[str]) -> None:
+def test_other_output_appears_between_two_views(capsys: pytest.CaptureFixture[str]) -> None:
     with LiveView() as picture:
         picture.show([ViewNode("before", NodeState.DONE)])
         with picture.aside():

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
         (KeyError("x"), 70, "csctl has a bug: KeyError: 'x'; please report it with the output of csctl --verbose\n"),
     ],
 )
-def test_every_end_has_its_code_and_its_words(
+def test_every_error_has_its_exit_code_and_message(
     error: BaseException, code: int, shown: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def command() -> None:
@@ -52,12 +52,12 @@ def test_every_end_has_its_code_and_its_words(
     assert capsys.readouterr() == ("", shown)
 
 
-def test_a_result_that_is_a_number_is_the_exit_code() -> None:
+def test_integer_result_is_the_exit_code() -> None:
     assert output.run(lambda: 1) == 1
     assert output.run(lambda: None) == 0
 
 
-def test_the_trace_is_shown_on_request(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_traceback_is_printed_on_request(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setenv("CSCTL_TRACEBACK", "1")
 
     assert output.run(lambda: int("x")) == 70
@@ -70,7 +70,7 @@ def test_columns_are_aligned(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == "NAME         PORT\netcd         1\nmanagement\n"
 
 
-def test_the_program_is_named_so_that_its_call_can_be_repeated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_program_name_in_messages_can_be_called_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program = tmp_path / "csctl"
     program.touch(mode=0o755)
     monkeypatch.setattr("sys.argv", [str(program)])
@@ -81,7 +81,7 @@ def test_the_program_is_named_so_that_its_call_can_be_repeated(tmp_path: Path, m
     assert output.program() == "csctl"
 
 
-def test_a_terminal_obeys_nothing_that_is_printed(
+def test_control_characters_are_escaped_on_a_terminal(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     hostile = "\x1b[2J\r\x9b1m\u2066"
@@ -97,14 +97,14 @@ def test_a_terminal_obeys_nothing_that_is_printed(
     assert not [one for one in ("\x1b[2J", "\r", "\x9b", "\u2066") if one in printed]
 
 
-def test_a_program_gets_a_document_as_it_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_piped_document_is_printed_unchanged(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     output.print_text("a: \u200e\n")
     output.print_text("a: \u200e\n", tmp_path / "file")
 
     assert capsys.readouterr().out == (tmp_path / "file").read_text(encoding="utf-8") == "a: \u200e\n"
 
 
-def test_refused_credentials_come_with_the_places_they_are_taken_from(capsys: pytest.CaptureFixture[str]) -> None:
+def test_credentials_error_lists_where_credentials_are_read_from(capsys: pytest.CaptureFixture[str]) -> None:
     def command() -> None:
         raise CredentialsRefused("r.example/a", 401)
 

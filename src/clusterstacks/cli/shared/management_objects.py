@@ -1,0 +1,160 @@
+"""Reads and follows objects of the management cluster, with the rights of the user."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from clusterstacks.api.names import CLUSTER_API_GROUP
+from clusterstacks.cli.shared import output
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from clusterstacks.domain.objects import Manifest
+    from clusterstacks.kube.client import Client
+    from clusterstacks.kube.resources import Resource
+    from clusterstacks.runtime.informer import Informer
+
+SETTLE_SECONDS = 0.2
+"""Delay after a change, so that changes of several objects are shown together (arbitrary)."""
+
+OUTAGE_SECONDS = 2
+"""Interval at which outages of the watches are reported (arbitrary)."""
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectQuery:
+    """Objects of one kind.
+
+    Args:
+        group: API group.
+        kind: Kind.
+        namespace: Only this namespace; empty for all.
+        labels: Label selector in the syntax of kubectl.
+        name: Only this object; empty for all.
+        consequence: What is not known if the user may not read them, for a warning; empty if they are required.
+    """
+
+    group: str
+    kind: str
+    namespace: str = ""
+    labels: str = ""
+    name: str = ""
+    consequence: str = ""
+
+
+async def served(client: Client, group: str, kind: str) -> Resource:
+    """Find the resource of a kind.
+
+    Raises:
+        KindNotServed: The management cluster does not serve it; the message says what to install.
+    """
+    from clusterstacks.kube.errors import KindNotServed
+
+    try:
+        return await client.resource(group, kind)
+    except KindNotServed:
+        remedy = (
+            "install Cluster API with 'clusterctl init'"
+            if group == CLUSTER_API_GROUP
+            else "install the operator with 'csctl install', or only its definitions with 'csctl crds'"
+        )
+        raise KindNotServed(f"the management cluster does not serve {kind}: {remedy}") from None
+
+
+async def read_objects(client: Client, query: ObjectQuery) -> list[Manifest]:
+    """Read the objects of a query, sorted by namespace and name, without managed fields.
+
+    Raises:
+        NotFound: The query names an object that does not exist.
+        DependencyError: The kind is not served, or the user may not read it.
+    """
+    from clusterstacks.runtime.informer import drop_managed_fields
+
+    resource = await served(client, query.group, query.kind)
+    if query.name:
+        return [drop_managed_fields(await client.get(resource, query.name, query.namespace))]
+    listed = await client.list(resource, query.namespace, labels=query.labels)
+    return [drop_managed_fields(one) for one in listed.items]
+
+
+async def read_all(
+    client: Client, queries: Sequence[ObjectQuery], warn: Callable[[list[str]], None] = output.warn_all
+) -> list[list[Manifest] | None]:
+    """Read the objects of several queries; None, with a warning, for optional ones that the user may not read.
+
+    Raises:
+        NotFound: A query names an object that does not exist, and is not optional.
+        DependencyError: The kind of a required query is not served, or the user may not read it.
+    """
+    from clusterstacks.clusters.permissions import or_else
+    from clusterstacks.kube.errors import NotFound
+
+    notices: list[str] = []
+
+    async def read(query: ObjectQuery) -> list[Manifest] | None:
+        if not query.consequence:
+            return await read_objects(client, query)
+        try:
+            return await or_else(read_objects(client, query), None, query.consequence, notices)
+        except NotFound:
+            return []
+
+    found = await asyncio.gather(*map(read, queries))
+    warn(notices)
+    return found
+
+
+async def follow(
+    client: Client,
+    queries: Sequence[ObjectQuery],
+    show: Callable[[Sequence[list[Manifest]]], None],
+    *,
+    warn: Callable[[list[str]], None] = output.warn_all,
+    outdated: Callable[[bool], None] | None = None,
+) -> None:
+    """Show the objects of several queries now and after each change, until the task is cancelled.
+
+    Args:
+        client: The management cluster.
+        queries: The objects.
+        show: Called with the objects of each query.
+        warn: Called with the problems of optional queries that the user may not read.
+        outdated: Called at an interval with whether a kind cannot be read at the moment.
+
+    Raises:
+        DependencyError: A kind is not served, or the user may not read it.
+    """
+    from clusterstacks.runtime.informer import Informer
+
+    # An informer would retry for ever what the user may not read.
+    readable = [one is not None for one in await read_all(client, queries, warn)]
+    informers = [Informer(client, one.group, one.kind, namespace=one.namespace, labels=one.labels) for one in queries]
+    running = [one for one, may in zip(informers, readable, strict=True) if may]
+    changed = asyncio.Event()
+    async with asyncio.TaskGroup() as tasks:
+        for informer in running:
+            informer.subscribe(lambda change: changed.set())  # noqa: ARG005 - any change counts
+            tasks.create_task(informer.run())
+        for informer in running:
+            await informer.synced()
+        if outdated is not None:
+            tasks.create_task(_report_outages(running, outdated))
+        while True:
+            changed.clear()
+            show([_matching(one.cache.all(), query) for one, query in zip(informers, queries, strict=True)])
+            await changed.wait()
+            await asyncio.sleep(SETTLE_SECONDS)
+
+
+async def _report_outages(informers: Sequence[Informer], outdated: Callable[[bool], None]) -> None:
+    while True:
+        outdated(any(one.health.is_failing for one in informers))
+        await asyncio.sleep(OUTAGE_SECONDS)
+
+
+def _matching(objects: list[Manifest], query: ObjectQuery) -> list[Manifest]:
+    found = [one for one in objects if query.name in ("", one["metadata"]["name"])]
+    return sorted(found, key=lambda one: (one["metadata"].get("namespace", ""), one["metadata"]["name"]))

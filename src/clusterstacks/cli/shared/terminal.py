@@ -1,0 +1,140 @@
+"""Marks, colours and wrapped lines on a terminal; elsewhere lines stay whole and plain, so that grep finds them."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import sys
+import threading
+import time
+from contextlib import contextmanager
+from enum import Enum
+from typing import TYPE_CHECKING, Final
+
+import click
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+NARROWEST: Final = 20
+"""Columns that a wrapped line has at least (arbitrary); on a narrower terminal nothing is wrapped."""
+
+HANGING: Final = 2
+"""Columns by which the following lines of a wrapped text are indented."""
+
+COUNT_SECONDS = 0.5
+"""Interval of the counter of a running step (arbitrary)."""
+
+SILENT_SECONDS = 2
+"""Time without a line of progress after which the counter shows (arbitrary)."""
+
+_ERASE: Final = "\r\x1b[K"
+"""Erases the line of the cursor."""
+
+
+class ResultMark(Enum):
+    """A mark before a line, and its colour."""
+
+    GOOD = ("✓", "green")
+    BAD = ("✗", "red")
+    OPEN = ("?", "yellow")
+    WAITING = ("…", "yellow")
+
+    @property
+    def sign(self) -> str:
+        """The sign."""
+        return self.value[0]
+
+    @property
+    def colour(self) -> str:
+        """The colour of the sign, or of the word that it is about."""
+        return self.value[1]
+
+
+def is_terminal(*, err: bool = False) -> bool:
+    """Return whether a stream is a terminal that can show marks."""
+    stream = sys.stderr if err else sys.stdout
+    return stream.isatty() and os.environ.get("TERM") != "dumb"
+
+
+def columns(*, err: bool = False) -> int:
+    """Return the width of the terminal; 0 if the stream is not one, or is too narrow to wrap lines."""
+    width = shutil.get_terminal_size().columns if is_terminal(err=err) else 0
+    return width if width >= NARROWEST else 0
+
+
+def wrap(line: str, width: int, hang: int | None = None) -> str:
+    """Wrap a line at its blanks; a longer word stays whole.
+
+    Args:
+        line: The line, perhaps with styles.
+        width: Columns of the terminal; 0 does not wrap.
+        hang: Indentation of the following lines; None for that of the line and ``HANGING``.
+    """
+    if not width or len(click.unstyle(line)) <= width:
+        return line
+    if hang is None:
+        hang = len(line) - len(line.lstrip(" ")) + HANGING
+    # The blanks at the beginning are not a place to break.
+    first, *rest = re.findall(r" *[^ ]+", line) or [line]
+    lines, length = [first], len(click.unstyle(first))
+    for word in rest:
+        size = len(click.unstyle(word))
+        if length + size <= width:
+            lines[-1] += word
+            length += size
+        else:
+            bare = word.lstrip(" ")
+            lines.append(" " * hang + bare)
+            length = hang + len(click.unstyle(bare))
+    return "\n".join(lines)
+
+
+def cut(cell: str, limit: int) -> str:
+    """Cut a cell of a table to a number of columns, in its middle: names of releases differ at their end."""
+    if len(cell) <= limit:
+        return cell
+    end = limit // 3
+    return f"{cell[: limit - end - 1]}…{cell[len(cell) - end :]}"
+
+
+@contextmanager
+def counting(report: Callable[[str], None], *, shows: bool = True) -> Iterator[Callable[[str], None]]:
+    """Yield a function that reports progress; between its lines a terminal shows how long the block has been running.
+
+    Nothing else may be printed in the block.
+
+    Args:
+        report: Prints a line of progress on standard error.
+        shows: Whether to show the time.
+    """
+    if not shows or not is_terminal(err=True):
+        yield report
+        return
+    began = last = time.monotonic()
+    lock, ended = threading.Lock(), threading.Event()
+
+    def print_line(text: str) -> None:
+        nonlocal last
+        with lock:
+            sys.stderr.write(_ERASE)
+            report(text)
+            last = time.monotonic()
+
+    def count() -> None:
+        while not ended.wait(COUNT_SECONDS):
+            with lock:
+                if time.monotonic() - last >= SILENT_SECONDS:
+                    sys.stderr.write(f"{_ERASE}{time.monotonic() - began:6.1f} s  …")
+                    sys.stderr.flush()
+
+    counter = threading.Thread(target=count, daemon=True)
+    counter.start()
+    try:
+        yield print_line
+    finally:
+        ended.set()
+        counter.join()
+        sys.stderr.write(_ERASE)
+        sys.stderr.flush()

@@ -1,0 +1,157 @@
+// Requests documents from the server, follows its events, and draws the view of the address.
+
+import { html, render, words } from "./elements.js";
+import { clusterView, fleetView, frame, messageView } from "./views.js";
+
+const TICK_MILLISECONDS = 30_000; // ages are drawn again at this interval
+
+const state = {
+  route: { view: "fleet" },
+  document: null, // of the route
+  problem: "",
+  live: "connecting", // "live", "connecting" or "ended"
+  filter: "",
+  concernsOnly: false,
+  upgrade: { to: "", busy: false, document: null, problem: "" },
+  matrix: { busy: false, document: null, problem: "", checked: null, cell: "" },
+};
+
+let revision = 0; // of the snapshot that the server has
+let shown = -1; // of the document on the page
+let loading = false;
+let states = new Map(); // of the Clusters that were drawn last
+
+function routeOf(hash) {
+  const parts = hash.replace(/^#\/?/, "").split("/").map(decoded);
+  if (parts[0] === "cluster" && parts.length === 3) return { view: "cluster", namespace: parts[1], name: parts[2] };
+  return { view: "fleet" };
+}
+
+function decoded(text) {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
+}
+
+async function request(path, query = {}) {
+  const response = await fetch(`/api/${path}?${new URLSearchParams(query)}`);
+  const document = await response.json().catch(() => ({ error: `csctl answered ${response.status}` }));
+  if (!response.ok) throw new Error(document.error);
+  return document;
+}
+
+// Loads the document of the route; changes during a request cause one more request, however many they are.
+async function load() {
+  if (loading) return;
+  loading = true;
+  try {
+    while (shown < revision) {
+      const route = state.route;
+      const wanted = revision;
+      try {
+        const { view, ...query } = route;
+        const found = await request(view, query);
+        if (route !== state.route) continue;
+        announce(found);
+        Object.assign(state, { document: found, problem: "" });
+      } catch (error) {
+        if (route !== state.route) continue;
+        Object.assign(state, { document: null, problem: error.message });
+      }
+      shown = wanted;
+      draw();
+    }
+  } finally {
+    loading = false;
+  }
+}
+
+// Tells screen readers which Clusters changed their state; not the whole page.
+function announce(found) {
+  const clusters = found.clusters ?? [found];
+  const next = new Map(clusters.map((one) => [`${one.namespace}/${one.name}`, `${words[one.state]} ${one.reason}`.trim()]));
+  const news = [...next].filter(([key, now]) => states.has(key) && states.get(key) !== now);
+  states = next;
+  if (news.length) {
+    const some = news.slice(0, 3).map(([key, now]) => `Cluster ${key}: ${now}`);
+    const more = news.length > 3 ? `, and ${news.length - 3} more` : "";
+    document.getElementById("announcements").textContent = some.join(", ") + more;
+  }
+}
+
+function content() {
+  if (state.problem) return messageView(state.route, state.problem);
+  if (!state.document) return html`<p aria-busy="true">Loading …</p>`;
+  return state.route.view === "cluster" ? clusterView(state, actions) : fleetView(state, actions);
+}
+
+function draw() {
+  render(frame(state, content()), document.getElementById("page"));
+  const { route } = state;
+  document.title = route.view === "cluster" ? `${route.namespace}/${route.name} – Cluster stacks` : "Cluster stacks";
+}
+
+function navigate() {
+  if (location.hash === "#main") return focusHeading(); // the skip link
+  const route = routeOf(location.hash);
+  const empty = { busy: false, document: null, problem: "" };
+  states = new Map();
+  Object.assign(state, { route, document: null, problem: "", upgrade: { ...empty, to: "" } });
+  state.matrix = { ...empty, checked: null, cell: "" };
+  shown = -1;
+  draw();
+  load().then(focusHeading);
+}
+
+function focusHeading() {
+  document.querySelector("h1")?.focus();
+}
+
+const actions = {
+  set(values) {
+    Object.assign(state, values);
+    draw();
+  },
+
+  async ask(part, path, query) {
+    const { route } = state;
+    state[part] = { ...state[part], busy: true, problem: "" };
+    draw();
+    let change;
+    try {
+      const { namespace, name } = route;
+      change = await request(path, { namespace, name, ...query }).then((found) =>
+        path === "check" ? { checked: found } : { document: found },
+      );
+    } catch (error) {
+      change = { problem: error.message };
+    }
+    if (route !== state.route) return;
+    state[part] = { ...state[part], ...change, busy: false };
+    draw();
+  },
+};
+
+function follow() {
+  const events = new EventSource("/events");
+  events.onmessage = (event) => {
+    if (state.live !== "live") shown = -1; // what happened meanwhile is not known
+    state.live = "live";
+    revision = Number(event.data);
+    shown = Math.min(shown, revision - 1);
+    draw();
+    load();
+  };
+  events.onerror = () => {
+    state.live = events.readyState === EventSource.CLOSED ? "ended" : "connecting";
+    draw();
+  };
+}
+
+window.addEventListener("hashchange", navigate);
+setInterval(draw, TICK_MILLISECONDS);
+state.route = routeOf(location.hash);
+draw();
+follow();

@@ -1,0 +1,98 @@
+"""Decides which requests the page server answers: address, method, host, origin and token.
+
+Other users of the machine can connect to a loopback port, and every web page that the viewer opens can send requests
+to it. So a request needs the cookie of this server, must name a loopback host (a page of another host could otherwise
+reach the server by DNS rebinding), and must not come from a page of another origin.
+"""
+
+from __future__ import annotations
+
+import hmac
+import secrets
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+METHODS: Final = ("GET", "HEAD")
+
+TOKEN_BYTES: Final = 32
+
+OWN_FETCHES: Final = ("same-origin", "none", "")
+"""Values of Sec-Fetch-Site of the page itself and of a typed address; empty in clients that do not send it. Pages of
+other loopback ports send ``same-site``, and their requests have the cookie."""
+
+HEADERS: Final = {
+    "Cache-Control": "no-store",
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; "
+        "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    ),
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+    "Server": "csctl",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+}
+"""Headers of every response."""
+
+
+def _token() -> str:
+    return secrets.token_urlsafe(TOKEN_BYTES)
+
+
+@dataclass(slots=True)
+class PageAccess:
+    """The secrets of one server.
+
+    Args:
+        port: The port of the server.
+        token: The token of the printed address; valid as long as the server.
+        launch_token: The token of the address with which csctl starts a browser. It is valid once, because other
+            users of the machine can read the arguments of a process.
+        cookie: The value of the cookie that replaces a token.
+    """
+
+    port: int
+    token: str = field(default_factory=_token)
+    launch_token: str = field(default_factory=_token)
+    cookie: str = field(default_factory=_token)
+
+    @property
+    def cookie_name(self) -> str:
+        """The name of the cookie; browsers send cookies to all ports of a host."""
+        return f"csctl-ui-{self.port}"
+
+    def address(self, token: str) -> str:
+        """Return the address of the page with a token."""
+        return f"http://127.0.0.1:{self.port}/?token={token}"
+
+    def redeem(self, token: str) -> bool:
+        """Return whether a token is valid."""
+        if _same(token, self.token):
+            return True
+        if self.launch_token and _same(token, self.launch_token):
+            self.launch_token = ""
+            return True
+        return False
+
+    def refusal(self, method: str, host: str, headers: Mapping[str, str]) -> tuple[int, str] | None:
+        """Return status and message of a request that is refused whatever it asks for; None for others."""
+        if method not in METHODS:
+            return 405, "the page is read-only: use GET or HEAD"
+        hosts = [f"{name}:{self.port}" for name in ("127.0.0.1", "localhost", "[::1]")]
+        if host not in hosts:
+            return 421, f"this server is only reached as {hosts[0]}"
+        if headers.get("Sec-Fetch-Site", "") not in OWN_FETCHES and headers.get("Sec-Fetch-Mode") != "navigate":
+            return 403, "requests of other pages are refused"
+        return None
+
+    def allows(self, cookies: Mapping[str, str]) -> bool:
+        """Return whether a request has the cookie."""
+        return _same(cookies.get(self.cookie_name, ""), self.cookie)
+
+
+def _same(given: str, expected: str) -> bool:
+    return hmac.compare_digest(given.encode(), expected.encode())

@@ -1,0 +1,1 @@
+"""Installs the operator in a management cluster, checks the cluster before, and removes the operator."""

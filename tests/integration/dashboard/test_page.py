@@ -1,0 +1,142 @@
+"""The page of csctl ui in a real browser, with the documents that the verb computes."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.support.builders.fleets import NEW, Fleet, condition, conditions, drifted, management_cluster
+from tests.support.running.chromium import open_page
+from tests.support.running.page import served_page
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from tests.support.running.chromium import Page
+
+SCREENSHOTS = Path(__file__).parents[3] / "docs" / "how-to" / "screenshots"
+
+KEEP = "KEEP_SCREENSHOTS"
+"""Environment variable with which the screenshots of the documentation are replaced."""
+
+HOSTILE = "<img src=x onerror=alert(1)><script>alert(2)</script> javascript:alert(3) \u202eevil"
+
+MARKED = "document.activeElement.textContent.trim()"
+
+
+@pytest.fixture
+async def fleet() -> Fleet:
+    fleet = Fleet(management_cluster())
+    await fleet.examples()
+    return fleet
+
+
+@pytest.fixture
+async def page(fleet: Fleet, chromium: list[str], tmp_path: Path) -> AsyncIterator[Page]:
+    """The page of the fleet; a test fails if the browser reports an error, a dialog or a violation of the policy."""
+    async with served_page(fleet.api) as access, open_page(chromium, tmp_path) as page:
+        await page.resize(1120, 700)
+        await page.goto(access.address(access.token))
+        await page.until("document.querySelector('#clusters tbody tr')")
+        yield page
+        assert not page.complaints
+
+
+async def open_cluster(page: Page, name: str) -> None:
+    await page.value(f"location.hash = '#/cluster/{name}'")
+    await page.until(f"document.querySelector('h1').textContent.includes('{name}') && document.querySelector('svg')")
+
+
+async def keep(page: Page, name: str) -> None:
+    """Check that a screenshot can be made, and keep it for the documentation if this is asked for."""
+    image = await page.screenshot()
+    assert image.startswith(b"\x89PNG")
+    if os.environ.get(KEEP):
+        (SCREENSHOTS / f"{name}.png").write_bytes(image)
+
+
+async def test_page_shows_fleet_and_clusters_and_changes_live(page: Page, fleet: Fleet) -> None:
+    clusters = await page.text("#clusters")
+    assert "team-a/upgrading … in progress 1.35-v1 → 1.36-v1" in " ".join(clusters.split())
+    assert "team-b/drifted ✗ failed v1 v1.35.4 DriftFound since " in " ".join(clusters.split())
+    assert "token" not in str(await page.value("location.href"))
+    assert await page.value("document.cookie") == "", "scripts cannot read the cookie"
+
+    await open_cluster(page, "team-a/healthy")
+    assert "all 27 objects are healthy" in await page.text("main")
+    await keep(page, "healthy")
+    await open_cluster(page, "team-a/upgrading")
+    assert "2 of 3, apply cni" in await page.text("main")
+    assert "waits for the stages of BeforeClusterUpgrade before v1.36.1" in await page.value(
+        "document.querySelector('.objects').textContent"
+    )
+    await keep(page, "upgrading")
+    await open_cluster(page, "team-b/drifted")
+    assert "spec.replicas (changed by kubectl-edit)" in await page.text("main")
+    await keep(page, "drifted")
+
+    await fleet.set_condition("team-b/drifted", condition("InSync"))
+    await page.until("document.querySelector('h1 .sign').classList.contains('done')")
+    assert await page.value("document.getElementById('announcements').textContent") == "Cluster team-b/drifted: ready"
+
+
+async def test_refused_upgrade_shows_facts_plan_and_matrix_with_sources(page: Page) -> None:
+    await open_cluster(page, "team-b/refused")
+    await page.value("document.querySelector('#target').focus()")
+    await page.type(NEW)
+    await page.press("Enter")
+    await page.until("document.querySelector('#answer ol')")
+
+    answer = await page.text("#answer")
+    assert f"Refused now: one write may not change the Cluster to {NEW}." in answer
+    assert "cilium 1.17.0 works with Kubernetes >=1.33 <1.36" in answer
+    assert "The plan: 4 steps" in answer
+    assert "update addon cni from 1.17.0 to 1.18.0" in answer
+
+    await page.value("document.querySelector('#show-matrix').click()")
+    await page.until("document.querySelector('#checked')")
+    await page.value("document.querySelector('#matrix-releases tbody tr:last-child td:nth-child(3) button').click()")
+    await page.until("document.querySelector('#checked caption').textContent.startsWith('openstack-scs-1-36-v1')")
+    assert await page.value("document.querySelector('#checked a').href.startsWith('https://')")
+    await page.scheme("dark")
+    await page.value("document.querySelector('#upgrade').scrollIntoView()")
+    await keep(page, "refused")
+
+
+async def test_page_is_used_by_keyboard_and_has_names_for_screen_readers(page: Page) -> None:
+    await page.press("Tab")
+    assert await page.value(MARKED) == "Skip to the content"
+    await page.press("Enter")
+    await page.until("document.activeElement.tagName === 'H1'")
+    for _ in range(60):
+        await page.press("Tab")
+        if await page.value("document.activeElement.matches('#clusters a')"):
+            break
+    name = await page.value(MARKED)
+    await page.press("Enter")
+    await page.until(f"document.querySelector('h1').textContent.includes('{name}')")
+    await page.until("document.activeElement.tagName === 'H1'")
+
+    assert await page.value(
+        "[...document.querySelectorAll('.sign')].every(one => one.getAttribute('aria-label') || one.closest('svg'))"
+    )
+    assert await page.value("[...document.querySelectorAll('input')].every(one => one.labels.length === 1)")
+    assert await page.value("[...document.querySelectorAll('table')].every(one => one.caption.textContent)")
+    assert await page.value("document.documentElement.lang") == "en"
+
+
+async def test_hostile_names_and_messages_stay_text(page: Page, fleet: Fleet) -> None:
+    message = drifted(HOSTILE)
+    stages = [{"name": HOSTILE, "action": "apply", "phase": HOSTILE, "hook": HOSTILE}]
+    await fleet.cluster("team-c/hostile", conditions=conditions(InSync=message), stages=stages)
+    await page.until("document.querySelector('#clusters').textContent.includes('team-c/hostile')")
+    await open_cluster(page, "team-c/hostile")
+
+    shown = HOSTILE.replace("\u202e", "\ufffd")
+    assert shown in await page.value("document.querySelector('#conditions').textContent")
+    assert shown in await page.value("document.querySelector('.objects').textContent")
+    assert await page.value("document.querySelectorAll('main img, main script').length") == 0
+    assert await page.value("[...document.links].every(one => /^https?:/.test(one.href))")
