@@ -1,40 +1,62 @@
-"""Writes the generated files of the chart, and ``install.yaml``: ``make manifests``.
+"""Writes the generated files of the chart and of this directory: ``make manifests``.
 
-A test checks that they are current. CustomResourceDefinitions and rights come from the code. ``install.yaml`` is the
-chart as Helm renders it, after a Namespace.
+A test checks that they are current. CustomResourceDefinitions and rights come from the code. ``install.yaml`` and the
+components for clusterctl are the chart as Helm renders it, after a Namespace. The alerts are written in the chart.
 """
 
 from __future__ import annotations
 
 import asyncio
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from clusterstacks.api.crd_manifests import all_crds
-from clusterstacks.api.yaml import dump
-from clusterstacks.charts.archive import write_archive
+from clusterstacks.api.yaml import dump, load
+from clusterstacks.installer.installations import INSTALLATION_LABEL
+from clusterstacks.installer.operator_chart import NAME, NAMESPACE, installation_objects
 from clusterstacks.operator.rbac import RIGHTS, RightScope
-from clusterstacks.render.renderer import ChartRequest, Renderer
+from clusterstacks.webhooks.configuration import NAME as CONFIGURATION_NAME
+from deploy import krew
+from deploy.monitoring import dashboard
 
 if TYPE_CHECKING:
     from clusterstacks.domain.objects import Manifest
 
 ROOT = Path(__file__).parents[1]
-NAME = "cluster-stack-operator"
 CHART = ROOT / "charts" / NAME
 INSTALL = ROOT / "deploy" / "install.yaml"
-
-NAMESPACE = "cluster-stack-system"
-KUBERNETES = "v1.36.0"
-"""Kubernetes version of the render; nothing in the chart depends on it."""
+MONITORING = ROOT / "deploy" / "monitoring"
 
 INSTALL_VALUES = {"image": {"repository": NAME}, "source": {"existingSecret": f"{NAME}-source"}}
 """Values of ``install.yaml``; users set the image with kustomize, and the source with a Secret."""
+
+CLUSTERCTL = ROOT / "deploy" / "clusterctl"
+VARIABLES = tuple(
+    f"{kind}_{name}"
+    for kind, names in (
+        ("OCI", ("REGISTRY", "REPOSITORY", "ACCESS_TOKEN", "USERNAME", "PASSWORD")),
+        ("GIT", ("PROVIDER", "ORG_NAME", "REPOSITORY_NAME", "ACCESS_TOKEN")),
+    )
+    for name in names
+)
+"""Variables of the source of releases. clusterctl replaces them in base64, as those of the Go operator's components."""
+CLUSTERCTL_VALUES = {
+    "image": {"repository": "${CLUSTER_STACKS_IMAGE}"},
+    "source": {"existingSecret": f"{NAME}-source"},
+    "logLevel": "info",
+    "secrets": {"allNamespaces": True},
+}
+"""Values of the clusterctl components. Like the managers of Cluster API, the operator reads Secrets of all namespaces;
+clusterctl has no step after which an administrator would grant the rights for each namespace."""
+CONTRACT = "v1beta2"
+"""Contract of Cluster API that the release series implements."""
 
 NOTE = "# Written by `make manifests`; do not edit.\n"
 
 SCOPES = {
     RightScope.CLUSTER: "cluster",
+    RightScope.WATCHED: "watched",
     RightScope.CLUSTERS: "secrets",
     RightScope.STACKS: "secrets",
     RightScope.OWN: "own",
@@ -43,9 +65,17 @@ SCOPES = {
 
 
 def chart_files() -> dict[Path, str]:
-    """Return the generated files of the chart."""
+    """Return the generated files of the chart, and the alerts and the dashboard for those who do not use it."""
     crds = {CHART / "files/crds" / f"{crd['metadata']['name']}.yaml": NOTE + dump(crd) for crd in all_crds()}
-    return {**crds, CHART / "files/rights.yaml": NOTE + dump({"rights": _rights()})}
+    values = load((CHART / "values.yaml").read_text(), name="values.yaml")
+    return {
+        **crds,
+        CHART / "files/rights.yaml": NOTE + dump({"rights": _rights()}),
+        CHART / "files/values.yaml": NOTE + dump(values),
+        CHART / "files/dashboard.json": dashboard.text(),
+        MONITORING / "alerts.yaml": NOTE + (CHART / "files/alerts.yaml").read_text(),
+        MONITORING / "dashboard.json": dashboard.text(),
+    }
 
 
 def _rights() -> list[dict[str, Any]]:
@@ -53,59 +83,73 @@ def _rights() -> list[dict[str, Any]]:
     entries: dict[str, dict[str, Any]] = {}
     for right in RIGHTS:
         feature = {"feature": right.only_with.value} if right.only_with else {}
-        entry = {"scope": SCOPES[right.scope], **feature, "why": right.why, "rule": right.rule()}
+        everywhere = {"everywhere": [*right.everywhere]} if right.everywhere else {}
+        entry = {"scope": SCOPES[right.scope], **everywhere, **feature, "why": right.why, "rule": right.rule()}
         first = entries.setdefault(str({**entry, "why": ""}), entry)
         if first is not entry:
             first["why"] += f"; {right.why}"
     return [*entries.values()]
 
 
-def packed_chart() -> bytes:
-    """Return the chart as an archive that Helm loads."""
-    files = (path for path in sorted(CHART.rglob("*")) if path.is_file())
-    return write_archive({f"{NAME}/{path.relative_to(CHART).as_posix()}": path.read_bytes() for path in files})
-
-
-async def rendered(renderer: Renderer, values: Manifest, namespace: str = NAMESPACE) -> list[Manifest]:
-    """Render the chart.
-
-    Args:
-        renderer: The renderer of Helm charts.
-        values: The content of a values file.
-        namespace: Namespace of the Helm release.
-
-    Raises:
-        RenderFailed: The values are wrong.
-    """
-    request = ChartRequest(
-        chart=packed_chart(),
-        label=f"chart {NAME}",
-        release_name=NAME,
-        namespace=namespace,
-        values=dump(values),
-        kube_version=KUBERNETES,
-    )
-    return await renderer.chart(request)
-
-
 async def install_yaml() -> str:
     """Return the text of ``install.yaml``."""
-    renderer = Renderer(workers=1)
-    try:
-        objects = await rendered(renderer, INSTALL_VALUES)
-    finally:
-        await renderer.close()
-    # The API server refuses pods that do not meet the standard; those of the chart do.
-    labels = {"pod-security.kubernetes.io/enforce": "restricted"}
-    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE, "labels": labels}}
-    return NOTE + "---\n".join(dump(one) for one in (namespace, *objects))
+    objects = await installation_objects(INSTALL_VALUES)
+    return NOTE + "---\n".join(dump(one) for one in objects)
+
+
+async def clusterctl_files() -> dict[Path, str]:
+    """Return the components of the AddonProvider and its metadata, for the repositories of clusterctl."""
+    objects = [_deletable(one) for one in await installation_objects(CLUSTERCTL_VALUES)]
+    (labels,) = (one["metadata"]["labels"] for one in objects if one["kind"] == "Deployment")
+    # The operator adds its webhooks to this object, and clusterctl deletes it with the provider.
+    registration = {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "ValidatingWebhookConfiguration",
+        "metadata": {"name": CONFIGURATION_NAME, "labels": labels},
+    }
+    source = {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": f"{NAME}-source", "namespace": NAMESPACE},
+        "type": "Opaque",
+        "data": {name: f'${{{name}_B64:=""}}' for name in VARIABLES},
+    }
+    major, minor, _ = version("cluster-stacks").split(".", 2)
+    series = {"major": int(major), "minor": int(minor), "contract": CONTRACT}
+    metadata = {"apiVersion": "clusterctl.cluster.x-k8s.io/v1alpha3", "kind": "Metadata", "releaseSeries": [series]}
+    text = "---\n".join(dump(one) for one in (*objects, registration, source))
+    # clusterctl init --target-namespace replaces the namespace of objects, but not in arguments.
+    text = text.replace(f"--webhook-service={NAMESPACE}/", "--webhook-service=$(POD_NAMESPACE)/")
+    return {CLUSTERCTL / "addon-components.yaml": NOTE + text, CLUSTERCTL / "metadata.yaml": NOTE + dump(metadata)}
+
+
+def _deletable(component: Manifest) -> Manifest:
+    """Return a component; the names of cluster-wide rights begin with the namespace, else clusterctl keeps them.
+
+    It has no label of an installation by csctl, so that 'csctl uninstall' leaves it to clusterctl.
+    """
+    component["metadata"].get("labels", {}).pop(INSTALLATION_LABEL, None)
+    if component["kind"] not in {"ClusterRole", "ClusterRoleBinding"}:
+        return component
+    renamed = {**component, "metadata": {**component["metadata"], "name": _prefixed(component["metadata"]["name"])}}
+    if role := component.get("roleRef"):
+        renamed["roleRef"] = {**role, "name": _prefixed(role["name"])}
+    return renamed
+
+
+def _prefixed(name: str) -> str:
+    return f"{NAMESPACE}-{name}"
 
 
 def main() -> None:
     """Write all files."""
     for path, text in chart_files().items():
         path.write_text(text)
+    krew.MANIFEST.write_text(NOTE + krew.manifest())
     INSTALL.write_text(asyncio.run(install_yaml()))
+    CLUSTERCTL.mkdir(exist_ok=True)
+    for path, text in asyncio.run(clusterctl_files()).items():
+        path.write_text(text)
 
 
 if __name__ == "__main__":

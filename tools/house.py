@@ -34,9 +34,12 @@ FEW_WORDS = 4
 
 HEADLESS = re.compile(r"^(What|Who|Whom|Whose|Which|Where|Whether|How)\b")
 ODD = re.compile(
+    r"(?<!\b[Tt]here )"
     r"\b(is no|are no|nobody|somebody|whoever|told|the way out|from then on|such a one|lies|stands)\b(?! longer)"
 )
-SAME_KIND = {"__init__", "__main__", "client", "errors", "messages", "names", "reconciler", "settings"}
+SAME_KIND = {
+    "__init__", "__main__", "client", "errors", "main", "messages", "names", "reconciler", "registration", "settings",
+}  # fmt: skip
 """Names that modules of several packages share because they are the same kind of thing."""
 
 
@@ -169,10 +172,10 @@ class House:
 
     def odd_docstrings(self) -> list[str]:
         return [
-            f"{name}: {text.splitlines()[0]}"
+            f"{name}: {(text.count(chr(10), 0, found.start()) and '... ') or ''}{text[found.start() :].splitlines()[0]}"
             for name, module in self.modules.items()
             for text in module.docstrings.values()
-            if HEADLESS.search(text) or ODD.search(text)
+            if (found := HEADLESS.search(text) or ODD.search(text))
         ]
 
     def odd_messages(self) -> list[str]:

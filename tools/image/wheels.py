@@ -33,6 +33,7 @@ LARGE = 1_000_000
 _DROPPED = re.compile(
     r"""
     (?:bazel-project | bin | cel_expr_python/ext)/.+      # tests and build files of cel-expr-python; programs
+    | share/man/.+
     | clusterstacks/devcluster/(?:examples | tools)/.+    # of the local environment, which needs Go and a writable disk
     | \.lock
     | (?:.+/)?(?:__pycache__ | tests?)/.+

@@ -1,10 +1,59 @@
+{{- /* Sets values that are null or missing to those of values.yaml, as if they were not given. Kubernetes has
+defaults for the parts of resources and security contexts, so null removes those. */}}
+{{- define "operator.defaults" -}}
+{{- include "operator.fill" (dict "values" .Values "defaults" (.Files.Get "files/values.yaml" | fromYaml)) -}}
+{{- end }}
+
+{{- define "operator.fill" -}}
+{{- range $name, $default := .defaults -}}
+{{- if not (has $name (list "resources" "podSecurityContext" "securityContext")) -}}
+{{- if kindIs "invalid" (index $.values $name) -}}
+{{- $_ := set $.values $name $default -}}
+{{- else if kindIs "map" $default -}}
+{{- include "operator.fill" (dict "values" (index $.values $name) "defaults" $default) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end }}
+
+{{- /* Value of app.kubernetes.io/name, with takeOver as in the chart of the Go operator. */}}
+{{- define "operator.chart" -}}
+{{- if .Values.takeOver -}}
+{{- .Values.nameOverride | default "cso" -}}
+{{- else -}}
+{{- .Chart.Name -}}
+{{- end -}}
+{{- end }}
+
 {{- define "operator.name" -}}
+{{- $chart := include "operator.chart" . -}}
 {{- if .Values.fullnameOverride -}}
 {{- .Values.fullnameOverride -}}
-{{- else if contains .Chart.Name .Release.Name -}}
+{{- else if contains $chart .Release.Name -}}
 {{- .Release.Name | trunc 50 | trimSuffix "-" -}}
 {{- else -}}
-{{- printf "%s-%s" .Release.Name .Chart.Name | trunc 50 | trimSuffix "-" -}}
+{{- printf "%s-%s" .Release.Name $chart | trunc 50 | trimSuffix "-" -}}
+{{- end -}}
+{{- end }}
+
+{{- define "operator.deployment" -}}
+{{ include "operator.name" . }}{{ if .Values.takeOver }}-controller-manager{{ end }}
+{{- end }}
+
+{{- define "operator.webhookService" -}}
+{{ include "operator.name" . }}-webhook{{ if .Values.takeOver }}-service{{ end }}
+{{- end }}
+
+{{- /* A value of the Go operator's chart, with the default of that chart: (dict "root" $ "name" "ociRegistry"). */}}
+{{- define "operator.goVariable" -}}
+{{- $defaults := dict "ociRegistry" "registry.scs.community" "ociRepository" "registry.scs.community/kaas/cluster-stacks" "gitProvider" "github" "gitOrgName" "SovereignCloudStack" "gitRepoName" "cluster-stacks" -}}
+{{- get (merge (dict) .root.Values.clusterStackVariables $defaults) .name -}}
+{{- end }}
+
+{{- /* Whether the source of releases comes from clusterStackVariables: github or oci, otherwise empty. */}}
+{{- define "operator.goSource" -}}
+{{- if and .Values.takeOver (not .Values.source.type) (not .Values.source.location) (not .Values.source.existingSecret) -}}
+{{- dig "manager" "source" "oci" .Values.controllerManager -}}
 {{- end -}}
 {{- end }}
 
@@ -15,12 +64,17 @@ cluster-stack-operator{{ with .Values.watchNamespace }}-{{ . }}{{ end }}
 {{- end }}
 
 {{- define "operator.serviceAccount" -}}
-{{- .Values.serviceAccount.name | default (ternary (include "operator.name" .) "default" .Values.serviceAccount.create) -}}
+{{- .Values.serviceAccount.name | default (ternary (include "operator.deployment" .) "default" .Values.serviceAccount.create) -}}
 {{- end }}
 
+{{- /* A selector cannot be changed, so with takeOver it is that of the Go operator's chart. */}}
 {{- define "operator.selector" -}}
-app.kubernetes.io/name: {{ .Chart.Name }}
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/name: {{ include "operator.chart" . | quote }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
+{{- if .Values.takeOver }}
+cluster.x-k8s.io/provider: cluster-stack-operator
+control-plane: cso-controller-manager
+{{- end }}
 {{- end }}
 
 {{- define "operator.labels" -}}
@@ -51,13 +105,15 @@ annotations:
 {{- end -}}
 {{- end }}
 
-{{- /* The rules of files/rights.yaml for one scope: (dict "root" $ "scope" "cluster"). */}}
+{{- /* The rules of files/rights.yaml for some scopes: (dict "root" $ "scopes" (list "cluster")). Scope "everywhere" has
+the verbs that an operator for one namespace needs in all of them. */}}
 {{- define "operator.rules" -}}
 {{- $root := .root -}}
-{{- $features := dict "webhooks" $root.Values.webhook.enabled "leader election" true -}}
+{{- $features := dict "webhooks" $root.Values.webhook.enabled "disabled webhooks" (not $root.Values.webhook.enabled) "leader election" true -}}
 {{- range (fromYaml ($root.Files.Get "files/rights.yaml")).rights }}
-{{- if and (eq .scope $.scope) (or (not .feature) (get $features (.feature | default ""))) }}
-{{- $rule := .rule }}
+{{- $verbs := ternary .everywhere .rule.verbs (has "everywhere" $.scopes) }}
+{{- if and $verbs (or (has .scope $.scopes) (has "everywhere" $.scopes)) (or (not .feature) (get $features (.feature | default ""))) }}
+{{- $rule := merge (dict "verbs" $verbs) .rule }}
 {{- if has "cluster-stack-operator" ($rule.resourceNames | default list) }}
 {{- $rule = merge (dict "resourceNames" (list (include "operator.clusterName" $root))) $rule }}
 {{- end }}
@@ -67,7 +123,40 @@ annotations:
 {{- end }}
 {{- end }}
 
+{{- /* The rules for rbac.classKinds and rbac.providerKinds. */}}
+{{- define "operator.kindRules" -}}
+{{- range .Values.rbac.classKinds }}
+# rbac.classKinds
+- apiGroups: [{{ .group | quote }}]
+  resources: [{{ .resource | quote }}]
+  verbs: [get, list, watch, create, patch, delete]
+{{- end }}
+{{- range .Values.rbac.providerKinds }}
+# rbac.providerKinds
+- apiGroups: [{{ .group | quote }}]
+  resources: [{{ .resource | quote }}]
+  verbs: [get, list, watch, create, patch]
+{{- end }}
+{{- end }}
+
 {{- /* KIND.GROUP,... of rbac.classKinds or rbac.providerKinds. */}}
 {{- define "operator.kinds" -}}
 {{- range $index, $one := . }}{{ if $index }},{{ end }}{{ $one.kind }}.{{ $one.group }}{{ end }}
+{{- end }}
+
+{{- /* The variables that the source reads from the Secret of clusterStackVariables, with their keys. */}}
+{{- define "operator.goVariables" -}}
+{{- $source := include "operator.goSource" . -}}
+{{- if eq $source "github" -}}
+GIT_PROVIDER: git-provider
+GIT_ORG_NAME: git-org-name
+GIT_REPOSITORY_NAME: git-repo-name
+GIT_ACCESS_TOKEN: git-access-token
+{{- else if $source -}}
+OCI_REGISTRY: oci-registry
+OCI_REPOSITORY: oci-repository
+OCI_ACCESS_TOKEN: oci-access-token
+OCI_USERNAME: oci-username
+OCI_PASSWORD: oci-password
+{{- end -}}
 {{- end }}

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import re
+import base64
+import shutil
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
@@ -10,18 +11,22 @@ import pytest
 
 from clusterstacks.api import yaml
 from clusterstacks.api.crd_manifests import all_crds
-from clusterstacks.domain.objects import ObjectKey
+from clusterstacks.cli.uninstall import uninstall
+from clusterstacks.domain.objects import ObjectKey, object_id
+from clusterstacks.installer.operator_chart import KUBERNETES, NAMESPACE, packed_chart, rendered
 from clusterstacks.operator.rbac import RIGHTS, Feature, RightScope
 from clusterstacks.operator.settings import parse_settings
 from clusterstacks.render.errors import RenderFailed
-from clusterstacks.runtime.metrics import Metrics
-from deploy.manifests import CHART, INSTALL, NAMESPACE, chart_files, install_yaml, rendered
+from clusterstacks.render.renderer import ChartRequest
+from clusterstacks.sources.source_kinds import KINDS
+from deploy.manifests import CHART, INSTALL, chart_files, clusterctl_files, install_yaml
 from tests.support.builders.manifests import crd
 from tests.support.builders.operator_chart import PLAIN, container, everything, granted, of_kind
 from tests.support.running.kubectl import Kubectl
 from tests.support.running.world import install
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from clusterstacks.domain.objects import Manifest
@@ -29,35 +34,29 @@ if TYPE_CHECKING:
     from tests.support.running.world import World
 
 NAME = "cluster-stack-operator"
+LIST = {"apiVersion": "v1", "kind": "List"}
+IGNORED = ("hookServerSvc", "webhookService", "kubernetesClusterDomain")
+"""Values of the Go operator's chart that are accepted and not used."""
 
 
 async def test_the_generated_manifests_are_up_to_date() -> None:
-    for path, text in chart_files().items():
-        assert path.read_text() == text, f"{path}: run `make manifests`"
-    assert {one.name for one in (CHART / "files/crds").iterdir()} == {
-        path.name for path in chart_files() if path.parent.name == "crds"
-    }
     assert INSTALL.read_text() == await install_yaml(), "run `make manifests`"
+    for path, text in {**chart_files(), **await clusterctl_files()}.items():
+        assert path.read_text() == text, f"{path}: run `make manifests`"
 
 
-async def test_the_alerts_are_those_of_the_page(renderer: Renderer) -> None:
-    alerts = (CHART / "files/alerts.yaml").read_text()
-    page = (CHART.parents[1] / "docs/how-to/run-the-operator.md").read_text()
-    assert f"```yaml\n{alerts}```" in page
+async def test_the_chart_installs_alerts_and_dashboard(renderer: Renderer) -> None:
     objects = await rendered(renderer, everything())
+    alerts, dashboard = ((CHART / "files" / name).read_text() for name in ("alerts.yaml", "dashboard.json"))
     assert of_kind(objects, "PrometheusRule")["spec"] == yaml.load(alerts, name="alerts")
+    config = of_kind(objects, "ConfigMap", "stacks-dashboard")
+    assert config["data"] == {"cluster-stack-operator.json": dashboard}
+    assert config["metadata"]["labels"]["folder"] == "kaas"
 
 
 def test_the_chart_has_the_version_of_the_program() -> None:
     chart = yaml.load((CHART / "Chart.yaml").read_text(), name="Chart.yaml")
     assert (chart["version"], chart["appVersion"]) == (version("cluster-stacks"), version("cluster-stacks"))
-
-
-def test_every_metric_of_the_alerts_exists() -> None:
-    series = {sample.name for metric in Metrics().registry.collect() for sample in metric.samples}
-    families = {metric.name for metric in Metrics().registry.collect()}
-    named = set(re.findall(r"\bclusterstacks_\w+", (CHART / "files/alerts.yaml").read_text()))
-    assert {one for one in named if re.sub(r"_(bucket|count|total)$", "", one) not in families | series} == set()
 
 
 async def test_the_crds_are_those_of_the_code_and_stay_after_an_uninstallation(renderer: Renderer) -> None:
@@ -80,19 +79,28 @@ async def test_the_roles_grant_exactly_the_documented_rights(
     objects = await rendered(renderer, values)
     cluster = f"{NAME}-{namespace}" if namespace else NAME
 
+    without = Feature.NO_WEBHOOKS if webhooks else Feature.WEBHOOKS
+
     def wanted(*scopes: RightScope) -> set[tuple[str, str, str, str]]:
-        rules = [right.rule() for right in RIGHTS if right.scope in scopes and (webhooks or _without(right.only_with))]
+        rules = [right.rule() for right in RIGHTS if right.scope in scopes and right.only_with is not without]
         named = {NAME: cluster}
         return {(group, what, verb, named.get(name, name)) for group, what, verb, name in granted(rules)}
 
-    assert {*granted(of_kind(objects, "ClusterRole", cluster)["rules"])} == wanted(RightScope.CLUSTER)
+    bound = {one["metadata"]["name"] for one in objects if one["kind"] == "ClusterRoleBinding"}
+    in_all = {*granted(of_kind(objects, "ClusterRole", cluster)["rules"])}
+    if namespace:
+        everywhere = [{**right.rule(), "verbs": right.everywhere} for right in RIGHTS if right.everywhere]
+        assert bound == {cluster}
+        assert in_all == {*wanted(RightScope.CLUSTER), *granted(everywhere)}
+        there = of_kind(objects, "Role", cluster)
+        assert there["metadata"]["namespace"] == namespace
+        assert {*granted(there["rules"])} == wanted(RightScope.WATCHED)
+    else:
+        assert bound == {cluster, f"{cluster}-class-kinds"}
+        assert in_all == wanted(RightScope.CLUSTER, RightScope.WATCHED)
     secrets = of_kind(objects, "ClusterRole", f"{cluster}-secrets")
     assert {*granted(secrets["rules"])} == wanted(RightScope.CLUSTERS, RightScope.STACKS)
-    assert {*granted(of_kind(objects, "Role")["rules"])} == wanted(RightScope.OWN)
-
-
-def _without(feature: Feature | None) -> bool:
-    return feature is not Feature.WEBHOOKS
+    assert {*granted(of_kind(objects, "Role", NAME)["rules"])} == wanted(RightScope.OWN)
 
 
 @pytest.mark.parametrize(
@@ -119,6 +127,9 @@ async def test_the_users_of_a_namespace_get_our_kinds_without_their_status(rende
         assert role["metadata"]["labels"][f"rbac.authorization.k8s.io/aggregate-to-{name}"] == "true"
     verbs = {verb for _, _, verb, _ in granted(roles["view"]["rules"])}
     assert verbs == {"get", "list", "watch"}
+    assert {resource for _, resource, _, _ in granted(roles["view"]["rules"])} == {
+        crd["spec"]["names"]["plural"] for crd in all_crds()
+    }
     assert not [one for role in roles.values() for one in granted(role["rules"]) if "/" in one[1] or "*" in one[1]]
 
 
@@ -133,13 +144,88 @@ async def test_a_value_that_is_misspelt_is_refused(renderer: Renderer) -> None:
         await rendered(renderer, {**PLAIN, "networkPolicy": {"enabled": True}})
 
 
+@pytest.mark.parametrize(
+    ("values", "text"),
+    [
+        ({"secrets": {"namespaces": ["123"]}}, "123"),
+        ({"watchNamespace": "no"}, "--namespace=no"),
+        ({"watchNamespace": "123"}, "123"),
+        ({"fullnameOverride": "no"}, "no"),
+        ({"serviceAccount": {"create": False, "name": "no"}}, "no"),
+        ({"serviceAccount": {"create": False, "name": "1e3"}}, "1e3"),
+        ({"priorityClassName": "true"}, "true"),
+        ({"source": {"type": "oci", "location": "a: b"}}, "--source-location=a: b"),
+        ({"source": {"existingSecret": "123"}}, "123"),
+        ({"watchFilter": "yes: #1"}, "--watch-filter=yes: #1"),
+        ({"cache": {"sizeLimit": "1000000"}}, "1000000"),
+        ({"metrics": {"serviceMonitor": {"enabled": True, "interval": "60"}}}, "60"),
+    ],
+)
+async def test_text_that_looks_like_another_type_stays_text(renderer: Renderer, values: Manifest, text: str) -> None:
+    objects = await rendered(renderer, {**PLAIN, **values})
+
+    assert text in {one for _, one in _scalars(objects)}
+    assert {type(one) for key, one in _scalars(objects) if key in {"name", "namespace", "args"}} == {str}
+
+
+def _scalars(part: Any, key: str = "") -> Iterator[tuple[str, Any]]:
+    """Give all scalars of a document with the key of each, or of the list that contains it."""
+    if isinstance(part, dict):
+        for name, value in part.items():
+            yield from _scalars(value, name)
+    elif isinstance(part, list):
+        for one in part:
+            yield from _scalars(one, key)
+    else:
+        yield key, part
+
+
+async def test_null_is_the_default(renderer: Renderer) -> None:
+    defaults = yaml.load((CHART / "values.yaml").read_text(), name="values.yaml")
+    plain = await rendered(renderer, PLAIN)
+    without: Manifest = {"resources": {}, "podSecurityContext": {}, "securityContext": {}}
+
+    for name in defaults.keys() - {"image", *without}:
+        assert await rendered(renderer, {**PLAIN, name: None}) == plain, name
+    sections = {name: one for name, one in defaults.items() if isinstance(one, dict) and name not in without}
+    for name, section in sections.items():
+        nulls = dict.fromkeys(section.keys() - {"repository"})
+        assert await rendered(renderer, {**PLAIN, name: {**PLAIN.get(name, {}), **nulls}}) == plain, name
+    pod = of_kind(await rendered(renderer, {**PLAIN, "podSecurityContext": {"runAsUser": None}}), "Deployment")
+    assert "runAsUser" not in pod["spec"]["template"]["spec"]["securityContext"]
+    signed = await rendered(renderer, {**PLAIN, "verification": {"keys": "any", "policy": None}})
+    assert "--verification-policy=Require" in container(signed)["args"]
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"image": {"repository": "registry.example.org/operator:1.0"}},
+        {"image": {"repository": "https://registry.example.org/operator"}},
+        {"image": {"repository": "operator:1.0"}},
+        {"fullnameOverride": "123"},
+        {"watchNamespace": "team a"},
+        {"podLabels": {"app.kubernetes.io/name": "other"}},
+        {"commonLabels": {"app.kubernetes.io/instance": "other"}},
+    ],
+)
+async def test_values_that_would_break_the_installation_are_refused(renderer: Renderer, values: Manifest) -> None:
+    with pytest.raises(RenderFailed, match="don't meet the specifications of the schema"):
+        await rendered(renderer, {**PLAIN, **values})
+
+
 async def test_every_value_is_in_the_schema_and_used_by_the_chart() -> None:
     values = yaml.load((CHART / "values.yaml").read_text(), name="values.yaml")
     schema = yaml.load((CHART / "values.schema.json").read_text(), name="schema")
     assert _leaves(values, schema) == []
-    assert {*schema["properties"]} - {*values} == {"global"}
+    assert {*schema["properties"]} - {*values} == {"global", *IGNORED}
     templates = "".join(path.read_text() for path in (CHART / "templates").iterdir())
     assert [name for name in values if f".Values.{name}" not in templates] == []
+
+
+def test_schema_of_the_values_knows_every_kind_of_source() -> None:
+    schema = yaml.load((CHART / "values.schema.json").read_text(), name="schema")
+    assert {*schema["properties"]["source"]["properties"]["type"]["enum"]} == {"", *KINDS}
 
 
 def _leaves(values: Manifest, schema: dict[str, Any], path: str = "") -> list[str]:
@@ -165,7 +251,7 @@ async def test_the_operator_understands_the_arguments_of_the_chart(renderer: Ren
     assert not settings.notices
 
     objects = await rendered(renderer, everything())
-    for name, text in of_kind(objects, "ConfigMap")["data"].items():
+    for name, text in of_kind(objects, "ConfigMap", "stacks")["data"].items():
         (tmp_path / name).write_text(text)
     found = container(objects)
     arguments = [one.replace("/etc/cluster-stack-operator", str(tmp_path)) for one in found["args"]]
@@ -180,7 +266,54 @@ async def test_the_operator_understands_the_arguments_of_the_chart(renderer: Ren
     assert settings.class_kinds == {"Bundle.example.org"}
     assert [str(one) for one in settings.provider_kinds] == ["Bundle.example.org"]
     assert settings.workers["clusteraddon"] == 128
+    assert settings.log_format == "text"
     assert not settings.notices
+
+
+async def test_the_values_of_the_go_operator_are_read_with_take_over(renderer: Renderer) -> None:
+    manager = {"source": "github", "args": ["--log-level=debug"], "extraEnv": [{"name": "HTTPS_PROXY", "value": "x"}]}
+    rules = [{"apiGroups": ["example.org"], "resources": ["things"], "verbs": ["get"]}]
+    values: Manifest = {
+        **PLAIN,
+        **{one: {} for one in IGNORED[:2]},
+        "takeOver": True,
+        "clusterStackVariables": {"gitOrgName": "example-org"},
+        "controllerManager": {
+            "replicas": 1,
+            "manager": manager,
+            "rbac": {"additionalRules": rules},
+            "serviceAccount": {"annotations": {"example.org/role": "one"}},
+        },
+    }
+    objects = await rendered(renderer, values)
+    found = container(objects)
+    assert found["args"][:2] == ["--log-level=debug", "--source=github"]
+    variables = {one["name"]: one for one in found["env"]}
+    assert variables["GIT_ORG_NAME"]["valueFrom"]["secretKeyRef"]["key"] == "git-org-name"
+    assert variables["HTTPS_PROXY"]["value"] == "x"
+    secret = of_kind(objects, "Secret")["data"]
+    assert {key: base64.b64decode(value).decode() for key, value in secret.items()} == {
+        "git-provider": "github",
+        "git-org-name": "example-org",
+        "git-repo-name": "cluster-stacks",
+        "git-access-token": "",
+    }
+    assert rules[0] in of_kind(objects, "ClusterRole", NAME)["rules"]
+    assert of_kind(objects, "ServiceAccount")["metadata"]["annotations"] == {"example.org/role": "one"}
+    assert of_kind(objects, "ClusterRoleBinding", f"{NAME}-secrets")
+
+    rotated = {"gitOrgName": "example-org", "gitAccessToken": "another"}
+    pods = of_kind(await rendered(renderer, {**values, "clusterStackVariables": rotated}), "Deployment")["spec"][
+        "template"
+    ]
+    assert pods != of_kind(objects, "Deployment")["spec"]["template"]  # so they are replaced, and read the new token
+
+    own = await rendered(renderer, {**values, "source": {"type": "oci", "location": "registry.example.org/stacks"}})
+    assert "Secret" not in {one["kind"] for one in own}
+    with pytest.raises(RenderFailed, match=r"takeOver needs crds.install"):
+        await rendered(renderer, {**PLAIN, "takeOver": True, "crds": {"install": False}})
+    with pytest.raises(RenderFailed, match="are values of the Go operator's chart"):
+        await rendered(renderer, {**values, "takeOver": False})
 
 
 @pytest.mark.parametrize("full", [False, True])
@@ -206,3 +339,64 @@ async def test_a_real_api_server_accepts_everything_and_the_pod_is_restricted(
     pod["spec"] = {**template["spec"], "securityContext": {}}
     refused = kubectl.tried("create", "--dry-run=server", "-f-", manifest=pod)
     assert "violates PodSecurity" in refused.stderr
+
+
+async def hook_objects(renderer: Renderer, values: Manifest, home: str, directory: Path) -> list[Manifest]:
+    """Return the objects that Helm creates after an uninstallation; csctl and clusterctl leave them out."""
+    chart = directory / NAME
+    shutil.copytree(CHART, chart)
+    template = chart / "templates/uninstall.yaml"
+    written = template.read_text()
+    template.write_text(written.replace('"helm.sh/hook" "post-delete" ', ""))
+    assert template.read_text() != written
+    request = ChartRequest(
+        chart=packed_chart(chart),
+        label="the chart with its hooks",
+        release_name=NAME,
+        namespace=home,
+        values=yaml.dump(values),
+        kube_version=KUBERNETES,
+    )
+    usual = {object_id(one) for one in await rendered(renderer, values, home)}
+    return [one for one in await renderer.chart(request) if object_id(one) not in usual]
+
+
+@pytest.mark.parametrize("full", [False, True])
+async def test_an_uninstallation_by_helm_releases_the_clusters_in_a_restricted_job_with_its_own_rights(
+    world: World, renderer: Renderer, tmp_path: Path, *, full: bool
+) -> None:
+    home = await world.other_namespace({"pod-security.kubernetes.io/enforce": "restricted"})
+    values = everything(world.namespace) if full else PLAIN
+    objects = await hook_objects(renderer, values, home, tmp_path)
+    assert sorted(one["kind"].removeprefix("Cluster") for one in objects) == [
+        "Job",
+        "Role",
+        "RoleBinding",
+        "ServiceAccount",
+    ]
+    kubectl = Kubectl(world.management_kubeconfig, "")
+    kubectl("apply", "--server-side", "--dry-run=server", "-f-", manifest={**LIST, "items": objects})
+
+    job = of_kind(objects, "Job")
+    template = job["spec"]["template"]
+    pod = {"apiVersion": "v1", "kind": "Pod", **template}
+    pod["metadata"] = {**template["metadata"], "name": "one", "namespace": home}
+    kubectl("apply", "--server-side", "-f-", manifest=of_kind(objects, "ServiceAccount"))
+    kubectl("create", "--dry-run=server", "-f-", manifest=pod)
+    (ran,) = template["spec"]["containers"]
+    assert ran["command"] == ["/usr/bin/csctl"]
+    verb, *arguments = ran["args"]
+    assert verb == "uninstall"
+    understood = uninstall.make_context("uninstall", arguments).params
+    assert understood["release_upgrades"] is True
+    scope = (world.namespace, "ours") if full else ("", "")
+    assert (understood["watch_namespace"], understood["watch_filter"]) == scope
+    role = of_kind(objects, "Role" if full else "ClusterRole")
+    assert role["metadata"].get("namespace", "") == scope[0]
+    assert set(granted(role["rules"])) == {("cluster.x-k8s.io", "clusters", verb, "") for verb in ("list", "patch")}
+
+
+async def test_without_roles_of_the_chart_no_job_runs_after_an_uninstallation(
+    renderer: Renderer, tmp_path: Path
+) -> None:
+    assert await hook_objects(renderer, {**PLAIN, "rbac": {"create": False}}, NAMESPACE, tmp_path) == []
