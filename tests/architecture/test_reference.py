@@ -1,4 +1,4 @@
-"""The generated reference pages are current, and pages about the source name modules that exist."""
+"""Generated pages and chart files are current, and pages about the source name modules that exist."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ import re
 from pathlib import Path
 
 import pytest
+
+from clusterstacks.runtime.metrics import Metrics
+from deploy.manifests import CHART, chart_files
 
 ROOT = Path(__file__).parents[2]
 MODULE = re.compile(r"`([a-z_]+(?:/[a-z_]+)*/(?:[a-z_]+\.py)?)`")
@@ -20,8 +23,26 @@ def test_the_reference_pages_are_up_to_date() -> None:
     generate = importlib.util.module_from_spec(place)
     place.loader.exec_module(generate)
 
-    for name, text in generate.pages().items():
-        assert (ROOT / "docs/reference" / name).read_text() == text, f"docs/reference/{name}: run `make docs`"
+    files = generate.files()
+    for path, text in files.items():
+        assert path.read_text() == text, f"{path}: run `make docs`"
+    assert set((ROOT / "schemas").rglob("*.json")) <= files.keys()
+
+
+def test_every_served_metric_is_in_the_reference() -> None:
+    page = (ROOT / "docs/reference/metrics.md").read_text()
+    names = re.findall(r"^# TYPE (\w+) ", Metrics().expose().decode(), re.MULTILINE)
+    served = {name for name in names if not name.endswith("_created")}
+
+    assert len(served) > 50
+    assert [name for name in sorted(served) if f"| `{name}` |" not in page] == []
+
+
+def test_generated_files_of_the_chart_are_up_to_date() -> None:
+    files = chart_files()
+    for path, text in files.items():
+        assert path.read_text() == text, f"{path}: run `make manifests`"
+    assert {*(CHART / "files/crds").iterdir()} == {path for path in files if path.parent.name == "crds"}
 
 
 @pytest.mark.parametrize("page", ["CONTRIBUTING.md", "docs/explanation/architecture.md"])

@@ -37,7 +37,7 @@ def test_every_command_of_the_authors_tutorial_does_what_is_written(state: State
         "XDG_STATE_HOME": str(tmp_path / "state"),
     }
 
-    Page.read("tutorial/first-stack.md", {SET_UP: ""}).run(tmp_path, environ, seconds=120)
+    Page.read("tutorial/first-stack.md", {SET_UP: ""}).run(tmp_path, environ, seconds=500)
 
     assert teardown.marked(state.root) == []
     assert sorted(path.name for path in (tmp_path / "stacks").iterdir()) == [

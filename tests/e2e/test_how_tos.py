@@ -19,13 +19,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 REFUSAL, REASONS = "how-to/answer-a-refusal.md", "how-to/find-out-why.md"
+OPERATE, SYMPTOMS = "how-to/operate-clusters.md", "how-to/troubleshoot.md"
+DAY = "tutorial/a-day.md"
 EXAMPLE, OTHER = "ranged", "again"
 """The Cluster of the pages, and one that is the same but for its name: what was upgraded is refused nothing twice."""
 CREATE_OTHER = f"""\
 sed s/{EXAMPLE}/{OTHER}/ examples/ranges/cluster.yaml | kubectl apply -f -
 kubectl wait --for=condition=ClusterStackAddonsReady --timeout=2m cluster/{OTHER}
 """
-SECONDS = 200
+SECONDS = 500
 """For a whole page, on a machine with other work."""
 RESTART = ("csctl", "dev", "restart", "operator", "--fresh-cache")
 
@@ -58,7 +60,7 @@ def shell(tmp_path: Path, environ: Mapping[str, str], *command: str) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(1200)
 def test_live_h1_every_command_works_also_right_after_a_restart_with_an_empty_cache(
     tmp_path: Path, environ: dict[str, str]
 ) -> None:
@@ -67,8 +69,10 @@ def test_live_h1_every_command_works_also_right_after_a_restart_with_an_empty_ca
     page.part([set_up]).run(tmp_path, environ, seconds=SECONDS)
     shell(tmp_path, environ, "bash", "-ec", CREATE_OTHER)
 
+    Page.read(SYMPTOMS).run(tmp_path, environ, seconds=SECONDS)
     before = page.part(answers).run(tmp_path, environ, seconds=SECONDS)
     reasons(tmp_path, environ, EXAMPLE)
+    Page.read(OPERATE).run(tmp_path, environ, seconds=SECONDS)
 
     shell(tmp_path, environ, *RESTART)
     others = Page.read(REFUSAL, {EXAMPLE: OTHER}).blocks[1:-1]
@@ -83,3 +87,8 @@ def test_live_h1_every_command_works_also_right_after_a_restart_with_an_empty_ca
 
     page.part([clean_up]).run(tmp_path, environ, seconds=SECONDS)
     assert sorted(path.name for path in tmp_path.glob("[!.]*")) == ["examples", "state"]
+
+
+@pytest.mark.timeout(1200)
+def test_day_of_an_administrator_and_a_user_goes_as_the_tutorial_shows(tmp_path: Path, environ: dict[str, str]) -> None:
+    Page.read(DAY).run(tmp_path, environ, seconds=SECONDS)

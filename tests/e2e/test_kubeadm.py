@@ -125,8 +125,8 @@ def test_templates_of_kubeadm_keep_their_fields_and_their_class_is_accepted(
 
     assert_fields_intact(csctl)
 
-    csctl("kubectl", "wait", "--for=condition=VariablesReady", "clusterclass/small", "--timeout=60s")
-    csctl("kubectl", "wait", "--for=condition=RefVersionsUpToDate=False", "clusterclass/small", "--timeout=60s")
+    csctl("kubectl", "wait", "--for=condition=VariablesReady", "clusterclass/small", "--timeout=120s")
+    csctl("kubectl", "wait", "--for=condition=RefVersionsUpToDate=False", "clusterclass/small", "--timeout=120s")
     assert outdated(csctl) == [
         "* KubeadmConfigTemplate small: current: v1beta1, latest: v1beta2",
         "* KubeadmControlPlaneTemplate small: current: v1beta1, latest: v1beta2",
@@ -137,7 +137,7 @@ def test_templates_of_kubeadm_keep_their_fields_and_their_class_is_accepted(
         )
     )
     csctl("kubectl", "apply", "-f", str(objects))
-    csctl("kubectl", "wait", "--for=condition=RefVersionsUpToDate", "clusterclass/small", "--timeout=60s")
+    csctl("kubectl", "wait", "--for=condition=RefVersionsUpToDate", "clusterclass/small", "--timeout=120s")
 
     code, refused = csctl.tried(
         "kubectl",

@@ -46,6 +46,18 @@ spec:
 """
 
 
+PROD = ("--cluster=tenant/prod",)
+SIMULATED = ("tenant/prod/controller-manager", "tenant/prod/scheduler", "tenant/prod/kwok")
+
+
+def pods_run(csctl: Csctl) -> None:
+    """A Deployment becomes available on the node, and the components have logs."""
+    csctl("kubectl", *PROD, "create", "deployment", "web", "--image=example.org/web:1")
+    csctl("kubectl", *PROD, "wait", "--for=condition=Available", "deployment/web", "--timeout=300s")
+    assert "v1.34.2" in csctl("kubectl", *PROD, "get", "nodes")
+    assert all(csctl("logs", name) for name in SIMULATED)
+
+
 @pytest.fixture
 def csctl(tmp_path: Path) -> Iterator[Csctl]:
     yield Csctl(tmp_path)
@@ -58,10 +70,10 @@ def test_two_environments_run_side_by_side_and_leave_nothing(csctl: Csctl, tmp_p
     clusters.write_text("apiVersion: v1\nkind: Namespace\nmetadata: {name: tenant}\n---" + CLUSTERS)
     second = ("--name=second",)
     with csctl.start("up", "--detach", "--no-operator", *second) as other:
-        csctl("up", "--detach", "--default-rate-limits", f"--clusters-from={clusters}")
-        assert other.wait(100) == 0
+        csctl("up", "--detach", "--default-rate-limits", "--with=workloads", f"--clusters-from={clusters}")
+        assert other.wait(400) == 0
 
-    csctl("kubectl", "-n", "tenant", "wait", "--for=condition=Available", "cluster/prod", "--timeout=90s")
+    csctl("kubectl", "-n", "tenant", "wait", "--for=condition=Available", "cluster/prod", "--timeout=300s")
     assert "FIELD" in csctl("kubectl", "explain", "clusterstack.spec")
     assert "operator" not in csctl.components(*second)
     assert "No resources found" in csctl("kubectl", *second, "get", "clusters", "--all-namespaces")
@@ -79,10 +91,20 @@ def test_two_environments_run_side_by_side_and_leave_nothing(csctl: Csctl, tmp_p
         "provider",
         "operator",
         "tenant/prod",
+        *SIMULATED,
     }
     assert all(component["state"] == "running" and component["memory_bytes"] for component in first.values())
     ports = [component["port"] for found in (first, csctl.components(*second)) for component in found.values()]
     assert len([port for port in ports if port]) == len({port for port in ports if port})
+
+    pods_run(csctl)
+    kwok = first["tenant/prod/kwok"]["pid"]
+    os.kill(kwok, signal.SIGKILL)
+    while csctl.components().get("tenant/prod/kwok", {}).get("pid") in {None, kwok}:
+        pass
+    csctl("kubectl", *PROD, "scale", "deployment/web", "--replicas=2")
+    csctl("kubectl", *PROD, "rollout", "status", "deployment/web", "--timeout=300s")
+    first = csctl.components()
 
     os.kill(first["operator"]["pid"], signal.SIGKILL)
     for _ in range(100):

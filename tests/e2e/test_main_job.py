@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from clusterstacks.building.create import build_release
+from clusterstacks.building.release_builder import build_release
 from clusterstacks.devcluster.demo.await_state import read_back
 from clusterstacks.devcluster.demo.scenario import build_first, build_second, examples
 from clusterstacks.domain.documents import mappings, text
@@ -12,7 +12,6 @@ from clusterstacks.kube.transport import Pool
 from tests.support.builders.e2e_objects import (
     addon_of,
     cluster,
-    cluster_condition,
     create,
     delivered,
     namespace,
@@ -23,7 +22,7 @@ from tests.support.running.kubectl import Kubectl
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
-    from tests.e2e.conftest import Local
+    from tests.support.running.local_environment import Local
 
 HOME = "main-job"
 
@@ -40,9 +39,9 @@ async def test_a_cluster_gets_its_addons_and_keeps_them_through_upgrades(local: 
         with local.operator(HOME):
             await create(client, stack(HOME, versions=["v1"]))
             await create(client, stack(HOME, "1.36"))
-            kubectl("wait", "--for=condition=Ready", "--timeout=60s", "clusterstack", "--all")
+            kubectl("wait", "--for=condition=Ready", "--timeout=300s", "clusterstack", "--all")
             await create(client, cluster(HOME, "one", first.class_name))
-            kubectl("wait", "--for=condition=ClusterStackAddonsReady", "--timeout=60s", "cluster/one")
+            kubectl("wait", "--for=condition=ClusterStackAddonsReady", "--timeout=300s", "cluster/one")
             addon = await eventually(lambda: delivered(client, HOME, "one", first.class_name))
             workload = local.workload(HOME, "one", pool)
             before = await read_back(workload, addon)
@@ -58,19 +57,19 @@ async def test_a_cluster_gets_its_addons_and_keeps_them_through_upgrades(local: 
             assert [after[one] for one in metrics] == [before[one] for one in metrics], "metrics did not change"
 
             await set_topology(client, HOME, "one", newer.class_name, "v1.36.3")
-            addon = await eventually(lambda: delivered(client, HOME, "one", newer.class_name), seconds=90)
+            addon = await eventually(lambda: delivered(client, HOME, "one", newer.class_name))
             assert {text(one, "release") for one in mappings(addon, "status", "addons")} == {newer.release}
             assert (await workload.version()).minor.minor == 36
-            assert (await cluster_condition(client, HOME, "one", "ClusterStackAddonsReady"))["status"] == "True"
+            kubectl("wait", "--for=condition=ClusterStackAddonsReady", "--timeout=300s", "cluster/one")
 
-            kubectl("delete", "clusteraddon", "cluster-addon-one", "--timeout=60s")
+            kubectl("delete", "clusteraddon", "cluster-addon-one", "--timeout=300s")
             again = await eventually(lambda: delivered(client, HOME, "one", newer.class_name))
             assert all((await read_back(workload, again)).values()), "deleting a ClusterAddon deletes nothing"
 
-            kubectl("delete", "cluster", "one", "--timeout=60s")
+            kubectl("delete", "cluster", "one", "--timeout=300s")
             assert await eventually(lambda: gone(client)), "the ClusterAddon goes with its Cluster"
-            kubectl("delete", "clusterstack", "--all", "--timeout=60s")
-            kubectl("wait", "--for=delete", "clusterclass", "--all", "--timeout=60s")
+            kubectl("delete", "clusterstack", "--all", "--timeout=300s")
+            kubectl("wait", "--for=delete", "clusterclass", "--all", "--timeout=300s")
 
 
 async def gone(client: object) -> bool:

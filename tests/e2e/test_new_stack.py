@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from clusterstacks.authoring.scaffold import NewStack, write_new_files
-from clusterstacks.building.create import build_release
+from clusterstacks.building.release_builder import build_release
 from clusterstacks.kube.transport import Pool
 from tests.support.builders.e2e_objects import cluster, create, delivered, namespace, stack
 from tests.support.running.kubectl import Kubectl
@@ -14,7 +14,7 @@ from tests.support.waiting import eventually
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.e2e.conftest import Local
+    from tests.support.running.local_environment import Local
 
 HOME = "new-stack"
 
@@ -28,9 +28,9 @@ async def test_a_new_stack_of_the_local_provider_becomes_a_cluster_with_its_addo
         await create(client, namespace(HOME))
         with local.operator(HOME):
             await create(client, stack(HOME, name="begun", channel="stable", autoSubscribe=True))
-            kubectl("wait", "--for=condition=Ready", "--timeout=60s", "clusterstack", "--all")
+            kubectl("wait", "--for=condition=Ready", "--timeout=300s", "clusterstack", "--all")
             await create(client, cluster(HOME, "first", release.class_name, "v1.35.0"))
-            kubectl("wait", "--for=condition=ClusterStackAddonsReady", "--timeout=60s", "cluster/first")
+            kubectl("wait", "--for=condition=ClusterStackAddonsReady", "--timeout=300s", "cluster/first")
             await eventually(lambda: delivered(client, HOME, "first", release.class_name))
             workload = local.workload(HOME, "first", pool)
             info = await workload.get(await workload.resource("", "ConfigMap"), "cluster-info", "kube-system")
@@ -39,5 +39,5 @@ async def test_a_new_stack_of_the_local_provider_becomes_a_cluster_with_its_addo
             assert info["data"]["podNetworks"] == "10.244.0.0/16"
             assert info["data"]["endpoint"].startswith("127.0.0.1:")
 
-            kubectl("delete", "cluster", "first", "--timeout=60s")
-            kubectl("delete", "clusterstack", "--all", "--timeout=60s")
+            kubectl("delete", "cluster", "first", "--timeout=300s")
+            kubectl("delete", "clusterstack", "--all", "--timeout=300s")

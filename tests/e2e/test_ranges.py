@@ -13,7 +13,7 @@ import pytest
 from clusterstacks.devcluster import binaries, teardown
 from clusterstacks.devcluster.state_directory import StateDirectory
 
-DEADLINE_SECONDS = 150
+DEADLINE_SECONDS = 500
 
 
 @pytest.fixture(scope="module")

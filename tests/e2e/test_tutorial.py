@@ -1,4 +1,4 @@
-"""The first tutorial works as it is written."""
+"""The tutorials for users work as they are written."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ import pytest
 from clusterstacks.devcluster import teardown
 from clusterstacks.devcluster.binaries import silent
 from clusterstacks.devcluster.state_directory import StateDirectory
-from tests.support.running.doc_pages import CHECKOUT, Page
+from tests.support.running.doc_pages import CHECKOUT, Page, environ_of_reader
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
 SET_UP = "make setup\n"
-"""The tests run in what this command makes."""
+PATH = 'export PATH="$PWD/.venv/bin:$PATH"\n'
+"""The tests run in what these commands make."""
 
 
 @pytest.fixture
@@ -31,10 +32,24 @@ def state(tmp_path: Path) -> Iterator[StateDirectory]:
 def test_every_command_of_the_tutorial_does_what_is_written(tmp_path: Path) -> None:
     page = Page.read("tutorial/first-cluster.md", {SET_UP: ""})
 
-    *printed, _ = page.run(CHECKOUT, {**os.environ, "XDG_STATE_HOME": str(tmp_path)}, seconds=120)
+    *printed, _ = page.run(CHECKOUT, {**os.environ, "XDG_STATE_HOME": str(tmp_path)}, seconds=500)
 
     assert any("local-demo-1-35-v1" in text for text in printed), "the first release is built"
     assert "deployment.apps/demo-network-controller" in "".join(printed), "the addons are delivered"
     assert "demo-network-agent-health" not in printed[-1], "the second release has that Service no longer"
     assert "poddisruptionbudget.policy/demo-network-controller" in printed[-1]
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.timeout(1500)
+@pytest.mark.usefixtures("state")
+def test_every_command_of_the_tutorial_about_upgrades_does_what_is_written(tmp_path: Path) -> None:
+    checkout = tmp_path / "checkout"
+    checkout.mkdir()
+    (checkout / "examples").symlink_to(CHECKOUT / "examples")
+    environ = {**environ_of_reader(checkout / "kubeconfig"), "XDG_STATE_HOME": str(tmp_path)}
+
+    Page.read("tutorial/upgrade-a-cluster.md", {SET_UP + PATH: ""}).run(checkout, environ, seconds=1200)
+
+    assert [path.name for path in tmp_path.iterdir()] == ["checkout"]
+    assert [path.name for path in checkout.iterdir()] == ["examples"]

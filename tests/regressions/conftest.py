@@ -1,4 +1,4 @@
-"""Regressions are shown with the real operator against real API servers, unless a smaller part proves as much."""
+"""The real operator against real API servers; smaller tests where they prove as much."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What cannot be rendered says so; what can be rendered does not depend on what was rendered before."""
+"""Render errors are reported, and renders are independent of each other."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ async def cluster_of(world: World, files: dict[str, bytes]) -> None:
     ],
     ids=["fails", "misses a value", "ends too early", "is indented wrongly", "holds a control character"],
 )
-async def test_d4_d33_d82_a_chart_that_does_not_render_keeps_the_addon_not_ready(
+async def test_d4_d33_d82_addon_with_a_render_error_is_not_ready(
     world: World, template: str, words: tuple[str, ...]
 ) -> None:
     chart = templates(config_map(world.namespace), **{"templates/broken.yaml": template})
@@ -50,7 +50,7 @@ async def test_d4_d33_d82_a_chart_that_does_not_render_keeps_the_addon_not_ready
         assert await world.delivered(world.namespace) is None
 
 
-async def test_d4_a_release_whose_stages_name_a_missing_chart_is_not_ready(world: World) -> None:
+async def test_d4_release_whose_stages_name_a_missing_chart_is_not_ready(world: World) -> None:
     name = world.stack.release("v1")
     hooks = {"AfterControlPlaneInitialized": [stage("cni"), stage("missing")]}
     world.publish(name, world.stack.files("v1", {"cni": templates(config_map(world.namespace))}, hooks=hooks))
@@ -62,7 +62,7 @@ async def test_d4_a_release_whose_stages_name_a_missing_chart_is_not_ready(world
         assert name.release in found["message"]
 
 
-async def test_d17_values_of_one_addon_never_reach_the_next(world: World) -> None:
+async def test_d17_values_of_one_addon_are_not_used_for_another(world: World) -> None:
     word = world.namespace
     shown = '{{ .Values.text | default "plain" }}'
     charts = {
@@ -83,7 +83,7 @@ async def test_d17_values_of_one_addon_never_reach_the_next(world: World) -> Non
         }
 
 
-async def test_d18_objects_are_where_they_say_and_in_kube_system_where_they_say_nothing(world: World) -> None:
+async def test_d18_objects_without_namespace_are_in_kube_system(world: World) -> None:
     word = world.namespace
     placed = config_map(f"{word}-placed")
     placed["metadata"]["namespace"] = "default"
@@ -117,7 +117,7 @@ async def test_d34_an_overwrite_that_is_a_list_is_named(world: World) -> None:
         assert "addon cni" in found["message"]
 
 
-async def test_an_addon_that_renders_nothing_is_delivered_at_the_first_attempt(world: World) -> None:
+async def test_addon_without_objects_is_delivered_at_the_first_attempt(world: World) -> None:
     """Every template may be switched off by a value."""
     name = world.stack.release("v1")
     chart = {"templates/all.yaml": "{{ if .Values.enabled }}a: 1{{ end }}", "values.yaml": "enabled: false\n"}

@@ -1,4 +1,4 @@
-"""Upgrades of addons bring every object to what the new release says, and end only when they have."""
+"""Upgrades of addons update every object to the new release."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ async def inventory(world: World, cluster: str = "one") -> set[str]:
     return {one["name"] for one in addon["status"]["resources"]}
 
 
-async def test_d1_after_an_upgrade_every_object_is_as_the_new_release_renders_it(world: World) -> None:
+async def test_d1_upgrade_updates_every_object_to_the_new_release(world: World) -> None:
     word = world.namespace
     first = templates(config_map(f"{word}-stays", a="1"), config_map(f"{word}-goes"))
     world.publish(world.stack.release("v1"), world.stack.single_files("v1", first))
@@ -60,7 +60,7 @@ async def test_d1_after_an_upgrade_every_object_is_as_the_new_release_renders_it
         assert await world.delivered(f"{word}-goes") is None
 
 
-async def test_d15_d16_d59_each_of_three_upgrades_prunes_what_the_release_before_had(world: World) -> None:
+async def test_d15_d16_d59_three_upgrades_prune_objects_of_the_previous_release(world: World) -> None:
     word = world.namespace
     for number in (1, 2, 3, 4):
         addon = templates(config_map(f"{word}-all"), config_map(f"{word}-only-{number}"))
@@ -77,7 +77,7 @@ async def test_d15_d16_d59_each_of_three_upgrades_prunes_what_the_release_before
             assert await inventory(world) == {f"{word}-all", f"{word}-only-{number}"}
 
 
-async def test_d7_an_upgrade_goes_on_without_the_release_it_comes_from(world: World) -> None:
+async def test_d7_upgrade_works_without_the_previous_release(world: World) -> None:
     word = world.namespace
     directory = world.publish(
         world.stack.release("v1"), world.stack.files("v1", {"cni": templates(config_map(f"{word}-old"))})
@@ -95,7 +95,7 @@ async def test_d7_an_upgrade_goes_on_without_the_release_it_comes_from(world: Wo
         assert await world.delivered(f"{word}-new") is not None
 
 
-async def test_d7_an_addon_without_a_recorded_release_gets_the_one_of_its_class(world: World) -> None:
+async def test_d7_addon_without_a_recorded_release_gets_the_one_of_its_class(world: World) -> None:
     name = world.stack.release("v1")
     world.publish(name, world.stack.files("v1", {"cni": templates(config_map(world.namespace))}))
     async with world.operator():
@@ -105,7 +105,7 @@ async def test_d7_an_addon_without_a_recorded_release_gets_the_one_of_its_class(
         await world.addons_ready("one", name.class_name)
 
 
-async def test_d14_an_object_that_only_changed_its_version_is_kept(world: World) -> None:
+async def test_d14_object_with_a_changed_api_version_is_kept(world: World) -> None:
     word = world.namespace
     group = f"{word}.example.org"
     await install(world.workload, [crd("Widget", group, versions=("v1", "v2"))])
@@ -123,7 +123,7 @@ async def test_d14_an_object_that_only_changed_its_version_is_kept(world: World)
         assert after["metadata"]["uid"] == before["metadata"]["uid"]
 
 
-async def test_d80_after_a_partial_failure_the_same_upgrade_goes_on_to_its_end(world: World) -> None:
+async def test_d80_partially_failed_upgrade_is_completed(world: World) -> None:
     word = world.namespace
     gizmo = {"apiVersion": f"{word}.example.org/v1", "kind": "Gizmo", "metadata": {"name": word}}
     world.publish(world.stack.release("v1"), world.stack.files("v1", {"cni": templates(config_map(f"{word}-goes"))}))
@@ -151,7 +151,7 @@ async def test_d80_after_a_partial_failure_the_same_upgrade_goes_on_to_its_end(w
         assert await inventory(world) == {f"{word}-comes", word}
 
 
-async def test_d81_no_stage_runs_that_nothing_asked_for(world: World) -> None:
+async def test_d81_no_stage_runs_without_a_change(world: World) -> None:
     word = world.namespace
     addons = {"cni": templates(config_map(f"{word}-cni")), "check": templates(config_map(f"{word}-check"))}
     hooks = {"AfterControlPlaneInitialized": [stage("cni")], "BeforeClusterUpgrade": [stage("check")]}
@@ -169,7 +169,7 @@ async def test_d81_no_stage_runs_that_nothing_asked_for(world: World) -> None:
         assert await world.delivered(f"{word}-check") is not None, "the upgrade asked for it"
 
 
-async def test_d2_d5_d82_an_object_that_is_refused_is_named_and_no_other(world: World) -> None:
+async def test_d2_d5_d82_only_the_rejected_object_is_reported(world: World) -> None:
     word = world.namespace
     deployment = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": word}, "spec": {"replicas": -1}}
     files = world.stack.files("v1", {"cni": templates(config_map(word), deployment)})

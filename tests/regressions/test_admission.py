@@ -1,4 +1,4 @@
-"""What the Go operator's webhooks let through, or broke on, as a real API server decides it now."""
+"""Errors of the Go operator's webhooks, decided by a real API server."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ async def foreign(world: World, name: str = "foreign") -> None:
     await world.create(cluster_manifest(world.namespace, name, "quick-start"))
 
 
-async def test_d10_a_stack_stays_while_a_cluster_uses_a_release_of_any_channel(world: World) -> None:
+async def test_d10_deletion_of_a_stack_is_denied_while_a_release_of_any_channel_is_used(world: World) -> None:
     async with guarded(world):
         stack, name = await bundle(world, "v0-sha.abc1234")
         cluster = await world.cluster("one", name.class_name)
@@ -41,7 +41,7 @@ async def test_d10_a_stack_stays_while_a_cluster_uses_a_release_of_any_channel(w
         assert await refusal(world.delete(stack)) == ""
 
 
-async def test_d11_a_foreign_class_name_does_not_open_the_way(world: World) -> None:
+async def test_d11_cluster_with_a_foreign_class_does_not_disable_the_in_use_check(world: World) -> None:
     async with guarded(world):
         _, name = await bundle(world, "v1")
         await foreign(world)
@@ -52,7 +52,7 @@ async def test_d11_a_foreign_class_name_does_not_open_the_way(world: World) -> N
         assert f"ClusterStackRelease {world.namespace}/{name} is in use by Cluster {world.namespace}/one" in told
 
 
-async def test_d12_a_cluster_without_topology_is_admitted_and_judged_when_it_gains_one(world: World) -> None:
+async def test_d12_cluster_without_topology_is_allowed_and_validated_once_it_has_one(world: World) -> None:
     async with guarded(world):
         _, name = await bundle(world, "v1")
         manifest = cluster_manifest(world.namespace, "one", name.class_name)
@@ -65,7 +65,7 @@ async def test_d12_a_cluster_without_topology_is_admitted_and_judged_when_it_gai
         assert await refusal(world.patch(cluster, {"spec": {"topology": topology}})) == ""
 
 
-async def test_d28_a_class_of_another_namespace_is_validated_and_protected(world: World) -> None:
+async def test_d28_class_of_another_namespace_is_validated_and_protected(world: World) -> None:
     users = await world.other_namespace()
     async with guarded(world, namespace=""):
         stack, name = await bundle(world, "v1")

@@ -1,4 +1,4 @@
-"""The objects of a cluster class: each for itself, in its release's namespace, gone with the release."""
+"""Objects of a ClusterClass: own namespace, own errors, deleted with the release."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 GROUP = INFRASTRUCTURE.partition("/")[0]
 
 
-async def test_d2_d5_d82_of_two_objects_of_one_name_the_one_that_is_refused_is_named(world: World) -> None:
+async def test_d2_d5_d82_rejected_one_of_two_objects_with_the_same_name_is_reported(world: World) -> None:
     name = world.stack.release("v1")
     refused = {**world.stack.object("v1"), "kind": "TinyControlPlaneTemplate"}
     refused["spec"] = {"template": {"spec": {"size": 10}}}
@@ -38,7 +38,7 @@ async def test_d2_d5_d82_of_two_objects_of_one_name_the_one_that_is_refused_is_n
         assert condition_of(release, "Ready")["status"] == "False"
 
 
-async def test_d3_when_a_release_is_gone_so_is_everything_it_had_applied(world: World) -> None:
+async def test_d3_deleted_release_deletes_everything_it_applied(world: World) -> None:
     name = world.stack.release("v1")
     directory = world.publish(name, world.stack.files("v1", {}))
     async with world.operator():
@@ -55,7 +55,7 @@ async def test_d3_when_a_release_is_gone_so_is_everything_it_had_applied(world: 
         assert await world.find("TinyClusterTemplate", name.class_name, group=GROUP) is None
 
 
-async def test_d18_the_class_is_in_the_namespace_of_its_release(world: World) -> None:
+async def test_d18_class_is_in_the_namespace_of_its_release(world: World) -> None:
     name = world.stack.release("v1")
     world.publish(name, world.stack.files("v1", {}))
     async with world.operator():

@@ -1,4 +1,4 @@
-"""Which releases a ClusterStack has, and what it says about them."""
+"""Releases of a ClusterStack and its status."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ async def stack_says(world: World, wanted: dict[str, object]) -> Manifest:
     return await world.until(Kind.CLUSTER_STACK, world.namespace, agrees)
 
 
-async def test_d9_a_release_in_use_and_the_last_ready_one_are_kept_on_every_channel(world: World) -> None:
+async def test_d9_release_in_use_and_last_ready_release_are_kept_on_every_channel(world: World) -> None:
     used, last, spare = published(world, "v0-sha.abc1234", "v0-sha.bbbbbbb", "v0-sha.aaaaaaa")
     async with world.operator():
         stack = await world.create(
@@ -42,7 +42,9 @@ async def test_d9_a_release_in_use_and_the_last_ready_one_are_kept_on_every_chan
             await world.release_ready(name)
         await world.cluster("one", used.class_name)
         await world.addons_ready("one", used.class_name)
-        assert (await world.get(Kind.CLUSTER_STACK, world.namespace))["status"]["latestRelease"]
+        await world.until(
+            Kind.CLUSTER_STACK, world.namespace, lambda one: (one.get("status") or {}).get("latestRelease")
+        )
         await world.patch(stack, {"spec": {"versions": []}})
 
         await world.gone(Kind.CLUSTER_STACK_RELEASE, spare.release)
@@ -50,7 +52,7 @@ async def test_d9_a_release_in_use_and_the_last_ready_one_are_kept_on_every_chan
         assert is_ready(await world.get(Kind.CLUSTER_STACK_RELEASE, last.release))
 
 
-async def test_d19_a_release_is_as_ready_as_its_provider_object(world: World) -> None:
+async def test_d19_release_is_ready_only_with_its_provider_object(world: World) -> None:
     (name,) = published(world, "v1")
     await world.create(provider_template(world, "TinyClusterStackReleaseTemplate"))
     async with world.operator():
@@ -67,7 +69,7 @@ async def test_d19_a_release_is_as_ready_as_its_provider_object(world: World) ->
             await world.until(Kind.CLUSTER_STACK_RELEASE, name.release, READINESS[ready])
 
 
-async def test_d20_a_failed_listing_says_so_and_deletes_nothing(world: World) -> None:
+async def test_d20_failed_listing_is_reported_and_deletes_nothing(world: World) -> None:
     (name,) = published(world, "v1")
     hidden = world.releases.with_name("away")
     async with world.operator(source=LOOKING_OFTEN):
@@ -88,19 +90,19 @@ async def test_d20_a_failed_listing_says_so_and_deletes_nothing(world: World) ->
         )
 
 
-async def test_d20_without_a_matching_release_none_is_the_latest(world: World) -> None:
+async def test_d20_without_a_matching_release_none_is_latest(world: World) -> None:
     published(world, "v0-git.1")
     other = world.stack.manifest(world.namespace, autoSubscribe=True, channel="stable")
+    stack = await world.create(other)
+    await world.patch(stack, {"status": {"latestRelease": "left by somebody | v1.35.4"}}, "status")
     async with world.operator():
-        stack = await world.create(other)
-        await world.patch(stack, {"status": {"latestRelease": "left by somebody | v1.35.4"}}, "status")
         await world.says(Kind.CLUSTER_STACK, world.namespace, "ClusterStackReleaseAvailable")
 
         stack = await world.get(Kind.CLUSTER_STACK, world.namespace)
         assert not stack["status"].get("latestRelease")
 
 
-async def test_d22_a_release_deleted_by_force_comes_back_while_its_class_is_used(world: World) -> None:
+async def test_d22_release_deleted_by_force_is_restored_while_its_class_is_used(world: World) -> None:
     (name,) = published(world, "v1")
     async with world.operator():
         stack = await world.create(world.stack.manifest(world.namespace, "v1"))
@@ -115,10 +117,10 @@ async def test_d22_a_release_deleted_by_force_comes_back_while_its_class_is_used
             found = await world.get(Kind.CLUSTER_STACK_RELEASE, name.release)
             return found["metadata"]["uid"] != release["metadata"]["uid"] and is_ready(found)
 
-        await eventually(again, seconds=20, about="the release of the used class is back")
+        await eventually(again, about="the release of the used class is back")
 
 
-async def test_d29_a_provider_object_does_not_carry_what_kubectl_noted_on_the_stack(world: World) -> None:
+async def test_d29_provider_object_has_no_kubectl_annotations_of_the_stack(world: World) -> None:
     (name,) = published(world, "v1")
     await world.create(provider_template(world, "TinyClusterStackReleaseTemplate"))
     stack = world.stack.manifest(world.namespace, "v1", **provider(world, "TinyClusterStackReleaseTemplate"))
@@ -132,7 +134,7 @@ async def test_d29_a_provider_object_does_not_carry_what_kubectl_noted_on_the_st
         assert made["metadata"]["labels"] == {"team": "one"}
 
 
-async def test_d30_a_release_points_to_the_provider_object_of_the_new_kind(world: World) -> None:
+async def test_d30_release_refers_to_the_provider_object_of_the_new_kind(world: World) -> None:
     (name,) = published(world, "v1")
     for kind in ("TinyClusterStackReleaseTemplate", "OtherClusterStackReleaseTemplate"):
         await world.create(provider_template(world, kind))
@@ -149,7 +151,7 @@ async def test_d30_a_release_points_to_the_provider_object_of_the_new_kind(world
         assert release["spec"]["providerRef"]["kind"] == "OtherClusterStackRelease"
 
 
-async def test_d31_every_version_shown_is_the_one_users_write(world: World) -> None:
+async def test_d31_versions_in_status_are_in_the_users_spelling(world: World) -> None:
     (name,) = published(world, "v0-git.12")
     async with world.operator():
         await world.create(world.stack.manifest(world.namespace, "v0-git.12"))
@@ -183,4 +185,4 @@ async def provided(world: World, kind: str, name: ReleaseName) -> Manifest:
     async def look() -> Manifest | None:
         return await world.find(kind, name.release, group=PROVIDER_GROUP)
 
-    return await eventually(look, seconds=20, about=f"{kind} {name}")
+    return await eventually(look, about=f"{kind} {name}")

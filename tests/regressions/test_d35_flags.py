@@ -1,4 +1,4 @@
-"""D35: every flag that is accepted has an effect, or says that it has none and what to do instead."""
+"""D35: every accepted flag has an effect or prints a notice with a remedy."""
 
 from __future__ import annotations
 
@@ -28,6 +28,7 @@ ARGUMENTS = {
     "leader-elect-namespace": "stacks",
     "leader-elect-identity": "one",
     "log-level": "debug",
+    "log-format": "text",
     "source": "oci",
     "local": "true",
     "take-over": "",
@@ -40,6 +41,7 @@ ARGUMENTS = {
     "verification-policy": "Warn",
     "allowed-sources": "registry.example.org",
     "chart-repositories": "charts.example.org",
+    "drift-interval": "10m",
 }
 """A value other than the default for each flag with an effect; one without a value is empty."""
 
@@ -57,12 +59,12 @@ def flags() -> set[str]:
     return {option.removeprefix("--") for action in actions for option in action.option_strings if option[:2] == "--"}
 
 
-def test_d35_every_flag_is_known_here() -> None:
+def test_d35_every_flag_of_the_go_operator_is_accepted() -> None:
     assert flags() - {"help", "version"} == ARGUMENTS.keys() | WITHOUT_MEANING.keys()
 
 
 @pytest.mark.parametrize("flag", ARGUMENTS)
-def test_d35_a_flag_with_an_effect_changes_the_settings(flag: str) -> None:
+def test_d35_flag_with_an_effect_changes_the_settings(flag: str) -> None:
     needed, value = NEEDED.get(flag, []), ARGUMENTS[flag]
     changed = parse_settings([*needed, f"--{flag}={value}" if value else f"--{flag}"])
     plain = parse_settings([] if flag == "source" else needed)
@@ -71,10 +73,10 @@ def test_d35_a_flag_with_an_effect_changes_the_settings(flag: str) -> None:
 
 
 @pytest.mark.parametrize("flag", WITHOUT_MEANING)
-def test_d35_a_flag_without_an_effect_says_so(flag: str) -> None:
+def test_d35_flag_without_an_effect_prints_a_notice(flag: str) -> None:
     notices = parse_settings([f"--{flag}=1"]).notices
     assert [notice for notice in notices if notice.startswith(f"--{flag} has no effect: ")] == list(notices) != []
 
 
-def test_d35_the_metrics_address_is_the_one_served() -> None:
+def test_d35_metrics_are_served_at_the_metrics_address() -> None:
     assert parse_settings(["--metrics-bind-address=127.0.0.1:9"]).metrics_address == ("127.0.0.1", 9)

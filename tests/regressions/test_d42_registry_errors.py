@@ -1,4 +1,4 @@
-"""D42: csctl took any error of the registry for "the tag is not there", and pushed."""
+"""D42: csctl treated any registry error as a missing tag, and pushed."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ QUICK = RetryPolicy(attempts=2, pause=timedelta(milliseconds=1))
     [says({}, 400), says({}, 401), says({}, 403), says({}, 429), says({}, 500), says({}, 503), hangs_up],
     ids=["400", "401", "403", "429", "500", "503", "hangs up"],
 )
-async def test_d42_a_registry_error_while_checking_the_tag_is_an_error_and_no_push(
+async def test_d42_registry_error_while_checking_the_tag_is_an_error_and_no_push(
     answer: Answer, tmp_path: Path
 ) -> None:
     directory = write_release(tmp_path / STAGED.release, staged_release())

@@ -1,4 +1,4 @@
-"""D57: every foreign tag was a Warning event at every pass, and every ClusterStack listed the source for itself."""
+"""D57: every foreign tag caused a Warning event, and every ClusterStack listed the source itself."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from clusterstacks.http.allowlist import AllowedHosts
+from clusterstacks.runtime import watchdog
 from tests.support.builders.stacks import TinyStack
 from tests.support.fakes.github import OWNER, REPOSITORY, GitHubDouble
 from tests.support.running.world import attempts
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from tests.support.running.world import World
 
 
-async def test_d57_foreign_tags_are_passed_over_and_all_stacks_share_one_listing(
+async def test_d57_foreign_tags_are_skipped_and_all_stacks_share_one_listing(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
     stacks = [TinyStack(f"{world.namespace}{letter}") for letter in "abcd"]
@@ -27,11 +28,10 @@ async def test_d57_foreign_tags_are_passed_over_and_all_stacks_share_one_listing
         for stack in stacks:
             github.add(stack.release("v1").release, stack.files("v1", {}))
         place = {"owner": OWNER, "repository": REPOSITORY, "url": github.url}
+        source = {"github": place, "interval": "24h"}  # one listing, however long the test takes
         async with world.operator(allowed_sources=AllowedHosts.parse("*:*")) as operator:
             made = [
-                await world.create(
-                    stack.manifest(world.namespace, autoSubscribe=True, channel="stable", source={"github": place})
-                )
+                await world.create(stack.manifest(world.namespace, autoSubscribe=True, channel="stable", source=source))
                 for stack in stacks
             ]
             for stack in stacks:
@@ -51,4 +51,6 @@ async def test_d57_foreign_tags_are_passed_over_and_all_stacks_share_one_listing
             events = await world.events(manifest)
             assert [event for event in events if event["type"] == "Warning"] == []
         assert "v0.1.0" not in caplog.text
-        assert [record for record in caplog.records if record.levelno > logging.INFO] == []
+        # The watchdog warns on a busy machine.
+        ours = [record for record in caplog.records if record.name != watchdog.__name__]
+        assert [record for record in ours if record.levelno > logging.INFO] == []

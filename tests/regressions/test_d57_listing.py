@@ -1,4 +1,4 @@
-"""D57: one listing reads every page, costs nothing when nothing changed, and passes over foreign names in silence."""
+"""D57: one listing reads every page once, and skips foreign names without a message."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ OURS = tuple(f"local-tiny-1-35-v{number}" for number in range(1, 141))
 FOREIGN = (*(f"v0.{number}.0" for number in range(100)), "latest")
 
 
-async def test_d57_every_page_of_the_list_is_read_once_and_then_only_when_it_changed(
+async def test_d57_every_page_of_the_list_is_read_once_and_again_only_if_changed(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.INFO)

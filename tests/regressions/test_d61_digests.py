@@ -1,4 +1,4 @@
-"""D61: nothing was verified on download, so whoever could change a registry's disk could change a cluster."""
+"""D61: downloads were not verified, so a changed registry could change a cluster."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 EPOCH = datetime.fromtimestamp(0, UTC)
 
 
-async def test_d61_a_layer_whose_digest_differs_is_refused(tmp_path: Path) -> None:
+async def test_d61_layer_with_a_wrong_digest_is_rejected(tmp_path: Path) -> None:
     directory = write_release(tmp_path / STAGED.release, staged_release())
     async with RegistryDouble.started() as double, HTTPClient() as web:
         registry = Registry(web, double.reference)
@@ -39,7 +39,7 @@ async def test_d61_a_layer_whose_digest_differs_is_refused(tmp_path: Path) -> No
         assert await store.collect(()) == []
 
 
-async def test_d61_a_tag_that_moved_is_not_followed(tmp_path: Path) -> None:
+async def test_d61_moved_tag_is_not_followed(tmp_path: Path) -> None:
     directory = write_release(tmp_path / STAGED.release, staged_release())
     async with RegistryDouble.started() as double, HTTPClient() as web:
         registry = Registry(web, double.reference)

@@ -1,4 +1,4 @@
-"""D61: a release is taken as it was signed, file for file, or not at all."""
+"""D61: a release is accepted as it was signed, or rejected."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def take_the_signature_away(releases: Path) -> None:
 
 
 async def look(releases: Path, into: Path, name: object = STAGED) -> str:
-    """What an operator does with a release: fetch it, then ask for its signatures."""
+    """Fetch a release and its signatures as the operator does."""
     release = parse_release(str(name))
     source = DirectorySource(releases)
     await source.fetch(release, into)
@@ -65,12 +65,12 @@ def into(tmp_path: Path) -> Path:
     return directory
 
 
-async def test_d61_a_signed_release_is_taken(releases: Path, into: Path) -> None:
+async def test_d61_signed_release_is_accepted(releases: Path, into: Path) -> None:
     assert await look(releases, into) == ""
 
 
 @pytest.mark.parametrize("attack", [replace_a_chart, add_a_file, leave_a_file_out, take_the_signature_away])
-async def test_d61_a_release_that_is_not_as_it_was_signed_is_refused(
+async def test_d61_release_changed_after_signing_is_rejected(
     releases: Path, into: Path, attack: Callable[[Path], None]
 ) -> None:
     attack(releases)
@@ -79,7 +79,7 @@ async def test_d61_a_release_that_is_not_as_it_was_signed_is_refused(
         await look(releases, into)
 
 
-async def test_d61_an_old_release_under_the_name_of_a_new_one_is_refused(releases: Path, into: Path) -> None:
+async def test_d61_old_release_under_a_new_name_is_rejected(releases: Path, into: Path) -> None:
     shutil.copytree(releases / STAGED.release, releases / LATER.release)
     shutil.copy(releases / f"{STAGED}.dsse.json", releases / f"{LATER}.dsse.json")
 

@@ -1,4 +1,4 @@
-"""D62: a download that is interrupted, wherever, is never used; the next start begins anew."""
+"""D62: an interrupted download is never used; the next start repeats it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class CrashError(Exception):
 
 
 class DyingDisk:
-    """Counts what is done to the disk; from the given step on nothing is done any more."""
+    """Counts file system calls; from the given one on it performs none."""
 
     def __init__(self, patch: pytest.MonkeyPatch, dies_at: int) -> None:
         self.steps = 0
@@ -71,7 +71,7 @@ async def download(root: Path, dies_at: int) -> int:
         return disk.steps
 
 
-async def test_a_crash_at_any_write_leaves_a_whole_release_or_none(tmp_path: Path) -> None:
+async def test_crash_at_any_write_leaves_a_complete_release_or_none(tmp_path: Path) -> None:
     steps = await download(tmp_path / "whole", dies_at=10**6)
     digest = (await ReleaseStore(tmp_path / "reference").ensure(STAGED, FakeSource({STAGED: staged_release()}))).digest
     directory = digest.replace(":", "-")
@@ -89,7 +89,7 @@ async def test_a_crash_at_any_write_leaves_a_whole_release_or_none(tmp_path: Pat
         assert os.listdir(root) == [directory]  # noqa: PTH208 - one call says it all
 
 
-async def test_a_directory_with_sound_metadata_but_without_the_rest_is_not_trusted(tmp_path: Path) -> None:
+async def test_directory_with_metadata_but_missing_files_is_not_trusted(tmp_path: Path) -> None:
     source = FakeSource({STAGED: staged_release()})
     digest = (await ReleaseStore(tmp_path).ensure(STAGED, source)).digest
     for file in (tmp_path / digest.replace(":", "-")).iterdir():

@@ -1,4 +1,4 @@
-"""D63 and D64: nothing of an archive lands outside, nothing is readable for others, nothing stays for ever."""
+"""D63 and D64: archives write nothing outside, and files are private and removed when unused."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def below(directory: Path) -> list[tuple[str, int]]:
     return [(path.name, path.stat().st_mode & 0o777) for path in directory.rglob("*")]
 
 
-async def test_a_release_whose_addons_climb_out_is_refused_by_name(tmp_path: Path) -> None:
+async def test_release_with_path_traversal_in_addons_is_rejected(tmp_path: Path) -> None:
     archive = "local-tiny-1-35-cluster-addon-v1.tgz"
     source = FakeSource({STAGED: staged_release() | {archive: gzipped(tar_of(("../../evil", b"x")))}})
 
@@ -29,7 +29,7 @@ async def test_a_release_whose_addons_climb_out_is_refused_by_name(tmp_path: Pat
     assert not any(name == "evil" for name, _ in below(tmp_path))
 
 
-async def test_a_release_nobody_needs_is_removed(tmp_path: Path) -> None:
+async def test_unused_release_is_removed(tmp_path: Path) -> None:
     store = ReleaseStore(tmp_path)
     digest = (await store.ensure(STAGED, FakeSource({STAGED: staged_release()}))).digest
 

@@ -1,4 +1,4 @@
-"""D65: charts are not fetched when they are rendered: they are locked, verified, and fetched with the release."""
+"""D65: charts are locked, verified and fetched with the release, not when they are rendered."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ async def rendered(renderer: Renderer, release: Release) -> dict[str, str]:
 
 
 class NetworkUsedError(Exception):
-    """Somebody wanted to talk to somebody."""
+    """A connection was opened."""
 
 
 def refuse(*_: Any) -> None:
@@ -72,7 +72,7 @@ async def fetched(root: Path, source: FakeSource, **options: Any) -> Release:
         return await ReleaseStore(root).ensure(STAGED, source, dependencies=charts, **options)
 
 
-async def test_d65_nothing_is_fetched_when_a_chart_is_rendered(
+async def test_d65_rendering_a_chart_fetches_nothing(
     tmp_path: Path, renderer: Renderer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with chart_repository() as repository:
@@ -90,7 +90,7 @@ async def test_d65_nothing_is_fetched_when_a_chart_is_rendered(
     assert found == await rendered(renderer, release)
 
 
-async def test_d65_a_lock_file_decides_which_version_is_rendered(tmp_path: Path, renderer: Renderer) -> None:
+async def test_d65_lock_file_selects_the_rendered_version(tmp_path: Path, renderer: Renderer) -> None:
     async with chart_repository() as repository:
         repository.add("cache", "1.2.0", "1.2.9")
         source = FakeSource({STAGED: build_script_release(repository.url, locked="1.2.0")})
@@ -99,7 +99,7 @@ async def test_d65_a_lock_file_decides_which_version_is_rendered(tmp_path: Path,
     assert (await rendered(renderer, release))["cache"] == "1.2.0"
 
 
-async def test_d65_other_bytes_under_the_same_version_are_refused(tmp_path: Path) -> None:
+async def test_d65_changed_chart_under_the_same_version_is_rejected(tmp_path: Path) -> None:
     async with chart_repository() as repository:
         repository.add("cache", "1.2.9")
         source = FakeSource({STAGED: build_script_release(repository.url)})
@@ -111,16 +111,14 @@ async def test_d65_other_bytes_under_the_same_version_are_refused(tmp_path: Path
             await fetched(tmp_path / "second", source, digest=release.digest, pinned=release.dependencies)
 
 
-async def test_d65_a_release_that_could_not_be_rendered_is_refused_when_it_arrives(tmp_path: Path) -> None:
+async def test_d65_release_with_missing_charts_is_rejected_when_fetched(tmp_path: Path) -> None:
     source = FakeSource({STAGED: build_script_release("https://charts.example.com")})
 
     with pytest.raises(ChartDependenciesMissing, match=r"allow charts\.example\.com with --chart-repositories"):
         await ReleaseStore(tmp_path).ensure(STAGED, source)
 
 
-async def test_d65_a_chart_that_is_switched_off_is_fetched_as_helm_wants_it_and_not_rendered(
-    tmp_path: Path, renderer: Renderer
-) -> None:
+async def test_d65_disabled_chart_is_fetched_for_helm_and_not_rendered(tmp_path: Path, renderer: Renderer) -> None:
     async with chart_repository() as repository:
         repository.add("cache", "1.2.9")
         source = FakeSource({STAGED: build_script_release(repository.url, values="cache: {enabled: false}")})

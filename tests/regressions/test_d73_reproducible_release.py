@@ -1,4 +1,4 @@
-"""D73: building twice from the same source gives identical bytes, whenever, wherever and as whomever."""
+"""D73: repeated builds of one source give identical bytes on any machine."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from clusterstacks.building.create import build_release
+from clusterstacks.building.release_builder import build_release
 from tests.support.builders.releases import read_release
 from tests.support.builders.stack_directories import LAYOUTS, directory_of
 
@@ -19,7 +19,7 @@ HERE = {"TZ": "UTC", "LC_ALL": "C.UTF-8", "PYTHONHASHSEED": "1", "UMASK": "022"}
 ELSEWHERE = {"TZ": "Pacific/Chatham", "LC_ALL": "C", "PYTHONHASHSEED": "2", "UMASK": "077", "SOURCE_DATE_EPOCH": "99"}
 
 
-def test_times_and_modes_of_the_source_do_not_matter(tmp_path: Path) -> None:
+def test_release_does_not_depend_on_times_and_modes_of_the_source(tmp_path: Path) -> None:
     copy = tmp_path / "copy"
     shutil.copytree(SOURCE, copy)
     for file in copy.rglob("*"):
@@ -35,7 +35,7 @@ def test_times_and_modes_of_the_source_do_not_matter(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_place_time_zone_language_and_umask_do_not_matter(tmp_path: Path, layout: str) -> None:
+def test_release_does_not_depend_on_directory_time_zone_locale_and_umask(tmp_path: Path, layout: str) -> None:
     other = shutil.copytree(directory_of(layout), tmp_path / "over there" / "stäck")
     for file in sorted(other.rglob("*"), reverse=True):
         os.utime(file, (1, 1))

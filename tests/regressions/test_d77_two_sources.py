@@ -1,4 +1,4 @@
-"""D77: one operator had one source. Two ClusterStacks may name two, and what one lacks or suffers is its own."""
+"""D77: one operator had one source; two ClusterStacks may have two independent ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""D78: the operator knew GitHub and registries with TLS only; a plain server, an own CA or a proxy was out of reach."""
+"""D78: plain web servers, private CAs and proxies could not be used as sources."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ def following(world: World, **source: Any) -> dict[str, Any]:
     return world.stack.manifest(world.namespace, autoSubscribe=True, channel="stable", source=source)
 
 
-async def test_d78_a_plain_web_server_is_a_source(world: World, root: Path) -> None:
+async def test_d78_static_web_server_is_a_source(world: World, root: Path) -> None:
     async with StaticServer.started(root) as server, world.operator(allowed_sources=LOOPBACK):
         await world.create(following(world, http={"url": server.url}))
         await world.release_ready(world.stack.release("v1"))
 
 
-async def test_d78_a_ca_of_ones_own_is_a_secret(world: World, root: Path, tmp_path: Path) -> None:
+async def test_d78_private_ca_is_read_from_a_secret(world: World, root: Path, tmp_path: Path) -> None:
     authority = Authority.create("own-ca")
     keys = authority.issue("stacks", addresses=("127.0.0.1",))
     (tmp_path / "server.pem").write_bytes(keys.certificate + keys.key)
@@ -60,7 +60,7 @@ async def test_d78_a_ca_of_ones_own_is_a_secret(world: World, root: Path, tmp_pa
         await world.release_ready(world.stack.release("v1"))
 
 
-async def test_d78_a_proxy_is_named_in_the_environment(world: World, root: Path) -> None:
+async def test_d78_proxy_is_read_from_the_environment(world: World, root: Path) -> None:
     async with StaticServer.started(root) as proxy:
         environ = {"HTTP_PROXY": proxy.url}
         async with world.operator(environ, allowed_sources=AllowedHosts.parse("stacks.invalid")):
@@ -68,9 +68,7 @@ async def test_d78_a_proxy_is_named_in_the_environment(world: World, root: Path)
             await world.release_ready(world.stack.release("v1"))
 
 
-async def test_d78_a_registry_without_tls_is_asked_where_the_stack_says_so(
-    world: World, registry: RegistryServer
-) -> None:
+async def test_d78_registry_without_tls_is_used_if_the_stack_allows_it(world: World, registry: RegistryServer) -> None:
     name = world.stack.release("v1")
     async with repository(world, registry) as remote, world.operator(allowed_sources=remote.allowed):
         await remote.publish(name, world.stack.files("v1", {}))

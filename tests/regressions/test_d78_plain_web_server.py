@@ -1,4 +1,4 @@
-"""D78: any web server can be a source, with a CA of its own, by a proxy, and without TLS where that is allowed."""
+"""D78: a web server with a private CA, behind a proxy, or without TLS if allowed, is a source."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def store(tmp_path: Path) -> ReleaseStore:
     return ReleaseStore(tmp_path / "store")
 
 
-async def test_d78_a_server_with_a_ca_of_its_own_is_a_source_for_those_who_name_it(
+async def test_d78_server_with_a_private_ca_is_a_source_if_the_ca_is_configured(
     root: Path, store: ReleaseStore, tmp_path: Path
 ) -> None:
     authority = Authority.create("own-ca")
@@ -50,7 +50,7 @@ async def test_d78_a_server_with_a_ca_of_its_own_is_a_source_for_those_who_name_
                 await HttpSource(web, server.url).list()
 
 
-async def test_d78_plain_http_by_a_proxy_is_a_source_where_it_is_allowed(root: Path, store: ReleaseStore) -> None:
+async def test_d78_plain_http_through_a_proxy_is_a_source_if_allowed(root: Path, store: ReleaseStore) -> None:
     async with StaticServer.started(root) as proxy:
         environ = {"HTTP_PROXY": proxy.url}
         async with HTTPClient(plain_http=True, environ=environ) as web:

@@ -1,4 +1,4 @@
-"""D8 and D55: a failed download holds nobody up; different releases come at the same time, the same one once."""
+"""D8 and D55: a failed download delays no other; different releases download concurrently."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def source() -> FakeSource:
     return FakeSource({STAGED: staged_release(), SINGLE: single_release()})
 
 
-async def test_a_failed_download_holds_up_neither_the_next_nor_others(tmp_path: Path, source: FakeSource) -> None:
+async def test_failed_download_delays_neither_the_next_nor_others(tmp_path: Path, source: FakeSource) -> None:
     store = ReleaseStore(tmp_path)
     source.failure = SourceUnavailable("there", "connection reset")
 
@@ -31,7 +31,9 @@ async def test_a_failed_download_holds_up_neither_the_next_nor_others(tmp_path: 
     assert (await store.ensure(STAGED, source)).name == STAGED
 
 
-async def test_different_releases_come_at_the_same_time_the_same_one_once(tmp_path: Path, source: FakeSource) -> None:
+async def test_different_releases_are_downloaded_concurrently_and_the_same_one_once(
+    tmp_path: Path, source: FakeSource
+) -> None:
     store = ReleaseStore(tmp_path)
     source.gate.clear()
     waiting = [asyncio.create_task(store.ensure(name, source)) for name in (STAGED, STAGED, SINGLE, STAGED)]

@@ -1,4 +1,4 @@
-"""Conditions that scripts of the Go operator's users wait for, and the moment at which its addons begin."""
+"""Conditions that scripts of Go operator users wait for, and the start of addon delivery."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from clusterstacks.api.clusteraddon import addon_name
 from clusterstacks.api.names import Kind
 from clusterstacks.controllers.clusteraddon import reconciler
 from tests.support.builders.stacks import config_map, templates
-from tests.support.running.world import condition_of
+from tests.support.running.world import cluster_manifest, condition_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tests.support.running.world import World
 
 
-async def test_drop_m4_conditions_of_the_go_operator_become_true(world: World) -> None:
+async def test_drop_m4_conditions_of_the_go_operator_are_set(world: World) -> None:
     name = world.stack.release("v1")
     world.publish(name, world.stack.files("v1", {"cni": templates(config_map(world.namespace))}))
 
@@ -42,7 +42,7 @@ async def test_drop_m4_conditions_of_the_go_operator_become_true(world: World) -
         await world.addons_ready("one", name.class_name)
 
 
-async def test_drop_m5_a_cluster_whose_provider_reports_nothing_gets_its_addons(
+async def test_drop_m5_cluster_whose_provider_reports_no_version_gets_its_addons(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     name = world.stack.release("v1")
@@ -57,25 +57,18 @@ async def test_drop_m5_a_cluster_whose_provider_reports_nothing_gets_its_addons(
         await world.addons_ready("one", name.class_name)
 
 
-async def test_drop_m5_a_cluster_that_does_not_answer_is_waited_for(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_drop_m5_unreachable_cluster_is_awaited(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reconciler, "REPORTED_WITHIN", timedelta())
     name = world.stack.release("v1")
     world.publish(name, world.stack.files("v1", {"cni": templates(config_map(world.namespace))}))
     await world.create(world.stack.manifest(world.namespace, "v1"))
     async with world.operator():
-        cluster = await world.cluster("one", name.class_name, ready=False)
-        secret = await world.find("Secret", "one-kubeconfig")
-        assert secret is not None
-        await world.delete({"apiVersion": "v1", "kind": "Secret", **secret})
-        await world.nudge(cluster)
-
+        await world.create(cluster_manifest(world.namespace, "one", name.class_name))
         words = ["the control plane of Cluster", f"Secret {world.namespace}/one-kubeconfig does not exist yet"]
         await world.says(Kind.CLUSTER_ADDON, addon_name("one"), "ClusterReady", words=words)
 
 
-async def test_drop_l5_a_stack_that_asks_for_no_release_says_so_although_there_are_some(world: World) -> None:
+async def test_drop_l5_stack_without_versions_has_a_condition_despite_existing_releases(world: World) -> None:
     world.publish(world.stack.release("v1"), world.stack.files("v1", {}))
     async with world.operator():
         stack = await world.create(world.stack.manifest(world.namespace, autoSubscribe=False))

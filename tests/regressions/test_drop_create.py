@@ -1,4 +1,4 @@
-"""``csctl create`` in the place of csctl written in Go: the same release, or the same failure."""
+"""``csctl create`` gives the same release or the same failure as csctl written in Go."""
 
 from __future__ import annotations
 
@@ -63,9 +63,7 @@ def addon_chart(tmp_path: Path) -> dict[str, bytes]:
 HASH = ("--mode", "hash", "--dependencies", "leave")
 
 
-def test_drop_h1_the_release_of_csctl_yaml_is_built_with_the_charts_as_they_are(
-    run: Run, tmp_path: Path, several: Path
-) -> None:
+def test_drop_h1_release_of_csctl_yaml_is_built_with_unchanged_charts(run: Run, tmp_path: Path, several: Path) -> None:
     settings = several / "csctl.yaml"
     settings.write_text(settings.read_text().replace("v1.35.1", "v1.35.0"))
     chart = several / "cluster-addon/cloud/Chart.yaml"
@@ -102,7 +100,7 @@ def test_drop_h1_minors_of_versions_yaml_are_built_on_demand(run: Run, tmp_path:
     assert "cannot be combined with --all-minors" in run(several, *HASH, "--all-minors", "--kubernetes", "1-34")[2]
 
 
-def test_drop_h1_all_minors_hold_the_one_of_csctl_yaml(run: Run, tmp_path: Path, several: Path) -> None:
+def test_drop_h1_all_minors_include_the_one_of_csctl_yaml(run: Run, tmp_path: Path, several: Path) -> None:
     for file in ("csctl.yaml", "cluster-class/Chart.yaml"):
         (several / file).write_text((several / file).read_text().replace("1.35.1", "1.33.9").replace("1-35", "1-33"))
 
@@ -112,7 +110,7 @@ def test_drop_h1_all_minors_hold_the_one_of_csctl_yaml(run: Run, tmp_path: Path,
 
 @pytest.mark.parametrize("file", ["values.yaml", "templates/class.yaml"])
 @pytest.mark.parametrize("minors", [("--all-minors",), ("--kubernetes", "1-34")])
-def test_drop_h1_a_version_that_nothing_replaces_is_an_error_before_anything_is_built(
+def test_drop_h1_hard_coded_version_of_another_minor_is_an_error_before_the_build(
     run: Run, tmp_path: Path, several: Path, file: str, minors: tuple[str, ...]
 ) -> None:
     named = several / "cluster-class" / file
@@ -130,19 +128,19 @@ def test_drop_h1_a_version_that_nothing_replaces_is_an_error_before_anything_is_
 @pytest.mark.parametrize(
     "text", ["# as in 1.35.1", "a: 1  # 1.35.1", "a: 1.35.10", "a: 21.35.1", "images: {v1.34.2: a, v1.35.1: b}"]
 )
-def test_drop_h1_comments_other_numbers_and_tables_of_versions_are_no_error(run: Run, several: Path, text: str) -> None:
+def test_drop_h1_comments_other_numbers_and_version_tables_are_not_errors(run: Run, several: Path, text: str) -> None:
     (several / "cluster-class/values.yaml").write_text(f"{text}\n")
 
     code, _, err = run(several, *HASH, "--kubernetes", "1-34")
     assert code == 0, err
 
 
-def test_drop_h1_stacks_without_a_version_in_csctl_yaml_are_built_as_stack_yaml_says(run: Run, tmp_path: Path) -> None:
+def test_drop_h1_stacks_without_a_version_in_csctl_yaml_are_built_from_stack_yaml(run: Run, tmp_path: Path) -> None:
     assert run(copied("minor", tmp_path), *HASH)[0] == 0
     assert built(tmp_path) == ["local-minor-1-35"]
 
 
-def test_drop_h1_every_verb_takes_the_release_of_csctl_yaml(run: Run, several: Path) -> None:
+def test_drop_h1_every_verb_uses_the_release_of_csctl_yaml(run: Run, several: Path) -> None:
     leave = ("--dependencies", "leave")
 
     assert "several-1-35" in run(several, *leave, "--class", verb=template)[1]
@@ -152,7 +150,7 @@ def test_drop_h1_every_verb_takes_the_release_of_csctl_yaml(run: Run, several: P
     assert [one.name.series for one in load_stack(read_tree(several), "several") if one.name] == ["local-several-1-35"]
 
 
-def test_drop_h1_lint_says_that_two_patches_of_a_minor_are_named(several: Path) -> None:
+def test_drop_h1_lint_reports_two_patches_of_one_minor(several: Path) -> None:
     settings = several / "csctl.yaml"
     settings.write_text(settings.read_text().replace("v1.35.1", "v1.35.0"))
 
@@ -178,7 +176,7 @@ CUSTOM = ("--mode", "custom", *(f"--{one}-version=v9" for one in ("cluster-stack
 
 
 @pytest.mark.parametrize("mode", [("--mode", "hash"), CUSTOM])
-def test_drop_m1_a_release_that_another_csctl_published_from_the_same_source_is_left_as_it_is(
+def test_drop_m1_release_published_by_another_csctl_from_the_same_source_is_kept(
     run: Run, tmp_path: Path, remote: Path, mode: tuple[str, ...]
 ) -> None:
     stack = copied("single", tmp_path)
@@ -198,7 +196,7 @@ def test_drop_m1_a_release_that_another_csctl_published_from_the_same_source_is_
 
 
 @pytest.mark.parametrize("file", ["hashes.json", "metadata.yaml"])
-def test_drop_m1_a_release_of_another_source_or_of_other_versions_is_refused(
+def test_drop_m1_release_of_another_source_or_other_versions_is_rejected(
     run: Run, tmp_path: Path, remote: Path, file: str
 ) -> None:
     stack = copied("single", tmp_path)
@@ -224,13 +222,13 @@ REMOTES = {
 
 
 @pytest.mark.parametrize("case", REMOTES)
-def test_user_20_the_variables_that_are_set_choose_the_remote(case: str) -> None:
+def test_user_20_environment_variables_select_the_remote(case: str) -> None:
     environ, remote = REMOTES[case]
 
     assert default_remote(environ)[0] == remote
 
 
-def test_user_20_create_builds_without_any_remote_and_says_so(run: Run, tmp_path: Path) -> None:
+def test_user_20_create_builds_without_a_remote_and_reports_it(run: Run, tmp_path: Path) -> None:
     code, _, err = run(copied("single", tmp_path))
 
     assert code == 0, err
@@ -238,7 +236,7 @@ def test_user_20_create_builds_without_any_remote_and_says_so(run: Run, tmp_path
     assert err.splitlines()[0].startswith("remote none, because neither GIT_* nor OCI_* is set")
 
 
-def test_user_20_the_remote_that_was_chosen_is_named(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_user_20_selected_remote_is_printed(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OCI_REGISTRY", "registry.example")
 
     code, _, err = run(copied("single", tmp_path))
@@ -247,15 +245,13 @@ def test_user_20_the_remote_that_was_chosen_is_named(run: Run, tmp_path: Path, m
 
 
 @pytest.mark.parametrize("remote", [("--remote", "directory"), ("--remote", "gitlab"), ("--remote", "oci"), ()])
-def test_drop_l4_the_remote_does_not_matter_where_none_is_asked(
-    run: Run, tmp_path: Path, remote: tuple[str, ...]
-) -> None:
+def test_drop_l4_invalid_remote_is_ignored_if_none_is_used(run: Run, tmp_path: Path, remote: tuple[str, ...]) -> None:
     code, _, err = run(copied("single", tmp_path), "--mode", "hash", *remote)
 
     assert (code, "--remote" in err) == (0, False), err
 
 
-def test_drop_l4_publishing_without_a_remote_is_refused_before_anything_is_built(run: Run, tmp_path: Path) -> None:
+def test_drop_l4_publishing_without_a_remote_is_rejected_before_the_build(run: Run, tmp_path: Path) -> None:
     code, _, err = run(copied("single", tmp_path), "--mode", "hash", "--publish")
 
     assert (code, built(tmp_path)) == (output.MUST_CHANGE, [])
@@ -263,9 +259,7 @@ def test_drop_l4_publishing_without_a_remote_is_refused_before_anything_is_built
 
 
 @pytest.mark.parametrize("directory", [(), ("-o", "out"), ("--output", "./out/deep/")])
-def test_drop_l3_the_last_line_is_that_of_csctl_written_in_go(
-    run: Run, tmp_path: Path, directory: tuple[str, ...]
-) -> None:
+def test_drop_l3_last_output_line_equals_that_of_go_csctl(run: Run, tmp_path: Path, directory: tuple[str, ...]) -> None:
     """Go: fmt.Printf("Created %s\\n", filepath.Join(outputDirectory, releaseDirName))."""
     code, out, err = run(copied("single", tmp_path), *HASH, *directory)
 
@@ -279,7 +273,7 @@ def test_drop_l3_the_last_line_is_that_of_csctl_written_in_go(
     ("hook", "expected"),
     [("BeforeClusterUpgrade", 0), ("AfterClusterUpgrade", 0), ("AfterControlPlaneInitialized", output.MUST_CHANGE)],
 )
-def test_drop_m6_a_stage_of_an_upgrade_may_name_an_addon_without_a_chart(
+def test_drop_m6_upgrade_stage_may_name_an_addon_without_a_chart(
     run: Run, tmp_path: Path, hook: str, expected: int
 ) -> None:
     """As tests/cluster-stacks/docker/valencia of csctl does: new clusters get every addon of the release."""
@@ -295,7 +289,7 @@ def test_drop_m6_a_stage_of_an_upgrade_may_name_an_addon_without_a_chart(
 
 
 @pytest.mark.parametrize("lock", ["anything\n", "dependencies: []\ndigest: sha256:0000\n", "{"])
-def test_drop_m6_the_lock_file_does_not_matter_where_dependencies_are_left(
+def test_drop_m6_lock_file_is_ignored_with_dependencies_leave(
     run: Run, tmp_path: Path, several: Path, lock: str
 ) -> None:
     (several / "cluster-addon/cloud/Chart.lock").write_text(lock)
@@ -307,7 +301,7 @@ def test_drop_m6_the_lock_file_does_not_matter_where_dependencies_are_left(
 
 
 @pytest.mark.parametrize(("offline", "expected"), [(("--offline",), output.MUST_CHANGE), ((), output.FAILED)])
-def test_drop_m6_without_a_network_the_message_names_the_way_to_leave_dependencies(
+def test_drop_m6_network_error_names_the_dependencies_leave_option(
     run: Run,
     tmp_path: Path,
     several: Path,
@@ -335,15 +329,13 @@ FAILS_IN_GO = {
 
 
 @pytest.mark.parametrize("case", FAILS_IN_GO)
-def test_drop_l2_what_fails_under_csctl_written_in_go_fails_here(run: Run, tmp_path: Path, case: str) -> None:
+def test_drop_l2_errors_of_go_csctl_are_errors(run: Run, tmp_path: Path, case: str) -> None:
     code, out, _ = run(copied("single", tmp_path), *FAILS_IN_GO[case])
 
     assert (code, out, built(tmp_path)) == (output.MUST_CHANGE, "", [])
 
 
-def test_drop_l2_nothing_to_build_is_a_failure_as_under_csctl_written_in_go(
-    run: Run, tmp_path: Path, remote: Path
-) -> None:
+def test_drop_l2_nothing_to_build_is_an_error_as_in_go_csctl(run: Run, tmp_path: Path, remote: Path) -> None:
     stack = copied("single", tmp_path)
 
     assert run(stack, *to(remote))[0] == 0

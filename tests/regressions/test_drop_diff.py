@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from clusterstacks.api import yaml
-from clusterstacks.building.create import build_release
+from clusterstacks.building.release_builder import build_release
 from clusterstacks.charts.archive import read_archive, write_archive
 from clusterstacks.cli.diff import diff
 from clusterstacks.cli.shared import output
@@ -62,7 +62,7 @@ def as_go_writes_it(release: Path) -> None:
     archive.write_bytes(write_archive({**members, chart: json.dumps(document, sort_keys=True).encode()}))
 
 
-def test_drop_l1_the_class_is_printed_without_the_charts_that_addons_depend_on(run: Run, tmp_path: Path) -> None:
+def test_drop_l1_class_is_rendered_without_addon_chart_dependencies(run: Run, tmp_path: Path) -> None:
     source = write(tmp_path / "stack", tiny({NET: NEEDY.format("net")}))
     release = built(source, tmp_path / "releases")
 
@@ -73,7 +73,7 @@ def test_drop_l1_the_class_is_printed_without_the_charts_that_addons_depend_on(r
         assert "https://a.example is not in the cache" in run(template, directory, "--addon", "net", "--offline")[2]
 
 
-def test_drop_l1_releases_are_compared_without_the_charts_that_addons_depend_on(run: Run, tmp_path: Path) -> None:
+def test_drop_l1_releases_are_compared_without_addon_chart_dependencies(run: Run, tmp_path: Path) -> None:
     source = write(tmp_path / "stack", tiny({NET: NEEDY.format("net")}))
     release = built(source, tmp_path / "releases")
     (source / "cluster-addon/net/values.yaml").write_text("more: 1\n")
@@ -85,7 +85,7 @@ def test_drop_l1_releases_are_compared_without_the_charts_that_addons_depend_on(
     assert "cluster-addon/net/values.yaml" in out
 
 
-def test_drop_l6_a_release_as_csctl_written_in_go_writes_it_is_no_other(run: Run, tmp_path: Path) -> None:
+def test_drop_l6_release_of_go_csctl_has_no_difference(run: Run, tmp_path: Path) -> None:
     source = write(tmp_path / "stack", tiny())
     ours, theirs = built(source, tmp_path / "ours"), built(source, tmp_path / "theirs")
     as_go_writes_it(theirs)
@@ -95,7 +95,7 @@ def test_drop_l6_a_release_as_csctl_written_in_go_writes_it_is_no_other(run: Run
     assert run(diff, theirs, ours, "--exit-code")[0] == 1
 
 
-def test_drop_l6_what_each_rendering_makes_anew_is_no_difference(run: Run, tmp_path: Path) -> None:
+def test_drop_l6_random_values_of_each_render_are_not_differences(run: Run, tmp_path: Path) -> None:
     source = write(tmp_path / "stack", tiny({MORE: SECRET}))
     before = built(source, tmp_path / "before")
 

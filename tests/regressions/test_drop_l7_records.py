@@ -1,4 +1,4 @@
-"""A delivery record names its Cluster: another Cluster's addons are neither changed nor deleted."""
+"""A delivery record names its Cluster, so addons of another Cluster are not changed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ import pytest
 
 from clusterstacks.api.clusteraddon import addon_name
 from clusterstacks.api.names import ADOPT_ANNOTATION, CLUSTER_KIND, Kind
-from clusterstacks.apply.delivery import Delivery, RecordOfAnotherCluster, RecordOwner, Revision
+from clusterstacks.apply.delivery import Delivery, RecordOwner, Revision
+from clusterstacks.apply.messages import RecordOfAnotherCluster
 from clusterstacks.apply.record_store import SECRETS, record_name
 from clusterstacks.domain.objects import ObjectKey
 from tests.support.builders.stacks import TinyStack, config_map, templates
@@ -39,7 +40,9 @@ async def record_of(world: World, addon: str) -> Manifest:
     return await world.workload.get(SECRETS, record_name(addon), "kube-system")
 
 
-async def test_drop_l7_a_second_cluster_with_the_same_kubeconfig_leaves_the_addons_of_the_first(world: World) -> None:
+async def test_drop_l7_second_cluster_with_the_same_kubeconfig_does_not_change_the_addons_of_the_first(
+    world: World,
+) -> None:
     async with world.operator():
         ours, theirs = await stack_with(world, "cni", "metrics"), await stack_with(world, "csi")
         await world.cluster("first", ours.class_name)
@@ -89,7 +92,7 @@ async def test_drop_l7_a_second_cluster_with_the_same_kubeconfig_leaves_the_addo
         await world.addons_ready("second", theirs.class_name)
 
 
-async def test_drop_l7_records_without_a_cluster_are_adopted_by_the_next_write_and_cause_none(world: World) -> None:
+async def test_drop_l7_records_without_a_cluster_are_adopted_by_the_next_regular_write(world: World) -> None:
     recipient = RecordOwner(ObjectKey("team", "prod"))
     addon = f"{world.namespace}-cni"
     manifests = [config_map(f"{world.namespace}-old")]
@@ -108,7 +111,7 @@ async def test_drop_l7_records_without_a_cluster_are_adopted_by_the_next_write_a
     assert (await Delivery(world.workload, recipient).records())[addon].cluster == "team/prod"
 
 
-async def test_drop_l7_what_replaces_a_cluster_takes_over_what_it_is_told_and_no_more(world: World) -> None:
+async def test_drop_l7_replacement_cluster_adopts_only_annotated_records(world: World) -> None:
     for name in ("old", "other"):
         revision = Revision.of([config_map(f"{world.namespace}-{name}")], "inputs")
         # As if each had come first.

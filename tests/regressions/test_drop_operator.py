@@ -1,4 +1,4 @@
-"""The Go operator's Deployment starts ours, and what its installation left is found."""
+"""The Go operator's Deployment starts this operator, and leftovers are found."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ async def looking(world: World, *, remove: bool) -> AsyncIterator[None]:
         await asyncio.gather(task, return_exceptions=True)
 
 
-async def test_drop_h2_what_the_go_operator_left_is_named_and_removed_on_demand(
+async def test_drop_h2_leftovers_of_the_go_operator_are_named_and_removed_on_request(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
     own, other = f"{world.namespace}-webhooks", f"{world.namespace}-other"
@@ -142,7 +142,7 @@ async def go_account(world: World, directory: Path) -> Path:
     return path
 
 
-async def test_drop_h3_the_go_operators_container_command_starts_ours(world: World, tmp_path: Path) -> None:
+async def test_drop_h3_container_command_of_the_go_operator_starts_the_operator(world: World, tmp_path: Path) -> None:
     labels = {"control-plane": f"cso-{world.namespace}"}
     container = {"name": "manager", "image": "cso", "ports": [{"name": "webhook-server", "containerPort": 9443}]}
     pod = named("v1", "Pod", "cso-1", world.namespace, spec={"containers": [container]})
@@ -173,7 +173,7 @@ async def test_drop_h3_the_go_operators_container_command_starts_ours(world: Wor
     with log.open("wb") as file:
         running = await asyncio.create_subprocess_exec(manager, *arguments, *probes, env=environ, stderr=file)
     try:
-        assert is_ready(await world.until(Kind.CLUSTER_STACK_RELEASE, name.release, is_ready, seconds=60))
+        assert is_ready(await world.until(Kind.CLUSTER_STACK_RELEASE, name.release, is_ready))
 
         async def reported() -> bool:
             text = log.read_text()
@@ -182,10 +182,10 @@ async def test_drop_h3_the_go_operators_container_command_starts_ours(world: Wor
             assert "validatingwebhookconfigurations" in text
             return True
 
-        await eventually(reported, seconds=20, about="the rights to add")
+        await eventually(reported, about="the rights to add")
         assert "No Service" not in log.read_text()
         assert running.returncode is None
     finally:
         if running.returncode is None:
             running.terminate()
-        assert await asyncio.wait_for(running.wait(), 30) == 0
+        assert await asyncio.wait_for(running.wait(), 250) == 0

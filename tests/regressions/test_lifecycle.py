@@ -1,4 +1,4 @@
-"""Clusters and ClusterAddons that come, go, and are nobody's business."""
+"""Creation and deletion of Clusters and ClusterAddons, and Clusters that are ignored."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def without_topology(world: World, name: str) -> Manifest:
     }
 
 
-async def test_d13_a_cluster_without_topology_gets_no_addon_work_and_no_error(world: World) -> None:
+async def test_d13_cluster_without_topology_is_ignored_without_an_error(world: World) -> None:
     name = world.stack.release("v1")
     world.publish(name, world.stack.files("v1", {"cni": templates(config_map(world.namespace))}))
     await world.create(without_topology(world, "foreign"))
@@ -57,7 +57,7 @@ async def test_d13_a_cluster_without_topology_gets_no_addon_work_and_no_error(wo
         assert left["metadata"]["resourceVersion"] == inherited["metadata"]["resourceVersion"], "not ours to write"
 
 
-async def test_d21_a_deleted_addon_disappears_and_is_created_again(world: World) -> None:
+async def test_d21_deleted_cluster_addon_is_removed_and_created_again(world: World) -> None:
     name = world.stack.release("v1")
     world.publish(name, world.stack.files("v1", {"cni": templates(config_map(world.namespace))}))
     async with world.operator():
@@ -72,11 +72,11 @@ async def test_d21_a_deleted_addon_disappears_and_is_created_again(world: World)
             addon = await world.addon("one")
             return addon["metadata"]["uid"] != first["metadata"]["uid"] and is_ready(addon)
 
-        await eventually(again, seconds=20, about="another ClusterAddon")
+        await eventually(again, about="another ClusterAddon")
         assert await world.delivered(world.namespace) is not None
 
 
-async def test_d75_everything_works_where_only_v1beta2_is_served(world: World) -> None:
+async def test_d75_lifecycle_works_with_v1beta2_only(world: World) -> None:
     resource = await world.client.resource("apiextensions.k8s.io", "CustomResourceDefinition")
     clusters = await world.client.get(resource, f"clusters.{CLUSTER_API_GROUP}")
     assert [one["name"] for one in clusters["spec"]["versions"] if one["served"]] == ["v1beta2"]
@@ -84,25 +84,27 @@ async def test_d75_everything_works_where_only_v1beta2_is_served(world: World) -
     await delivered_and_mirrored(world)
 
 
-async def test_d75_where_only_v1beta1_is_served_everything_works_as_well(world: World) -> None:
+async def test_d75_lifecycle_works_with_v1beta1_only(world: World) -> None:
     older = [one for one in foreign_crds("v1beta2", "v1beta1") if one["spec"]["group"] == CLUSTER_API_GROUP]
     for kind in older:
         kind["spec"]["versions"][0]["served"] = False
     try:
         await install(world.client, older)
         async with Pool() as pool:
-            await eventually(lambda: prefers_v1beta1(world, pool), about="discovery of v1beta1")
+            await eventually(lambda: prefers(world, pool, "v1beta1"), about="discovery of v1beta1")
         world.client.forget_discovery()
         await delivered_and_mirrored(world, "v1beta1")
     finally:
         await install(world.client, foreign_crds())
+        async with Pool() as pool:
+            await eventually(lambda: prefers(world, pool, "v1beta2"), about="discovery of v1beta2")
+        world.client.forget_discovery()
 
 
-async def prefers_v1beta1(world: World, pool: Pool) -> bool:
+async def prefers(world: World, pool: Pool, version: str) -> bool:
     client = Client(load_kubeconfig([world.management_kubeconfig]), pool)
-    return {(await client.resource(CLUSTER_API_GROUP, kind)).version for kind in ("Cluster", "ClusterClass")} == {
-        "v1beta1"
-    }
+    kinds = ("Cluster", "ClusterClass")
+    return {(await client.resource(CLUSTER_API_GROUP, kind)).version for kind in kinds} == {version}
 
 
 async def delivered_and_mirrored(world: World, version: str = "v1beta2") -> None:

@@ -1,4 +1,4 @@
-"""The values a Cluster sets for its addons: null removes a default, and a misspelt name is reported."""
+"""Addon values of a Cluster: null removes a default, and a misspelt name is reported."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ async def cluster_with(world: World, values: dict[str, Any]) -> dict[str, Any]:
     return await world.cluster("one", name.class_name, variables=[{"name": "addonValues", "value": values}])
 
 
-async def test_live_m4_null_removes_a_default_of_the_chart(world: World) -> None:
+async def test_live_m4_null_value_removes_a_default_of_the_chart(world: World) -> None:
     async with world.operator():
         await cluster_with(world, {world.namespace: {"info": {"low": 5, "sub": None}}})
 
         await world.shows(world.namespace, {"high": "1", "low": "5", "sub": "<nil>"})
 
 
-async def test_live_m4_a_misspelt_addon_or_annotation_is_reported_and_the_rest_delivered(world: World) -> None:
+async def test_live_m4_misspelt_addon_or_annotation_is_reported_and_others_are_delivered(world: World) -> None:
     word = world.namespace
     async with world.operator():
         cluster = await cluster_with(world, {"inof": {"low": 5}})
@@ -62,7 +62,7 @@ async def test_live_m4_a_misspelt_addon_or_annotation_is_reported_and_the_rest_d
         assert (await world.delivered(word) or {})["data"]["low"] == "5"
 
 
-async def test_live_m4_kubectl_shows_a_warning_about_a_misspelt_annotation(world: World) -> None:
+async def test_live_m4_kubectl_prints_a_warning_about_a_misspelt_annotation(world: World) -> None:
     async with guarded(world):
         name, files = ranged(world.stack, "v1", "v1.35.4", ">=1.34 <1.37", cilium=("1.17.2", ">=1.30 <1.36"))
         world.publish(name, files)

@@ -1,4 +1,4 @@
-"""A ClusterStack says what it lacks, and two of one stack do not lock each other."""
+"""Missing versions of a ClusterStack, and deletion of one of two equal stacks."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def publish(world: World, *versions: str) -> None:
         world.publish(world.stack.release(version), world.stack.files(version, {}))
 
 
-async def test_live_m6_a_stack_is_not_ready_while_its_source_lacks_a_version(world: World) -> None:
+async def test_live_m6_stack_is_not_ready_while_its_source_lacks_a_version(world: World) -> None:
     publish(world, "v1", "v3")
     async with world.operator(source=LOOKING_OFTEN):
         stack = await world.create(world.stack.manifest(world.namespace, "v1"))
@@ -37,7 +37,7 @@ async def test_live_m6_a_stack_is_not_ready_while_its_source_lacks_a_version(wor
         assert not condition_of(manifest, "VersionsAvailable")
 
 
-async def test_live_m6_a_stack_with_nothing_names_the_release_and_the_source(world: World) -> None:
+async def test_live_m6_stack_without_releases_names_the_release_and_the_source(world: World) -> None:
     publish(world, "v1")
     ghost = {**world.stack.manifest(world.namespace, "v1"), "metadata": {"name": "ghost", "namespace": world.namespace}}
     ghost["spec"] = {**ghost["spec"], "name": f"{world.stack.word}x"}
@@ -53,7 +53,7 @@ def is_ready_condition(stack: Manifest) -> bool:
     return condition_of(stack, "Ready").get("status") == "True"
 
 
-async def test_live_m7_user_4_a_second_stack_can_be_deleted_while_another_one_keeps_the_releases(world: World) -> None:
+async def test_live_m7_user_4_second_stack_can_be_deleted_while_another_keeps_the_releases(world: World) -> None:
     publish(world, "v1")
     name = world.stack.release("v1")
     plain = world.stack.manifest(world.namespace, "v1")

@@ -1,4 +1,4 @@
-"""LIVE-H1 on the Go operator's CRDs, which drop the facts: nothing is written in a loop, and the cure is reported."""
+"""LIVE-H1 with the Go operator's CRDs, which drop the facts: no write loop, and a remedy is reported."""
 
 from __future__ import annotations
 
@@ -7,12 +7,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from clusterstacks.api.clusteraddon import addon_name
 from clusterstacks.api.crd_manifests import all_crds
-from clusterstacks.api.names import CLUSTER_KIND, GROUP, Kind
-from clusterstacks.controllers.status_reconciler import StatusReconciler
+from clusterstacks.api.names import CLUSTER_KIND, Kind
+from clusterstacks.controllers.status_reconciler import StatusPatch, StatusReconciler
 from clusterstacks.kube.client import Client
 from clusterstacks.kube.kubeconfig import parse_kubeconfig
 from clusterstacks.kube.transport import Pool
+from tests.support.builders.manifests import deployment
+from tests.support.builders.stacks import stage, templates
 from tests.support.running import world as operating
 from tests.support.running.admission import guarded, ranged, refusal
 from tests.support.servers.api_servers import started_api_server
@@ -43,12 +46,14 @@ def go_crds() -> list[Manifest]:
     resource = status["resources"]["items"]["properties"]
     for name in resource.keys() - GO_RESOURCE:
         del resource[name]
+    (addon,) = (one for one in crds if one["spec"]["names"]["kind"] == Kind.CLUSTER_ADDON)
+    del addon["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["status"]["properties"]["history"]
     return crds
 
 
 @pytest.fixture(scope="module")
 def api_server(etcd: Etcd, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
-    """Play a management cluster whose CRDs are the Go operator's."""
+    """A management cluster with the CRDs of the Go operator."""
     yield from started_api_server("go-crds", etcd, tmp_path_factory)
 
 
@@ -62,15 +67,15 @@ async def installed(api_server: ApiServer) -> None:
     operating._installed.add(api_server.url)
 
 
-def counting(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Note each write of the status of a ClusterStackRelease."""
+def counting(monkeypatch: pytest.MonkeyPatch, kind: Kind = Kind.CLUSTER_STACK_RELEASE) -> list[str]:
+    """Note each write of the status of objects of a kind."""
     writes: list[str] = []
     patch_status = StatusReconciler._patch_status
 
-    async def noted(self: StatusReconciler, manifest: Manifest, patch: Manifest) -> tuple[Manifest, Manifest] | None:
-        if self.kind == Kind.CLUSTER_STACK_RELEASE:
+    async def noted(self: StatusReconciler, draft: StatusPatch, patch: Manifest) -> tuple[Manifest, Manifest] | None:
+        if self.kind == kind:
             writes.append(", ".join(sorted(patch)))
-        return await patch_status(self, manifest, patch)
+        return await patch_status(self, draft, patch)
 
     monkeypatch.setattr(StatusReconciler, "_patch_status", noted)
     return writes
@@ -79,7 +84,7 @@ def counting(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 world = operating.world
 
 
-async def test_live_h1_on_the_crds_of_the_go_operator_nothing_is_written_in_a_loop(
+async def test_live_h1_with_the_crds_of_the_go_operator_status_is_not_written_in_a_loop(
     world: World, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     name, files = ranged(world.stack, "v1", OLD, ">=1.34 <1.37", cilium=("1.17.2", ">=1.30 <1.36"))
@@ -104,8 +109,35 @@ async def test_live_h1_on_the_crds_of_the_go_operator_nothing_is_written_in_a_lo
     assert "facts" not in (await world.get(Kind.CLUSTER_STACK_RELEASE, name.release))["status"]
     assert first <= 1, writes
     assert len(writes) == first, writes
-    reports = [one.message for one in caplog.records if "csctl crds" in one.message and GROUP not in one.message]
+    of_releases = "CustomResourceDefinition of ClusterStackRelease does"
+    reports = [one.message for one in caplog.records if of_releases in one.message]
     assert len(reports) == 1, reports
     assert "of ClusterStackRelease does not have all fields of status.digest, status.facts" in reports[0]
     assert [one["reason"] for one in events].count("StatusFieldsPruned") >= 1
     assert "cilium 1.17.2" in told, told
+
+
+async def test_live_h1_a_history_that_the_crds_drop_causes_no_write_of_its_own(
+    world: World, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = world.stack.release("v1")
+    waits = stage("app") | {"waitFor": "Healthy"}
+    charts = {"app": templates(deployment(world.namespace, "default"))}
+    world.publish(name, world.stack.files("v1", charts, hooks={"AfterControlPlaneInitialized": [waits]}))
+    async with world.operator() as operator:
+        await world.create(world.stack.manifest(world.namespace, "v1"))
+        await world.release_ready(name)
+        await world.cluster("one", name.class_name)
+        addon = addon_name("one")
+        await world.says(Kind.CLUSTER_ADDON, addon, "Ready", "ObjectsInProgress")
+        await world.at_rest()
+        writes = counting(monkeypatch, Kind.CLUSTER_ADDON)
+        for _ in range(3):
+            await world.look_again(operator, "clusteraddon", await world.addon("one"))
+        waiting = await world.addon("one")
+
+    assert "history" not in waiting["status"]
+    assert writes == []
+    reports = [one.message for one in caplog.records if "of ClusterAddon does not have all fields" in one.message]
+    assert len(reports) == 1, reports
+    assert "status.history" in reports[0]

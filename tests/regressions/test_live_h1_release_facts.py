@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from clusterstacks.api.names import CLUSTER_KIND, Kind
 from tests.support.builders.stacks import KUBERNETES
 from tests.support.running.admission import guarded, ranged, refusal
-from tests.support.running.world import is_ready
+from tests.support.running.world import idle, is_ready
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ async def ranged_release(world: World) -> ReleaseName:
 
 
 async def asked_for(world: World, version: str) -> str:
-    """Ask for a Kubernetes version; the answer, empty when it is accepted."""
+    """Set a Kubernetes version; return the denial, empty if it is accepted."""
     cluster = await world.get(CLUSTER_KIND, "one")
     return await refusal(world.patch(cluster, {"spec": {"topology": {"version": version}}}))
 
@@ -43,7 +43,7 @@ def has_facts(manifest: Manifest) -> bool:
     return is_ready(manifest) and bool(manifest["status"].get("facts"))
 
 
-async def test_live_h1_an_update_outside_the_ranges_is_refused_after_a_start_with_an_empty_cache(world: World) -> None:
+async def test_live_h1_update_outside_the_ranges_is_denied_after_a_start_with_an_empty_cache(world: World) -> None:
     async with guarded(world):
         name = await ranged_release(world)
         await world.cluster("one", name.class_name, version=OLD)
@@ -57,7 +57,7 @@ async def test_live_h1_an_update_outside_the_ranges_is_refused_after_a_start_wit
     assert "cilium 1.17.2" in after, after
 
 
-async def test_live_h1_a_bundle_is_judged_by_its_status_after_a_start_with_an_empty_cache(world: World) -> None:
+async def test_live_h1_bundle_is_validated_by_its_status_after_a_start_with_an_empty_cache(world: World) -> None:
     name = world.stack.release("v1")
     world.publish(name, world.stack.files("v1", {}))
     async with guarded(world):
@@ -73,11 +73,13 @@ async def test_live_h1_a_bundle_is_judged_by_its_status_after_a_start_with_an_em
 
 
 async def test_live_h1_missing_facts_are_written_once_and_nothing_else_changes(world: World) -> None:
-    """As after an upgrade from a version that did not keep them."""
-    async with world.operator():
+    """Facts are missing after an upgrade from a version that did not store them."""
+    async with world.operator() as operator:
         name = await ranged_release(world)
         await world.cluster("one", name.class_name, version=OLD)
-        addon = await world.addons_ready("one", name.class_name)
+        await world.addons_ready("one", name.class_name)
+        await idle(operator)
+    addon = await world.addon("one")
     settled = await world.get(Kind.CLUSTER_STACK_RELEASE, name.release)
     older = await world.patch(settled, {"status": {"facts": None}}, "status")
     elsewhere(world)
@@ -92,7 +94,7 @@ async def test_live_h1_missing_facts_are_written_once_and_nothing_else_changes(w
     assert (await world.addon("one"))["metadata"]["resourceVersion"] == addon["metadata"]["resourceVersion"]
 
 
-async def test_live_h1_without_facts_an_update_is_to_be_tried_again_and_a_new_cluster_is_warned_about(
+async def test_live_h1_without_facts_an_update_asks_for_a_retry_and_a_creation_gets_a_warning(
     world: World,
 ) -> None:
     async with world.operator():
@@ -115,7 +117,7 @@ async def test_live_h1_without_facts_an_update_is_to_be_tried_again_and_a_new_cl
         async def decided() -> bool:
             return "cilium 1.17.2" in await asked_for(world, NEW)
 
-        await eventually(decided, seconds=20, about="a decision by facts")
+        await eventually(decided, about="a decision by facts")
 
     assert f"nothing is known of release {name} of class {world.namespace}/{name.class_name} yet: " in told
     assert "try again in 10 s" in told
@@ -123,7 +125,7 @@ async def test_live_h1_without_facts_an_update_is_to_be_tried_again_and_a_new_cl
     assert labelled == ""
 
 
-async def test_live_h1_an_update_to_a_release_that_is_not_created_yet_is_to_be_tried_again(world: World) -> None:
+async def test_live_h1_update_to_a_release_not_created_yet_asks_for_a_retry(world: World) -> None:
     async with guarded(world):
         name = await ranged_release(world)
         await world.cluster("one", name.class_name, version=OLD)
@@ -135,7 +137,7 @@ async def test_live_h1_an_update_to_a_release_that_is_not_created_yet_is_to_be_t
     assert "has not created its ClusterStackRelease; correct the class, or add v7 to spec.versions" in told
 
 
-async def test_live_h1_facts_come_back_after_a_move_that_lost_the_status(world: World) -> None:
+async def test_live_h1_facts_are_restored_after_a_move_without_status(world: World) -> None:
     """As ``clusterctl move`` and backups do, which keep annotations."""
     async with world.operator():
         name = await ranged_release(world)

@@ -1,4 +1,4 @@
-"""LIVE-H4: what a workload cluster says about a Secret may quote it, with any HTTP status."""
+"""LIVE-H4: messages of a workload cluster about a Secret are not quoted with its content."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ async def refuse(world: World, name: str, reason: str) -> None:
     async def in_force() -> bool:
         return bool(await refusal(world, name))
 
-    await eventually(in_force, seconds=20, about="the policy in force")
+    await eventually(in_force, about="the policy in force")
 
 
 async def refusal(world: World, name: str) -> str:
@@ -74,7 +74,7 @@ async def names(world: World) -> AsyncIterator[list[str]]:
                 await world.workload.delete(resource, name)
 
 
-async def test_live_h4_no_status_lets_a_policy_quote_a_secret(world: World, names: list[str]) -> None:
+async def test_live_h4_policy_message_in_a_status_does_not_quote_a_secret(world: World, names: list[str]) -> None:
     reasons = {403: "Forbidden", 413: "RequestEntityTooLarge", 422: "Invalid"}
     for name, (status, reason) in zip(names, reasons.items(), strict=True):
         await refuse(world, name, reason)
@@ -85,7 +85,7 @@ async def test_live_h4_no_status_lets_a_policy_quote_a_secret(world: World, name
         assert CONTENT not in found
 
 
-async def test_live_h4_a_refused_secret_of_an_addon_is_in_no_status_event_or_log(
+async def test_live_h4_rejected_secret_of_an_addon_is_in_no_status_event_or_log(
     world: World, names: list[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)

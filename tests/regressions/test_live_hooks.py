@@ -29,7 +29,7 @@ def job(word: str, hook: str) -> dict[str, Any]:
 
 
 async def jobs(world: World) -> set[str]:
-    """Name the hooks of this test whose Jobs exist in the workload cluster."""
+    """List the hooks of this test whose Jobs exist in the workload cluster."""
     found = await world.workload.list(await world.workload.resource("batch", "Job"), "kube-system")
     prefix = f"{world.namespace}-"
     names = (item["metadata"]["name"] for item in found.items if not item["metadata"].get("deletionTimestamp"))
@@ -55,7 +55,7 @@ async def test_live_h2_hooks_of_deletion_rollback_and_test_are_not_applied(world
         assert await jobs(world) == set(APPLIED)
 
 
-async def test_live_h2_what_was_delivered_before_stays_until_the_next_delivery(world: World) -> None:
+async def test_live_h2_earlier_delivered_hooks_are_kept_until_the_next_delivery(world: World) -> None:
     word = world.namespace
     first = await publish(world, "v1", config_map(word, number="1"), job(word, "test"))
     second = await publish(world, "v2", config_map(word, number="2"), job(word, "test"))
@@ -96,7 +96,7 @@ async def deliver_as_before(world: World, cluster: str) -> None:
 
 
 async def revisions(world: World) -> dict[str, str]:
-    """Give the resource versions of everything the addon has in the workload cluster, its record included."""
+    """Return the resource versions of all objects of the addon in the workload cluster, with its record."""
     found = {}
     for group, kind in (("", "ConfigMap"), ("", "Secret"), ("batch", "Job")):
         listing = await world.workload.list(await world.workload.resource(group, kind), "kube-system")

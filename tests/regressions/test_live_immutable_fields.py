@@ -1,4 +1,4 @@
-"""A field that cannot be changed: the cause comes first, and no value is printed."""
+"""Changes of immutable fields are reported with the cause first, and without values."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def job(name: str, image: str) -> dict[str, Any]:
     return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": {"template": pod}}
 
 
-async def test_live_m2_an_immutable_job_names_field_and_way_out_before_all_else(world: World) -> None:
+async def test_live_m2_immutable_job_is_reported_first_with_field_and_remedy(world: World) -> None:
     word = world.namespace
     for version in ("v1", "v2"):
         chart = templates(config_map(word, number=version), job(word, f"example.org/app:{version}"))

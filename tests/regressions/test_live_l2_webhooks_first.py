@@ -47,7 +47,7 @@ def noting_order(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return order
 
 
-async def test_live_l2_no_write_fails_because_of_the_webhooks_of_an_earlier_process(
+async def test_live_l2_webhooks_of_an_earlier_process_block_no_write(
     world: World, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     name = world.stack.release("v1")

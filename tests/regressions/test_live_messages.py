@@ -1,4 +1,4 @@
-"""LIVE-L5, L6: small messages name what a person has to change."""
+"""LIVE-L5 and LIVE-L6: messages name what an administrator has to change."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from clusterstacks.domain.names import parse_release
 from clusterstacks.domain.objects import ObjectId
 from clusterstacks.kube.errors import NotFound
 from clusterstacks.kube.failure_status import status_error
-from clusterstacks.sources import kinds
+from clusterstacks.sources import source_kinds
 from clusterstacks.sources.directory import DirectorySource
 from clusterstacks.sources.spec import SourceAddress
 from tests.support.builders.releases import write_release
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 OBJECT: Manifest = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "shop"}}
 
 
-def test_live_l5_a_missing_namespace_is_to_be_put_into_the_chart() -> None:
+def test_live_l5_missing_namespace_message_suggests_adding_it_to_the_chart() -> None:
     target = ApplyTarget(ObjectId("", "ConfigMap", "shop", "a"), "v1", OBJECT, "", None)
     body = {
         "message": 'namespaces "shop" not found',
@@ -44,7 +44,7 @@ def test_live_l5_a_missing_namespace_is_to_be_put_into_the_chart() -> None:
     )
 
 
-async def test_live_l6_a_full_disk_names_the_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_live_l6_disk_error_names_the_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     name = parse_release("local-mess-1-35-v22")
     write_release(tmp_path / "releases" / str(name), {"metadata.yaml": b"a"})
     into = tmp_path / "store"
@@ -61,6 +61,6 @@ async def test_live_l6_a_full_disk_names_the_directory(tmp_path: Path, monkeypat
     assert f"releases cannot be stored in {into}: No space left on device" in caught.value.message
 
 
-def test_live_l6_the_start_line_says_where_releases_come_from() -> None:
-    assert str(SourceAddress(kinds.DIRECTORY, "")) == "the release directory"
-    assert str(SourceAddress(kinds.DIRECTORY, "team")) == "directory team below the release directory"
+def test_live_l6_startup_log_names_the_release_source() -> None:
+    assert str(SourceAddress(source_kinds.DIRECTORY, "")) == "the release directory"
+    assert str(SourceAddress(source_kinds.DIRECTORY, "team")) == "directory team below the release directory"

@@ -1,4 +1,4 @@
-"""A paused Cluster's ClusterAddon says that it is paused."""
+"""The ClusterAddon of a paused Cluster has a condition."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 ADDON = "cluster-addon-one"
 
 
-async def test_live_l3_the_addon_of_a_paused_cluster_says_so_and_stays_as_ready_as_it_was(world: World) -> None:
+async def test_live_l3_addon_of_a_paused_cluster_has_a_condition_and_keeps_its_readiness(world: World) -> None:
     word = world.namespace
     for version in ("v1", "v2"):
         chart = templates(config_map(word, number=version))

@@ -1,4 +1,4 @@
-"""An unreadable delivery record: the message has every command that the repair takes."""
+"""The message about an unreadable delivery record has every command of the repair."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 ADDON = "cluster-addon-one"
 
 
-async def test_live_l1_an_unreadable_record_names_the_command_that_delivers_at_once(world: World) -> None:
+async def test_live_l1_unreadable_record_is_reported_with_the_command_for_immediate_delivery(world: World) -> None:
     word = world.namespace
     for version in ("v1", "v2"):
         chart = templates(config_map(word, number=version))

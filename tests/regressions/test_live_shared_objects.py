@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 ADDON = "cluster-addon-one"
 
 
-async def test_live_m3_an_object_of_two_addons_is_an_error_that_names_both(world: World) -> None:
+async def test_live_m3_object_of_two_addons_is_an_error_that_names_both(world: World) -> None:
     word = world.namespace
     one, two = f"{word}-a", f"{word}-b"
     releases = {

@@ -1,4 +1,4 @@
-"""A failing admission webhook of a workload cluster is named and never locks a delivery for good."""
+"""A failing admission webhook of a workload cluster is named and does not block deliveries forever."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from clusterstacks.api.names import ADDONS_READY_CONDITION, CLUSTER_KIND, Kind
 from clusterstacks.apply.delivery import Delivery, Revision
 from clusterstacks.apply.delivery_plan import DeliveryState
 from clusterstacks.apply.failing_webhooks import CONFIGURATIONS
+from clusterstacks.apply.record_store import SECRETS
 from clusterstacks.apply.results import Deadlines
 from clusterstacks.kube.client import Client
 from clusterstacks.kube.errors import WebhookFailed
@@ -18,14 +19,17 @@ from clusterstacks.kube.kubeconfig import parse_kubeconfig
 from clusterstacks.kube.transport import Pool
 from tests.support.builders.stacks import config_map, templates
 from tests.support.running.world import condition_of
+from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+    from clusterstacks.domain.objects import Manifest
+    from clusterstacks.kube.resources import Resource
     from tests.support.running.world import World
 
 VALIDATING, MUTATING = CONFIGURATIONS
-SHORT = Deadlines(served=timedelta(seconds=3))
+SERVED = Deadlines(served=timedelta(minutes=1))
 
 
 def strict(word: str, *resources: str, kind: str = VALIDATING.kind) -> dict[str, Any]:
@@ -60,11 +64,35 @@ async def workload(world: World) -> AsyncIterator[Client]:
                 await world.workload.delete(resource, world.namespace)
 
 
+@pytest.fixture(autouse=True)
+def in_force(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a webhook configuration that is applied be in force before the next request."""
+    apply = Client.apply
+
+    async def applied(self: Client, resource: Resource, manifest: Manifest, **how: Any) -> Manifest:
+        found = await apply(self, resource, manifest, **how)
+        if resource in CONFIGURATIONS and manifest["webhooks"][0]["failurePolicy"] == "Fail":
+            await eventually(lambda: refuses(world), about="the webhook configuration in force")
+        return found
+
+    monkeypatch.setattr(Client, "apply", applied)
+
+
+async def refuses(world: World) -> bool:
+    metadata = {"name": f"{world.namespace}-probe", "namespace": "kube-system"}
+    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata}
+    try:
+        await world.workload.apply(SECRETS, secret, manager="tests", dry_run=True)
+    except WebhookFailed:
+        return True
+    return False
+
+
 def delivery(workload: Client) -> Delivery:
-    return Delivery(workload, deadlines=SHORT)
+    return Delivery(workload, deadlines=SERVED)
 
 
-async def test_live_h4_the_record_is_noted_before_a_webhook_configuration_and_the_delivery_ends_once_it_answers(
+async def test_live_h4_record_is_written_before_a_webhook_configuration_and_delivery_completes(
     world: World, workload: Client
 ) -> None:
     word = world.namespace
@@ -97,7 +125,7 @@ async def _until_delivered(workload: Client, word: str, revision: Revision) -> N
 
 
 @pytest.mark.parametrize("resource", CONFIGURATIONS, ids=["validating", "mutating"])
-async def test_live_h4_a_configuration_that_the_new_revision_drops_is_deleted_before_it_blocks_the_record(
+async def test_live_h4_webhook_configuration_removed_by_a_revision_is_deleted_before_the_record_write(
     world: World, workload: Client, resource: Any
 ) -> None:
     word = world.namespace
@@ -113,7 +141,7 @@ async def test_live_h4_a_configuration_that_the_new_revision_drops_is_deleted_be
     assert pruned.complete
 
 
-async def test_live_h4_a_configuration_of_an_addon_that_goes_is_deleted_before_it_blocks_the_prune(
+async def test_live_h4_webhook_configuration_of_a_removed_addon_is_deleted_before_the_prune(
     world: World, workload: Client
 ) -> None:
     word = world.namespace
@@ -126,12 +154,15 @@ async def test_live_h4_a_configuration_of_an_addon_that_goes_is_deleted_before_i
     assert await delivery(workload).records() == {}
 
 
-async def test_live_h4_a_configuration_in_the_place_of_ours_is_not_deleted(world: World, workload: Client) -> None:
+async def test_live_h4_foreign_webhook_configuration_of_the_same_name_is_not_deleted(
+    world: World, workload: Client
+) -> None:
     word = world.namespace
     webhook = strict(word, "secrets")
     await _deliver_locked(workload, word, [webhook, config_map(word, number="1")])
     await world.workload.delete(VALIDATING, word)
     await world.workload.create(VALIDATING, webhook)
+    await eventually(lambda: refuses(world), about="the webhook configuration in force")
 
     with pytest.raises(WebhookFailed, match=f"ValidatingWebhookConfiguration {word}: repair"):
         await delivery(workload).install(word, Revision.of([config_map(word, number="2")], "2"))
@@ -145,9 +176,7 @@ async def _deliver_locked(workload: Client, word: str, manifests: list[dict[str,
         await delivery(workload).install(word, Revision.of(manifests, "1"))
 
 
-async def test_live_h4_the_cluster_names_the_webhook_and_a_rollback_frees_itself(
-    world: World, workload: Client
-) -> None:
+async def test_live_h4_blocking_webhook_is_named_and_a_rollback_succeeds(world: World, workload: Client) -> None:
     word = world.namespace
     assert workload is not None
     charts = {

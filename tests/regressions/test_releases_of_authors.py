@@ -1,4 +1,4 @@
-"""Defects of csctl and of the protocol of its plugins (D44 and D45 are shown where plugins run)."""
+"""Defects of csctl and of its plugin protocol (D44 and D45 are tested with plugins)."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from clusterstacks.building.create import ReleaseBuilder
 from clusterstacks.building.previous_release import Remote
+from clusterstacks.building.release_builder import ReleaseBuilder
 from clusterstacks.building.version_inputs import VersionChooser
 from clusterstacks.building.version_rules import (
     Mode,
@@ -42,7 +42,7 @@ async def publish(stack: Path, published: Path, metadata: Metadata) -> None:
     await ReleaseBuilder(into=published).build(first_stack(stack), metadata)
 
 
-async def test_d41_foreign_tags_do_not_keep_a_release_from_being_made(tmp_path: Path) -> None:
+async def test_d41_foreign_tags_do_not_prevent_a_release(tmp_path: Path) -> None:
     stack, published = copied("staged", tmp_path), tmp_path / "published"
     await publish(stack, published, versions("v3", "v2", "v1"))
     for name in ("latest", "local-staged-1-34", "local-staged-1-34-v1-x", "sha256-0123.sig", "x" * 200):
@@ -52,7 +52,7 @@ async def test_d41_foreign_tags_do_not_keep_a_release_from_being_made(tmp_path: 
     assert await decide(stack, published) == versions("v4", "v2", "v1")
 
 
-async def test_d43_a_change_in_node_images_moves_the_node_image_and_not_the_hash_csctl_knows(tmp_path: Path) -> None:
+async def test_d43_changed_node_images_change_the_node_image_hash_and_not_the_csctl_hash(tmp_path: Path) -> None:
     stack, published = copied("single", tmp_path), tmp_path / "published"
     await publish(stack, published, versions("v3", "v2", "v1", "v1.33.4"))
     before = first_stack(stack).hashes
@@ -67,7 +67,7 @@ async def test_d43_a_change_in_node_images_moves_the_node_image_and_not_the_hash
 @pytest.mark.parametrize(
     "path", sorted(path.relative_to(directory_of("staged")).as_posix() for path in directory_of("staged").rglob("*.*"))
 )
-async def test_d46_a_change_of_any_one_file_gives_a_new_stable_version(tmp_path: Path, path: str) -> None:
+async def test_d46_change_of_any_file_gives_a_new_stable_version(tmp_path: Path, path: str) -> None:
     stack, published = copied("staged", tmp_path), tmp_path / "published"
     await publish(stack, published, versions("v3", "v2", "v1"))
     with pytest.raises(NothingChanged):
@@ -78,7 +78,7 @@ async def test_d46_a_change_of_any_one_file_gives_a_new_stable_version(tmp_path:
     assert (await decide(stack, published)).cluster_stack == StackVersion(4)
 
 
-async def test_d46_the_patch_of_kubernetes_gives_a_new_stable_version(tmp_path: Path) -> None:
+async def test_d46_new_kubernetes_patch_gives_a_new_stable_version(tmp_path: Path) -> None:
     stack, published = copied("staged", tmp_path), tmp_path / "published"
     await publish(stack, published, versions("v3", "v2", "v1"))
     settings = stack / "csctl.yaml"
@@ -87,7 +87,7 @@ async def test_d46_the_patch_of_kubernetes_gives_a_new_stable_version(tmp_path: 
     assert await decide(stack, published) == versions("v4", "v2", "v1", "v1.34.3")
 
 
-async def test_d47_heredocs_and_binary_files_come_out_as_they_went_in(tmp_path: Path) -> None:
+async def test_d47_heredocs_and_binary_files_are_unchanged(tmp_path: Path) -> None:
     stack = copied("staged", tmp_path)
     binary = bytes(range(256)) * 40 + b"<< \x00 >> << .x" + b"\xff<< .ClusterAddonVersion"
     script = b"cat << EOF\n<<EOF\n1 << 2\n<< .ClusterAddonVersion\n"
@@ -108,7 +108,7 @@ async def test_d47_heredocs_and_binary_files_come_out_as_they_went_in(tmp_path: 
     assert files["network/charts/probe-1.0.0.tgz"] == packed
 
 
-async def test_d47_an_unknown_tag_is_an_error_with_file_and_line(tmp_path: Path) -> None:
+async def test_d47_unknown_tag_is_an_error_with_file_and_line(tmp_path: Path) -> None:
     stack = copied("staged", tmp_path)
     (stack / "cluster-class/values.yaml").write_text("a: 1\nb: << .ClusterStackVersion >>\n")
 
@@ -118,7 +118,7 @@ async def test_d47_an_unknown_tag_is_an_error_with_file_and_line(tmp_path: Path)
         await ReleaseBuilder(into=tmp_path / "out").build(first_stack(stack), versions())
 
 
-async def test_d48_a_wrong_name_of_the_class_chart_fails_and_the_right_one_is_printed(tmp_path: Path) -> None:
+async def test_d48_wrong_class_chart_name_is_an_error_with_the_expected_name(tmp_path: Path) -> None:
     stack = copied("staged", tmp_path)
     chart = stack / "cluster-class/Chart.yaml"
     chart.write_text(chart.read_text().replace("1-34", "1-33"))
@@ -127,7 +127,7 @@ async def test_d48_a_wrong_name_of_the_class_chart_fails_and_the_right_one_is_pr
         await ReleaseBuilder(into=tmp_path / "out").build(first_stack(stack), versions())
 
 
-def test_d49_a_beta_is_never_bumped_to_another_number() -> None:
+def test_d49_number_of_a_beta_is_not_changed() -> None:
     source = StackSource(versions().kubernetes, Hashes("new"))
     listing = PublishedReleases((StackVersion(0), StackVersion(1, "beta", "3")), 0)
     before = PreviousRelease(
@@ -151,7 +151,7 @@ async def test_d50_betas_are_counted_as_numbers(tmp_path: Path) -> None:
     assert choice.release.metadata.cluster_stack.dot == "v0-beta.11"
 
 
-async def test_d51_the_first_node_image_after_a_release_without_one_is_v1(tmp_path: Path) -> None:
+async def test_d51_first_node_image_after_a_release_without_one_is_v1(tmp_path: Path) -> None:
     stack, published = copied("single", tmp_path), tmp_path / "published"
     shutil.move(stack / "node-image", tmp_path / "node-image")
     await publish(stack, published, versions("v3", "v2", "", "v1.33.4"))

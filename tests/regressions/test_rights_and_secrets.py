@@ -1,4 +1,4 @@
-"""What the operator may do, and what nobody ever sees."""
+"""Rights of the operator, and secrecy of kubeconfigs."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ CORE = rule([""], ["secrets", "namespaces", "events"])
 PROVIDERS = rule(["infrastructure.cluster.x-k8s.io"], ["*"])
 
 
-async def test_d68_a_forbidden_apply_of_a_class_object_names_the_missing_rule(world: World, tmp_path: Path) -> None:
+async def test_d68_forbidden_apply_of_a_class_object_names_the_missing_rule(world: World, tmp_path: Path) -> None:
     name = world.stack.release("v1")
     world.publish(name, world.stack.files("v1", {}))
     kubeconfig = await restricted(world, tmp_path, OURS, CLUSTER_API, CORE)
@@ -66,9 +66,7 @@ async def test_d68_a_forbidden_apply_of_a_class_object_names_the_missing_rule(wo
         await world.until(Kind.CLUSTER_STACK_RELEASE, name.release, is_ready, nudging=True)
 
 
-async def test_d69_the_kubeconfig_is_in_no_log_event_status_or_file(
-    world: World, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_d69_kubeconfig_is_in_no_log_event_status_or_file(world: World, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     name = world.stack.release("v1")
     refused = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": world.namespace}, "spec": {}}

@@ -1,4 +1,4 @@
-"""The documented rights are all that the operator needs, and it needs all of them."""
+"""The documented rights are sufficient and necessary."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ import yaml
 from clusterstacks.api.names import CLUSTER_KIND, Kind
 from clusterstacks.kube.errors import NotFound
 from clusterstacks.operator.go_operator import EXTENSIONS
-from clusterstacks.operator.rbac import ANY, READ, RIGHTS, RightScope, policy_rules
-from clusterstacks.webhooks.certificates import SECRET_NAME
+from clusterstacks.operator.rbac import ANY, RIGHTS, RightScope, policy_rules
+from clusterstacks.webhooks.configuration import SECRET_NAME
 from tests.support.builders.manifests import crd
 from tests.support.builders.signatures import ecdsa_key, public_pem
 from tests.support.builders.stacks import INFRASTRUCTURE, KUBERNETES, config_map, templates
+from tests.support.observing.rights_coverage import NOT_USED
 from tests.support.running.admission import guarded
 from tests.support.running.world import PROVIDER_GROUP, install, is_ready
 from tests.support.waiting import eventually
@@ -34,22 +35,14 @@ RBAC = "rbac.authorization.k8s.io"
 CONTROL_PLANES = "controlplane.cluster.x-k8s.io"
 LABEL = {"cluster.x-k8s.io/v1beta2": "v1beta2"}
 
-TEMPLATES_TOO = "the class here has no template of this group; it would be applied like the one of another"
-ELSEWHERE = {
-    **{("bootstrap.cluster.x-k8s.io", "*", verb): TEMPLATES_TOO for verb in (*READ, "create", "patch", "delete")},
-    **{(CONTROL_PLANES, "*", verb): TEMPLATES_TOO for verb in ("list", "watch", "create", "patch", "delete")},
-    **{("openstack.k-orc.cloud", "images", verb): TEMPLATES_TOO for verb in (*READ, "create", "patch", "delete")},
-    **{("coordination.k8s.io", "leases", verb): "with leader election" for verb in ("get", "create", "patch")},
-    ("", "secrets", "patch"): "when the certificate of the webhooks is renewed",
-}
-"""Rights that this story does not use, and when they are used."""
-
 
 async def allow(world: World, directory: Path, *namespaces: str) -> Path:
     """Write the kubeconfig of a user with the documented rights: Secrets in these namespaces only."""
     name = f"documented-{world.namespace}"
     subjects = [{"apiGroup": RBAC, "kind": "User", "name": name}]
-    bound: list[tuple[str, str, list[dict[str, Any]]]] = [("", "all", policy_rules(RightScope.CLUSTER))]
+    bound: list[tuple[str, str, list[dict[str, Any]]]] = [
+        ("", "all", policy_rules(RightScope.CLUSTER, RightScope.WATCHED))
+    ]
     bound += [(namespace, "secrets", policy_rules(RightScope.CLUSTERS, RightScope.STACKS)) for namespace in namespaces]
     bound += [(HOME, "webhook", policy_rules(RightScope.OWN))]
     for namespace, part, rules in bound:
@@ -67,7 +60,7 @@ async def allow(world: World, directory: Path, *namespaces: str) -> Path:
 
 
 async def cluster_with_references(world: World, name: ReleaseName, namespace: str) -> Manifest:
-    """A Cluster as Cluster API completes it, whose control plane alone says its version."""
+    """A Cluster as Cluster API completes it; only its control plane reports its version."""
     kinds = (("TinyControlPlane", CONTROL_PLANES), ("TinyCluster", INFRASTRUCTURE.partition("/")[0]))
     definitions = [crd(kind, group, versions=("v1beta2",)) for kind, group in kinds]
     for definition in definitions:
@@ -83,7 +76,7 @@ async def cluster_with_references(world: World, name: ReleaseName, namespace: st
 
 
 @pytest.mark.parametrize("kind", ["Secret", "TinyClusterTemplate"])
-async def test_sec_15_a_cluster_makes_the_operator_read_nothing_but_cluster_apis_kinds(world: World, kind: str) -> None:
+async def test_sec_15_cluster_references_are_read_only_for_cluster_api_kinds(world: World, kind: str) -> None:
     name = world.stack.release("v1")
     overwrite = "values: |\n  stolen: {{ .ControlPlane | toJson }}\n"
     world.publish(
@@ -110,7 +103,7 @@ async def test_sec_15_a_cluster_makes_the_operator_read_nothing_but_cluster_apis
         await world.gone(Kind.CLUSTER_ADDON, "cluster-addon-one")
 
 
-async def test_sec_15_a_kubeconfig_made_by_hand_is_used_once_it_is_labelled(world: World) -> None:
+async def test_sec_15_manually_created_kubeconfig_is_used_once_it_is_labelled(world: World) -> None:
     name = world.stack.release("v1")
     world.publish(name, world.stack.files("v1", {"cni": templates(config_map(world.namespace))}))
     async with world.operator():
@@ -149,7 +142,7 @@ async def provided(world: World, name: ReleaseName) -> None:
     async def look() -> Manifest | None:
         return await world.find("TinyClusterStackRelease", name.release, group=PROVIDER_GROUP)
 
-    found = await eventually(look, seconds=20, about="the provider's object")
+    found = await eventually(look, about="the provider's object")
     await world.patch(found, {"status": {"ready": True}}, "status")
 
 
@@ -174,7 +167,7 @@ async def stack(world: World, *names: ReleaseName) -> Manifest:
     )
 
 
-async def test_sec_15_the_documented_rights_are_enough_and_all_are_used(world: World, tmp_path: Path) -> None:
+async def test_sec_15_documented_rights_are_sufficient_and_all_used(world: World, tmp_path: Path) -> None:
     first, second = (world.stack.release(version) for version in ("v1", "v2"))
     team = await world.other_namespace({"team": world.namespace})
     await forget_secret(world)
@@ -203,11 +196,11 @@ async def test_sec_15_the_documented_rights_are_enough_and_all_are_used(world: W
         for verb in right.verbs
         if not any(uses(one, right, resource, verb, places.get(right.scope)) for one in noted)
     }
-    assert unused == set(ELSEWHERE)
+    assert unused == set(NOT_USED)
     assert not [one for one in noted if one.resource == "secrets" and one.verb in ("list", "watch")]
 
 
 def uses(request: Request, right: Right, resource: str, verb: str, namespace: str | None) -> bool:
-    """Tell whether a request needs a verb of a right, in the namespace where there is only one."""
+    """Return whether a request needs a verb of a right, in the namespace if there is only one."""
     same = (request.group, request.verb) == (right.group, verb) and namespace in (None, request.namespace)
     return same and resource in (ANY, request.resource)

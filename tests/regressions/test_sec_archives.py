@@ -1,4 +1,4 @@
-"""SEC-16 and SEC-17: what is read is what is below the release directory, and what was checked is what Helm reads."""
+"""SEC-16 and SEC-17: only files below the release directory are read, and Helm gets the checked files."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from clusterstacks.releases.open import open_directory
 from clusterstacks.releases.release import class_chart_file
 from clusterstacks.releases.release_source import Evidence
 from clusterstacks.render.renderer import Renderer, class_request
-from clusterstacks.sources import kinds
+from clusterstacks.sources import source_kinds
 from clusterstacks.sources.directory import DirectorySource
 from clusterstacks.sources.source_opener import SecretReader, SourceAccess, SourceOpener
 from clusterstacks.sources.spec import SourceAddress
@@ -73,12 +73,12 @@ AMBIGUOUS = {
 
 
 @pytest.mark.parametrize("case", AMBIGUOUS)
-def test_sec_17_an_archive_that_two_readers_understand_differently_is_refused(case: str) -> None:
+def test_sec_17_ambiguous_archive_is_rejected(case: str) -> None:
     with pytest.raises(UnsafeArchive):
         read_archive(gzipped(AMBIGUOUS[case]), "x")
 
 
-async def test_sec_17_helm_gets_the_files_that_were_checked_packed_again(tmp_path: Path) -> None:
+async def test_sec_17_helm_gets_the_checked_files_repacked(tmp_path: Path) -> None:
     """Helm takes the first part off each name as it stands there: ``./top/Chart.yaml`` has no Chart.yaml for it."""
     top, file = f"./{STAGED.series}-cluster-class", class_chart_file(STAGED)
     chart = {f"{top}/Chart.yaml": b"apiVersion: v2\nname: c\nversion: v1\n", f"{top}/templates/a.yaml": CONFIG_MAP}
@@ -133,7 +133,7 @@ def into(tmp_path: Path) -> Path:
 
 
 async def everything_read(source: DirectorySource, into: Path) -> list[object]:
-    """What each door of a source gives away of a release; an error counts as nothing."""
+    """Return all that the methods of a source read of a release; an error counts as nothing."""
     doors = (
         source.list(),
         source.fetch(STAGED, into),
@@ -152,7 +152,7 @@ def elsewhere(tmp_path: Path) -> Path:
     return tmp_path / "elsewhere"
 
 
-async def test_sec_16_nothing_behind_a_link_is_listed_or_read(tmp_path: Path, into: Path) -> None:
+async def test_sec_16_targets_of_links_are_neither_listed_nor_read(tmp_path: Path, into: Path) -> None:
     root = tmp_path / "releases"
     root.mkdir()
     (root / "cluster-stacks").symlink_to(elsewhere(tmp_path))
@@ -161,10 +161,10 @@ async def test_sec_16_nothing_behind_a_link_is_listed_or_read(tmp_path: Path, in
     assert read_release(into) == {}
 
 
-async def test_sec_16_a_directory_that_becomes_a_link_later_is_not_read(tmp_path: Path, into: Path) -> None:
+async def test_sec_16_directory_replaced_by_a_link_is_not_read(tmp_path: Path, into: Path) -> None:
     root = tmp_path / "releases"
     (root / "team/stacks").mkdir(parents=True)
-    address = SourceAddress(kinds.DIRECTORY, "team/stacks")
+    address = SourceAddress(source_kinds.DIRECTORY, "team/stacks")
     opener = SourceOpener(secrets=SecretReader(FakeApi()), release_dir=root, environ={})
     source, _ = await opener.open(address, SourceAccess())
     assert isinstance(source, DirectorySource)
@@ -179,14 +179,14 @@ async def test_sec_16_a_directory_that_becomes_a_link_later_is_not_read(tmp_path
 
 
 @pytest.mark.parametrize("place", ["", "current", "current/stacks"])
-async def test_sec_16_links_of_the_administrator_work(tmp_path: Path, into: Path, place: str) -> None:
+async def test_sec_16_links_to_the_release_directory_are_followed(tmp_path: Path, into: Path, place: str) -> None:
     """A volume may be mounted behind a link, and a synchroniser swaps a link inside of it; both stay usable."""
     volume = tmp_path / "volume"
     release = write_release(volume / "2026/stacks" / STAGED.release, staged_release())
     (volume / "current").symlink_to("2026" if place.endswith("stacks") else "2026/stacks")
     (tmp_path / "releases").symlink_to(volume if place else release.parent)
     opener = SourceOpener(secrets=SecretReader(FakeApi()), release_dir=tmp_path / "releases", environ={})
-    source, _ = await opener.open(SourceAddress(kinds.DIRECTORY, place), SourceAccess())
+    source, _ = await opener.open(SourceAddress(source_kinds.DIRECTORY, place), SourceAccess())
 
     assert await source.list() == (STAGED.release,)
     await source.fetch(STAGED, into)

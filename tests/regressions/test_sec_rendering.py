@@ -1,4 +1,4 @@
-"""SEC-12: clusters whose charts hang do not keep render workers from the others."""
+"""SEC-12: clusters whose charts hang do not block render workers for others."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class FakeWorker:
 
 
 class FakePool:
-    """Lends as many workers as it is asked for, as the line in front of it bounds them."""
+    """Runs as many workers as requested; the queue in front of it bounds them."""
 
     def __init__(self) -> None:
         self.asked: Counter[str] = Counter()
@@ -86,7 +86,7 @@ async def seconds_of(task: asyncio.Task[Any]) -> float:
 @pytest.mark.parametrize("hanging", [8, 40])
 @pytest.mark.parametrize("namespace", ["theirs", "ours"])
 @in_virtual_time
-async def test_sec_12_an_innocent_cluster_waits_for_first_tries_and_never_for_deadlines(
+async def test_sec_12_other_clusters_wait_for_first_attempts_and_never_for_deadlines(
     hanging: int, namespace: str
 ) -> None:
     renderer, _ = pooled()
@@ -102,7 +102,7 @@ async def test_sec_12_an_innocent_cluster_waits_for_first_tries_and_never_for_de
 
 
 @in_virtual_time
-async def test_sec_12_forty_clusters_that_hang_for_hours_delay_the_others_by_seconds() -> None:
+async def test_sec_12_forty_clusters_that_hang_for_hours_delay_others_by_seconds() -> None:
     renderer, pool = pooled()
 
     async def insist(number: int) -> None:
@@ -128,7 +128,7 @@ async def test_sec_12_forty_clusters_that_hang_for_hours_delay_the_others_by_sec
 
 
 @in_virtual_time
-async def test_sec_12_a_slow_chart_is_rendered_although_others_hang() -> None:
+async def test_sec_12_slow_chart_is_rendered_although_others_hang() -> None:
     renderer, pool = pooled()
     hostile = [start(renderer, "theirs/one", f"hangs {number}") for number in range(8)]
     await asyncio.sleep(0.1)
@@ -142,7 +142,7 @@ async def test_sec_12_a_slow_chart_is_rendered_although_others_hang() -> None:
 
 @pytest.mark.parametrize(("values", "kind"), [("hangs", RenderTimeout), ("die", WorkerDied)])
 @in_virtual_time
-async def test_sec_12_the_same_input_is_answered_with_its_failure_until_the_back_off_has_passed(
+async def test_sec_12_failed_input_returns_its_failure_during_the_back_off(
     values: str, kind: type[DependencyError]
 ) -> None:
     renderer, pool = pooled()
@@ -169,7 +169,7 @@ async def test_sec_12_the_same_input_is_answered_with_its_failure_until_the_back
 
 @pytest.mark.parametrize(("values", "cause"), [("hangs", "timeout"), ("die", "died")])
 @in_virtual_time
-async def test_sec_12_one_input_that_fails_in_forty_clusters_takes_a_worker_once(values: str, cause: str) -> None:
+async def test_sec_12_input_failing_in_forty_clusters_uses_a_worker_once(values: str, cause: str) -> None:
     counted: Counter[str] = Counter()
     renderer, pool = pooled(on_failure=lambda one: counted.update([one]))
 
@@ -183,7 +183,7 @@ async def test_sec_12_one_input_that_fails_in_forty_clusters_takes_a_worker_once
 
 
 @in_virtual_time
-async def test_sec_12_the_time_in_line_is_bounded_and_ends_as_a_condition() -> None:
+async def test_sec_12_queue_time_is_bounded_and_reported_as_a_condition() -> None:
     renderer, _ = pooled(RenderLimits(longest_wait=MINUTE))
     hostile = [start(renderer, f"a/{number}", f"hangs {number}") for number in range(40)]
     results = await asyncio.gather(*hostile, return_exceptions=True)
@@ -198,7 +198,7 @@ async def test_sec_12_the_time_in_line_is_bounded_and_ends_as_a_condition() -> N
 
 
 @in_virtual_time
-async def test_sec_12_workers_that_do_not_start_are_held_against_no_input() -> None:
+async def test_sec_12_worker_start_failure_is_not_attributed_to_an_input() -> None:
     renderer, pool = pooled()
     pool.failing = "no render worker can be started: Resource temporarily unavailable"
     with pytest.raises(NotStarted):
@@ -208,7 +208,7 @@ async def test_sec_12_workers_that_do_not_start_are_held_against_no_input() -> N
     await start(renderer, "a/1", "1")
 
 
-async def test_sec_12_real_workers_that_hang_let_an_innocent_cluster_through() -> None:
+async def test_sec_12_hanging_worker_processes_do_not_block_other_clusters() -> None:
     limits = RenderLimits(deadline=timedelta(seconds=2), first_try=timedelta(seconds=0.5))
     metrics = Metrics()
     renderer = Renderer(limits=limits, on_failure=metrics.count_render_failure)
@@ -239,7 +239,7 @@ async def test_sec_12_real_workers_that_hang_let_an_innocent_cluster_through() -
     assert renderer.problem() == ""
 
 
-async def test_sec_12_workers_that_fail_to_start_for_minutes_are_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_sec_12_persistent_worker_start_failure_fails_readiness(monkeypatch: pytest.MonkeyPatch) -> None:
     renderer = Renderer()
     monkeypatch.setattr(worker_pool, "_MODULE", "clusterstacks.render.missing_module")
     try:

@@ -1,4 +1,4 @@
-"""SEC-9 to SEC-11: no chart past a signature, no place past a bound, no Secret that is not meant for a source."""
+"""SEC-9 to SEC-11: signatures, allowlist and Secrets of sources cannot be bypassed."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ from clusterstacks.api.names import SOURCE_CREDENTIALS_LABEL, Kind
 from clusterstacks.http.allowlist import AllowedHosts
 from clusterstacks.releases.contents import read_contents
 from tests.integration.controllers.test_chart_dependencies import ALLOWED, depending, resolved
-from tests.integration.controllers.test_signatures import below_the_operators_directory, trusting
-from tests.integration.controllers.test_sources import following, secret
 from tests.support.builders.signatures import ecdsa_key, signed
 from tests.support.fakes.github import OWNER, REPOSITORY, TOKEN, GitHubDouble
+from tests.support.running.sources import below_the_operators_directory, following, secret, trusting
 from tests.support.running.world import condition_of, is_unready
 from tests.support.servers.chart_repository import chart_repository
 
@@ -28,7 +27,7 @@ def publish_signed(world: World, name: ReleaseName, files: dict[str, bytes]) -> 
     directory.with_name(f"{name}.dsse.json").write_bytes(envelope)
 
 
-async def test_sec_9_a_signed_release_that_lacks_charts_is_refused_before_they_are_fetched(world: World) -> None:
+async def test_sec_9_signed_release_with_missing_charts_is_rejected_before_fetching_them(world: World) -> None:
     name = world.stack.release("v1")
     async with chart_repository() as charts, world.operator(chart_repositories=ALLOWED):
         charts.add("part", "1.0.0")
@@ -44,7 +43,7 @@ async def test_sec_9_a_signed_release_that_lacks_charts_is_refused_before_they_a
         assert await world.find("ClusterClass", name.class_name) is None
 
 
-async def test_sec_9_with_a_warning_such_a_release_is_used_and_it_is_said(world: World) -> None:
+async def test_sec_9_with_policy_warn_missing_charts_are_fetched_and_reported(world: World) -> None:
     name = world.stack.release("v1")
     async with chart_repository() as charts, world.operator(chart_repositories=ALLOWED):
         charts.add("part", "1.0.0")
@@ -58,7 +57,7 @@ async def test_sec_9_with_a_warning_such_a_release_is_used_and_it_is_said(world:
         assert "no signature covers" in condition_of(release, "SignatureVerified")["message"]
 
 
-async def test_sec_9_signatures_that_are_asked_for_later_do_not_cover_charts_of_before(world: World) -> None:
+async def test_sec_9_signatures_required_later_do_not_cover_earlier_charts(world: World) -> None:
     name = world.stack.release("v1")
     async with chart_repository() as charts, world.operator(chart_repositories=ALLOWED):
         charts.add("part", "1.0.0")
@@ -75,7 +74,7 @@ async def test_sec_9_signatures_that_are_asked_for_later_do_not_cover_charts_of_
         await world.shows(world.namespace, {"text": "hello"})
 
 
-async def test_sec_10_a_path_of_an_api_does_not_lead_past_what_is_allowed(world: World) -> None:
+async def test_sec_10_api_path_does_not_bypass_the_allowlist(world: World) -> None:
     async with GitHubDouble.started() as github:
         host = github.url.split("/")[2]
         async with world.operator(allowed_sources=AllowedHosts.parse(f"{host}/{OWNER}")):
@@ -87,7 +86,7 @@ async def test_sec_10_a_path_of_an_api_does_not_lead_past_what_is_allowed(world:
             assert github.asked() == []
 
 
-async def test_sec_11_only_a_secret_that_is_meant_for_a_source_is_sent_to_one(world: World) -> None:
+async def test_sec_11_only_labelled_secrets_are_sent_to_a_source(world: World) -> None:
     name = world.stack.release("v1")
     async with GitHubDouble.started(private=True) as github:
         github.add(name.release, world.stack.files("v1", {}))
@@ -113,7 +112,7 @@ async def test_sec_11_only_a_secret_that_is_meant_for_a_source_is_sent_to_one(wo
             await world.release_ready(name)
 
 
-async def test_sec_11_nothing_goes_over_plain_http_unless_the_operator_was_started_so(world: World) -> None:
+async def test_sec_11_plain_http_is_used_only_if_the_operator_allows_it(world: World) -> None:
     async with GitHubDouble.started(private=True) as github:
         host = github.url.split("/")[2]
         place = {"owner": OWNER, "repository": REPOSITORY, "url": github.url}

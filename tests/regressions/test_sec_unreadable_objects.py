@@ -1,8 +1,7 @@
-"""One object that cannot be read costs no other object anything, and is named."""
+"""An unreadable object is named and does not affect other objects."""
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import re
 from typing import TYPE_CHECKING
@@ -29,7 +28,7 @@ WIDE = "[" + "[]," * 60_000 + "1]"
 
 
 async def create_raw(world: World, kind: str, name: str, namespace: str, spec: str) -> None:
-    """Create an object from text: no encoder of ours writes what is nested so deep."""
+    """Create an object from text: our encoder does not write such deep nesting."""
     resource = await world.client.resource(CLUSTER_API_GROUP, kind)
     metadata = f'{{"name":"{name}","namespace":"{namespace}"}}'
     text = f'{{"apiVersion":"{resource.api_version}","kind":"{kind}","metadata":{metadata},"spec":{spec}}}'
@@ -56,7 +55,7 @@ async def until_named(operator: Operator, kind: str, key: str, caplog: pytest.Lo
 
 
 @pytest.mark.parametrize("value", [DEEP, WIDE], ids=["deep", "wide"])
-async def test_sec_1_a_cluster_that_cannot_be_read_keeps_no_other_cluster_from_its_addons(
+async def test_sec_1_unreadable_cluster_does_not_block_addons_of_other_clusters(
     world: World, caplog: pytest.LogCaptureFixture, value: str
 ) -> None:
     name = world.stack.release("v1")
@@ -97,7 +96,7 @@ async def _none_left(operator: Operator) -> bool:
     return unreadable(operator, CLUSTER_KIND) == 0
 
 
-async def test_sec_1_the_largest_objects_stall_nobody(world: World) -> None:
+async def test_sec_1_largest_objects_do_not_block_the_operator(world: World) -> None:
     """Lists as wide and deep as etcd takes them: 1.3 MB."""
     values = {"wide": "[" + "[]," * 430_000 + "1]", "long": "[" + '"a",' * 320_000 + "1]", "deep": DEEP}
     async with world.operator() as operator:
@@ -118,15 +117,14 @@ async def test_sec_1_the_largest_objects_stall_nobody(world: World) -> None:
     assert max(cost.memory, again.memory) < 64 * 1024 * 1024
 
 
-async def test_sec_14_the_operator_is_not_ready_while_an_informer_fails_for_minutes(world: World) -> None:
+async def test_sec_14_operator_is_not_ready_while_an_informer_fails_for_minutes(world: World) -> None:
     async with world.operator() as operator:
         for informer in operator._informers.values():
             await informer.synced()
         assert operator._probes.ready().passed
         health = operator._informers[CLUSTER_KIND].health
-        health._tolerance = 0.0
+        health._tolerance = -1.0
         health.failed("no route")
-        await asyncio.sleep(0.01)
 
         answer = operator._probes.ready()
         assert not answer.passed
@@ -138,7 +136,7 @@ async def test_sec_14_the_operator_is_not_ready_while_an_informer_fails_for_minu
         assert operator._probes.ready().passed
 
 
-async def test_sec_1_a_class_that_cannot_be_read_costs_no_other_class(
+async def test_sec_1_unreadable_class_does_not_affect_other_classes(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
     name = world.stack.release("v1")
@@ -154,7 +152,7 @@ async def test_sec_1_a_class_that_cannot_be_read_costs_no_other_class(
 
 
 @pytest.mark.parametrize("levels", [260, 600, 1000])
-async def test_sec_1_a_cluster_that_can_be_read_but_not_written_ends_as_a_condition(world: World, levels: int) -> None:
+async def test_sec_1_unwritable_cluster_is_reported_as_a_condition(world: World, levels: int) -> None:
     name = world.stack.release("v1")
     world.publish(name, world.stack.files("v1", {"cni": templates(config_map(world.namespace))}))
     async with world.operator():
@@ -178,7 +176,7 @@ async def test_sec_1_a_cluster_that_can_be_read_but_not_written_ends_as_a_condit
         await world.addons_ready("odd", name.class_name)
 
 
-async def test_sec_1_a_cluster_made_unreadable_ends_as_a_condition_of_its_addons(
+async def test_sec_1_cluster_becoming_unreadable_is_reported_on_its_addons(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)

@@ -1,4 +1,4 @@
-"""SEC-6: whoever reaches the port of the webhooks stops neither the operator nor the API server's questions.
+"""SEC-6: clients of the webhook port block neither the operator nor reviews.
 
 SEC-23: the key of the webhooks is kept where users do not write, and metrics are served where they are wanted.
 """
@@ -28,8 +28,9 @@ from clusterstacks.operator.settings import parse_settings
 from clusterstacks.operator.webhook_wiring import webhook_namespace
 from clusterstacks.runtime.metrics import Metrics
 from clusterstacks.webhooks.answers import ALLOWED
-from clusterstacks.webhooks.certificates import SECRET_NAME, create_serving
-from clusterstacks.webhooks.server import PATH, WebhookServer
+from clusterstacks.webhooks.certificates import create_serving
+from clusterstacks.webhooks.configuration import PATH, SECRET_NAME
+from clusterstacks.webhooks.server import WebhookServer
 from tests.support.running.admission import guarded, ranged
 from tests.support.running.flood import BODIES, flood
 from tests.support.running.kubectl import Kubectl
@@ -123,7 +124,7 @@ async def _attack(kind: str) -> tuple[list[int], list[int], float, int]:
 
 
 @pytest.mark.parametrize("kind", BODIES)
-def test_sec_6_bodies_of_strangers_stop_nobody(kind: str) -> None:
+def test_sec_6_large_bodies_of_unauthenticated_clients_do_not_block_reviews(kind: str) -> None:
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         flooded, others, stall, growth = runner.run(_attack(kind))
 
@@ -133,7 +134,7 @@ def test_sec_6_bodies_of_strangers_stop_nobody(kind: str) -> None:
     assert growth < GROWTH, f"{growth / MIB:.0f} MiB"
 
 
-async def test_sec_6_a_cluster_that_cannot_be_read_is_refused_and_not_let_through(world: World) -> None:
+async def test_sec_6_unreadable_cluster_is_denied(world: World) -> None:
     """An error of HTTP would let it through, as the webhook for Clusters has ``failurePolicy: Ignore``."""
     async with guarded(world):
         name = world.stack.release("v1")
@@ -151,7 +152,7 @@ async def test_sec_6_a_cluster_that_cannot_be_read_is_refused_and_not_let_throug
 
 
 async def written(world: World, manifest: str) -> str:
-    """Write a manifest as it is, whatever its depth; returns what kubectl says."""
+    """Write a manifest of any depth; return the output of kubectl."""
     kubectl = Kubectl(world.management_kubeconfig, world.namespace)
     file = world.cache.parent / "odd.json"
     file.write_text(manifest)
@@ -159,7 +160,7 @@ async def written(world: World, manifest: str) -> str:
     return done.stdout + done.stderr
 
 
-async def test_sec_6_a_forged_question_causes_no_write(world: World) -> None:
+async def test_sec_6_forged_review_causes_no_write(world: World) -> None:
     async with guarded(world) as operator:
         name = world.stack.release("v1")
         world.publish(*ranged(world.stack, "v1", "v1.35.4", ">=1.34 <1.38", net=("1.0.0", ">=1.30 <1.36")))
@@ -191,11 +192,11 @@ async def test_sec_6_a_forged_question_causes_no_write(world: World) -> None:
         async def event() -> bool:
             return any("real" in one["message"] for one in await world.events(old))
 
-        await eventually(event, seconds=20, about="an event")
+        await eventually(event, about="an event")
         assert not [one for one in await world.events(old) if "forged" in one["message"]]
 
 
-async def test_sec_23_the_key_of_the_webhooks_is_kept_in_the_operators_namespace(world: World) -> None:
+async def test_sec_23_webhook_key_is_stored_in_the_namespace_of_the_operator(world: World) -> None:
     own = f"{world.namespace}-system"
     await world.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": own}})
     before = await world.find("Secret", SECRET_NAME, "default")
@@ -209,7 +210,7 @@ async def test_sec_23_the_key_of_the_webhooks_is_kept_in_the_operators_namespace
             assert found is None or found == before
 
 
-def test_sec_23_the_namespace_of_the_key_is_never_guessed(tmp_path: Path) -> None:
+def test_sec_23_namespace_of_the_webhook_key_is_never_guessed(tmp_path: Path) -> None:
     url = ["--webhook-url=https://10.0.0.1:9443", "--namespace=tenant"]
     pod = tmp_path / "pod"
     pod.mkdir()
@@ -224,7 +225,7 @@ def test_sec_23_the_namespace_of_the_key_is_never_guessed(tmp_path: Path) -> Non
         webhook_namespace(parse_settings(url, {}, tmp_path / "nothing"))
 
 
-def test_sec_23_an_operator_that_does_not_know_its_namespace_does_not_start(world: World) -> None:
+def test_sec_23_operator_with_an_unknown_namespace_does_not_start(world: World) -> None:
     with pytest.raises(SpecError, match="--operator-namespace"):
         Operator(world.settings(webhook_url="https://127.0.0.1:9", webhook_port=9), {})
 
@@ -245,7 +246,7 @@ def test_sec_23_metrics_and_probes_are_bound_to_an_address(text: str, address: t
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
-async def test_sec_23_they_are_served_there_only(host: str) -> None:
+async def test_sec_23_metrics_and_probes_are_served_only_at_their_address(host: str) -> None:
     server = ProbesServer(host, 0, metrics=Metrics())
     task = asyncio.create_task(server.run())
     await server.started.wait()

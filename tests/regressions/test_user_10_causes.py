@@ -1,4 +1,4 @@
-"""USER-10: one reason for one cause on both objects, and a message that names object, cause and what to do."""
+"""USER-10: one reason for one cause on both objects, with object, cause and remedy."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 ADDON = "cluster-addon-one"
 
 
-async def test_user_10_a_misspelt_key_in_a_condition_is_named_with_the_nearest_key_on_both_objects(
+async def test_user_10_misspelt_key_in_a_stage_condition_is_reported_on_both_objects(
     world: World,
 ) -> None:
     word, name = world.namespace, world.stack.release("v1")
@@ -39,7 +39,7 @@ async def test_user_10_a_misspelt_key_in_a_condition_is_named_with_the_nearest_k
     )
 
 
-async def test_user_10_a_misspelt_stack_is_named_with_the_source_and_what_is_similar_there(world: World) -> None:
+async def test_user_10_misspelt_stack_is_reported_with_similar_names_of_the_source(world: World) -> None:
     world.publish(world.stack.release("v1"), world.stack.files("v1", {}))
     misspelt = f"{world.stack.word}x"
     async with world.operator(source=LOOKING_OFTEN):

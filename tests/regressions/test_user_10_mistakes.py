@@ -1,4 +1,4 @@
-"""The mistakes of authors that concern keys and release directories: each answer says what to do."""
+"""USER-10: mistakes with keys and release directories are reported with a remedy."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from clusterstacks.api import yaml
-from clusterstacks.cli.main import csctl
 from clusterstacks.cli.shared import output
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.signing.keys import parse_private_key
 from tests.support.builders.releases import STAGED, staged_release, write_release
 from tests.support.builders.tiny_stack import tiny, write
+from tests.support.running.csctl import call_csctl
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,8 +26,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
     monkeypatch.chdir(tmp_path)
 
     def call(*arguments: object) -> tuple[int, str, str]:
-        code = output.run(lambda: csctl.main([*map(str, arguments)], prog_name="csctl", standalone_mode=False))
-        return code, *capsys.readouterr()
+        return call_csctl(*arguments), *capsys.readouterr()
 
     return call
 
@@ -50,14 +49,14 @@ def release(tmp_path: Path, run: Run) -> Path:
         ("a: 'b\n", "found unexpected end of stream: close the quotes or brackets"),
     ],
 )
-def test_user_10_what_the_parser_of_yaml_says_comes_with_what_to_do(text: str, message: str) -> None:
+def test_user_10_yaml_syntax_error_has_a_remedy(text: str, message: str) -> None:
     with pytest.raises(yaml.YamlError) as refused:
         yaml.load(text, name="f")
 
     assert message in refused.value.message
 
 
-def test_user_10_create_says_the_same_as_lint(run: Run, tmp_path: Path) -> None:
+def test_user_10_create_prints_the_same_errors_as_lint(run: Run, tmp_path: Path) -> None:
     write(tmp_path / "stack", {**tiny(), "csctl.yaml": b"config:\n\ta: 1\n"})
 
     assert run("create", "stack", "--remote", "none")[2] == (
@@ -66,7 +65,7 @@ def test_user_10_create_says_the_same_as_lint(run: Run, tmp_path: Path) -> None:
     )
 
 
-def test_user_10_a_signature_by_another_key_is_answered_line_by_line(run: Run, release: Path) -> None:
+def test_user_10_signature_by_another_key_is_explained_line_by_line(run: Run, release: Path) -> None:
     run("sign", release, "--key", "mine")
 
     code, _, err = run("verify", release, "--key", "other.pub")
@@ -80,14 +79,14 @@ def test_user_10_a_signature_by_another_key_is_answered_line_by_line(run: Run, r
     assert second.startswith("  envelope 1: it is by ")
 
 
-def test_user_10_a_key_of_openssh_is_answered_with_what_to_use(tmp_path: Path) -> None:
+def test_user_10_openssh_key_is_rejected_with_the_supported_formats(tmp_path: Path) -> None:
     text = b"-----BEGIN OPENSSH PRIVATE KEY-----\nAAAA\n-----END OPENSSH PRIVATE KEY-----\n"
 
     with pytest.raises(SpecError, match=r"keys in the format of OpenSSH are not read; make one with 'csctl sign"):
         parse_private_key(text, name=str(tmp_path / "id"))
 
 
-def test_user_10_a_private_key_that_others_can_read_is_warned_of(run: Run, release: Path, tmp_path: Path) -> None:
+def test_user_10_world_readable_private_key_gives_a_warning(run: Run, release: Path, tmp_path: Path) -> None:
     before = run("sign", release, "--key", "mine")
     (tmp_path / "mine").chmod(0o644)
 
@@ -102,7 +101,7 @@ def test_user_10_a_private_key_that_others_can_read_is_warned_of(run: Run, relea
 
 
 @pytest.mark.parametrize("verb", [("sign", "a", "--key", "mine"), ("push", "a", "r.example/x")])
-def test_user_10_a_directory_that_is_no_release_is_named_so(
+def test_user_10_directory_that_is_not_a_release_is_reported(
     verb: tuple[str, ...], run: Run, release: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "a").mkdir()
@@ -114,7 +113,7 @@ def test_user_10_a_directory_that_is_no_release_is_named_so(
     assert "a is not a release directory: it has no metadata.yaml; use one from 'csctl create'" in err
 
 
-def test_user_10_a_leftover_in_a_release_is_not_published(run: Run, release: Path) -> None:
+def test_user_10_leftover_file_in_a_release_is_not_published(run: Run, release: Path) -> None:
     (release / ".DS_Store").touch()
 
     code, _, err = run("push", release, "127.0.0.1:1/x")

@@ -1,4 +1,4 @@
-"""USER-11: refusals are not circular, have one fact a line, and end with the command to run."""
+"""USER-11: denials are not circular, have one fact per line, and end with a command."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import pytest
 
 from clusterstacks.webhooks.cluster_rules import ClassOffer
 from clusterstacks.webhooks.suggestions import Suggester
+from tests.support.builders.admission import Given, cluster, judged
 from tests.support.planner_oracle import candidate
-from tests.unit.webhooks.test_dispatch import Given, cluster, judged
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -59,7 +59,7 @@ def suggester() -> Iterator[Suggester]:
     made.close()
 
 
-async def test_user_11_a_move_of_the_class_alone_is_not_answered_with_itself(suggester: Suggester) -> None:
+async def test_user_11_suggestion_for_a_class_change_is_not_the_denied_change(suggester: Suggester) -> None:
     answer = await judged(suggester, cluster("p-s-1-36-v1", "v1.35.4"), cluster(**NOW), Given(GIVEN))
 
     assert answer.refusal == (
@@ -76,7 +76,7 @@ async def test_user_11_a_move_of_the_class_alone_is_not_answered_with_itself(sug
     )
 
 
-async def test_user_11_a_move_of_class_and_version_is_answered_with_the_steps_to_that_class(
+async def test_user_11_denied_change_of_class_and_version_lists_the_steps_to_that_class(
     suggester: Suggester,
 ) -> None:
     answer = await judged(suggester, cluster("p-s-1-36-v1", "v1.36.3"), cluster(**NOW), Given(GIVEN))
@@ -85,7 +85,7 @@ async def test_user_11_a_move_of_class_and_version_is_answered_with_the_steps_to
     assert "  csctl plan users/one --to p-s-1-36-v1\n" in answer.refusal
 
 
-async def test_user_11_a_downgrade_names_the_fact_that_forbids_it(suggester: Suggester) -> None:
+async def test_user_11_denied_downgrade_names_the_deciding_fact(suggester: Suggester) -> None:
     has = {"network": NEW.name, "metrics": OLD.name}
     moved = cluster(**NOW, addon__network="p-s-1-36-v1")
 
@@ -101,7 +101,7 @@ async def test_user_11_a_downgrade_names_the_fact_that_forbids_it(suggester: Sug
     )
 
 
-async def test_user_11_a_bundle_names_the_command_that_lists_the_classes(suggester: Suggester) -> None:
+async def test_user_11_denial_for_a_bundle_names_the_command_that_lists_classes(suggester: Suggester) -> None:
     bundle = "p-s-1-35-v9"
 
     answer = await judged(suggester, cluster(bundle, "v1.36.1"), cluster(bundle, "v1.35.9"), Given(GIVEN))
@@ -150,7 +150,7 @@ async def test_user_11_a_bundle_names_the_command_that_lists_the_classes(suggest
         ),
     ],
 )
-async def test_user_11_every_refusal_ends_with_a_command(
+async def test_user_11_every_denial_ends_with_a_command(
     suggester: Suggester, new: Manifest, old: Manifest | None, command: str
 ) -> None:
     answer = await judged(suggester, new, old, Strangers(GIVEN))
@@ -160,7 +160,7 @@ async def test_user_11_every_refusal_ends_with_a_command(
     assert last.startswith(f"  {command}")
 
 
-async def test_user_11_a_refusal_of_labels_and_of_a_namespace_ends_with_a_command(suggester: Suggester) -> None:
+async def test_user_11_denial_of_labels_or_namespace_ends_with_a_command(suggester: Suggester) -> None:
     rule = {
         "severity": "Deny",
         "message": "production stays on 1.34",
@@ -179,7 +179,7 @@ async def test_user_11_a_refusal_of_labels_and_of_a_namespace_ends_with_a_comman
     assert elsewhere.refusal.endswith("\n  kubectl get clusterstackreleases -n stacks")
 
 
-async def test_user_11_where_there_is_no_way_the_command_names_the_facts(suggester: Suggester) -> None:
+async def test_user_11_without_a_plan_the_command_names_the_facts(suggester: Suggester) -> None:
     closed = ranges("p-s-1-36-v1", "v1.36.3", ">=1.36 <1.38", ("2.4.0", ">=1.36 <1.38"), ("0.9.0", ">=1.36 <1.39"))
 
     answer = await judged(suggester, cluster(version="v1.36.3"), cluster(**NOW), Given((OLD, closed)))

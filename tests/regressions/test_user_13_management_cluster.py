@@ -1,4 +1,4 @@
-"""USER-13: the operator works on a cluster that somebody named, and its first log line says which."""
+"""USER-13: the operator uses an explicitly named cluster, and logs it in the first line."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def home(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_user_13_the_kubeconfig_of_a_person_is_not_taken(home: Path) -> None:
+def test_user_13_default_kubeconfig_of_the_user_is_not_used(home: Path) -> None:
     environ = {"HOME": str(home)}
 
     with pytest.raises(SpecError, match=r"no management cluster is configured.* set --kubeconfig FILE"):
@@ -54,7 +54,7 @@ def test_user_13_the_kubeconfig_of_a_person_is_not_taken(home: Path) -> None:
     assert default_connection(environ).server == "https://somebody-elses.example"
 
 
-def test_user_13_it_is_taken_where_it_is_named(home: Path) -> None:
+def test_user_13_explicitly_named_kubeconfig_is_used(home: Path) -> None:
     file = home / ".kube" / "config"
     other = kubeconfig(home / "other", "https://other.example")
 
@@ -67,7 +67,7 @@ def test_user_13_it_is_taken_where_it_is_named(home: Path) -> None:
         assert (connection.server, found) == (server, origin)
 
 
-def test_user_13_a_pod_uses_its_service_account(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_user_13_pod_uses_its_service_account(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     account = home / "serviceaccount"
     account.mkdir()
     (account / "token").write_text("t")
@@ -95,7 +95,7 @@ async def logged(environ: Mapping[str, str], *flags: str, lines: int) -> tuple[l
     )
     try:
         assert running.stderr is not None
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(250):
             found = [json.loads(await running.stderr.readline())["message"] for _ in range(lines)]
             return found, await running.wait() if environ.get("HOME") else None
     finally:
@@ -104,14 +104,14 @@ async def logged(environ: Mapping[str, str], *flags: str, lines: int) -> tuple[l
             await running.wait()
 
 
-async def test_user_13_started_without_arguments_it_touches_no_cluster(home: Path) -> None:
+async def test_user_13_operator_without_arguments_connects_to_no_cluster(home: Path) -> None:
     messages, status = await logged({"HOME": str(home)}, lines=1)
 
     assert status == 1
     assert "set --kubeconfig FILE" in messages[0]
 
 
-async def test_user_13_the_first_line_names_the_api_server(world: World) -> None:
+async def test_user_13_first_log_line_names_the_api_server(world: World) -> None:
     server = yaml.safe_load(world.management_kubeconfig.read_text())["clusters"][0]["cluster"]["server"]
     flags = (f"--release-dir={world.releases}", f"--cache-dir={world.cache}", f"--namespace={world.namespace}")
 

@@ -1,4 +1,4 @@
-"""USER-16 and USER-17: the tutorial appends no line twice, and the reference prints defaults as the API has them."""
+"""USER-16 and USER-17: tutorials append no line twice, and the reference prints defaults as in the API."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 
 
 @pytest.mark.parametrize("page", sorted((DOCS / "tutorial").glob("*.md")), ids=lambda page: page.name)
-def test_user_16_no_tutorial_appends_a_line_twice(page: Path) -> None:
+def test_user_16_tutorials_append_no_line_twice(page: Path) -> None:
     appended = re.findall(r"<<'END'\n(.*?)\nEND\n", page.read_text(), re.DOTALL)
 
     for text in appended:
@@ -34,7 +34,7 @@ def enums(schema: dict[str, Any]) -> Iterator[str]:
         yield from enums(below)
 
 
-def test_user_17_defaults_are_printed_in_the_case_that_the_api_takes() -> None:
+def test_user_17_defaults_are_printed_in_the_case_accepted_by_the_api() -> None:
     page = (DOCS / "reference" / "resources.md").read_text()
     defaults = [one for crd in all_crds() for one in enums(crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"])]
 

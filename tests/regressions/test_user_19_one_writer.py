@@ -1,4 +1,4 @@
-"""USER-19: of several operators, ours or the Go operator, one writes: proven by the API server's audit log.
+"""USER-19: one of several operators writes, proven by the API server's audit log.
 
 The peer in Go is kube-controller-manager with the Go operator's lock: both are client-go's leader election.
 """
@@ -43,12 +43,12 @@ if TYPE_CHECKING:
     from clusterstacks.domain.objects import Manifest
     from tests.support.running.world import World
 
-pytestmark = pytest.mark.timeout(300)  # they start several operators and wait for leases to run out
+pytestmark = pytest.mark.timeout(900)  # they start several operators and wait for leases to run out
 
 ROOT = Path(__file__).parents[2]
-BRIEF = LeaseDurations(6, 4.0, 0.5)
+BRIEF = LeaseDurations(15, 11.0, 0.5)
 """Long enough for a busy machine, short enough for a test."""
-SECONDS = 60
+SECONDS = 150
 """How long anything may take on a busy machine; nothing here takes longer than a lease lasts."""
 
 
@@ -100,7 +100,7 @@ class Arena:
         await eventually(look, seconds=SECONDS, about=f"{name} holds the lease")
 
     def writes(self) -> list[Write]:
-        """What was written in this namespace so far."""
+        """Return the writes in this namespace so far."""
         return [write for write in self.log.writes() if f"/{self.namespace}/" in write.about]
 
     async def writes_of(self, user: str) -> None:
@@ -190,7 +190,7 @@ class Replica:
     log: Path
 
     async def stop_at_a_send(self) -> None:
-        """Have it stop itself right before it sends a write, with everything ready but the look at the gate."""
+        """Stop the process right before it sends a write that has not passed the gate."""
         self.stop.touch()
 
         state = Path(f"/proc/{self.process.pid}/stat")
@@ -270,7 +270,7 @@ async def bind(client: Client, *users: str) -> None:
 
 
 async def test_user_19_without_leader_election_two_operators_write(arena: Arena) -> None:
-    """What the others are compared with: the audit log shows it when two write."""
+    """The reference for the other tests: the audit log shows two writers."""
     async with (
         arena.operator("ours", BRIEF, "--leader-elect=false"),
         arena.operator("other", BRIEF, "--leader-elect=false"),
@@ -279,7 +279,7 @@ async def test_user_19_without_leader_election_two_operators_write(arena: Arena)
     assert outside(arena.writes(), arena.lease, {"ours", "other"})
 
 
-async def test_user_19_an_operator_stopped_for_longer_than_its_lease_writes_nothing_when_it_wakes(arena: Arena) -> None:
+async def test_user_19_operator_stopped_for_longer_than_its_lease_writes_nothing_when_resumed(arena: Arena) -> None:
     """With the durations of every installation: 15, 10 and 2 seconds."""
     async with arena.operator("ours", LeaseDurations()) as ours:
         await arena.held_by("ours")
@@ -298,7 +298,7 @@ async def test_user_19_an_operator_stopped_for_longer_than_its_lease_writes_noth
     assert [tenure.user for tenure in tenures(writes, arena.lease)] == ["ours", "other"]
 
 
-async def test_user_19_killed_stopped_and_started_again_one_operator_writes_at_a_time(arena: Arena) -> None:
+async def test_user_19_one_operator_writes_at_a_time_despite_kills_and_restarts(arena: Arena) -> None:
     async with arena.operator("ours") as ours:
         await arena.writes_of("ours")
         async with arena.operator("other") as other:
@@ -322,7 +322,7 @@ async def test_user_19_killed_stopped_and_started_again_one_operator_writes_at_a
     assert held[2].begins - released < timedelta(seconds=BRIEF.duration), "it was released, not waited for"
 
 
-async def test_user_19_ours_and_client_go_exclude_each_other(arena: Arena) -> None:
+async def test_user_19_leader_election_is_compatible_with_client_go(arena: Arena) -> None:
     async with arena.operator("ours") as ours:
         await arena.writes_of("ours")
         async with arena.peer_in_go("go") as go:
@@ -344,7 +344,7 @@ async def test_user_19_ours_and_client_go_exclude_each_other(arena: Arena) -> No
     assert [tenure.user for tenure in tenures(writes, arena.lease)] == ["ours", "go", "ours", "go"]
 
 
-async def test_user_19_a_replica_that_waits_serves_webhooks_and_writes_nothing(world: World) -> None:
+async def test_user_19_standby_replica_serves_webhooks_and_writes_nothing(world: World) -> None:
     await world.create(
         {
             "apiVersion": LEASES.api_version,

@@ -1,4 +1,4 @@
-"""USER-3: where the operator alone knows the source, csctl says what the webhook says, to users with few rights."""
+"""USER-3: csctl gives the same reasons as the webhook to users with few rights."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from tests.support.running.world import World
 
 
-async def test_user_3_csctl_explains_the_refusal_of_the_webhook(world: World) -> None:
+async def test_user_3_csctl_explains_the_denial_of_the_webhook(world: World) -> None:
     async with guarded(world):
         first, second = await offered(world)
         await world.cluster("one", first.class_name, version=OLD)

@@ -1,4 +1,4 @@
-"""USER-6: -o is the format of the result; of create and pull it is also a directory, unless it names a format."""
+"""USER-6: ``-o`` is an output format; for create and pull it can also be a directory."""
 
 from __future__ import annotations
 
@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING
 import click
 import pytest
 
-from clusterstacks.cli.main import csctl
-from clusterstacks.cli.shared import output
 from clusterstacks.cli.shared.options import form_and_directory
 from tests.support.builders.releases import STAGED, staged_release, write_release
 from tests.support.builders.tiny_stack import tiny, write
+from tests.support.running.csctl import call_csctl
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,8 +28,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
     monkeypatch.chdir(tmp_path)
 
     def call(*arguments: object) -> tuple[int, str, str]:
-        code = output.run(lambda: csctl.main([*map(str, arguments)], prog_name="csctl", standalone_mode=False))
-        return code, *capsys.readouterr()
+        return call_csctl(*arguments), *capsys.readouterr()
 
     return call
 
@@ -47,7 +45,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
         ("text", Path("json"), "text", Path("json")),
     ],
 )
-def test_user_6_the_name_of_a_format_is_a_format_and_all_else_a_directory(
+def test_user_6_output_option_is_a_format_or_a_directory(
     wanted: str, given: Path | None, form: str, directory: Path
 ) -> None:
     assert form_and_directory(wanted, given, DEFAULT) == (form, directory)
@@ -61,7 +59,7 @@ def test_user_6_the_name_of_a_format_is_a_format_and_all_else_a_directory(
         (__file__, None, "is a file (expected a directory)"),
     ],
 )
-def test_user_6_what_is_ambiguous_is_refused(wanted: str, given: Path | None, message: str) -> None:
+def test_user_6_ambiguous_output_option_is_rejected(wanted: str, given: Path | None, message: str) -> None:
     with pytest.raises(click.UsageError) as refused:
         form_and_directory(wanted, given, DEFAULT)
 
@@ -69,13 +67,13 @@ def test_user_6_what_is_ambiguous_is_refused(wanted: str, given: Path | None, me
 
 
 @pytest.mark.parametrize("option", ["-o", "--output", "-d", "--output-dir"])
-def test_user_6_create_builds_where_go_csctl_would(option: str, run: Run, tmp_path: Path) -> None:
+def test_user_6_create_accepts_the_output_options_of_go_csctl(option: str, run: Run, tmp_path: Path) -> None:
     write(tmp_path / "stack", tiny())
 
     assert run("create", "stack", "--remote", "none", option, "built")[:2] == (0, f"Created built/{MADE}\n")
 
 
-def test_user_6_create_prints_json_and_progress_beside_it(run: Run, tmp_path: Path) -> None:
+def test_user_6_create_prints_json_to_stdout_and_progress_to_stderr(run: Run, tmp_path: Path) -> None:
     write(tmp_path / "stack", tiny())
     (tmp_path / "remote").mkdir()
     arguments = ("create", "stack", "--remote", "directory", "--remote-dir", "remote", "--publish", "-o", "json")
@@ -127,7 +125,7 @@ def test_user_6_every_verb_of_a_pipeline_prints_json(run: Run, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("what", [(), ("--class",), ("--sample",), ("--values",), ("--images",)])
-def test_user_6_template_prints_the_same_as_json(what: tuple[str, ...], run: Run, tmp_path: Path) -> None:
+def test_user_6_template_prints_the_same_objects_as_json(what: tuple[str, ...], run: Run, tmp_path: Path) -> None:
     write(tmp_path / "stack", tiny())
 
     code, text, _ = run("template", "stack", *what)

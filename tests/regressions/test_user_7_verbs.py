@@ -1,4 +1,4 @@
-"""DROP-M3, USER-7 and USER-15: version, help, completion, verbs that others have, and how csctl prints."""
+"""DROP-M3, USER-7 and USER-15: version, help, completion, suggested verbs, and output styles."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import subprocess
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
+import click
 import pytest
 
 from clusterstacks.cli.main import VERBS, csctl
@@ -15,6 +16,7 @@ from clusterstacks.cli.shared.help_texts import EXAMPLES, SUGGESTIONS
 from clusterstacks.cli.version import commit_of
 from clusterstacks.http.client import HTTPClient
 from tests.support.builders.tiny_stack import STAGES, tiny, write
+from tests.support.running.csctl import call_csctl
 from tests.support.servers.static_server import StaticServer
 
 if TYPE_CHECKING:
@@ -32,17 +34,38 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
         monkeypatch.delenv(variable, raising=False)
 
     def call(*arguments: object) -> tuple[int, str, str]:
-        code = output.run(lambda: csctl.main([*map(str, arguments)], prog_name="csctl", standalone_mode=False))
-        return code, *capsys.readouterr()
+        return call_csctl(*arguments), *capsys.readouterr()
 
     return call
 
 
-def test_drop_m3_version_prints_the_two_lines_of_go_csctl(run: Run) -> None:
+def test_drop_m3_version_prints_the_two_lines_of_go_csctl(
+    run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))  # without a kubeconfig
+    for variable in ("KUBECONFIG", "KUBERNETES_SERVICE_HOST"):
+        monkeypatch.delenv(variable, raising=False)
     installed = version("cluster-stacks")
 
     assert run("version") == (0, f"csctl version: {installed}\ncommit: unknown\n", "")
     assert json.loads(run("version", "-o", "json")[1]) == {"version": installed, "commit": "unknown"}
+
+
+def test_version_of_csctl_is_printed_although_the_management_cluster_is_unreachable(
+    run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("clusterstacks.cli.version.PATIENCE_SECONDS", 0.1)
+    dead = {
+        "clusters": [{"name": "dead", "cluster": {"server": "https://127.0.0.1:1"}}],
+        "contexts": [{"name": "dead", "context": {"cluster": "dead"}}],
+        "current-context": "dead",
+    }
+    (tmp_path / "kubeconfig").write_text(json.dumps(dead))
+
+    code, out, err = run("version", "--kubeconfig", tmp_path / "kubeconfig")
+
+    assert (code, len(out.splitlines())) == (0, 2)
+    assert err.startswith("Warning: the management cluster is not reachable: ")
 
 
 @pytest.mark.parametrize(
@@ -53,12 +76,12 @@ def test_drop_m3_version_prints_the_two_lines_of_go_csctl(run: Run) -> None:
         ('{"url": "https://x", "vcs_info": {"vcs": "git", "commit_id": "66dc97a"}}', "66dc97a"),
     ],
 )
-def test_drop_m3_the_commit_is_what_the_installer_noted(noted: str | None, commit: str) -> None:
+def test_drop_m3_commit_is_read_from_the_installation_metadata(noted: str | None, commit: str) -> None:
     assert commit_of(noted) == commit
 
 
 @pytest.mark.parametrize("verb", [(), ("lint",), ("dev", "up"), ("compat", "check")])
-def test_user_7_help_prints_what_the_option_prints(verb: tuple[str, ...], run: Run) -> None:
+def test_user_7_help_verb_prints_the_same_as_the_help_option(verb: tuple[str, ...], run: Run) -> None:
     assert run("help", *verb) == run(*verb, "--help")
 
 
@@ -78,31 +101,29 @@ def test_user_7_completion_prints_a_script(shell: str, run: Run) -> None:
     assert f"_CSCTL_COMPLETE={shell}_complete" in out
 
 
-def test_user_7_the_script_is_one_that_bash_reads_and_completes_with(run: Run) -> None:
+def test_user_7_completion_script_works_in_bash(run: Run) -> None:
     script = run("completion", "bash")[1]
 
-    subprocess.run(["bash", "-n"], input=script, text=True, check=True, timeout=30)
+    subprocess.run(["bash", "-n"], input=script, text=True, check=True, timeout=250)
 
 
 @pytest.mark.parametrize(
     ("typed", "meant"),
     [
-        ("login", "docker login"),
-        ("login", "OCI_USERNAME"),
-        ("get", "kubectl get clusterstacks"),
-        ("status", "csctl dev status"),
-        ("tree", "kubectl get"),
-        ("events", "kubectl events"),
-        ("logs", "csctl dev logs"),
+        ("auth", "csctl login"),
+        ("tree", "csctl status"),
+        ("pause", "csctl suspend"),
+        ("log", "csctl logs"),
         ("validate", "csctl lint"),
         ("build", "csctl create"),
         ("export", "csctl pull"),
-        ("Install", "csctl crds"),
+        ("setup", "csctl install"),
+        ("Install", "did you mean install"),
         ("creat", "did you mean create?"),
         ("xyzzy", "'csctl help' lists the verbs"),
     ],
 )
-def test_user_7_a_verb_of_another_tool_is_answered_by_its_meaning(typed: str, meant: str, run: Run) -> None:
+def test_user_7_verb_of_another_tool_suggests_the_equivalent(typed: str, meant: str, run: Run) -> None:
     code, _, err = run(typed)
 
     assert code == output.MUST_CHANGE
@@ -110,7 +131,7 @@ def test_user_7_a_verb_of_another_tool_is_answered_by_its_meaning(typed: str, me
     assert meant in err
 
 
-def test_user_7_no_suggestion_hides_a_verb() -> None:
+def test_user_7_suggested_names_are_not_verbs_themselves() -> None:
     assert not {*SUGGESTIONS} & {*VERBS}
 
 
@@ -148,7 +169,7 @@ def test_user_15_lint_and_errors_are_coloured_on_request_anywhere_on_the_line(
     assert RED not in run("lint", stack)[1]
 
 
-def test_user_15_a_quiet_run_prints_results_and_warnings_only(run: Run, tmp_path: Path) -> None:
+def test_user_15_quiet_prints_only_results_and_warnings(run: Run, tmp_path: Path) -> None:
     stack = write(tmp_path / "stack", {**tiny(), "a~": b""})
     arguments = ("create", stack, "--remote", "none", "-d", tmp_path / "out")
 
@@ -162,9 +183,7 @@ def test_user_15_a_quiet_run_prints_results_and_warnings_only(run: Run, tmp_path
 
 
 @pytest.mark.parametrize("arguments", [("-v", "template"), ("template", "--verbose")])
-def test_user_15_a_verbose_run_prints_the_traceback_of_an_error(
-    arguments: tuple[str, ...], run: Run, tmp_path: Path
-) -> None:
+def test_user_15_verbose_prints_the_traceback_of_an_error(arguments: tuple[str, ...], run: Run, tmp_path: Path) -> None:
     write(tmp_path, {"csctl.yaml": b"config: {}\n"})
 
     code, _, err = run(*arguments, tmp_path)
@@ -175,7 +194,7 @@ def test_user_15_a_verbose_run_prints_the_traceback_of_an_error(
     assert "Traceback" not in run("template", tmp_path)[2]
 
 
-async def test_user_15_a_verbose_run_prints_requests_without_what_is_secret_in_them(
+async def test_user_15_verbose_prints_requests_without_secrets(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(output, "SETTINGS", output.OutputSettings(verbose=True))
@@ -186,16 +205,27 @@ async def test_user_15_a_verbose_run_prints_requests_without_what_is_secret_in_t
     assert capsys.readouterr().err == f"GET {server.url}/file: 200\n"
 
 
+def test_user_10_every_verb_and_each_of_its_commands_has_an_example() -> None:
+    context = click.Context(csctl)
+    assert EXAMPLES.keys() == set(csctl.list_commands(context))
+    for verb, examples in EXAMPLES.items():
+        command = csctl.get_command(context, verb)
+        commands = set(command.commands) if isinstance(command, click.Group) else set()
+        assert commands <= {one.split()[0] for one in examples if one}
+
+
 @pytest.mark.parametrize("verb", sorted(EXAMPLES))
-def test_user_10_the_help_of_a_verb_ends_with_examples_that_it_accepts(verb: str, run: Run) -> None:
+def test_user_10_help_of_every_verb_ends_with_valid_examples(verb: str, run: Run) -> None:
     """Mistake 36: none of the verbs had an example."""
     command = csctl.get_command(csctl.make_context("csctl", ["version"]), verb)
     assert command is not None
-    known = {name for one in command.params for name in (*one.opts, *one.secondary_opts)}
+    commands = [command, *(command.commands.values() if isinstance(command, click.Group) else ())]
+    known = {name for each in commands for one in each.params for name in (*one.opts, *one.secondary_opts)}
 
     code, out, _ = run(verb, "--help")
 
     assert code == 0
     for example in EXAMPLES[verb]:
         assert f"  csctl {verb} {example}".rstrip() in out
-        assert {word for word in example.split() if word.startswith("-")} <= known
+        options, *_ = example.partition("|")
+        assert {word for word in options.split() if word.startswith("-")} <= known

@@ -1,4 +1,4 @@
-"""USER-8: the Cluster, the one object that its user owns, says by events how its addons are."""
+"""USER-8: events on the Cluster report the state of its addons."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from tests.support.running.world import World
 
 
-async def test_user_8_addons_that_fail_or_arrive_are_events_of_the_cluster(world: World) -> None:
+async def test_user_8_failed_and_delivered_addons_are_events_of_the_cluster(world: World) -> None:
     first, second = world.stack.release("v1"), world.stack.release("v2")
     good = config_map(world.namespace)
     nameless = {**good, "metadata": {"generateName": "a-"}}

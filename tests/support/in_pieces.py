@@ -1,4 +1,4 @@
-"""Work in pieces, done at once."""
+"""Runs work that is split into pieces at once."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 def completed(work: Generator[None, None, T]) -> T:
-    """Run all pieces one after the other."""
+    """Run all pieces in order."""
     while True:
         try:
             next(work)

@@ -1,4 +1,4 @@
-"""An event loop whose time jumps to the next timer instead of passing: hours of back-off in milliseconds."""
+"""An event loop whose clock jumps to the next timer, so that hours of back-off take milliseconds."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ STUCK_SECONDS = 10.0
 
 
 class StuckError(Exception):
-    """Nothing is ready, no timer is set: nothing will ever happen again."""
+    """No callback is ready and no timer is set, so the test would wait forever."""
 
 
 class _JumpingSelector(selectors.DefaultSelector):
-    """Asks the real files first (threads answer through one), then lets the time jump."""
+    """Polls the real file descriptors first (threads respond through one), then advances the clock."""
 
     jumped = 0.0
 
@@ -50,7 +50,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
 
 class VirtualClock:
-    """A clock for code under test in a virtual loop; its wall time starts at a fixed moment."""
+    """A clock for code under test in a virtual loop; its wall time starts at a fixed time."""
 
     start = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -70,7 +70,7 @@ def run_in_virtual_time(main: Coroutine[Any, Any, T]) -> T:
 
 
 def in_virtual_time(test: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, T]:
-    """Make an ordinary test of an asynchronous one."""
+    """Run an asynchronous test in a virtual loop."""
 
     @functools.wraps(test)
     def run(*args: P.args, **kwargs: P.kwargs) -> T:

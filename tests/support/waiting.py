@@ -1,4 +1,4 @@
-"""Wait until something is true, with a deadline and a message that shows what was there instead."""
+"""Waits for a condition with a deadline and a message that shows the last state."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ T = TypeVar("T")
 POLL_SECONDS = 0.1
 
 
-async def eventually(look: Callable[[], Awaitable[T | None]], *, seconds: float = 60, about: str = "") -> T:
-    """Look again and again until there is something, and give it; an AssertionError in ``look`` counts as not yet."""
+async def eventually(look: Callable[[], Awaitable[T | None]], *, seconds: float = 120, about: str = "") -> T:
+    """Poll ``look`` until it returns a true value, and return it; an AssertionError counts as not yet."""
     until = time.monotonic() + seconds
     last = "nothing"
     while True:

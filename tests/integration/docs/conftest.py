@@ -1,4 +1,4 @@
-"""What the pages about the operator need."""
+"""Fixtures for the pages about the operator."""
 
 from __future__ import annotations
 

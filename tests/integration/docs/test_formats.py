@@ -1,4 +1,4 @@
-"""The examples of "formats" are read by the readers of the formats."""
+"""The examples of the page "formats" are read by the readers of the formats."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def settings(*, listed: bool = False, **files: str) -> tuple[StackSettings, ...]
     return read_settings(tree, {KubernetesMinor(1, 35): KubernetesVersion(1, 35, 4)}, listed=listed)
 
 
-def test_the_files_that_say_what_a_stack_is() -> None:
+def test_stack_files_of_the_page_are_valid() -> None:
     (one,) = settings(csctl_yaml=example("config:"))
     assert (one.series, one.kubernetes.text, one.plugin) == ("openstack-scs-1-35", "v1.35.4", False)
 
@@ -56,20 +56,22 @@ def test_the_files_that_say_what_a_stack_is() -> None:
     ]
 
 
-def test_what_a_release_says_of_itself() -> None:
+def test_release_metadata_of_the_page_is_valid() -> None:
     assert parse_metadata(yaml.safe_load(example("components:\n    clusterAddon"))).cluster_addon.dot == "v2"
-    assert parse_addon_config(yaml.safe_load(example("addonStages"))).stages
+    config = parse_addon_config(yaml.safe_load(example("addonStages")))
+    assert config.stages
+    assert [rule.kind for rule in config.health] == ["CephCluster"]
     assert parse_compatibility(yaml.safe_load(example("maxMinorStep"))).rules[0].id == "kube-vip-1-28"
 
 
-def test_the_hashes_are_those_of_the_stack_of_the_tutorial() -> None:
+def test_hashes_of_the_page_are_those_of_the_tutorial_stack() -> None:
     files = NewStack.parse("local/shop/1-35").files()
     hashes = hash_tree({path: text.encode() for path, text in files.items()})
 
     assert json.loads(PAGE.others["json"][0]) == hashes.document()
 
 
-def test_the_digest_of_a_release_can_be_computed_by_anybody(tmp_path: Path) -> None:
+def test_release_digest_can_be_computed_as_the_page_describes(tmp_path: Path) -> None:
     command = "sha256sum * | sort | sha256sum"
     assert command in (DOCS / "explanation" / "releases-and-trust.md").read_text()
     name = TinyStack("any").release("v1")
@@ -80,7 +82,7 @@ def test_the_digest_of_a_release_can_be_computed_by_anybody(tmp_path: Path) -> N
     assert read_contents(name, directory).digest == f"sha256:{done.stdout.split()[0]}"
 
 
-def test_the_types_of_artifacts_and_signatures() -> None:
+def test_artifact_and_signature_types_of_the_page_are_valid() -> None:
     statement = PAGE.others["json"][1].replace('"..."', json.dumps("0" * 64))
     assert parse_statement(statement.encode()).release == "local-shop-1-35-v1"
     for value in (ARTIFACT_TYPE, ENVELOPE_TYPE, STATEMENT_TYPE, PREDICATE_TYPE):

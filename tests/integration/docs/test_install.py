@@ -1,4 +1,4 @@
-"""The commands of "install the operator", with a real API server, kubectl, and Helm where it is installed."""
+"""The commands of "install the operator", with a real API server, kubectl and Helm."""
 
 from __future__ import annotations
 
@@ -13,8 +13,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from clusterstacks.devcluster.binaries import resolve
+from clusterstacks.kube.client import Client
+from clusterstacks.kube.kubeconfig import load_kubeconfig
+from clusterstacks.kube.transport import Pool
 from tests.support.running.doc_pages import CHECKOUT, Block, Page
+from tests.support.running.world import foreign_crds, install
 from tests.support.servers.api_servers import started_api_server
+from tests.support.servers.garbage_collector import garbage_collector
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -25,10 +30,16 @@ if TYPE_CHECKING:
 NAME, HOME = "cluster-stack-operator", "cluster-stack-system"
 IMAGE = "registry.example.org/kaas/cluster-stack-operator:0.1.0"
 TEAMS = ("team-a", "team-b", "team-c")
+INSTALL, UPGRADE, UNINSTALL, AIR_GAP = (
+    f"how-to/{name}.md" for name in ("install", "upgrade-the-operator", "uninstall", "air-gap")
+)
 HERE = {
-    " --wait\n": "\n",  # there is no node
-    "kubectl delete namespace cluster-stack-system\n": "",  # nothing deletes what is in it
-    "kubectl delete -f -": "kubectl delete --wait=false -f -",  # a busy API server may take minutes
+    INSTALL: {" --wait\n": "\n"},  # without a node no pod becomes ready
+    UNINSTALL: {
+        "helm uninstall cluster-stack-operator --": "helm uninstall cluster-stack-operator --no-hooks --",  # no node
+        "kubectl delete namespace cluster-stack-system\n": "",  # nothing deletes what is in it
+        "kubectl delete -f -": "kubectl delete --wait=false -f -",  # a busy API server may take minutes
+    },
 }
 CRDS = {f"{one}.clusterstack.x-k8s.io" for one in ("clusterstacks", "clusterstackreleases", "clusteraddons")}
 
@@ -44,21 +55,22 @@ def administrator(server: ApiServer, tmp_path: Path) -> dict[str, str]:
     """The environment of an administrator in a copy of the checkout."""
     programs = tmp_path / "bin"
     programs.mkdir()
-    (programs / "kubectl").symlink_to(resolve(["kubectl"])["kubectl"].path)
+    for name, found in resolve(["helm", "kubectl"]).items():
+        (programs / name).symlink_to(found.path)
     for part in ("charts", "deploy"):
         shutil.copytree(CHECKOUT / part, tmp_path / part)
     path = [str(programs), str(Path(sys.executable).parent), os.environ["PATH"]]
     return {"HOME": str(tmp_path), "KUBECONFIG": str(server.kubeconfig_path), "PATH": os.pathsep.join(path)}
 
 
-def blocks(*words: str) -> Page:
-    """Take the blocks of the page that have one of the words, in the page's order."""
-    page = Page.read("how-to/install.md", HERE)
+def blocks(*words: str, path: str = INSTALL) -> Page:
+    """Take the blocks of a page that have one of the words, in the page's order."""
+    page = Page.read(path, HERE.get(path))
     return page.part([one for one in page.blocks if any(word in one.commands for word in words)])
 
 
 def found(kind: str, environ: Mapping[str, str], *arguments: str) -> dict[str, Any]:
-    """Give the objects of a kind by their names."""
+    """Return the objects of a kind by name."""
     command = ["kubectl", "get", kind, "-o=json", *arguments]
     done = subprocess.run(command, env=environ, capture_output=True, text=True, check=True)
     return {one["metadata"]["name"]: one for one in json.loads(done.stdout)["items"]}
@@ -76,7 +88,7 @@ def create_teams(directory: Path, environ: Mapping[str, str]) -> None:
     Page((Block(commands),), {}).run(directory, environ)
 
 
-def test_without_helm(tmp_path: Path, administrator: dict[str, str]) -> None:
+def test_installation_commands_without_helm_work(tmp_path: Path, administrator: dict[str, str]) -> None:
     create_teams(tmp_path, administrator)
     overlay, binding = blocks("mkdir -p overlay"), blocks("create rolebinding")
     overlay.part([*overlay.blocks, *binding.blocks]).run(tmp_path, administrator)
@@ -85,13 +97,12 @@ def test_without_helm(tmp_path: Path, administrator: dict[str, str]) -> None:
     assert f"{NAME}-secrets" in found("rolebindings", administrator, "-n=team-c")
     assert found("crds", administrator).keys() >= CRDS
 
-    blocks("csctl crds").run(tmp_path, administrator)
+    blocks("csctl crds", path=UNINSTALL).run(tmp_path, administrator)
     left = found("crds", administrator)
     assert not [name for name in CRDS & left.keys() if "deletionTimestamp" not in left[name]["metadata"]]
 
 
-@pytest.mark.skipif(shutil.which("helm") is None, reason="Helm is not installed")
-def test_with_helm(tmp_path: Path, administrator: dict[str, str]) -> None:
+def test_installation_commands_with_helm_work(tmp_path: Path, administrator: dict[str, str]) -> None:
     create_teams(tmp_path, administrator)
     Page((Block(f"helm lint charts/{NAME} --set image.repository=example.org/operator\n"),), {}).run(
         tmp_path, administrator
@@ -106,7 +117,7 @@ def test_with_helm(tmp_path: Path, administrator: dict[str, str]) -> None:
     (container,) = found("deployments", administrator, f"-n={HOME}")[NAME]["spec"]["template"]["spec"]["containers"]
     assert {"secretRef": {"name": "registry-login"}} in container["envFrom"]
 
-    blocks("helm uninstall").run(tmp_path, administrator)
+    blocks("helm uninstall", path=UNINSTALL).run(tmp_path, administrator)
     assert NAME not in found("deployments", administrator, f"-n={HOME}")
     assert NAME not in found("clusterroles", administrator)
     assert found("crds", administrator).keys() >= CRDS
@@ -115,3 +126,28 @@ def test_with_helm(tmp_path: Path, administrator: dict[str, str]) -> None:
     again = f"helm install {NAME} charts/{NAME} -n {HOME} --set image.repository=example.org/operator"
     refused = Block(f"{others}! {again}\n", "...\n...invalid ownership metadata...\n")
     Page((refused, Block(f"{again} --take-ownership\n")), {}).run(tmp_path, administrator)
+
+
+async def test_with_csctl(tmp_path: Path, server: ApiServer, administrator: dict[str, str]) -> None:
+    async with Pool() as pool:
+        await install(Client(load_kubeconfig([server.kubeconfig_path]), pool), foreign_crds())
+    create_teams(tmp_path, administrator)
+    blocks("csctl install").run(tmp_path, administrator)
+    assert image(administrator) == IMAGE
+    assert f"{NAME}-secrets" in found("rolebindings", administrator, "-n=team-b")
+    blocks("csctl install", path=UPGRADE).run(tmp_path, administrator)
+
+    isolated = tmp_path / "isolated"
+    isolated.mkdir()
+    blocks("csctl install", path=AIR_GAP).run(isolated, administrator)
+    assert IMAGE in (isolated / "operator.yaml").read_text()
+
+    kept, everything = blocks("csctl uninstall", path=UNINSTALL).blocks
+    Page((kept,), {}).run(tmp_path, administrator)
+    assert NAME not in found("deployments", administrator, f"-n={HOME}")
+    assert found("crds", administrator).keys() >= CRDS
+    blocks("csctl install", path=UPGRADE).run(tmp_path, administrator)
+    with garbage_collector(server, tmp_path, "namespace-controller"):
+        Page((everything,), {}).run(tmp_path, administrator)
+    assert not CRDS & found("crds", administrator).keys()
+    assert HOME not in found("namespaces", administrator)

@@ -1,4 +1,4 @@
-"""What holds for all pages, and that a page cannot show what is not so."""
+"""Checks of all pages, and of the helper that runs their commands."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from tests.support.running.doc_pages import CHECKOUT, DOCS, Block, Page, shows
 if TYPE_CHECKING:
     from pathlib import Path
 
-PAGES = [CHECKOUT / "README.md", CHECKOUT / "CONTRIBUTING.md", *sorted(DOCS.rglob("*.md"))]
+PAGES = [*sorted(CHECKOUT.glob("*.md")), *sorted(DOCS.rglob("*.md"))]
 PRINTED = "first\nsecond: 17 files\nthird\nfourth\n"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(CHECKOUT)))
-def test_every_link_to_another_page_leads_there(page: Path) -> None:
+def test_every_link_to_another_page_has_a_target(page: Path) -> None:
     prose = re.sub(r"```.*?```|`[^`]*`", "", page.read_text(), flags=re.DOTALL)
     for target in re.findall(r"\]\(([^)\s]+)\)", prose):
         if "://" in target:
@@ -34,8 +34,18 @@ def anchors(text: str) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
-@pytest.mark.parametrize("name", ["answer-a-refusal", "find-out-why"])
-def test_every_command_of_a_page_that_is_run_by_a_test_is_in_a_block(name: str) -> None:
+@pytest.mark.parametrize(
+    "name",
+    [
+        "answer-a-refusal",
+        "find-out-why",
+        "ignore-a-difference",
+        "operate-clusters",
+        "roll-back-an-addon",
+        "troubleshoot",
+    ],
+)
+def test_every_command_of_a_tested_page_is_in_a_block(name: str) -> None:
     """Names of programs and verbs may stand in the text; what has arguments is a command, without placeholders."""
     path = f"how-to/{name}.md"
     prose = re.sub(r"```.*?```", "", (DOCS / path).read_text(), flags=re.DOTALL)
@@ -48,14 +58,14 @@ def test_every_command_of_a_page_that_is_run_by_a_test_is_in_a_block(name: str) 
 @pytest.mark.parametrize(
     "excerpt", ["", "third\n", "first\nsecond: ... files\n", "first\n...\nfourth\n", "...\nfourth\n"]
 )
-def test_an_excerpt_may_leave_out_lines_and_words(excerpt: str) -> None:
+def test_excerpt_may_omit_lines_and_words(excerpt: str) -> None:
     assert shows(excerpt, PRINTED)
 
 
 @pytest.mark.parametrize(
     "excerpt", ["fifth\n", "thi\n", "first\nthird\n", "third\n...\nfirst\n", "second: ... pages\n"]
 )
-def test_an_excerpt_of_something_else_is_none(excerpt: str) -> None:
+def test_excerpt_of_other_output_does_not_match(excerpt: str) -> None:
     assert not shows(excerpt, PRINTED)
 
 
@@ -68,7 +78,7 @@ def test_an_excerpt_of_something_else_is_none(excerpt: str) -> None:
     ],
     ids=["output", "failure", "success"],
 )
-def test_a_page_that_is_wrong_is_told(tmp_path: Path, block: Block) -> None:
+def test_wrong_output_or_exit_code_of_a_page_is_reported(tmp_path: Path, block: Block) -> None:
     page = Page((Block("echo fine", "fine\n"), block), {})
 
     with pytest.raises(AssertionError, match="echo one"):

@@ -37,7 +37,7 @@ STACK = TinyStack("shop")
 
 @pytest.fixture
 def administrator(world: World, tmp_path: Path, secure_registry: RegistryServer) -> dict[str, str]:
-    """The environment of somebody with a kubeconfig and ``docker login``; keys and CA are in the home directory."""
+    """An environment with a kubeconfig and ``docker login``; keys and CA are in the home directory."""
     login = base64.b64encode(f"{secure_registry.username}:{secure_registry.password}".encode()).decode()
     (tmp_path / ".docker").mkdir()
     (tmp_path / ".docker" / "config.json").write_text(json.dumps({"auths": {secure_registry.host: {"auth": login}}}))
@@ -58,7 +58,7 @@ def csctl(*arguments: str, environ: Mapping[str, str]) -> None:
 
 
 @pytest.mark.usefixtures("watchful")
-async def test_the_commands_do_what_is_written(
+async def test_commands_of_the_page_print_the_documented_output(
     world: World, administrator: dict[str, str], secure_registry: RegistryServer
 ) -> None:
     name, home = STACK.release("v1"), Path(administrator["HOME"])
@@ -95,7 +95,7 @@ async def test_the_commands_do_what_is_written(
             await world.release_ready(name)
 
 
-def test_the_operators_flags_are_those_of_the_page(tmp_path: Path) -> None:
+def test_documented_operator_flags_are_accepted(tmp_path: Path) -> None:
     for file in ("ca.crt", "release.key.pub"):
         (tmp_path / file).write_text("PEM")
     own, others = Page.read(
@@ -109,7 +109,7 @@ def test_the_operators_flags_are_those_of_the_page(tmp_path: Path) -> None:
     assert parse_settings(_flags(others)).chart_repositories.allows("https://charts.example.org/stable")
 
 
-def test_every_example_is_a_source_that_the_page_allows() -> None:
+def test_every_documented_source_is_allowed_by_the_documented_flags() -> None:
     page = Page.read(PAGE)
     allowed = parse_settings(_flags(page.others["sh"][1])).allowed_sources
 

@@ -1,4 +1,4 @@
-"""The registries of the tests are what they promise to be."""
+"""The registries that the tests start."""
 
 from __future__ import annotations
 
@@ -32,19 +32,19 @@ def ask(server: RegistryServer, method: str, path: str, *, password: str | None 
     return answer
 
 
-def test_everybody_may_push_to_the_open_registry(registry: RegistryServer) -> None:
+def test_open_registry_accepts_anonymous_pushes(registry: RegistryServer) -> None:
     assert ask(registry, "GET", "/v2/").status == 200
     assert ask(registry, "POST", "/v2/fixture/open/blobs/uploads/").status == 202
 
 
-def test_the_private_registry_knows_one_user(secure_registry: RegistryServer) -> None:
+def test_private_registry_has_one_user(secure_registry: RegistryServer) -> None:
     assert ask(secure_registry, "GET", "/v2/").getheader("WWW-Authenticate") == 'Basic realm="test"'
     assert ask(secure_registry, "GET", "/v2/", password="wrong").status == 401
     answer = ask(secure_registry, "POST", "/v2/fixture/private/blobs/uploads/", password=secure_registry.password)
     assert answer.status == 202
 
 
-def test_a_registry_of_ones_own_keeps_its_content_over_a_restart(tmp_path: Path) -> None:
+def test_own_registry_keeps_its_content_across_a_restart(tmp_path: Path) -> None:
     with running_registry(tmp_path) as server:
         assert ask(server, "POST", "/v2/fixture/own/blobs/uploads/").status == 202
         server.process.restart()
@@ -52,6 +52,6 @@ def test_a_registry_of_ones_own_keeps_its_content_over_a_restart(tmp_path: Path)
     assert not server.process.running
 
 
-def test_the_registry_is_of_the_version_that_is_described() -> None:
+def test_registry_has_the_documented_version() -> None:
     told = subprocess.run([registry_binary(), "--version"], capture_output=True, text=True, check=True).stdout
     assert "distribution" in told

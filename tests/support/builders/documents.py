@@ -1,4 +1,4 @@
-"""Documents of any shape, and sound documents with one part replaced."""
+"""Arbitrary documents, and valid documents with one part replaced."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ JSON = st.recursive(
 
 
 def places(document: Any) -> list[tuple[Any, ...]]:
-    """List the way to every value of a document, the document itself included."""
+    """List the path of every value of a document, the document itself included."""
     pairs: list[tuple[Any, Any]] = []
     if isinstance(document, dict):
         pairs = list(document.items())

@@ -1,4 +1,4 @@
-"""Objects of the end-to-end tests: a stack, a cluster, and what is delivered to it."""
+"""Objects of the end-to-end tests: a stack, a cluster, and its addons."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ async def addon_of(client: Client, namespace: str, cluster: str) -> Manifest | N
 
 
 async def delivered(client: Client, namespace: str, cluster: str, class_name: str) -> Manifest | None:
-    """The ClusterAddon once it says that the cluster has the addons of the class; asserts what it says instead."""
+    """Return the ClusterAddon if it reports the addons of the class as delivered; asserts otherwise."""
     addon = await addon_of(client, namespace, cluster)
     assert addon is not None, "no ClusterAddon"
     conditions = [(text(one, "type"), text(one, "status"), text(one, "message")) for one in conditions_of(addon)]

@@ -1,4 +1,4 @@
-"""Small objects of many kinds, as a chart would render them."""
+"""Small objects of many kinds, as a chart renders them."""
 
 from __future__ import annotations
 
@@ -10,6 +10,16 @@ Manifest = dict[str, Any]
 def named(api_version: str, kind: str, name: str, namespace: str = "", **fields: Any) -> Manifest:
     metadata = {"name": name, "namespace": namespace} if namespace else {"name": name}
     return {"apiVersion": api_version, "kind": kind, "metadata": metadata, **fields}
+
+
+def lost(after: Any, before: Any, path: str = "") -> list[str]:
+    """The fields of ``before`` that ``after`` does not have, or with another value."""
+    if isinstance(before, dict) and isinstance(after, dict):
+        return [one for key, value in before.items() for one in lost(after.get(key), value, f"{path}.{key}")]
+    if isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
+        pairs = enumerate(zip(after, before, strict=True))
+        return [one for number, pair in pairs for one in lost(*pair, f"{path}[{number}]")]
+    return [] if after == before else [f"{path}: {before!r}, now {after!r}"]
 
 
 def config_map(name: str, namespace: str = "", **data: str) -> Manifest:
@@ -61,7 +71,7 @@ def crd(
 
 
 def addon(prefix: str, namespace: str) -> list[Manifest]:
-    """Play a chart with everything: namespace, CRD with its resource, roles, configuration, workloads, a webhook."""
+    """Objects of a complete chart: namespace, CRD with a resource, roles, configuration, workloads and a webhook."""
     group = f"{prefix}.example.org"
     rule = {"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}
     account = {"kind": "ServiceAccount", "name": prefix, "namespace": namespace}

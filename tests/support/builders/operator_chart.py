@@ -1,4 +1,4 @@
-"""Values of the operator's chart, and what of a rendered chart tests look at."""
+"""Values of the operator's chart, and readers of the rendered chart."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ BUNDLES = {"kind": "Bundle", "group": "example.org", "resource": "bundles"}
 
 
 def everything(namespace: str = "team-a") -> Manifest:
-    """Give values that set every option; ``namespace`` is watched."""
+    """Return values that set every option; ``namespace`` is watched."""
     return {
         "fullnameOverride": "stacks",
         "commonLabels": {"team": "kaas"},
@@ -39,6 +39,7 @@ def everything(namespace: str = "team-a") -> Manifest:
         "watchNamespace": namespace,
         "watchFilter": "ours",
         "logLevel": "debug",
+        "logFormat": "text",
         "extraArgs": ["--clusteraddon-concurrency=128"],
         "env": [{"name": "HTTPS_PROXY", "value": "http://proxy.example.org:3128"}],
         "envFrom": [{"configMapRef": {"name": "proxy"}}],
@@ -52,6 +53,7 @@ def everything(namespace: str = "team-a") -> Manifest:
         "metrics": {
             "serviceMonitor": {"enabled": True, "interval": "10s", "labels": {"release": "prometheus"}},
             "prometheusRule": {"enabled": True, "labels": {"release": "prometheus"}},
+            "dashboard": {"enabled": True, "labels": {"folder": "kaas"}},
         },
         "networkPolicy": {
             "enabled": True,
@@ -81,7 +83,7 @@ def everything(namespace: str = "team-a") -> Manifest:
 
 
 def of_kind(objects: Iterable[Manifest], kind: str, name: str = "") -> Manifest:
-    """Give the only object of a kind, or of a kind and a name."""
+    """Return the only object of a kind, or of a kind and a name."""
     (found,) = [one for one in objects if one["kind"] == kind and name in {"", one["metadata"]["name"]}]
     return found
 
@@ -92,7 +94,7 @@ def container(objects: Iterable[Manifest]) -> dict[str, Any]:
 
 
 def granted(rules: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, str, str, str]]:
-    """Write rules out as group, resource, verb, and name of the object (empty for all)."""
+    """Expand rules to group, resource, verb, and name of the object (empty for all)."""
     for rule in rules:
         for group in rule["apiGroups"]:
             for resource in rule["resources"]:

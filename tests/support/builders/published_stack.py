@@ -1,4 +1,4 @@
-"""A cluster stack made of the built-in facts: every series that upstream projects published is in a release."""
+"""A cluster stack made of the built-in facts: every upstream series is in a release."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Release directories in small, a source that can be told to wait or fail, and archives no writer would write."""
+"""Small release directories, a source that can wait or fail, and malformed archives."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def class_archive(name: ReleaseName) -> bytes:
 
 
 def write_release(directory: Path, files: Mapping[str, bytes]) -> Path:
-    """Have a release appear complete, as its author should."""
+    """Write a release that appears complete, as authors publish it."""
     hidden = directory.with_name(f".{directory.name}")
     hidden.mkdir(parents=True)
     for name, content in files.items():
@@ -149,7 +149,7 @@ def gzipped(tar: bytes) -> bytes:
 
 
 def tar_of(*members: tuple[str, bytes], change: Callable[[tarfile.TarInfo], None] | None = None) -> bytes:
-    """A tar stream of files whose headers ``change`` may spoil before they are written."""
+    """A tar stream of files whose headers ``change`` may modify before they are written."""
     stream = io.BytesIO()
     with tarfile.open(fileobj=stream, mode="w") as tar:
         for name, content in members:

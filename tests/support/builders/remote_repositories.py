@@ -1,4 +1,4 @@
-"""Repositories in registries that a test's ClusterStacks name as their source."""
+"""Repositories in registries that the ClusterStacks of a test use as their source."""
 
 from __future__ import annotations
 
@@ -54,14 +54,14 @@ class Repository:
         return AllowedHosts.parse(self.place)
 
     def source(self, **more: Any) -> dict[str, Any]:
-        """``spec.source`` of a ClusterStack that follows it."""
+        """Return ``spec.source`` of a ClusterStack that follows the repository."""
         return {"oci": {"repository": self.place}, "interval": "1s", **more}
 
     async def publish(self, name: ReleaseName, files: Mapping[str, bytes]) -> None:
         await publish(write(self.root, name, files), self.registry, EPOCH)
 
     async def replace(self, name: ReleaseName, files: Mapping[str, bytes]) -> None:
-        """Move the tag to another content, past every check of ours."""
+        """Move the tag to another content, without the checks of csctl."""
         directory = write(self.root, name, files)
         artifact = compose(open_directory(directory), EPOCH)
         for file in artifact.files.values():
@@ -75,7 +75,7 @@ class Repository:
 
 @asynccontextmanager
 async def repository(world: World, server: RegistryServer) -> AsyncIterator[Repository]:
-    """A repository of the test's own."""
+    """Return a repository for one test."""
     credentials = RegistryCredentials(server.username, server.password) if server.secure else ANONYMOUS
     async with HTTPClient(ca=server.ca, plain_http=not server.secure, environ={}) as web:
         reference = Reference(server.host, f"operator/{world.namespace}")

@@ -1,4 +1,4 @@
-"""Keys, envelopes and cosign signatures as tests need them; cosign's by hand, after its published specification."""
+"""Keys, envelopes and cosign signatures; those of cosign follow its published specification."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def public(key: PrivateKey, name: str) -> PublicKey:
 
 
 def signed(*keys: PrivateKey, name: ReleaseName = NAME, files: Mapping[str, str] = FILES) -> bytes:
-    """An envelope of a release with a signature of each key."""
+    """Return an envelope of a release with a signature of each key."""
     envelope = release_envelope(name, files)
     for key in keys:
         envelope = envelope.signed(key)
@@ -60,7 +60,7 @@ def signed(*keys: PrivateKey, name: ReleaseName = NAME, files: Mapping[str, str]
 
 
 def manifest(files: Mapping[str, str] = FILES, **more: object) -> bytes:
-    """An OCI manifest as csctl pushes it."""
+    """Return an OCI manifest as csctl pushes it."""
     layers = [
         {
             "mediaType": "application/vnd.oci.image.layer.v1.tar",
@@ -76,7 +76,7 @@ def manifest(files: Mapping[str, str] = FILES, **more: object) -> bytes:
 
 
 def cosign_payload(signed_manifest: bytes, kind: str = "cosign container image signature") -> bytes:
-    """The simple-signing document, in the field order and spelling cosign writes."""
+    """Return the simple-signing document in the field order and spelling of cosign."""
     digest = f"sha256:{sha256(signed_manifest).hexdigest()}"
     document = {
         "critical": {

@@ -1,4 +1,4 @@
-"""Stack directories in tests: the miniatures of tests/stacks, copied so that a test may edit them."""
+"""Stack directories: copies of tests/stacks that a test may edit."""
 
 from __future__ import annotations
 

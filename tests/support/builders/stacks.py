@@ -1,4 +1,4 @@
-"""Releases of a stack as small as can be, told apart by one word: a class and addon charts with given templates."""
+"""Releases of a minimal stack, distinguished by one word: a class and addon charts with given templates."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from clusterstacks.domain.versions import KubernetesMinor, StackVersion
 from tests.support.builders.releases import below
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
 PROVIDER = "local"
@@ -36,7 +36,7 @@ def stage(addon: str, action: str = "apply", **checks: Any) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class TinyStack:
-    """One stack; its word is in every name."""
+    """A stack whose word is part of every name."""
 
     word: str
     minor: str = "1.35"
@@ -45,7 +45,7 @@ class TinyStack:
         return ReleaseName(PROVIDER, self.word, KubernetesMinor.parse(self.minor), StackVersion.parse(version))
 
     def object(self, version: str) -> dict[str, Any]:
-        """The class's template in the infrastructure group."""
+        """Return the template of the class in the infrastructure group."""
         name = self.release(version).class_name
         template = {"spec": {"template": {"spec": {"size": 1}}}}
         return {"apiVersion": INFRASTRUCTURE, "kind": "TinyClusterTemplate", "metadata": {"name": name}, **template}
@@ -72,6 +72,7 @@ class TinyStack:
         class_files: Mapping[str, str] | None = None,
         addon_version: str = "",
         kubernetes: str = KUBERNETES,
+        health: Sequence[Mapping[str, str]] = (),
     ) -> dict[str, bytes]:
         """The files of a release with stages.
 
@@ -83,6 +84,7 @@ class TinyStack:
             class_files: Laid over the files of the class chart.
             addon_version: As the release's where none is given.
             kubernetes: In metadata.yaml.
+            health: The rules of clusteraddon.yaml for the health of kinds.
         """
         name = self.release(version)
         stages = {"AfterControlPlaneInitialized": [stage(addon) for addon in addons]} if hooks is None else hooks
@@ -91,14 +93,14 @@ class TinyStack:
         packed = {path: content for chart in addons for path, content in _chart(chart, chart, addons[chart]).items()}
         return {
             **self._common(version, addon, kubernetes, templates(*rendered, **(class_files or {}))),
-            "clusteraddon.yaml": json.dumps({"addonStages": stages}).encode(),
+            "clusteraddon.yaml": json.dumps({"addonStages": stages, **({"health": health} if health else {})}).encode(),
             f"{name.series}-cluster-addon-{addon}.tgz": write_archive(packed or {"README": b"no addons"}),
         }
 
     def single_files(
         self, version: str, addon: Mapping[str, str], *, values: str = "", addon_version: str = ""
     ) -> dict[str, bytes]:
-        """The files of a release in the single-chart layout."""
+        """Return the files of a release in the single-chart layout."""
         series = self.release(version).series
         chart = addon_version or version
         return {
@@ -121,7 +123,7 @@ class TinyStack:
         }
 
     def manifest(self, namespace: str, *versions: str, **spec: Any) -> dict[str, Any]:
-        """The ClusterStack that wants these versions and follows no channel."""
+        """Return the ClusterStack that lists these versions and follows no channel."""
         plain = {
             "provider": PROVIDER,
             "name": self.word,
@@ -140,7 +142,7 @@ class TinyStack:
 
 
 def publish(root: Path, name: ReleaseName, files: Mapping[str, bytes]) -> Path:
-    """Put a release where the operator looks, complete from the first moment on; replaces one of that name."""
+    """Move a complete release into the operator's directory; replaces one of the same name."""
     directory, hidden = root / name.release, root / f".{name.release}"
     hidden.mkdir(parents=True)
     for file, content in files.items():

@@ -1,4 +1,4 @@
-"""Tar streams header by header, also such as no writer would write."""
+"""Tar streams built header by header, valid or malformed."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def record(key: bytes, value: bytes) -> bytes:
 
 
 def extended(*records: tuple[bytes, bytes], kind: bytes = b"x") -> Header:
-    """A PAX header, of one member or (``g``) of all."""
+    """A PAX header for one member or (``g``) for all."""
     return Header(name=b"PaxHeader", kind=kind, content=b"".join(record(*one) for one in records))
 
 

@@ -1,4 +1,4 @@
-"""The source of a stack that is as small as can be and has nothing to complain about, and changes to it."""
+"""The source of a minimal stack without lint findings, and changes to it."""
 
 from __future__ import annotations
 
@@ -104,13 +104,13 @@ TINY: dict[str, str] = {
 
 
 def tiny(changes: Mapping[str, str | None] | None = None) -> dict[str, bytes]:
-    """The files of the stack, with others laid over them; None takes a file away."""
+    """Return the files of the stack with changes; None removes a file."""
     texts = {path: text for path, text in {**TINY, **(changes or {})}.items() if text is not None}
     return {path: text.encode() for path, text in texts.items()}
 
 
 def write(root: Path, files: Mapping[str, bytes]) -> Path:
-    """Write files below a directory, which is made."""
+    """Write files below a directory, which is created."""
     for path, content in files.items():
         place = root / path
         place.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""An API server in memory, behind the public methods of the client, with the faults real ones have."""
+"""An in-memory API server behind the public methods of the client, with the faults of real servers."""
 
 from __future__ import annotations
 
@@ -53,10 +53,9 @@ class _Stream:
 
 
 class FakeApi(Client):
-    """Serves the given resources; ``fail``, ``silence``, ``end_watches``, ``compact`` and ``unserve`` do the harm.
+    """Serves the given resources; ``fail``, ``silence``, ``end_watches``, ``compact`` and ``unserve`` cause faults.
 
-    What is handed out is a copy, as if it came off the wire. An object cannot be read by an informer while it has
-    ``spec.unreadable``, which says why.
+    It returns copies. An informer cannot read an object that has ``spec.unreadable``, which is the error message.
     """
 
     def __init__(self, *resources: Resource) -> None:  # it has no connection, so the client's own is not called
@@ -71,7 +70,7 @@ class FakeApi(Client):
         self._faults: defaultdict[str, deque[Exception]] = defaultdict(deque)
 
     def objects(self, resource: Resource) -> dict[ObjectKey, Manifest]:
-        """Return what the server holds."""
+        """Return all objects of a resource."""
         return copy.deepcopy(self._objects[resource])
 
     def count(self, verb: str) -> int:
@@ -81,33 +80,33 @@ class FakeApi(Client):
     # Faults
 
     def fail(self, verb: str, *errors: Exception) -> None:
-        """Let the next calls of the verb raise these."""
+        """Make the next calls of the verb raise these errors."""
         self._faults[verb].extend(errors)
 
     def heal(self) -> None:
-        """Forget all faults still to come."""
+        """Remove all faults that have not occurred yet."""
         self._faults.clear()
         self.instant_ends = 0
 
     def compact(self) -> None:
-        """Forget all events: whoever has not seen them gets 410."""
+        """Forget all events: watches from an older version get 410."""
         self._compacted = self._version
         self._events.clear()
 
     def end_watches(self, error: Exception | None = None) -> None:
-        """End every open watch, as a server does that restarts (no error) or a network that breaks."""
+        """End every open watch, as a restarting server (no error) or a broken network does."""
         for stream in self._streams:
             stream.ended, stream.error = True, error
             stream.wake.set()
 
     def silence(self) -> None:
-        """Send nothing more on the watches that are open, and do not say so."""
+        """Send nothing more on the open watches, without closing them."""
         for stream in self._streams:
             stream.silent = True
             stream.wake.set()
 
     def bookmark(self) -> None:
-        """Tell every open watch how far it has come."""
+        """Send a bookmark on every open watch."""
         for stream in self._streams:
             stream.bookmarks += 1
             stream.wake.set()
@@ -116,7 +115,7 @@ class FakeApi(Client):
         self._served[resource.group, resource.kind] = resource
 
     def unserve(self, resource: Resource) -> None:
-        """Take the kind's definition away, and end its watches; the objects stay."""
+        """Remove the kind's definition and end its watches; the objects are kept."""
         self._served.pop((resource.group, resource.kind), None)
         self.end_watches()
 
@@ -259,11 +258,13 @@ class FakeApi(Client):
         if self.instant_ends:
             self.instant_ends -= 1
             return
-        stream = _Stream(resource, int(resource_version))
+        stream = _Stream(resource, int(resource_version or 0))
         self._streams.add(stream)
         try:
             async for event in self._stream(stream):
-                if not namespace or event.object["metadata"].get("namespace", namespace) == namespace:
+                metadata = event.object["metadata"]
+                is_selected = not fields or fields == f"metadata.name={metadata.get('name')}"
+                if is_selected and (not namespace or metadata.get("namespace", namespace) == namespace):
                     if metadata_only:
                         yield WatchEvent(event.type, _bare(event.object))
                     elif why := _unreadable(event.object):
@@ -327,7 +328,10 @@ class FakeApi(Client):
 
 
 def _operated(manifest: Manifest, operations: Sequence[Mapping[str, Any]]) -> Manifest:
-    """Apply the operations ``test`` and ``replace`` of a JSON patch (RFC 6902); LookupError where one does not hold."""
+    """Apply the used operations of a JSON patch (RFC 6902); LookupError if a test fails.
+
+    Lists have at most one entry of a type, as the schema of conditions says.
+    """
     for operation in operations:
         *path, last = (int(step) if step.isdigit() else step for step in operation["path"].split("/")[1:])
         parent: Any = manifest
@@ -335,6 +339,10 @@ def _operated(manifest: Manifest, operations: Sequence[Mapping[str, Any]]) -> Ma
             parent = parent[step]
         if operation["op"] == "replace":
             parent[last] = copy.deepcopy(operation["value"])
+        elif operation["op"] == "add" and last == "-":
+            if any(one.get("type") == operation["value"]["type"] for one in parent):
+                raise LookupError(f"{operation['path']}: duplicate value")
+            parent.append(copy.deepcopy(operation["value"]))
         elif parent[last] != operation["value"]:
             raise LookupError(f"test of {operation['path']} failed")
     return manifest
@@ -349,7 +357,7 @@ def _unreadable(manifest: Manifest) -> str:
 
 
 def _remnant(manifest: Manifest) -> Manifest:
-    """What is left of an object: of one without any upper level in spec only its metadata."""
+    """Return an object, or only its metadata if spec has none of the upper levels."""
     return {**manifest, "spec": manifest["spec"] if len(manifest["spec"]) > 1 else None}
 
 

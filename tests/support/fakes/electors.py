@@ -1,4 +1,4 @@
-"""Electors with clocks of their own, behind networks that lose, delay and freeze, in virtual time."""
+"""Electors with clocks of their own, on networks that lose, delay and freeze requests, in virtual time."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _numbers = itertools.count(1)
 
 @dataclass(frozen=True, slots=True)
 class Journey:
-    """What becomes of one request: seconds to the server, seconds back, and what is lost on the way.
+    """The fate of one request: seconds to the server, seconds back, and losses.
 
     The server does a late request all the same, also when nobody waits for it any more.
     """
@@ -44,7 +44,7 @@ class Journey:
 
 
 class Line(Client):
-    """The client of one process. While the process is frozen, nothing leaves and nothing comes in."""
+    """The client of one process; a frozen process sends and receives nothing."""
 
     def __init__(self, api: FakeApi, journey: Callable[[], Journey]) -> None:
         self._api = api
@@ -103,7 +103,7 @@ class _FreezingClock(VirtualClock):
 
 
 class Replica:
-    """One process after another under the same roof: what ends is started again, as kubelet does.
+    """A replica whose process is restarted when it ends, as kubelet does.
 
     Args:
         api: The server.
@@ -161,12 +161,12 @@ class Replica:
         return self._running.done()
 
     async def stop(self) -> None:
-        """As SIGTERM does."""
+        """Stop it as SIGTERM does."""
         self._running.cancel()
         await self._end()
 
     async def kill(self) -> None:
-        """As kill -9 does; what is under way arrives all the same."""
+        """Stop it as kill -9 does; requests under way still arrive."""
 
         async def nothing() -> None:
             return

@@ -1,4 +1,4 @@
-"""GitHub's REST API for releases on the loopback address, as its public documentation describes it.
+"""A double of GitHub's REST API for releases on the loopback address.
 
 Sources: https://docs.github.com/en/rest/releases, .../rest/using-the-rest-api (pagination, conditional requests, rate
 limits). Assets live on a host of their own, which a token must never reach.
@@ -47,7 +47,7 @@ class Release:
 
 @dataclass(frozen=True)
 class Fault:
-    """An answer that takes the place of the next one to a request of this method and path.
+    """A response that replaces the next one to a request of this method and path.
 
     Status 0 is a connection that is cut, after a request that did what it should.
     """
@@ -60,7 +60,7 @@ class Fault:
 
 
 class GitHubDouble:
-    """One repository; ``requests`` and ``asset_requests`` hold what came.
+    """One repository; ``requests`` and ``asset_requests`` record the received requests, ``times`` when they came.
 
     Args:
         private: Whether it is hidden from those without the token.
@@ -72,6 +72,7 @@ class GitHubDouble:
         self.digests = digests
         self.releases: list[Release] = []
         self.requests: list[web.Request] = []
+        self.times: list[float] = []
         self.asset_requests: list[web.Request] = []
         self.faults: deque[Fault] = deque()
         self.remaining = LIMIT
@@ -111,7 +112,7 @@ class GitHubDouble:
             yield double
 
     def add(self, tag: str, files: Mapping[str, bytes], **traits: Any) -> Release:
-        """Have a release; newer ones are listed first."""
+        """Add a release; newer ones are listed first."""
         release = Release(self._number(), tag, traits.pop("title", tag), **traits)
         release.assets = [Asset(self._number(), name, content) for name, content in files.items()]
         self.releases.insert(0, release)
@@ -121,12 +122,13 @@ class GitHubDouble:
         return next((release for release in self.releases if release.tag == tag and release.draft == draft), None)
 
     def asked(self) -> list[str]:
-        """Method and path of all requests to the API so far, without the part they all have."""
+        """Return method and path of all API requests so far, without their common prefix."""
         return [f"{request.method} {request.path.partition(f'/{REPOSITORY}/')[2]}" for request in self.requests]
 
     @web.middleware
     async def _front(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         self.requests.append(request)
+        self.times.append(time.time())
         token = request.headers.get("Authorization")
         if token not in {None, f"Bearer {TOKEN}"}:
             return _says({"message": "Bad credentials"}, 401)

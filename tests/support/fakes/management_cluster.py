@@ -1,4 +1,4 @@
-"""A management cluster in memory: Clusters, stacks and sources of releases, for tests of what is read there."""
+"""An in-memory management cluster: Clusters, stacks and sources of releases."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from clusterstacks.api.names import GROUP
-from clusterstacks.clusters.context import Surroundings, read_outlook
+from clusterstacks.clusters.context import read_context
 from clusterstacks.compat.library import facts
 from clusterstacks.domain.names import parse_release
 from clusterstacks.domain.objects import Manifest, ObjectKey
@@ -23,7 +23,7 @@ from tests.support.fakes.api_server import FakeApi
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from clusterstacks.clusters.context import Outlook
+    from clusterstacks.clusters.context import UpgradeContext
     from clusterstacks.compat.world import Candidate
     from clusterstacks.domain.names import ReleaseName
     from clusterstacks.http.client import HTTPClient
@@ -58,7 +58,7 @@ KINDS = {
 
 
 class Guarded(FakeApi):
-    """Lets nobody read some kinds."""
+    """Forbids reading some kinds."""
 
     def __init__(self, *resources: Resource, forbidden: frozenset[str] = frozenset()) -> None:
         super().__init__(*resources)
@@ -79,7 +79,7 @@ class Guarded(FakeApi):
 
 @dataclass(frozen=True, kw_only=True)
 class Opener(SourceOpener):
-    """Opens the sources of a test by their place; one that is an error cannot be asked."""
+    """Opens the sources of a test by their location; a source that is an error is raised."""
 
     sources: Mapping[str, ReleaseSource | Exception]
     opened: list[str] = field(default_factory=list)
@@ -94,7 +94,7 @@ class Opener(SourceOpener):
 
 @dataclass(kw_only=True)
 class Management:
-    """What there is; ``forbidden`` kinds cannot be read."""
+    """The cluster of a test; ``forbidden`` kinds cannot be read."""
 
     sources: dict[str, ReleaseSource | Exception] = field(default_factory=dict)
     given: tuple[Candidate, ...] = ()
@@ -132,14 +132,13 @@ class Management:
         listed = [{"objects": 1, **addon} for addon in addons]
         await self.has("ClusterAddon", f"cluster-addon-{KEY.name}", {"status": {"addons": listed}})
 
-    async def outlook(self, *, sources: bool = True) -> Outlook:
+    async def context(self, *, sources: bool = True) -> UpgradeContext:
         opener = self.opener if sources else None
-        around = Surroundings(opener=opener, upstream=facts(), given=self.given, now=NOW)
-        return await read_outlook(self.api, KEY, around)
+        return await read_context(self.api, KEY, opener=opener, upstream=facts(), given=self.given, now=NOW)
 
 
 def stated(kubernetes: str, works_with: str | None = None, **addons: str) -> dict[str, bytes]:
-    """The two files of a release that are read; without a range it is a bundle."""
+    """Return metadata and compatibility statement of a release; without a range it is a bundle."""
     files = {"metadata.yaml": orjson.dumps({"versions": {"kubernetes": kubernetes}})}
     if works_with is None:
         return files
@@ -153,7 +152,7 @@ def stated(kubernetes: str, works_with: str | None = None, **addons: str) -> dic
 
 
 def source(**releases: Mapping[str, bytes]) -> FakeSource:
-    """A source; underscores in names stand for dashes."""
+    """Return a source; underscores in names stand for dashes."""
     named: dict[ReleaseName, Mapping[str, bytes]] = {
         parse_release(name.replace("_", "-")): files for name, files in releases.items()
     }

@@ -1,4 +1,4 @@
-"""An OCI registry in memory that follows the distribution-spec to the letter, and can be told to be strange.
+"""An in-memory OCI registry that follows the distribution-spec, with optional deviations.
 
 It does what Debian's docker-registry does not: referrers, bearer tokens, uploads resumed in the middle of a part.
 """
@@ -27,7 +27,7 @@ def digest(content: bytes) -> str:
 
 
 class RegistryDouble:
-    """Holds blobs by digest, and manifests by repository and target; ``requests`` holds what came.
+    """Holds blobs by digest and manifests by repository and target; ``requests`` records the requests.
 
     A test sets: ``users`` (passwords by name; then every request needs a token, and ``granted`` holds the scopes of
     each), ``life`` (seconds a token is good), ``realm`` (where tokens are), ``challenge`` (then nobody comes in),
@@ -87,12 +87,12 @@ class RegistryDouble:
             await runner.cleanup()
 
     def holds(self, content: bytes) -> str:
-        """Have a blob."""
+        """Add a blob."""
         self.blobs[digest(content)] = content
         return digest(content)
 
     def tags(self, target: str, raw: bytes, media_type: str, repository: str = "kaas/stacks") -> str:
-        """Have a manifest, under a tag and its digest."""
+        """Add a manifest under a tag and its digest."""
         for name in (target, digest(raw)):
             self.manifests[repository, name] = raw, media_type
         return digest(raw)
@@ -110,7 +110,7 @@ class RegistryDouble:
             user, _, password = base64.b64decode(secret).decode().partition(":")
             if scheme and self.users.get(user) != password:
                 return web.Response(status=401)
-            scopes, key = request.query.getall("scope"), "token"
+            scopes, key = request.query.getall("scope", []), "token"
         text = f"token-{next(self._count)}"
         self.granted[text] = " ".join(scopes)
         return web.json_response({key: text, "expires_in": self.life})
@@ -146,7 +146,7 @@ class RegistryDouble:
             return None
         action = "pull" if request.method in {"GET", "HEAD"} else "push"
         token = request.headers.get("Authorization", "").removeprefix("Bearer ")
-        if action in self.granted.get(token, ""):
+        if action in self.granted.get(token, "") or (request.path == "/v2/" and token in self.granted):
             return None
         realm = self.realm or f"http://{self.host}/token"
         challenge = f'Bearer realm="{realm}",service="double, of registries"'

@@ -1,4 +1,4 @@
-"""A server on the loopback address that answers what a test tells it to."""
+"""A server on the loopback address with scripted responses."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def says(body: object, status: int = 200, **headers: str) -> Answer:
-    """Answer with JSON."""
+    """Respond with JSON."""
     content = orjson.dumps(body)
 
     async def answer(_request: web.Request) -> web.StreamResponse:
@@ -26,20 +26,20 @@ def says(body: object, status: int = 200, **headers: str) -> Answer:
 
 
 def refuses(status: int, reason: str, message: str = "because", **details: Any) -> Answer:
-    """Answer with a Status."""
+    """Respond with a Status."""
     document = {"kind": "Status", "status": "Failure", "code": status, "reason": reason, "message": message}
     return says({**document, "details": details}, status)
 
 
 async def hangs_up(request: web.Request) -> web.StreamResponse:
-    """Close the connection without an answer."""
+    """Close the connection without a response."""
     assert request.transport is not None
     request.transport.abort()
     return web.Response()
 
 
 class ScriptedServer:
-    """Plays its ``script`` answer by answer, the last one again and again; ``requests`` holds what came."""
+    """Plays its ``script`` response by response, and repeats the last one; ``requests`` records the requests."""
 
     def __init__(self) -> None:
         self.script: deque[Answer] = deque()

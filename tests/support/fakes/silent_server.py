@@ -1,4 +1,4 @@
-"""A server that takes connections and never says a word."""
+"""A server that accepts connections and never responds."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 @asynccontextmanager
 async def silent_server() -> AsyncIterator[int]:
-    """Give its port."""
+    """Run the server and yield its port."""
     writers: list[asyncio.StreamWriter] = []
 
     async def listen(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -1,4 +1,4 @@
-"""Who wrote what and when, from an API server's audit log; and whether it held the lease at that time."""
+"""Writes in an API server's audit log, and whether the writer held the lease at that time."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ POLICY = {
 }
 
 
-def audit_flags(directory: Path) -> tuple[str, ...]:
-    """Flags of a kube-apiserver that writes its audit log to ``audit.log`` in the directory before it answers."""
-    policy = directory / "audit-policy.yaml"
-    policy.write_text(yaml.safe_dump(POLICY))
+def audit_flags(directory: Path, policy: Mapping[str, Any] = POLICY) -> tuple[str, ...]:
+    """Return flags of a kube-apiserver that writes its audit log to ``audit.log`` before it responds."""
+    file = directory / "audit-policy.yaml"
+    file.write_text(yaml.safe_dump(policy))
     return (
-        f"--audit-policy-file={policy}",
+        f"--audit-policy-file={file}",
         f"--audit-log-path={directory / 'audit.log'}",
         "--audit-log-mode=blocking-strict",
     )
@@ -43,7 +43,7 @@ def audit_flags(directory: Path) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """One write that reached the server, by the server's clock; also one that it refused."""
+    """A write that reached the server, by the server's clock; also a rejected one."""
 
     user: str
     verb: str
@@ -57,7 +57,7 @@ class Write:
 
 @dataclass(frozen=True, slots=True)
 class Tenure:
-    """How long a user held a lease: from the end of the write that took it to the beginning of the one after it."""
+    """The time a user held a lease: from the end of the write that took it to the start of the next one."""
 
     user: str
     begins: datetime
@@ -65,7 +65,7 @@ class Tenure:
 
 
 class AuditLog:
-    """Reads what an API server has noted, each line once."""
+    """Reads the entries of an API server's audit log, each line once."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
@@ -73,7 +73,7 @@ class AuditLog:
         self._writes: list[Write] = []
 
     def writes(self) -> list[Write]:
-        """The writes so far, in the order of their ends."""
+        """Return the writes so far in the order of their ends."""
         with self._file.open("rb") as log:
             log.seek(self._offset)
             for line in log:
@@ -101,7 +101,7 @@ def _write(event: Mapping[str, Any]) -> Write:
 
 
 def tenures(writes: Sequence[Write], lease: str) -> list[Tenure]:
-    """Who held the lease (``leases/NAMESPACE/NAME``) when."""
+    """Return the holders of the lease (``leases/NAMESPACE/NAME``) with their times."""
     return list(_tenures([write for write in writes if write.about == lease and write.holder is not None]))
 
 
@@ -120,7 +120,7 @@ def _tenures(writes: Sequence[Write]) -> Iterator[Tenure]:
 
 
 def outside(writes: Sequence[Write], lease: str, users: Collection[str]) -> list[str]:
-    """The writes of these users, leases aside, that did not begin and end while the user held the lease."""
+    """Return writes of these users, leases excluded, that were not completely within their tenure."""
     held = tenures(writes, lease)
     return [
         f"{write.user}: {write.verb} {write.about} at {write.received:%H:%M:%S.%f}"

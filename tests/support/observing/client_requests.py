@@ -1,4 +1,4 @@
-"""What a client asks of its API server, and a client that is killed in the middle of it."""
+"""Requests of a client to its API server, and a client that is killed during one."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from clusterstacks.kube.client import Client
     from clusterstacks.kube.transport import Call
 
@@ -13,12 +15,12 @@ READING = frozenset({"get", "list", "watch"})
 
 
 class Killed(BaseException):
-    """The process is gone: nothing may catch this."""
+    """The process is gone: no code may catch this."""
 
 
 @dataclass
 class Recorder:
-    """Stands between a client and its transport.
+    """Records requests between a client and its transport.
 
     Args:
         inner: The real transport.
@@ -48,6 +50,12 @@ class Recorder:
         if self.kill_at and len(self.calls) >= self.kill_at:
             raise Killed
         return answer
+
+    async def send_together(self, reads: Sequence[Call]) -> list[bytes | None]:
+        for read in reads:
+            self._count(read)
+        answers: list[bytes | None] = await self.inner.send_together(reads)
+        return answers
 
     async def open(self, call: Call) -> Any:
         self._count(call)

@@ -1,4 +1,4 @@
-"""CPU time of a piece of work: how long it stalls an event loop, whatever else the machine does."""
+"""CPU time of a block, which does not depend on the load of the machine."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ and took several seconds without bounds; processors that several machines share 
 
 @contextmanager
 def no_stall(seconds: float = STALL) -> Iterator[None]:
-    """Fail when the block uses more CPU time than ``seconds``."""
+    """Fail if the block uses more CPU time than ``seconds``."""
     gc.collect()
     gc.freeze()  # a collection during the work would walk over all that other tests of the process left
     try:

@@ -1,4 +1,4 @@
-"""Watches a process that serves HTTP on one event loop: CPU time a single answer had to wait for, and peak memory."""
+"""Measures the CPU time between two responses of an HTTP server process, and its peak memory."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ANSWER_SECONDS = 60
 
 
 class LoopProbe:
-    """Asks ``/healthz`` again and again from a thread of its own, until the block ends.
+    """Requests ``/healthz`` repeatedly from a thread until the block ends.
 
     A loaded machine makes every answer late, so seconds say nothing: what counts is the CPU time that the process used,
     in all its threads, while one question was open. A loop that goes round answers within some milliseconds of work.
@@ -50,7 +50,7 @@ class LoopProbe:
 
     @property
     def memory_growth(self) -> int:
-        """Bytes between what was resident at the beginning and the peak since."""
+        """Bytes between resident memory at the beginning and the peak since."""
         return self._resident_bytes("VmHWM") - self._resident_before
 
     def _ask(self) -> None:

@@ -1,4 +1,4 @@
-"""Whether a prune would find work, without doing it."""
+"""Checks whether a prune would find work, without running it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def needs_pruning(records: Mapping[str, DeliveryRecord], keep: Collection[str]) -> bool:
-    """Tell whether a prune would find work: something that is neither wanted nor kept on purpose."""
+    """Return whether a prune would find objects that are neither rendered nor kept on purpose."""
     for plan in plan_pruning(records, keep):
         if plan.handed_over or not plan.candidates or any(not known.kept for known in plan.candidates):
             return True

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from clusterstacks.render.renderer import ChartRequest
+from clusterstacks.render.renderer import ChartRequest, Renderer, RenderLimits
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -54,6 +55,13 @@ def worker_ids() -> list[int]:
         if int(fields.split()[1]) == os.getpid() and (is_worker or is_zombie) and not stranger:
             found.append(int(entry.name))
     return found
+
+
+def with_limits(renderer: Renderer, limits: RenderLimits) -> Renderer:
+    """Return a renderer with the same workers and other limits."""
+    limited = copy.copy(renderer)
+    limited._limits = limits
+    return limited
 
 
 async def until(condition: Callable[[], bool]) -> None:

@@ -32,6 +32,10 @@ class Request:
     path: str = field(default="", compare=False)
 
 
+SEEN: set[Request] = set()
+"""The requests of all operators of this process, for ``rights_coverage``."""
+
+
 def record(operator: Operator) -> set[Request]:
     """Note every request from now on, once for each object."""
     noted: set[Request] = set()
@@ -44,12 +48,17 @@ def _note(client: Client, noted: set[Request]) -> None:
     transport = client._transport
     send, open_ = transport.send, transport.open
 
+    def add(call: Call) -> None:
+        found = requests_of(call)
+        noted.update(found)
+        SEEN.update(found)
+
     async def noting_send(call: Call) -> bytes:
-        noted.update(requests_of(call))
+        add(call)
         return await send(call)
 
     async def noting_open(call: Call) -> aiohttp.ClientResponse:
-        noted.update(requests_of(call))
+        add(call)
         return await open_(call)
 
     transport.send = noting_send  # type: ignore[method-assign]

@@ -1,4 +1,4 @@
-"""What a test costs the process: longest stall of the loop, growth of memory."""
+"""Measures the longest stall of the event loop and the memory growth of a block."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PEAK, NOW = "VmHWM", "VmRSS"
 
 @dataclass(slots=True)
 class Cost:
-    """What a block cost.
+    """The cost of a block.
 
     Args:
         stall: Longest CPU time of the whole process between two beats of the loop, in seconds.
@@ -33,12 +33,12 @@ class Cost:
 
 @asynccontextmanager
 async def measured() -> AsyncIterator[Cost]:
-    """Measure the block; what it gives is filled at the end."""
+    """Measure the block; the yielded cost is filled in at its end."""
     cost = Cost()
-    Path("/proc/self/clear_refs").write_text("5")  # noqa: ASYNC240  # the peak begins anew
-    # What the other tests of the process left is no part of the cost: a full collection walks over all of it.
+    # The garbage of other tests is no part of the cost: it goes before the peak begins anew.
     gc.collect()
     gc.freeze()
+    Path("/proc/self/clear_refs").write_text("5")  # noqa: ASYNC240
     before = _resident(NOW)
     beating = asyncio.create_task(_beat(cost))
     await asyncio.sleep(0)

@@ -16,6 +16,10 @@ _LABEL = re.compile(r'(\w+)="([^"]*)"')
 _WRITES = frozenset({"POST", "PUT", "PATCH", "APPLY", "DELETE", "DELETECOLLECTION"})
 _OWN = frozenset({"leases", "subjectaccessreviews", "tokenreviews", "selfsubjectreviews"})
 """What API servers and managers write for themselves all the time."""
+_OF_CLUSTER_API = frozenset({"nodes"})
+"""Kinds that Cluster API and its providers label and update at any time, and that are in no addon."""
+_OWN_STATUS = frozenset({"customresourcedefinitions", "apiservices", "flowschemas", "prioritylevelconfigurations"})
+"""Kinds whose status the API server writes some time after a change, on a busy machine much later."""
 
 
 async def writes(client: Client) -> Counter[str]:
@@ -27,6 +31,7 @@ async def writes(client: Client) -> Counter[str]:
         if found is None:
             continue
         labels = dict(_LABEL.findall(found["labels"]))
-        if labels["verb"] in _WRITES and labels["resource"] not in _OWN:
+        own = labels["resource"] in (_OWN_STATUS if labels["subresource"] == "status" else _OWN) | _OF_CLUSTER_API
+        if labels["verb"] in _WRITES and not own:
             counted[f"{labels['verb']} {labels['resource']}/{labels['subresource']}"] += int(float(found["count"]))
     return counted

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
-from contextlib import asynccontextmanager
+from contextlib import AbstractContextManager, asynccontextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
+from unittest.mock import patch
 
 from clusterstacks.devcluster.loopback import free_port
 from clusterstacks.domain.errors import ClusterStacksError
@@ -14,9 +15,10 @@ from clusterstacks.domain.objects import ObjectKey
 from clusterstacks.kube.errors import NotFound
 from clusterstacks.kube.tls import server_context
 from clusterstacks.runtime.clock import SYSTEM_CLOCK
+from clusterstacks.webhooks import configuration
 from clusterstacks.webhooks.answers import ALLOWED
-from clusterstacks.webhooks.certificates import SECRET_NAME, CertificateRotator
-from clusterstacks.webhooks.configuration import Endpoint, WebhookScope
+from clusterstacks.webhooks.certificates import CertificateRotator
+from clusterstacks.webhooks.configuration import SECRET_NAME, Endpoint, WebhookScope
 from clusterstacks.webhooks.server import WebhookServer
 from tests.support.builders.stacks import TinyStack, config_map, templates
 from tests.support.waiting import eventually
@@ -32,6 +34,9 @@ if TYPE_CHECKING:
     from clusterstacks.webhooks.reviews import AdmissionRequest
     from tests.support.running.world import World
 
+LONGEST_SECONDS = 30
+"""Longest timeout of a webhook."""
+
 
 @asynccontextmanager
 async def guarded(world: World, **settings: Any) -> AsyncIterator[Operator]:
@@ -44,11 +49,17 @@ async def guarded(world: World, **settings: Any) -> AsyncIterator[Operator]:
     }
     where |= settings
     try:
-        async with world.operator(**where) as operator:
-            await eventually(lambda: _asks(world), seconds=20, about="a call of the webhooks")
-            yield operator
+        with _patient_server():
+            async with world.operator(**where) as operator:
+                await eventually(lambda: _asks(world), about="a call of the webhooks")
+                yield operator
     finally:
         await forget(world, settings.get("namespace", world.namespace))
+
+
+def _patient_server() -> AbstractContextManager[object]:
+    """Let the API server wait long for the webhook of Clusters: after its timeout it allows what must be denied."""
+    return patch.object(configuration, "CLUSTER_SECONDS", LONGEST_SECONDS)
 
 
 async def forget(world: World, namespace: str | None = None) -> None:
@@ -107,8 +118,9 @@ async def replica(
     )
     tasks = [asyncio.create_task(keeper.run()), asyncio.create_task(_serve(keeper, server))]
     try:
-        await server.started.wait()
-        yield server, url
+        with _patient_server():
+            await server.started.wait()
+            yield server, url
         assert not [task for task in tasks if task.done()]
     finally:
         for task in tasks:
@@ -128,7 +140,7 @@ async def asked_about(world: World, recorder: Recorder) -> None:
         await _asks(world)
         return bool(recorder.asked)
 
-    await eventually(asks, seconds=20, about="a question")
+    await eventually(asks, about="a question")
     recorder.asked.clear()
 
 

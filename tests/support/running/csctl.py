@@ -1,4 +1,4 @@
-"""``csctl dev`` as its users type it, with its state below one directory."""
+"""csctl in this process, and ``csctl dev`` as a process with its state in a directory of the test."""
 
 from __future__ import annotations
 
@@ -10,7 +10,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-DEADLINE_SECONDS = 100
+from clusterstacks.cli.main import csctl
+from clusterstacks.cli.shared import output
+
+DEADLINE_SECONDS = 400
+
+
+def call_csctl(*arguments: object) -> int:
+    """Run a verb in this process, and return its exit code."""
+    return output.run(lambda: csctl.main([*map(str, arguments)], prog_name="csctl", standalone_mode=False))
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +26,7 @@ class Csctl:
     """Runs ``csctl dev``."""
 
     states: Path
+    seconds: int = DEADLINE_SECONDS
 
     def start(self, *arguments: str) -> subprocess.Popen[str]:
         return subprocess.Popen(
@@ -30,7 +39,7 @@ class Csctl:
 
     def tried(self, *arguments: str) -> tuple[int, str]:
         with self.start(*arguments) as run:
-            out, err = run.communicate(timeout=DEADLINE_SECONDS)
+            out, err = run.communicate(timeout=self.seconds)
         return run.returncode, out + err
 
     def __call__(self, *arguments: str) -> str:
@@ -41,7 +50,7 @@ class Csctl:
     def get(self, *arguments: str) -> dict[str, Any]:
         """Read an object of the management cluster."""
         with self.start("kubectl", "get", "--output=json", *arguments) as run:
-            out, err = run.communicate(timeout=DEADLINE_SECONDS)
+            out, err = run.communicate(timeout=self.seconds)
         assert run.returncode == 0, err
         found: dict[str, Any] = json.loads(out)
         return found

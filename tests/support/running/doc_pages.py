@@ -6,11 +6,15 @@ output, shortened by ``...``: a line of it stands for any lines, within a line i
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
+import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from clusterstacks.devcluster.binaries import resolve
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -20,6 +24,13 @@ DOCS = CHECKOUT / "docs"
 CUT = "..."
 NO = ("denied the request", "There is no plan")
 """What a page shows of commands that do not succeed."""
+
+
+def environ_of_reader(kubeconfig: Path) -> dict[str, str]:
+    """Return the variables of a reader who has csctl, kubectl and a kubeconfig."""
+    programs = [str(Path(sys.executable).parent), str(resolve(["kubectl"])["kubectl"].path.parent), os.environ["PATH"]]
+    return {**os.environ, "KUBECONFIG": str(kubeconfig), "PATH": os.pathsep.join(programs)}
+
 
 _BLOCK = re.compile(r"^( *)```(\w+)\n(.*?)^\1```", re.DOTALL | re.MULTILINE)
 _BETWEEN = "=== the next block of the page ==="
@@ -85,7 +96,7 @@ class Page:
         """Take some of the blocks, for tests that have work of their own between them."""
         return replace(self, blocks=tuple(blocks))
 
-    def run(self, directory: Path, environ: Mapping[str, str], *, seconds: float = 100) -> tuple[str, ...]:
+    def run(self, directory: Path, environ: Mapping[str, str], *, seconds: float = 250) -> tuple[str, ...]:
         """Run all commands in one shell, as a reader does who stops at the first one that fails.
 
         Returns:

@@ -25,7 +25,7 @@ BODIES = {
 
 
 async def flood(port: int, path: str, kind: str, *, size: int, times: int) -> list[tuple[int, str]]:
-    """Post a body of ``BODIES``; returns statuses and answers."""
+    """Post a body of ``BODIES``; return statuses and responses."""
     arguments = ["-m", "tests.support.running.flood", str(port), path, kind, str(size), str(times)]
     running = await asyncio.create_subprocess_exec(sys.executable, *arguments, stdout=asyncio.subprocess.PIPE, cwd=ROOT)
     output, _ = await running.communicate()

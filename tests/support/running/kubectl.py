@@ -11,34 +11,40 @@ from clusterstacks.devcluster import binaries
 if TYPE_CHECKING:
     from pathlib import Path
 
-TIMEOUT_SECONDS = 60
+TIMEOUT_SECONDS = 330
 
 
 class Kubectl:
-    """Call it with kubectl's arguments; a ``manifest`` becomes its standard input (``-f-``)."""
+    """Runs kubectl with its arguments; a ``manifest`` becomes its standard input (``-f-``)."""
 
-    def __init__(self, kubeconfig: Path, namespace: str) -> None:
+    def __init__(self, kubeconfig: Path, namespace: str, seconds: int = TIMEOUT_SECONDS) -> None:
         binary = binaries.resolve(["kubectl"])["kubectl"].path
+        self._seconds = seconds
         self._command = [str(binary), f"--kubeconfig={kubeconfig}", f"--namespace={namespace}"]
 
     def __call__(self, *arguments: str, manifest: Any = None) -> str:
-        """Run it, expect success and give what it printed."""
+        """Run it, expect success and return its output."""
         done = self.tried(*arguments, manifest=manifest)
         assert done.returncode == 0, done.stderr
         return done.stdout
 
     def tried(self, *arguments: str, manifest: Any = None) -> subprocess.CompletedProcess[str]:
-        """Run it, whatever comes."""
+        """Run it with any result."""
         return subprocess.run(
             [*self._command, *arguments],
             input=json.dumps(manifest) if manifest else None,
             capture_output=True,
             text=True,
             check=False,
-            timeout=TIMEOUT_SECONDS,
+            timeout=self._seconds,
         )
 
+    def get(self, *arguments: str) -> dict[str, Any]:
+        """Read an object, or a list of objects."""
+        found: dict[str, Any] = json.loads(self("get", "--output=json", *arguments))
+        return found
+
     def create(self, manifest: dict[str, Any]) -> dict[str, Any]:
-        """Create an object and give it as the server has it."""
+        """Create an object and return it as stored by the server."""
         created: dict[str, Any] = json.loads(self("create", "-f-", "-o=json", manifest=manifest))
         return created

@@ -1,7 +1,8 @@
-"""The real operator, which dies by SIGKILL right after the API server did its n-th write.
+"""The real operator, killed by SIGKILL right after its n-th write reached the API server.
 
-Run as ``python -m tests.support.running.mortal_operator N`` with the operator's arguments. The answer to that write
-never reaches the operator's code: the server did it, the operator does not know. Writes of its Lease do not count.
+Run as ``python -m tests.support.running.mortal_operator N`` with the operator's arguments. The response to that
+write never reaches the operator's code. Only what may change an object counts, and no Lease; each write that counts is
+logged with its number. With ``quick`` after N it does not wait long after failures.
 """
 
 from __future__ import annotations
@@ -13,11 +14,13 @@ from typing import TYPE_CHECKING
 
 from clusterstacks.kube import transport
 from clusterstacks.operator.main import main
+from tests.support.running.quick_timeouts import shorten
 
 if TYPE_CHECKING:
     from clusterstacks.kube.transport import Call, Transport
 
 WRITES = frozenset({"POST", "PUT", "PATCH", "DELETE"})
+UNCOUNTED = ("/leases", "/selfsubjectaccessreviews", "dryRun=")
 
 
 def run(lives: int) -> None:
@@ -28,8 +31,9 @@ def run(lives: int) -> None:
     async def mortal(self: Transport, call: Call) -> bytes:
         nonlocal left
         answer = await send(self, call)
-        if call.method in WRITES and "/leases" not in call.path:
+        if call.method in WRITES and not any(part in call.path for part in UNCOUNTED):
             left -= 1
+            sys.stderr.write(f"write {lives - left}: {call.method} {call.path}\n")
             if left == 0:
                 os.kill(os.getpid(), signal.SIGKILL)
         return answer
@@ -40,4 +44,7 @@ def run(lives: int) -> None:
 
 if __name__ == "__main__":
     lives = int(sys.argv.pop(1))
+    if sys.argv[1] == "quick":
+        del sys.argv[1]
+        shorten()
     run(lives)

@@ -1,4 +1,4 @@
-"""The real operator with a short lease, which stops itself at the worst moment.
+"""The real operator with a short lease, which stops itself right before a write.
 
 Run as ``python -m tests.support.running.short_lease_operator DURATION DEADLINE RETRY FILE`` with the operator's
 arguments. As soon as FILE exists, the process removes it and sends itself SIGSTOP right before it sends a write: it has
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def run(durations: LeaseDurations, file: Path) -> None:
-    """Run the operator; nothing but the durations differs until the file exists."""
+    """Run the operator with these durations; it behaves normally until the file exists."""
     write = GuardedBody.write_with_length
 
     async def stopping(self: GuardedBody, writer: AbstractStreamWriter, content_length: int | None) -> None:

@@ -1,10 +1,11 @@
-"""The operator as it is, between a management and a workload cluster, with a Cluster API that a test plays."""
+"""The real operator between a management and a workload cluster; the test plays Cluster API."""
 
 from __future__ import annotations
 
 import asyncio
 import base64
 import itertools
+import time
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
 
 PROVIDER_GROUP = "infrastructure.clusterstack.x-k8s.io"
 PROVIDER_KINDS = ("TinyClusterStackRelease", "OtherClusterStackRelease")
-SECONDS = 20
+SECONDS = 120
 """How long anything may take; nothing here takes longer than one or two unless it fails."""
 
 LOOKING_OFTEN = SourceSpec(directory=DirectoryPlace(), interval="1s")
@@ -53,7 +54,7 @@ _numbers = itertools.count(1)
 
 @dataclass(kw_only=True)
 class World:
-    """One test's part of the two clusters.
+    """The part of the two clusters that belongs to one test.
 
     Args:
         namespace: Its own in the management cluster, and its word: in the names of everything else.
@@ -116,14 +117,14 @@ class World:
         ready: bool = True,
         **topology: Any,
     ) -> Manifest:
-        """A Cluster that Cluster API has finished unless it is not ``ready``, with the workload cluster behind it."""
+        """Create a Cluster with the workload cluster behind it; Cluster API has finished it if ``ready``."""
         namespace = namespace or self.namespace
         cluster = await self.create(cluster_manifest(namespace, name, class_name, version, **topology))
         await self.connect(name, namespace=namespace)
         return await self.finish(cluster, version) if ready else cluster
 
     async def finish(self, cluster: Manifest, version: str = KUBERNETES) -> Manifest:
-        """Say what Cluster API says of a Cluster that has its version."""
+        """Write the status of a Cluster that has its version, as Cluster API does."""
         return await self.patch(cluster, {"status": finished_status(version)}, "status")
 
     async def connect(
@@ -151,13 +152,13 @@ class World:
         await self.patch(manifest, {"spec": {"topology": topology}})
 
     async def nudge(self, manifest: Manifest) -> None:
-        """Have an object looked at now, as any edit of it does, instead of after a back-off."""
+        """Edit an object so that it is reconciled now instead of after a back-off."""
         number = str(next(_numbers))
         with suppress(NotFound):
             await self.patch(manifest, {"metadata": {"annotations": {"example.org/nudge": number}}})
 
     async def look_again(self, operator: Operator, controller: str, manifest: Manifest) -> None:
-        """Nudge an object, and wait until its controller has ended another reconcile."""
+        """Nudge an object, and wait until its controller has finished another reconcile."""
         before = attempts(operator, controller)
         await self.nudge(manifest)
 
@@ -183,27 +184,31 @@ class World:
         return await self.get(Kind.CLUSTER_ADDON, addon_name(cluster), namespace)
 
     async def delivered(self, name: str, namespace: str = "kube-system") -> Manifest | None:
-        """A ConfigMap of the workload cluster."""
+        """Return a ConfigMap of the workload cluster."""
         return await self.workload.find(await self.workload.resource("", "ConfigMap"), name, namespace)
 
     async def events(self, manifest: Manifest) -> list[Manifest]:
-        """Read the events of an object, once no reconcile is under way: an event follows the status it is about."""
-
-        async def at_rest() -> bool:
-            return self.running is None or not busy_workers(self.running)
-
-        await eventually(at_rest, seconds=SECONDS, about="the end of all reconciles")
+        """Return the events of an object once no reconcile is running: an event follows its status."""
+        await self.at_rest()
         namespace = manifest["metadata"]["namespace"]
         fields = f"involvedObject.uid={manifest['metadata']['uid']}"
         return (await self.client.list(await self.client.resource("", "Event"), namespace, fields=fields)).items
 
     # Waiting
 
+    async def at_rest(self) -> None:
+        """Wait until no reconcile of the operator is running."""
+
+        async def look() -> bool:
+            return self.running is None or not busy_workers(self.running)
+
+        await eventually(look, seconds=SECONDS, about="the end of all reconciles")
+
     async def release_ready(self, name: ReleaseName | str) -> Manifest:
         return await self.until(Kind.CLUSTER_STACK_RELEASE, str(name), is_ready)
 
     async def addons_ready(self, cluster: str, class_name: str, namespace: str = "") -> Manifest:
-        """Wait until the ClusterAddon says that the cluster has everything of the class."""
+        """Wait until the ClusterAddon reports that the cluster has all addons of the class."""
 
         def complete(addon: Manifest) -> bool:
             return is_ready(addon) and addon["spec"].get("clusterStack") == class_name
@@ -220,7 +225,7 @@ class World:
         nudging: bool = False,
         seconds: float = SECONDS,
     ) -> Manifest:
-        """Wait until an object is as wanted; ``nudging`` does not wait for back-offs."""
+        """Wait until an object meets a condition; with ``nudging`` it does not wait for back-offs."""
         looks = itertools.count()
 
         async def look() -> Manifest:
@@ -236,7 +241,7 @@ class World:
     async def says(
         self, kind: str, name: str, condition: str, reason: str = "", *, words: Sequence[str] = (), **how: Any
     ) -> Manifest:
-        """Wait until a condition is False, for the reason and with the words in its message, and give it."""
+        """Wait until a condition is False with this reason and these words in its message, and return it."""
 
         def false(manifest: Manifest) -> bool:
             found = condition_of(manifest, condition)
@@ -264,7 +269,7 @@ class World:
         await eventually(look, seconds=seconds, about=f"the end of {kind} {name}")
 
     async def another_is_ready(self) -> None:
-        """Bring another stack and cluster up: what is wrong here harms nobody else."""
+        """Create another stack and cluster, and wait until they are ready: a fault does not affect others."""
         stack = TinyStack(f"{self.namespace}good")
         name = stack.release("v1")
         self.publish(name, stack.files("v1", {stack.word: templates(config_map(stack.word))}))
@@ -280,7 +285,7 @@ class World:
 
     @asynccontextmanager
     async def operator(self, environ: Mapping[str, str] | None = None, **settings: Any) -> AsyncIterator[Operator]:
-        """Run it; a part that ends by itself, or a reconcile that fails unexpectedly, fails the test."""
+        """Run the operator; an unexpected exception in it fails the test."""
         operator = Operator(self.settings(**settings), environ or {})
         self.requests = record(operator)
         tasks = [asyncio.create_task(_serve(run), name=name) for name, run in operator.services().items()]
@@ -317,18 +322,33 @@ async def _serve(run: Callable[[], Awaitable[None]]) -> None:
 
 
 def bugs(operator: Operator) -> float:
-    """How many reconciles raised what is none of our errors."""
+    """Count the reconciles that raised an unexpected exception."""
     return _reconciles(operator, result="bug")
 
 
 def busy_workers(operator: Operator) -> float:
-    """Count the reconciles that are under way."""
+    """Count the reconciles that are running."""
     return sum(sample.value for metric in operator._metrics.workers_busy.collect() for sample in metric.samples)
 
 
 def attempts(operator: Operator, controller: str) -> float:
-    """How many reconciles a controller has ended."""
+    """Count the finished reconciles of a controller."""
     return _reconciles(operator, controller=controller)
+
+
+async def idle(operator: Operator, seconds: float = 1) -> None:
+    """Wait until every controller has worked and none did for a while."""
+    last: tuple[float, list[float]] = (time.monotonic(), [])
+
+    async def still() -> bool:
+        nonlocal last
+        kinds = ("clusterstack", "clusterstackrelease", "clusteraddon", "cluster")
+        series = [operator._metrics.reconciles.labels(kind, "success")._value.get() for kind in kinds]
+        if series != last[1] or not all(series):
+            last = (time.monotonic(), series)
+        return not busy_workers(operator) and time.monotonic() - last[0] > seconds
+
+    await eventually(still, seconds=SECONDS, about="an idle operator")
 
 
 def _reconciles(operator: Operator, **labels: str) -> float:
@@ -341,18 +361,18 @@ def _reconciles(operator: Operator, **labels: str) -> float:
 
 
 def is_ready(manifest: Manifest) -> bool:
-    """Whether status and condition say so; an operator whose words differ is not believed."""
+    """Return whether status and condition both report readiness."""
     return bool((manifest.get("status") or {}).get("ready")) and condition_of(manifest, "Ready").get("status") == "True"
 
 
 def is_unready(manifest: Manifest) -> bool:
-    """Whether neither status nor condition says that it is ready."""
+    """Return whether neither status nor condition reports readiness."""
     ready = (manifest.get("status") or {}).get("ready")
     return not ready and condition_of(manifest, "Ready").get("status") != "True"
 
 
 def condition_of(manifest: Manifest, kind: str) -> Manifest:
-    """A condition; empty when there is none."""
+    """Return a condition, or an empty mapping."""
     conditions = (manifest.get("status") or {}).get("conditions") or []
     return next((one for one in conditions if one["type"] == kind), {})
 
@@ -378,7 +398,7 @@ def cluster_manifest(
 
 
 def finished_status(version: str = KUBERNETES, reconciled: str = "True") -> Manifest:
-    """What Cluster API says of a Cluster that has its version."""
+    """Return the status that Cluster API writes for a Cluster that has its version."""
     condition = {
         "type": "TopologyReconciled",
         "status": reconciled,
@@ -401,7 +421,7 @@ def _group_kind(manifest: Manifest) -> tuple[str, str, str]:
 
 
 def foreign_crds(*cluster_versions: str) -> list[Manifest]:
-    """Cluster API's kinds as far as the operator reads them, and a provider's."""
+    """Return the CRDs of Cluster API, as far as the operator reads them, and of a provider."""
     kinds = [
         crd(CLUSTER_KIND, CLUSTER_API_GROUP, versions=cluster_versions or ("v1beta2",)),
         crd(CLUSTER_CLASS_KIND, CLUSTER_API_GROUP, versions=cluster_versions or ("v1beta2",), plural="clusterclasses"),
@@ -419,7 +439,7 @@ TEMPLATES = ("TinyClusterTemplate", "TinyMachineTemplate", "TinyControlPlaneTemp
 
 
 def _schema(kind: str) -> Manifest:
-    """Anything goes, but a template's size is at most 9: a way to have one refused."""
+    """Accept any object, but limit the size of a template to 9, so that a test can have one rejected."""
     anything: Manifest = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
     if kind not in TEMPLATES:
         return anything
@@ -449,15 +469,22 @@ _installed: set[str] = set()
 
 @pytest.fixture
 async def world(api_server: ApiServer, workload_server: ApiServer, tmp_path: Path) -> AsyncIterator[World]:
-    """Two clusters with a namespace of the test's own, and a Cluster API that accepts every class in it."""
+    """Yield two clusters with a namespace for the test, and a Cluster API that accepts every class in it."""
+    async with opened_world(api_server, workload_server, tmp_path) as made:
+        yield made
+
+
+@asynccontextmanager
+async def opened_world(api_server: ApiServer, workload_server: ApiServer, directory: Path) -> AsyncIterator[World]:
+    """Open a world, for tests that need several of them; ``directory`` is for its files."""
     async with AsyncExitStack() as stack:
         pool = await stack.enter_async_context(Pool())
         made = World(
             namespace=f"w{next(_numbers)}",
             client=Client(parse_kubeconfig(api_server.kubeconfig, base=None), pool, budget=64),
             workload=Client(parse_kubeconfig(workload_server.kubeconfig, base=None), pool, budget=64),
-            releases=tmp_path / "releases",
-            cache=tmp_path / "cache",
+            releases=directory / "releases",
+            cache=directory / "cache",
             management_kubeconfig=api_server.kubeconfig_path,
             workload_kubeconfig=workload_server.kubeconfig,
         )
@@ -473,7 +500,7 @@ async def world(api_server: ApiServer, workload_server: ApiServer, tmp_path: Pat
 
 
 async def accept_classes(world: World) -> None:
-    """Do what Cluster API does to a class that it likes."""
+    """Write the status of accepted classes, as Cluster API does."""
     changed: asyncio.Queue[Manifest] = asyncio.Queue()
     informer = Informer(world.client, CLUSTER_API_GROUP, CLUSTER_CLASS_KIND, namespace=world.namespace)
     informer.subscribe(lambda change: changed.put_nowait(change.new) if change.new else None)
@@ -495,7 +522,7 @@ async def _end(task: asyncio.Task[None]) -> None:
 
 
 async def _clear(world: World) -> None:
-    """Take away what would wake the operators of later tests, and all delivery records."""
+    """Delete objects that would enqueue work for operators of later tests, and all delivery records."""
     for group, kind in (
         (CLUSTER_API_GROUP, CLUSTER_KIND),
         *((GROUP, str(kind)) for kind in Kind),

@@ -1,4 +1,4 @@
-"""Real API servers for the tests: one etcd and two kube-apiservers per test process, started at first use."""
+"""Real API servers: one etcd and two kube-apiservers for each test process, started at first use."""
 
 from __future__ import annotations
 
@@ -31,18 +31,20 @@ def etcd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Etcd]:
 
 @pytest.fixture(scope="session")
 def api_server(etcd: Etcd, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
-    """Play the management cluster: .kubeconfig, .kubeconfig_path, .url, .process (.send(signal), .restart())."""
+    """The management cluster: .kubeconfig, .kubeconfig_path, .url, .process (.send(signal), .restart())."""
     yield from started_api_server("management", etcd, tmp_path_factory)
 
 
 @pytest.fixture(scope="session")
 def workload_server(etcd: Etcd, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
-    """Play a workload cluster; whoever stops or freezes it brings it back."""
+    """A workload cluster; a test that stops or freezes it restarts it."""
     yield from started_api_server("workload", etcd, tmp_path_factory)
 
 
-def started_api_server(name: str, etcd: Etcd, paths: pytest.TempPathFactory) -> Iterator[ApiServer]:
-    """Run one server more, for a suite whose definitions must not meet those of others."""
+def started_api_server(
+    name: str, etcd: Etcd, paths: pytest.TempPathFactory, *, flags: tuple[str, ...] = ()
+) -> Iterator[ApiServer]:
+    """Run another server, for a suite whose CRDs must not conflict with those of others."""
     directory = paths.mktemp(name)
     binary = binaries.resolve(["kube-apiserver"])["kube-apiserver"].path
     server = start_on_free_port(
@@ -54,7 +56,7 @@ def started_api_server(name: str, etcd: Etcd, paths: pytest.TempPathFactory) -> 
                 etcd=etcd.access,
                 prefix=f"/{name}",
                 port=port,
-                flags=(*WITHOUT_SERVICE_ACCOUNTS, *TO_ENDPOINTS),
+                flags=(*WITHOUT_SERVICE_ACCOUNTS, *TO_ENDPOINTS, *flags),
             )
         )
     )

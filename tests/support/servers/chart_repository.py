@@ -1,4 +1,4 @@
-"""A chart repository on the loopback address, and charts to put into it."""
+"""A chart repository on the loopback address, and charts for it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ CHART_LAYER = "application/vnd.cncf.helm.chart.content.v1.tar+gzip"
 
 
 def chart_files(name: str, version: str, *, text: str = "", extra: str = "") -> dict[str, bytes]:
-    """The files of a chart with one ConfigMap; ``extra`` is appended to its Chart.yaml."""
+    """Return the files of a chart with one ConfigMap; ``extra`` is appended to its Chart.yaml."""
     template = f"apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {name}}}\ndata: {{text: '{text or version}'}}\n"
     return {
         "Chart.yaml": f"apiVersion: v2\nname: {name}\nversion: {version}\n{extra}".encode(),
@@ -48,7 +48,7 @@ def digest_of(content: bytes) -> str:
 
 @dataclass
 class ChartRepository:
-    """What the server has; everything may be changed while it runs.
+    """Content of the server; everything may be changed while it runs.
 
     Args:
         url: Where it is.
@@ -69,7 +69,7 @@ class ChartRepository:
     gate: asyncio.Event | None = None
 
     def publish(self, content: bytes, name: str, version: str, **entry: object) -> bytes:
-        """Add a version of a chart; ``entry`` overrides what the index says of it."""
+        """Add a version of a chart; ``entry`` overrides its fields in the index."""
         path = f"{name}-{version}.tgz"
         self.files[f"/{path}"] = content
         said = {"name": name, "version": version, "urls": [path], "digest": digest_of(content).removeprefix("sha256:")}

@@ -1,4 +1,4 @@
-"""A TCP proxy that breaks connections after so many bytes, as bad networks do."""
+"""A TCP proxy that breaks connections after a number of bytes."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ if TYPE_CHECKING:
 
 
 class CuttingProxy:
-    """Stands in front of ``target``; each of the next connections breaks when ``cuts`` says, in either direction.
+    """Forwards to ``target``; ``cuts`` sets after how many bytes each of the next connections breaks.
 
-    A connection ends when more bytes than its number went one way; without a number left it stays whole. ``carried``
-    counts all bytes that passed.
+    A connection breaks when more bytes than its number went in one direction; without a number it is not cut.
+    ``carried`` counts all forwarded bytes.
     """
 
     def __init__(self, target: str) -> None:

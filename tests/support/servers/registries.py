@@ -1,4 +1,4 @@
-"""Real OCI registries for the tests: Debian's docker-registry, one process per kind and test session.
+"""Real OCI registries: Debian's docker-registry, one process per kind and test session.
 
 Tests share them, so each uses repository names of its own. ``CLUSTERSTACKS_REGISTRY`` may name a binary of the CNCF
 distribution registry, version 2.8 or newer; without it the package is fetched once into the cache of this project.
@@ -38,7 +38,7 @@ _SIGN = "X-Test-Registry"
 
 
 class RegistryMissing(Exception):
-    """There is no registry to start; the message says how to get one."""
+    """No registry program is available; the message names the remedy."""
 
 
 @dataclass(kw_only=True)
@@ -48,13 +48,15 @@ class RegistryServer:
     Args:
         binary: The registry.
         root: Where its configuration, log (``registry.log``) and storage (``storage/``) are.
-        port: Where it listens, on the loopback address.
+        port: Where it listens.
+        address: The address it listens on.
         secure: With TLS and one user; else plain HTTP, and everybody may push and pull.
     """
 
     binary: Path
     root: Path
     port: int
+    address: str = LOOPBACK
     secure: bool = False
     ca: str = field(init=False, default="")
     process: Process = field(init=False)
@@ -68,8 +70,8 @@ class RegistryServer:
 
     @property
     def host(self) -> str:
-        """Host and port, as a reference names them."""
-        return f"{LOOPBACK}:{self.port}"
+        """Host and port as in a reference."""
+        return f"{self.address}:{self.port}"
 
     @property
     def url(self) -> str:
@@ -85,7 +87,7 @@ class RegistryServer:
 
     @property
     def storage(self) -> Path:
-        """What the registry keeps, for tests that damage it: ``docker/registry/v2/blobs/sha256/..``."""
+        """The storage directory, for tests that damage it: ``docker/registry/v2/blobs/sha256/..``."""
         return self.root / "storage"
 
     def launch(self) -> None:
@@ -98,7 +100,7 @@ class RegistryServer:
         if self.secure:
             authority = Authority.create("registry-ca")
             self.ca = authority.certificate.decode()
-            keys = authority.issue("registry", addresses=(LOOPBACK,), hosts=("localhost",))
+            keys = authority.issue("registry", addresses=(self.address,), hosts=("localhost",))
             write_private(self.root / "tls.crt", keys.certificate)
             write_private(self.root / "tls.key", keys.key)
             write_private(self.root / "htpasswd", _HTPASSWD.encode())
@@ -119,13 +121,13 @@ class RegistryServer:
         return settings
 
     def _answers(self, sign: str) -> bool:
-        """Whether this very process answers, and not one that took its port."""
+        """Return whether this process responds, and not another one on its port."""
         connection: http.client.HTTPConnection
         if self.secure:
             context = ssl.create_default_context(cadata=self.ca)
-            connection = http.client.HTTPSConnection(LOOPBACK, self.port, timeout=5, context=context)
+            connection = http.client.HTTPSConnection(self.address, self.port, timeout=5, context=context)
         else:
-            connection = http.client.HTTPConnection(LOOPBACK, self.port, timeout=5)
+            connection = http.client.HTTPConnection(self.address, self.port, timeout=5)
         try:
             connection.request("GET", "/v2/")
             return connection.getresponse().getheader(_SIGN) == sign
@@ -136,10 +138,12 @@ class RegistryServer:
 
 
 @contextmanager
-def running_registry(root: Path, *, secure: bool = False) -> Iterator[RegistryServer]:
-    """Run a registry of one's own: for tests that stop it or damage what it keeps."""
+def running_registry(root: Path, *, secure: bool = False, address: str = LOOPBACK) -> Iterator[RegistryServer]:
+    """Run a registry for one test that stops it, damages its storage, or reaches it from pods."""
     binary = registry_binary()
-    server = start_on_free_port(lambda port: RegistryServer(binary=binary, root=root, port=port, secure=secure))
+    server = start_on_free_port(
+        lambda port: RegistryServer(binary=binary, root=root, port=port, address=address, secure=secure)
+    )
     try:
         yield server
     finally:
@@ -149,7 +153,7 @@ def running_registry(root: Path, *, secure: bool = False) -> Iterator[RegistrySe
 def registry_binary(
     environ: Mapping[str, str] = os.environ, fetch: Callable[[str, str, Path], Path] = debian.program
 ) -> Path:
-    """Find the registry's binary: what the environment names, else Debian's.
+    """Return the registry's binary: the one of the environment, or Debian's.
 
     Raises:
         RegistryMissing: What it names cannot be run, or there is no package here.
@@ -169,13 +173,13 @@ def registry_binary(
 
 @pytest.fixture(scope="session")
 def registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RegistryServer]:
-    """Play a registry in the own network: plain HTTP, open to everybody."""
+    """A registry with plain HTTP and anonymous access."""
     with running_registry(tmp_path_factory.mktemp("registry")) as server:
         yield server
 
 
 @pytest.fixture(scope="session")
 def secure_registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RegistryServer]:
-    """Play a private registry: TLS by an own CA, one user."""
+    """A registry with TLS by a private CA and one user."""
     with running_registry(tmp_path_factory.mktemp("secure-registry"), secure=True) as server:
         yield server

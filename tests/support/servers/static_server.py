@@ -1,4 +1,4 @@
-"""A plain web server for the files of a directory, and a proxy in front of it."""
+"""A web server for the files of a directory, also usable as a proxy."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class StaticServer:
-    """Serves ``root`` with ETag and Last-Modified; ``answers`` holds what was asked and the status of the answer.
+    """Serves ``root`` with ETag and Last-Modified; ``answers`` records paths and statuses.
 
     A request in absolute form, as proxies get them, is answered the same way and noted with its host.
     """

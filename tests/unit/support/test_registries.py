@@ -1,4 +1,4 @@
-"""Which registry the tests start, and how its package is fetched on a machine that has no package lists."""
+"""The registry program of the tests, and the download of its package."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Apt:
         return "1.2\n" if verb == "--field" else ""
 
 
-def test_a_package_is_fetched_once_into_a_directory_with_its_version(tmp_path: Path) -> None:
+def test_package_is_fetched_once_into_a_versioned_directory(tmp_path: Path) -> None:
     apt = Apt()
     first = debian.program("tool", "bin/tool", tmp_path, apt)
     again = debian.program("tool", "bin/tool", tmp_path, Apt(download=9))
@@ -45,40 +45,40 @@ def test_a_package_is_fetched_once_into_a_directory_with_its_version(tmp_path: P
     assert not list(tmp_path.glob(".fetching-*"))
 
 
-def test_a_machine_without_package_lists_gets_its_own(tmp_path: Path) -> None:
+def test_missing_package_lists_are_downloaded(tmp_path: Path) -> None:
     apt = Apt(download=1)
     assert debian.program("tool", "bin/tool", tmp_path, apt).is_file()
     assert apt.commands == ["download", "update", "download", "--field", "--extract"]
 
 
-def test_what_a_failed_fetch_left_is_not_taken_for_the_package(tmp_path: Path) -> None:
+def test_leftovers_of_a_failed_fetch_are_not_used(tmp_path: Path) -> None:
     with pytest.raises(debian.PackageUnavailable, match="extract failed"):
         debian.program("tool", "bin/tool", tmp_path, Apt(**{"--extract": 1}))
     assert [path.name for path in tmp_path.iterdir()] == [".tool.lock"]
 
 
-def test_a_command_that_is_not_installed_is_named(tmp_path: Path) -> None:
+def test_missing_command_is_named(tmp_path: Path) -> None:
     with pytest.raises(debian.PackageUnavailable, match="no-such-command"):
         debian.run_command(["no-such-command"], tmp_path)
 
 
-def test_a_command_that_fails_tells_why(tmp_path: Path) -> None:
+def test_failing_command_is_reported_with_its_output(tmp_path: Path) -> None:
     with pytest.raises(debian.PackageUnavailable, match="boom"):
         debian.run_command([sys.executable, "-c", "import sys; sys.exit('boom')"], tmp_path)
 
 
-def test_the_environment_may_name_a_registry(tmp_path: Path) -> None:
+def test_registry_program_is_read_from_the_environment(tmp_path: Path) -> None:
     binary = tmp_path / "registry"
     binary.touch(mode=0o755)
     assert registry_binary({VARIABLE: str(binary)}) == binary
 
 
-def test_a_named_registry_that_is_no_program_is_an_error(tmp_path: Path) -> None:
+def test_invalid_registry_program_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(RegistryMissing, match=f"{VARIABLE} names {tmp_path}"):
         registry_binary({VARIABLE: str(tmp_path)})
 
 
-def test_without_a_package_the_way_out_is_named() -> None:
+def test_missing_package_is_reported_with_a_remedy() -> None:
     def no_apt(_package: str, _path: str, _cache: Path) -> Path:
         raise debian.PackageUnavailable("apt-get: No such file or directory")
 

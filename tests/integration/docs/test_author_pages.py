@@ -1,0 +1,17 @@
+"""Pages for authors whose commands need no cluster."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.support.running.doc_pages import Page, environ_of_reader
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.mark.parametrize("page", ["how-to/install-csctl.md", "how-to/use-an-editor.md"])
+def test_commands_of_the_page_print_what_it_shows(page: str, tmp_path: Path) -> None:
+    Page.read(page).run(tmp_path, environ_of_reader(tmp_path / "kubeconfig"))

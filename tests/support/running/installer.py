@@ -1,0 +1,43 @@
+"""``csctl install`` and ``csctl uninstall`` as administrators call them, in a process of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from clusterstacks.kube.client import Client
+from clusterstacks.kube.kubeconfig import load_kubeconfig
+from clusterstacks.kube.transport import Pool
+from tests.support.running.world import foreign_crds, install
+
+if TYPE_CHECKING:
+    from clusterstacks.devcluster.apiserver import ApiServer
+
+
+async def csctl(server: ApiServer | None, *arguments: str) -> tuple[int, str, str]:
+    """Exit code, output and messages of csctl, called as its users call it."""
+    kept = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
+    environ = {**kept, "KUBECONFIG": str(server.kubeconfig_path if server else os.devnull)}
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "clusterstacks.cli.main", *arguments),
+        env=environ,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    out, err = await asyncio.wait_for(process.communicate(), 300)
+    return process.returncode or 0, out.decode(), err.decode()
+
+
+async def cluster_api(server: ApiServer) -> None:
+    """Install Cluster API's kinds, without its managers."""
+    async with Pool() as pool:
+        await install(Client(load_kubeconfig([server.kubeconfig_path]), pool), foreign_crds("v1beta2", "v1beta1"))
+
+
+async def refused(server: ApiServer, *arguments: str) -> str:
+    """Run csctl, expect a refusal and return its message."""
+    code, out, err = await csctl(server, *arguments)
+    assert code == 2, f"{out}{err}"
+    return err

@@ -1,0 +1,38 @@
+"""The page of csctl ui for an in-memory management cluster, in this process."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager, suppress
+from typing import TYPE_CHECKING, Any
+
+from clusterstacks.cli.shared.cluster_options import ListScope, ManagementCluster
+from clusterstacks.cli.ui import ServedPage
+from clusterstacks.dashboard.page_server import listen
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from clusterstacks.dashboard.page_access import PageAccess
+    from clusterstacks.kube.client import Client
+
+SECONDS = 60
+"""Deadline of everything; a busy machine may start slowly."""
+
+
+@asynccontextmanager
+async def served_page(client: Client, scope: ListScope | None = None) -> AsyncIterator[PageAccess]:
+    """Serve the page, and yield its secrets once it has content."""
+    page = ServedPage(client, ManagementCluster(context="example"), scope or ListScope(), "example")
+    started: asyncio.Future[PageAccess] = asyncio.get_running_loop().create_future()
+    serving = asyncio.create_task(page.run(listen(0), started.set_result))
+    try:
+        either: list[asyncio.Future[Any]] = [started, serving]
+        done, _ = await asyncio.wait(either, timeout=SECONDS, return_when=asyncio.FIRST_COMPLETED)
+        if serving in done:
+            await serving
+        yield await asyncio.wait_for(started, SECONDS)
+    finally:
+        serving.cancel()
+        with suppress(asyncio.CancelledError):
+            await serving
