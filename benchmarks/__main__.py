@@ -2,7 +2,37 @@
 
 from __future__ import annotations
 
-from benchmarks import admission, authoring, deliveries, fleet, planning, rendering, startup, transfers
+from benchmarks import (
+    admission,
+    authoring,
+    corrections,
+    deliveries,
+    fleet,
+    installation,
+    isolation,
+    page,
+    planning,
+    rendering,
+    rollouts,
+    startup,
+    sweeps,
+    transfers,
+)
 
-for bench in (startup, rendering, authoring, transfers, planning, deliveries, admission, fleet):
+for bench in (
+    startup,
+    rendering,
+    authoring,
+    transfers,
+    planning,
+    deliveries,
+    admission,
+    sweeps,
+    corrections,
+    fleet,
+    installation,
+    rollouts,
+    isolation,
+    page,
+):
     bench.main()

@@ -133,8 +133,8 @@ async def apply_bare(client: Client, manifests: list[Manifest]) -> None:
 
 
 @contextmanager
-def api_server() -> Iterator[ApiServer]:
-    """One etcd and one API server."""
+def api_server(*flags: str) -> Iterator[ApiServer]:
+    """One etcd and one API server, with additional flags."""
     found = binaries.resolve(["etcd", "kube-apiserver"])
     with tempfile.TemporaryDirectory() as directory:
         root = Path(directory)
@@ -149,7 +149,7 @@ def api_server() -> Iterator[ApiServer]:
                         etcd=etcd.access,
                         prefix="/workload",
                         port=port,
-                        flags=WITHOUT_SERVICE_ACCOUNTS,
+                        flags=(*WITHOUT_SERVICE_ACCOUNTS, *flags),
                     )
                 )
             )

@@ -21,6 +21,7 @@ from benchmarks.report import Figure, show
 from clusterstacks.devcluster import inspection, process_records, supervisor, teardown
 from clusterstacks.devcluster.demo.scenario import build_first, build_second
 from clusterstacks.devcluster.environment import EnvironmentSettings
+from clusterstacks.devcluster.provider.kinds import GROUP, TEMPLATES
 from clusterstacks.devcluster.state_directory import StateDirectory
 from clusterstacks.kube.client import Client
 from clusterstacks.kube.kubeconfig import load_kubeconfig
@@ -37,7 +38,7 @@ IDLE_SECONDS = 60
 POLL_SECONDS = 0.01
 PATIENCE_SECONDS = 120
 FLEET = "fleet"
-KINDS = "LocalClusterTemplate.local.clusterstack.x-k8s.io,LocalControlPlaneTemplate.local.clusterstack.x-k8s.io"
+KINDS = ",".join(f"{kind}.{GROUP}" for kind in TEMPLATES)
 
 
 class Bench:
@@ -47,15 +48,18 @@ class Bench:
         self.root = root
         self.state = state
         self.releases = root / "releases"
+        self.cache = root / "cache"
 
     @contextmanager
-    def operator(self) -> Iterator[subprocess.Popen[bytes]]:
+    def operator(self, source: Path | None = None) -> Iterator[subprocess.Popen[bytes]]:
+        """Run the operator; ``source`` is the ``src`` directory of another version, which this environment runs."""
+        environ = {**os.environ, "PYTHONPATH": str(source)} if source else None
         command = [
             sys.executable,
             *("-m", "clusterstacks.operator.main"),
             f"--kubeconfig={self.state.kubeconfig}",
             f"--release-dir={self.releases}",
-            f"--cache-dir={self.root / 'cache'}",
+            f"--cache-dir={self.cache}",
             f"--class-kinds={KINDS}",
             "--leader-elect-namespace=default",
             "--leader-elect-identity=benchmark",
@@ -63,7 +67,7 @@ class Bench:
             "--health-probe-bind-address=0",
         ]
         with (self.root / "operator.log").open("ab") as log:
-            process = subprocess.Popen(command, stdout=log, stderr=log)
+            process = subprocess.Popen(command, stdout=log, stderr=log, env=environ)
         try:
             yield process
         finally:

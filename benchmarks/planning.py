@@ -16,7 +16,7 @@ from clusterstacks.planner.planner import Answer, NoPlan, Plan, find_plan
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-SEEDS = range(1, 3)
+SEEDS = range(1, 9)
 TIMEOUT_SECONDS = 10
 """The default of ``csctl plan --timeout``."""
 
@@ -66,7 +66,9 @@ def described(answer: Answer) -> str:
 def main() -> None:
     """Print the slowest question of each family, worst first."""
     slowest = [max(ask(family), key=lambda one: one.seconds) for family in FAMILIES]
-    print("| family | addons x releases x minors | slowest of 4 | looks | answer | wanted |\n|---|---|---|---|---|---|")
+    print(
+        "| family | addons x releases x minors | slowest of 16 | looks | answer | wanted |\n|---|---|---|---|---|---|"
+    )
     for one in sorted(slowest, key=lambda one: one.seconds, reverse=True):
         print(one)
 

@@ -1,4 +1,6 @@
-"""Writes the reference pages that are generated from the code: ``make docs``. A test checks that they are current.
+"""Writes the reference pages, schemas and the man page that are generated from the code: ``make docs``.
+
+A test checks that they are current.
 
 Custom resources come from their definitions, the operator's flags from its parser, csctl's verbs from click, the rules
 of lint from their list, the metrics from their registry.
@@ -14,19 +16,30 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from clusterstacks.api.crd_manifests import TERMS, all_crds
+from clusterstacks.api.explanations import CONDITIONS, REASONS
 from clusterstacks.api.yaml import dump
+from clusterstacks.authoring.file_schemas import all_schemas, schema_text
 from clusterstacks.authoring.linter import BEFORE_BUILD, REFUSED, RULES
 from clusterstacks.cli.main import csctl
 from clusterstacks.cli.shared.output import EXIT_CODES
+from clusterstacks.installer import preflight
 from clusterstacks.operator.go_operator import WITHOUT_MEANING
 from clusterstacks.operator.rbac import RIGHTS, TAKE_OVER_RIGHTS, Right, RightScope, policy_rules
 from clusterstacks.operator.settings import option_parser
+from clusterstacks.runtime.controller_runtime_metrics import ALIASES
+from clusterstacks.runtime.log_format import FIELDS
 from clusterstacks.runtime.metrics import Metrics
+from clusterstacks.runtime.object_problem_metrics import NAMED_OBJECTS
+from tools.man_page import man_page
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from prometheus_client import Metric
+
 PAGES = Path(__file__).parent / "reference"
+MAN_PAGE = Path(__file__).parent / "man" / "csctl.1"
+SCHEMAS = Path(__file__).parents[1] / "schemas"
 NOTE = "<!-- Written by docs/generate.py; edit the code and run `make docs`. -->\n"
 
 RIGHTS_PREFACE = """\
@@ -43,15 +56,95 @@ RIGHTS_NOTES = """
 - A resource `*` means the kinds of your providers. To grant less, list them one by one, for example `get`, `create`,
   `patch` and `delete` of `openstackclustertemplates`, and `get` of `openstackclusters`.
 - Kinds of `--class-kinds` need `get`, `create`, `patch` and `delete`; kinds of `--provider-kinds` in another group need
-  `get`, `list`, `watch`, `create` and `patch`; control plane and infrastructure kinds in another group need `get`.
+  `get`, `list`, `watch`, `create` and `patch`; control plane and infrastructure kinds in another group need `get`. With
+  `list` and `watch`, the operator reads each of them once instead of in each reconcile. A ClusterRole with the label
+  `clusterstack.x-k8s.io/aggregate-to-operator: "true"` [grants them](../how-to/install.md#rights).
 - If the admission plugin OwnerReferencesPermissionEnforcement is enabled, kinds of `--provider-kinds` also need
   `delete`, because the operator makes the ClusterStackRelease the owner of its provider object. Without `delete` of the
   ValidatingWebhookConfiguration, that object has no owner: delete it yourself when you uninstall the operator.
-- With `--namespace`, grant the rights on namespaced resources in that namespace only, except `list` of Clusters, and
-  `get` of ClusterStacks and ClusterStackReleases in other namespaces whose classes are used.
+- With `--namespace`, grant the rights of watched namespaces by a Role in that namespace; and in all namespaces `list`
+  of Clusters, and `get` of ClusterStacks and ClusterStackReleases for classes of other namespaces, as the chart does.
 - Discovery (`/api`, `/apis`) and `/readyz` are open to every user in Kubernetes' default roles `system:discovery` and
   `system:public-info-viewer`.
 """
+
+SUPPORT = f"""{NOTE}
+# Support
+
+`csctl install --check` compares a management cluster with this table.
+
+| | supported | tested in every run | why |
+|---|---|---|---|
+| Kubernetes of the management cluster | {{oldest}} to {{newest}} | {{newest}} | match conditions of webhooks and `sleep` in container hooks are on by default from {{oldest}} on |
+| Cluster API | versions that serve `{{contract}}` or `{{older}}` of its kinds | {{cluster_api}} (`{{contract}}`), and objects of `{{older}}` | ClusterClasses; the feature gate `{{topology}}` must be enabled |
+| Kubernetes of workload clusters | what Cluster API and the releases of a stack support | {{newest}} | the operator uses only stable APIs |
+| Helm, for the chart | 3.14 or newer | 3.22 | `--reset-then-reuse-values` |
+| architectures of the image | amd64, arm64 | amd64; arm64 is built | |
+| Python, for csctl | 3.11 to 3.14 | 3.11; the image has 3.13 | wheels of all dependencies exist (`make resolve`) |
+
+A newer Kubernetes minor version usually works. `csctl install --check` then prints a warning.
+
+## Versions and deprecation
+
+Versions are semantic. Before 1.0, a minor version may change behaviour; the change log lists each change under "Before you upgrade".
+
+| | promise |
+|---|---|
+| objects of our kinds (`v1alpha1`) | every object that was valid stays valid; fields are added, and not removed or given another meaning within `v1alpha1` |
+| formats of releases, delivery records, annotations | a new version reads what older ones wrote; an upgrade of the operator never changes workload clusters |
+| flags, values of the chart, metrics, exit codes of csctl | a deprecated one works for at least one minor version, with a warning that names its replacement |
+| names and flags of the Go operator | accepted as long as its objects are supported |
+| fixes | for the newest minor version |
+"""  # noqa: E501 - rows of tables
+
+
+LOGS_PREFACE = """\
+## Logs
+
+The operator logs to standard error, one line for each decision or problem, also of the webhooks. With
+`--log-format json` a line is a JSON object with the fields below; with `text` it has them in another form, for people:
+
+```text
+2026-11-23T11:53:25.042+00:00 info clusterstacks.controllers... controller=clusteraddon object=team-a/cluster-addon-one reconcileID=5f3a91c2 the addons of class local-demo-1-35-v1 are delivered
+```
+
+Neither contains Secrets. Messages and traces are cut after 6 KiB, control characters are escaped, and the same problem
+is not repeated at each retry of a watch or a check. `csctl logs NAMESPACE/CLUSTER` prints the lines about a Cluster, of
+either format and of all replicas. `--log-level debug` adds what the operator tries without effect on objects.
+"""  # noqa: E501 - a line of the log
+
+METRICS_PREFACE = f"""\
+The operator serves them at `--metrics-bind-address`, path `/metrics`. Every replica serves them; a replica that is not
+the leader does not reconcile, but it watches, so its numbers of objects are those of the leader.
+
+The number of series does not grow with the number of clusters: only
+`clusterstacks_object_problem_since_timestamp_seconds` names objects, at most {NAMED_OBJECTS} of each kind. See
+[alerts](alerts.md) for the alerts and the dashboard that use them.
+"""
+
+ALIASES_PREFACE = """
+## Names of controller-runtime
+
+Dashboards of Go operators find these series as well. They are computed from the metrics above. Controllers and kinds
+are in the labels `controller`, `name` and `webhook`. controller-runtime's other metrics have no counterpart.
+"""
+
+METRICS_0_1_0 = """
+    admission_decisions_total api_requests_total build_info drifted_objects_total
+    failing_since_timestamp_seconds last_success_timestamp_seconds leader
+    longest_running_reconcile_seconds loop_longest_stall_seconds loop_stall_seconds
+    max_concurrent_reconciles not_ready_objects not_ready_since_timestamp_seconds
+    object_problem_since_timestamp_seconds object_problems objects_applied_total queue_added_total
+    queue_depth queue_oldest_wait_seconds queue_retried_total queue_wait_seconds readiness_check_failing
+    reconcile_seconds reconcile_total render_failures_total render_oldest_wait_seconds
+    render_queue_depth render_seconds running_reconciles_seconds sources_failing
+    sources_oldest_success_timestamp_seconds stalled_objects unreadable_objects
+    upgrade_holds_not_honoured_total webhook_certificate_expiry_timestamp_seconds
+    webhook_requests_in_flight webhook_responses_total webhook_seconds workers_busy
+"""
+
+METRICS_SINCE = {"0.1.0": METRICS_0_1_0.split()}
+"""Metrics by the first version with them, without the prefix ``clusterstacks_``: dashboards depend on the names."""
 
 
 def pages() -> dict[str, str]:
@@ -60,9 +153,30 @@ def pages() -> dict[str, str]:
         "resources.md": "\n".join(_resources()),
         "operator.md": "\n".join(_operator()),
         "csctl.md": "\n".join(_csctl()),
+        "support.md": SUPPORT.format(**_supported()),
         "rights.md": "\n".join(_rights()),
+        "conditions.md": "\n".join(_conditions()),
         "metrics.md": "\n".join(_metrics()),
         "lint-rules.md": "\n".join(_lint_rules()),
+    }
+
+
+def files() -> dict[Path, str]:
+    """Every generated file by its path."""
+    texts = {PAGES / name: text for name, text in pages().items()}
+    texts[MAN_PAGE] = man_page()
+    return texts | {SCHEMAS / path: schema_text(schema) for path, schema in all_schemas().items()}
+
+
+def _supported() -> dict[str, object]:
+    """Return the versions that the installer checks."""
+    return {
+        "oldest": preflight.OLDEST_KUBERNETES,
+        "newest": preflight.NEWEST_KUBERNETES,
+        "contract": preflight.CONTRACT,
+        "older": preflight.OLDER_CONTRACT,
+        "cluster_api": preflight.TESTED_CLUSTER_API,
+        "topology": preflight.TOPOLOGY,
     }
 
 
@@ -116,22 +230,63 @@ def _written(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
+def _conditions() -> Iterator[str]:
+    yield f"{NOTE}\n# Conditions and reasons\n"
+    yield "`csctl explain NAME` prints the same. See also [what Ready, Delivered and Healthy"
+    yield "mean](../explanation/health.md) and [find out why](../how-to/find-out-why.md).\n"
+    yield "## Conditions\n"
+    yield "| condition | of | True means | if it is False |\n|---|---|---|---|"
+    for one in CONDITIONS:
+        yield f"| `{one.name}` | {', '.join(one.kinds)} | {_plain(one.meaning)} | {_plain(one.remedy)} |"
+    yield "\n## Reasons\n"
+    yield "Other reasons are codes of errors; their messages name the object, the cause and the remedy.\n"
+    yield "| reason | meaning | what to do |\n|---|---|---|"
+    yield from (f"| `{one.name}` | {_plain(one.meaning)} | {_plain(one.remedy)} |" for one in REASONS)
+    yield ""
+
+
 def _metrics() -> Iterator[str]:
     yield f"{NOTE}\n# Metrics\n"
-    yield "The operator serves them at `--metrics-bind-address`, path `/metrics`. No metric has a label per object."
-    yield "For metrics and alerts to use see [run the operator](../how-to/run-the-operator.md#monitor-the-operator).\n"
-    yield "| metric | type | labels | meaning |\n|---|---|---|---|"
+    yield METRICS_PREFACE
     registry = Metrics().registry
+    yield "| metric | type | labels | unit | since | meaning |\n|---|---|---|---|---|---|"
+    others = []
     for collector in registry._collector_to_names:  # noqa: SLF001 - the registry has no public way to list labels
-        labels = getattr(collector, "_labelnames", None)
-        if labels is None:
-            continue  # the process metrics of the client library
-        for metric in collector.collect():
-            name = f"{metric.name}_total" if metric.type == "counter" else metric.name
+        ours = [metric for metric in collector.collect() if metric.name.startswith("clusterstacks_")]
+        others += [metric for metric in collector.collect() if metric.name.startswith("process_")]
+        for metric in ours:
+            labels = getattr(collector if hasattr(collector, "_labelnames") else metric, "_labelnames")  # noqa: B009
             shown = ", ".join(f"`{label}`" for label in labels)
-            yield f"| `{name}` | {metric.type} | {shown} | {_plain(metric.documentation)} |"
-    yield "\nA histogram has the series `_bucket`, `_sum` and `_count`. The metrics `process_*` are those of the"
-    yield "Prometheus client library: memory, CPU time, open files, start time.\n"
+            name = _exposed(metric)
+            about = f"{_unit(name)} | {_since(name)} | {_plain(metric.documentation)}"
+            yield f"| `{name}` | {metric.type} | {shown} | {about} |"
+    yield "\nA histogram has the series `_bucket`, `_sum` and `_count`."
+    yield "\n## Metrics of the process\n"
+    yield "| metric | type | unit | meaning |\n|---|---|---|---|"
+    yield from (
+        f"| `{_exposed(one)}` | {one.type} | {_unit(one.name)} | {_plain(one.documentation)} |" for one in others
+    )
+    yield ALIASES_PREFACE
+    yield "| metric | computed from |\n|---|---|"
+    suffixes = {metric.name: "_total" if metric.type == "counter" else "" for metric in registry.collect()}
+    yield from (f"| `{one.name}{suffixes[one.source]}` | `{one.source}{suffixes[one.source]}` |" for one in ALIASES)
+    yield ""
+
+
+def _exposed(metric: Metric) -> str:
+    return f"{metric.name}_total" if metric.type == "counter" else metric.name
+
+
+def _unit(name: str) -> str:
+    units = {"_timestamp_seconds": "Unix time", "_time_seconds": "Unix time", "_seconds": "seconds", "_bytes": "bytes"}
+    base = name.removesuffix("_total")
+    return next((unit for suffix, unit in units.items() if base.endswith(suffix)), "")
+
+
+def _since(name: str) -> str:
+    """Return the first version with a metric; a new or renamed one must be listed."""
+    (since,) = [version for version, names in METRICS_SINCE.items() if name.removeprefix("clusterstacks_") in names]
+    return since
 
 
 def _operator() -> Iterator[str]:
@@ -146,6 +301,10 @@ def _operator() -> Iterator[str]:
     yield "| flag | instead |\n|---|---|"
     yield from (f"| `--{name}` | {instead} |" for name, instead in WITHOUT_MEANING.items())
     yield "\nThe exit status is 0 after a graceful stop (SIGTERM, SIGINT), and 1 if a part of the process ended.\n"
+    yield LOGS_PREFACE
+    yield "| field | meaning |\n|---|---|"
+    yield from (f"| `{name}` | {meaning} |" for name, meaning in FIELDS.items())
+    yield ""
 
 
 def _starred(text: str) -> str:
@@ -187,7 +346,7 @@ def _table(rights: Iterable[Right]) -> Iterator[str]:
 def _roles() -> Iterator[dict[str, Any]]:
     name = "cluster-stack-operator"
     for kind, suffix, scopes in (
-        ("ClusterRole", "", (RightScope.CLUSTER,)),
+        ("ClusterRole", "", (RightScope.CLUSTER, RightScope.WATCHED)),
         ("ClusterRole", "-secrets", (RightScope.CLUSTERS,)),
         ("Role", "-webhook", (RightScope.OWN,)),
     ):
@@ -209,7 +368,7 @@ def _csctl() -> Iterator[str]:
 
 
 def _command(path: str, command: click.Command) -> Iterator[str]:
-    context = click.Context(command, info_name=path)
+    context = click.Context(command, info_name=path, **csctl.context_settings)
     yield f"## {path}\n"
     yield f"{_plain(inspect.cleandoc(command.help or ''))}\n"
     options = [record for one in command.params if (record := one.get_help_record(context))]
@@ -251,5 +410,6 @@ def _cell(text: str) -> str:
 
 
 if __name__ == "__main__":
-    for name, text in pages().items():
-        (PAGES / name).write_text(text)
+    for file, text in files().items():
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
