@@ -7,7 +7,7 @@ STAMP  := $(VENV)/.synced
 UV_VERSION := 0.13.9
 
 .DEFAULT_GOAL := help
-.PHONY: help setup binaries demo demo-ranges test test-unit test-integration test-e2e test-image image image-push check format house docs manifests bench fuzz clean
+.PHONY: help setup binaries demo demo-ranges demo-upgrade test test-unit test-integration test-e2e test-image test-install krew resolve site cast image image-push check format house docs manifests bench fuzz fuzz-faults fuzz-kills clean
 
 help: ## Show this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-18s %s\n", $$1, $$2}'
@@ -21,11 +21,14 @@ $(STAMP): pyproject.toml uv.lock
 
 setup: $(STAMP) ## Create .venv with csctl, cluster-stack-operator and the development tools
 
-binaries: setup ## Find or build etcd, the Kubernetes binaries and the Cluster API core manager
-	@$(BIN)/csctl dev binaries
+binaries: setup ## Find or build etcd, the Kubernetes binaries, kwok and the Cluster API core manager
+	@$(BIN)/csctl dev binaries --with workloads
 
 demo: setup ## Run the main job: a release becomes a running cluster with its addons, then an upgrade
 	@$(BIN)/csctl demo
+
+demo-upgrade: setup ## Show upgrades: a cluster with two workers goes two minors, and Cluster API waits for a stage
+	@$(BIN)/csctl demo --upgrade
 
 demo-ranges: setup ## Show ranges: a refused upgrade, the suggested steps, and a plan followed step by step
 	@$(BIN)/csctl demo --ranges
@@ -36,13 +39,16 @@ test-unit: setup ## Run the tests that need no process and no network
 	$(BIN)/pytest tests/unit tests/architecture -n 2 -q
 
 test-integration: binaries ## Run the tests against real API servers
-	$(BIN)/pytest tests/integration tests/regressions -n 2 -q
+	$(BIN)/python -m pytest -p tests.support.observing.rights_coverage tests/integration tests/regressions -n 2 -q
 
 test-e2e: binaries ## Run the tests against the real Cluster API core manager
-	$(BIN)/pytest tests/e2e -q
+	$(BIN)/pytest tests/e2e -q --timeout=1200
 
 test-image: setup ## Build the container image twice and test it (needs mmdebstrap; two minutes)
 	$(BIN)/pytest tests/image -n 0 -q
+
+test-install: setup ## Test the installation on a real node (needs root, cgroup v1, containerd and runc, else skips; six minutes)
+	$(BIN)/pytest tests/install -n 0 -q
 
 check: setup ## Format, lint, types, imports, unit tests
 	$(BIN)/ruff format --check .
@@ -58,14 +64,27 @@ format: setup ## Format the code and apply safe fixes
 house: setup ## Measure how the source is cut and worded (to look at, not a gate); WHAT=classes lists one measure
 	@$(BIN)/python -m tools.house $(WHAT)
 
-docs: setup ## Write the generated reference pages
-	$(BIN)/python docs/generate.py
+docs: setup ## Write the generated reference pages, schemas and man page
+	$(BIN)/python -m docs.generate
 
-manifests: setup ## Write the chart's generated files and deploy/install.yaml
-	$(BIN)/python deploy/manifests.py
+manifests: setup ## Write the generated files of the chart, and those in deploy
+	$(BIN)/python -m deploy.manifests
 
-image: setup ## Build the container image into dist/image, without docker (needs mmdebstrap)
-	$(BIN)/python -m tools.image build
+krew: setup ## Write dist/kubectl-clusterstacks.zip, the archive of the kubectl plugin
+	@mkdir -p dist && $(BIN)/python -c "from deploy import krew; open(f'dist/{krew.ARCHIVE}', 'wb').write(krew.archive())"
+
+resolve: setup ## Resolve the locked wheels for each supported Python version, without building from source
+	@for version in 3.11 3.12 3.13 3.14; do $(BIN)/python -m tools.resolve $$version || exit 1; done
+
+site: setup ## Build the static site of the documentation in dist/site; wrong links are errors
+	@UV_SYSTEM_CERTS=1 UV_PROJECT_ENVIRONMENT=.venv-site $(BIN)/uv sync --quiet --locked --only-group site
+	@PYTHONPATH=. .venv-site/bin/mkdocs build --quiet --strict
+
+cast: binaries ## Record `make demo-ranges` as docs/demo-ranges.svg (one minute)
+	@PATH="$(CURDIR)/$(BIN):$$PATH" XDG_STATE_HOME=/tmp $(BIN)/python -m tools.cast docs/demo-ranges.svg csctl demo --ranges
+
+image: setup ## Build the container image into dist/image, without docker (needs mmdebstrap); ARCH=amd64 or arm64 builds one
+	$(BIN)/python -m tools.image build $(ARCH:%=--arch %)
 
 image-push: setup ## Push dist/image with its SBOM: make image-push REF=registry.example.com/cluster-stack-operator
 	$(BIN)/python -m tools.image push $(REF)
@@ -76,5 +95,11 @@ bench: binaries ## Measure (by hand; the results are in docs/benchmarks.md)
 fuzz: setup ## Run the property tests much longer (by hand)
 	$(BIN)/pytest tests/unit -m hypothesis --hypothesis-profile=fuzz --timeout=3600 -n 2 -q
 
+fuzz-faults: binaries ## Run random faults between the operator and its API servers (by hand); SEEDS=17 SHRINK=1 reduces a failure
+	FAULT_SEEDS=$(or $(SEEDS),0:500) FAULT_SHRINK=$(SHRINK) $(BIN)/pytest tests/integration/faults/test_random_faults.py -n 2 -q --timeout=3600
+
+fuzz-kills: binaries ## Kill the operator after each write, between random faults (by hand); KILLS=17 runs one of them
+	FAULT_KILLS=$(or $(KILLS),1:100) $(BIN)/pytest tests/integration/faults/test_kills.py -n 2 -q -rs --timeout=3600
+
 clean: ## Remove the environment and everything tools left in the checkout
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist
+	rm -rf $(VENV) .venv-site .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist
