@@ -1,7 +1,11 @@
-"""Hypothesis profiles: tests must not depend on how fast a machine is; `make fuzz` looks a hundred times longer."""
+"""What holds for every test: it is not judged by the speed of the machine, and what it leaves open fails it and no other test."""
 
 from __future__ import annotations
 
+import gc
+from collections.abc import Iterator
+
+import pytest
 from hypothesis import settings
 
 from tests.support.servers.api_servers import api_server, etcd, workload_server
@@ -12,3 +16,17 @@ __all__ = ["api_server", "etcd", "registry", "secure_registry", "workload_server
 settings.register_profile("default", deadline=None)
 settings.register_profile("fuzz", deadline=None, max_examples=10_000)
 settings.load_profile("default")
+
+
+def pytest_collection_finish() -> None:
+    """Put modules and collected tests aside, so that the collection after each test takes milliseconds."""
+    gc.collect()
+    gc.freeze()
+
+
+@pytest.fixture(autouse=True)
+def _garbage_is_of_its_own_test() -> Iterator[None]:
+    """Collect after each test: a connection or process that it forgot warns, and fails this test and not a later one."""
+    yield
+    gc.collect()
+    gc.freeze()
