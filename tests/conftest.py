@@ -1,15 +1,18 @@
-"""What holds for every test: it is not judged by the speed of the machine, and what it leaves open fails it and no other test."""
+"""What holds for every test: it does not depend on the speed of the machine, and what it leaves open fails itself."""
 
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
 
 from tests.support.servers.api_servers import api_server, etcd, workload_server
 from tests.support.servers.registries import registry, secure_registry
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 __all__ = ["api_server", "etcd", "registry", "secure_registry", "workload_server"]  # fixtures of several suites
 
@@ -26,7 +29,7 @@ def pytest_collection_finish() -> None:
 
 @pytest.fixture(autouse=True)
 def _garbage_is_of_its_own_test() -> Iterator[None]:
-    """Collect after each test: a connection or process that it forgot warns, and fails this test and not a later one."""
+    """Collect after each test: a connection or process that it forgot fails this test and not a later one."""
     yield
     gc.collect()
     gc.freeze()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 from pydantic import ConfigDict, Field, JsonValue, StrictBool
 
@@ -49,7 +49,7 @@ _CLUSTER_REF_RULES: Final[list[JsonValue]] = [
     {"rule": _SAME.format("kind"), "message": "kind cannot be changed"},
 ]
 
-_INT32: Final[dict[str, JsonValue]] = {"format": "int32"}
+_Count = Annotated[int, Field(json_schema_extra={"format": "int32"})]
 
 
 class ClusterReference(ObjectReference):
@@ -112,7 +112,7 @@ class DeliveredAddon(Model):
     name: Name = Field(description="Name of the addon.")
     release: Name = Field(default="", description="Release that the addon comes from.")
     version: Name = Field(default="", description="Version of its software, if the release states it.")
-    objects: int = Field(ge=0, description="Number of objects delivered.", json_schema_extra={"format": "int32"})
+    objects: _Count = Field(ge=0, description="Number of objects delivered.")
     wait_for: Name = Field(
         default="", description="Healthy if Ready depends on the health of its objects; otherwise empty."
     )
@@ -168,9 +168,9 @@ class AddonChangesEntry(Model):
     """The objects of an addon that a delivery changed; lists of names are cut, the numbers are not."""
 
     name: Name = Field(default="", description="Name of the addon.")
-    created: int | None = Field(default=None, description="Number of created objects.", json_schema_extra=_INT32)
-    changed: int | None = Field(default=None, description="Number of changed objects.", json_schema_extra=_INT32)
-    removed: int | None = Field(default=None, description="Number of removed objects.", json_schema_extra=_INT32)
+    created: _Count | None = Field(default=None, description="Number of created objects.")
+    changed: _Count | None = Field(default=None, description="Number of changed objects.")
+    removed: _Count | None = Field(default=None, description="Number of removed objects.")
     created_objects: tuple[Name, ...] = Field(
         default=(), max_length=LIST_LENGTH, description="The first of them, as Deployment.apps kube-system/coredns."
     )
@@ -200,18 +200,14 @@ class DeliveryEntry(Model):
     kubernetes_version: Name = Field(default="", description="Kubernetes version of the Cluster.")
     hooks: tuple[Name, ...] = Field(default=(), max_length=LIST_LENGTH, description="Hooks whose stages ran.")
     stages: Name = Field(default="", description="Complete stages and all stages, for example 2/3.")
-    created: int | None = Field(default=None, description="Number of created objects.", json_schema_extra=_INT32)
-    changed: int | None = Field(default=None, description="Number of changed objects.", json_schema_extra=_INT32)
-    removed: int | None = Field(default=None, description="Number of removed objects.", json_schema_extra=_INT32)
-    unchanged: int | None = Field(
-        default=None, description="Number of other delivered objects.", json_schema_extra=_INT32
-    )
+    created: _Count | None = Field(default=None, description="Number of created objects.")
+    changed: _Count | None = Field(default=None, description="Number of changed objects.")
+    removed: _Count | None = Field(default=None, description="Number of removed objects.")
+    unchanged: _Count | None = Field(default=None, description="Number of other delivered objects.")
     addons: tuple[AddonChangesEntry, ...] = Field(
         default=(), max_length=LIST_LENGTH, description="The addons with changed objects."
     )
-    addons_not_listed: int | None = Field(
-        default=None, description="Number of further addons with changed objects.", json_schema_extra=_INT32
-    )
+    addons_not_listed: _Count | None = Field(default=None, description="Number of further addons with changed objects.")
     result: Name = Field(
         default="",
         description="Running, Delivered, RolledBack, Failed (it is tried again until it ends) or Superseded (another "

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from clusterstacks.domain.errors import ClusterStacksError
-    from clusterstacks.oci.image_layout import ImageLayout, LayoutRepository
     from clusterstacks.oci.reference import Reference
+    from clusterstacks.sources.image_layout import ImageLayout, LayoutRepository
 
 STACKS = "stacks"
 OPERATOR = "cluster-stack-operator"
@@ -105,7 +105,7 @@ def create(layout: Path, sources: tuple[str, ...], image: str, *, dry_run: bool,
     import asyncio
     from tempfile import TemporaryDirectory
 
-    from clusterstacks.oci.image_layout import ImageLayout
+    from clusterstacks.sources.image_layout import ImageLayout
 
     chosen = [Path(one) if Path(one).is_dir() else ReleaseSelection.parse(one, every=False) for one in sources]
     run = BundleRun()
@@ -141,8 +141,8 @@ def push(layout: Path, prefix: str, *, dry_run: bool, trust: ServerTrust, form: 
     """
     import asyncio
 
-    from clusterstacks.oci.image_layout import ImageLayout
     from clusterstacks.oci.reference import Reference
+    from clusterstacks.sources.image_layout import ImageLayout
 
     opened, run = ImageLayout.open(layout), BundleRun()
     for name, entry in opened.entries.items():

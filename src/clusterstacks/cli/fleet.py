@@ -52,12 +52,12 @@ def fleet(managements: Sequence[ManagementCluster], form: str, selector: str) ->
     if form in ("json", "yaml"):
         documents = [({"context": context} if several else {}) | release.document() for context, release in found]
         output.print_document(documents, form)
-    elif not found:
-        output.note("There are no releases.")
-    else:
+    elif found:
         header = ("NAMESPACE", "RELEASE", "READY", "KUBERNETES", "CLUSTERS", "NEWER", "NAMES")
         rows = [(context, *fleet_row(release, wide=form == "wide")) for context, release in found]
         output.print_table(("CONTEXT", *header)[not several :], [row[not several :] for row in rows])
+    elif not failed:
+        output.note("There are no releases.")
     if not failed:
         return 0
     lines = [f"{context}: {error.message}" for context, error in failed.items()]

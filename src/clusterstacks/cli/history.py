@@ -12,13 +12,19 @@ from clusterstacks.cli.shared import output
 from clusterstacks.cli.shared.cluster_options import ClusterName, ManagementCluster, cluster_options
 from clusterstacks.cli.shared.management_objects import ObjectQuery, read_all
 from clusterstacks.cli.shared.options import TEXT, form_option
+from clusterstacks.cli.shared.terminal import ResultMark
 from clusterstacks.clusters.deliveries import PastDelivery, past_deliveries
 from clusterstacks.domain.documents import mappings, text
 
 if TYPE_CHECKING:
     from clusterstacks.domain.objects import Manifest, ObjectKey
 
-_MARKS = {"Delivered": ("✓", "green"), "RolledBack": ("✗", "red"), "Failed": ("✗", "red"), "Running": ("…", "yellow")}
+_MARKS = {
+    "Delivered": ResultMark.GOOD,
+    "RolledBack": ResultMark.BAD,
+    "Failed": ResultMark.BAD,
+    "Running": ResultMark.WAITING,
+}
 _COLOURS = {"+": "green", "~": "yellow", "-": "red"}
 
 
@@ -45,9 +51,9 @@ def history(cluster: ObjectKey, management: ManagementCluster, form: str) -> Non
 
 
 def _print_delivery(delivery: PastDelivery) -> None:
-    mark, colour = _MARKS.get(delivery.result, ("-", "yellow"))
+    mark = _MARKS.get(delivery.result, ResultMark.OPEN)
     began = text(delivery.entry, "began")
-    output.say_marked(mark, f"{began}  {delivery.title}: {delivery.outcome}", colour)
+    output.say_marked(mark.sign, f"{began}  {delivery.title}: {delivery.outcome}", mark.colour)
     if delivery.failure:
         output.say(f"    {delivery.failure}")
     output.say(f"    {delivery.numbers}")

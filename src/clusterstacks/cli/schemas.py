@@ -8,6 +8,7 @@ import click
 
 from clusterstacks.cli.shared import output
 from clusterstacks.cli.shared.options import JSON, form_option
+from clusterstacks.runtime.files import replace_file
 
 
 @click.command(short_help="Write JSON schemas for editors.")
@@ -25,7 +26,7 @@ def schemas(directory: Path, form: str) -> None:
     for path, schema in all_schemas().items():
         place = directory / path
         place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_text(schema_text(schema), encoding="utf-8")
+        replace_file(place, schema_text(schema).encode(), durable=False)
         written.append(str(place))
     if form == JSON:
         output.print_json({"files": written})

@@ -15,7 +15,7 @@ from clusterstacks.runtime.concurrency import gather
 from clusterstacks.sources.oci_signatures import cosign_tag
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import AsyncIterator, Iterator
 
     from clusterstacks.oci.descriptor import Descriptor
     from clusterstacks.oci.image_repository import ImageRepository
@@ -26,6 +26,9 @@ MAX_BLOB_BYTES = 16 * 1024 * 1024 * 1024
 
 MAX_INDEX_DEPTH = 2
 """Deepest nesting of indexes (arbitrary: build tools write one index)."""
+
+MAX_IMAGE_MANIFESTS = 1000
+"""Most manifests of an image (arbitrary: a build for every platform, each with its attestation, has about 40)."""
 
 _COSIGN_KINDS = ("sig", "att", "sbom")
 
@@ -104,23 +107,32 @@ async def copy_image(
     return Copied(manifest.digest, there != manifest.digest, copied, tuple(carrier.problems))
 
 
-async def image_sizes(source: ImageRepository, wanted: str, depth: int = 0) -> dict[str, int]:
+async def image_sizes(source: ImageRepository, wanted: str) -> dict[str, int]:
     """Return the sizes of the manifests and blobs of an image for all its platforms, by digest.
 
     Raises:
         As :func:`copy_image`.
     """
-    manifest = await source.manifest(wanted)
-    _require_depth(manifest, depth)
-    sizes = {manifest.digest: len(manifest.raw)} | {blob.digest: blob.size for blob in manifest.blobs}
-    for member in manifest.manifests if manifest.is_index else ():
-        sizes |= await image_sizes(source, member.digest, depth + 1)
+    sizes = dict[str, int]()
+    async for one in _manifests_of(source, await source.manifest(wanted)):
+        sizes |= {one.digest: len(one.raw)} | {blob.digest: blob.size for blob in one.blobs}
     return sizes
 
 
-def _require_depth(manifest: Manifest, depth: int) -> None:
-    if depth > MAX_INDEX_DEPTH:
-        raise ManifestInvalid(f"{manifest.place}: indexes are nested too deep: publish the image again")
+async def _manifests_of(
+    source: ImageRepository, manifest: Manifest, seen: set[str] | None = None, depth: int = 0
+) -> AsyncIterator[Manifest]:
+    """Yield the manifests of an image, each once: the members of an index before it, as registries require."""
+    seen = set() if seen is None else seen
+    seen.add(manifest.digest)
+    if depth > MAX_INDEX_DEPTH or len(seen) > MAX_IMAGE_MANIFESTS:
+        problem = f"indexes are nested deeper than {MAX_INDEX_DEPTH}, or have more than {MAX_IMAGE_MANIFESTS} members"
+        raise ManifestInvalid(f"{manifest.place}: {problem}: publish the image again")
+    for member in manifest.manifests if manifest.is_index else ():
+        if member.digest not in seen:
+            async for one in _manifests_of(source, await source.manifest(member.digest), seen, depth + 1):
+                yield one
+    yield manifest
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,13 +197,11 @@ class _Carrier:
         layers = manifest.layers  # with annotations: all signatures are over the same bytes
         return all(layer in layers for layer in (await self.target.manifest(tag)).layers)
 
-    async def carry_image(self, manifest: Manifest, to: str, depth: int = 0) -> None:
-        """Copy an image, or an index with its members; the members are first, as registries require."""
-        _require_depth(manifest, depth)
-        for member in manifest.manifests if manifest.is_index else ():
-            await self.carry_image(await self.source.manifest(member.digest), member.digest, depth + 1)
-        await self._carry_blobs(manifest)
-        await self.target.push_manifest(manifest.raw, manifest.media_type, to)
+    async def carry_image(self, manifest: Manifest, to: str) -> None:
+        """Copy an image, or an index with its members."""
+        async for one in _manifests_of(self.source, manifest):
+            await self._carry_blobs(one)
+            await self.target.push_manifest(one.raw, one.media_type, to if one is manifest else one.digest)
 
     async def carry(self, manifest: Manifest, to: str) -> None:
         """Copy one manifest and its blobs; put it under a tag or its digest."""

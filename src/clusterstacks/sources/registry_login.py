@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from clusterstacks.domain.errors import SpecError
-from clusterstacks.http.errors import CredentialsRefused
+from clusterstacks.http.errors import CredentialsRefused, ServerUnavailable
 from clusterstacks.http.messages import status_error
 from clusterstacks.oci.authorization import Authorization
 from clusterstacks.oci.credential_helpers import erase_from_helper, store_in_helper
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
     from clusterstacks.oci.reference import Reference
 
 SECRET_MODE = 0o600
+
+CHECK_DEADLINE = timedelta(minutes=1)
+"""Longest check of credentials (arbitrary): a person waits, and a registry may accept connections without an answer."""
 
 
 async def check_login(
@@ -42,8 +46,17 @@ async def check_login(
 
     Raises:
         CredentialsRefused: The registry rejects the credentials.
-        DependencyError: The registry fails.
+        DependencyError: The registry fails, or does not answer within ``CHECK_DEADLINE``.
     """
+    try:
+        async with asyncio.timeout(CHECK_DEADLINE.total_seconds()):
+            return await _check(web, reference, credentials, plain_http=plain_http)
+    except TimeoutError:
+        cause = f"no answer within {CHECK_DEADLINE.total_seconds():.0f} s; check its address, and try again"
+        raise ServerUnavailable(reference.registry, cause) from None
+
+
+async def _check(web: HTTPClient, reference: Reference, credentials: RegistryCredentials, *, plain_http: bool) -> bool:
     plain_http = plain_http or bool(await speaks_plain_http(web, reference.host))
     root = registry_url(reference.host, plain_http=plain_http)
     authorization = Authorization(web, root, credentials)

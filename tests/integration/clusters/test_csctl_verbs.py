@@ -124,7 +124,8 @@ async def test_fleet_of_several_contexts_shows_those_that_answer(world: World, t
     config = yaml.safe_load(world.management_kubeconfig.read_text())
     context = config["contexts"][0]["context"]
     gone = {"name": "gone", "cluster": {"server": "https://127.0.0.1:1"}}
-    contexts = {"here": context, "there": context, "gone": {**context, "cluster": "gone"}}
+    silent = {**context, "cluster": "gone"}
+    contexts = {"here": context, "there": context, "gone": silent, "away": silent}
     config["clusters"].append(gone)
     config["contexts"] = [{"name": name, "context": one} for name, one in contexts.items()]
     file = tmp_path / "kubeconfig"
@@ -140,6 +141,8 @@ async def test_fleet_of_several_contexts_shows_those_that_answer(world: World, t
         document = json.loads(await csctl(world, *fleet, "-o", "json", kubeconfig=file))
         process = await start(world, *fleet, "--context=gone", kubeconfig=file)
         out, err = await asyncio.wait_for(process.communicate(), DEADLINE)
+        unread = await start(world, "fleet", "--context=gone", "--context=away", kubeconfig=file)
+        nothing, failures = await asyncio.wait_for(unread.communicate(), DEADLINE)
 
     assert found[0][0] == "CONTEXT"
     assert [one[0] for one in found if release.release in one] == ["here", "there"]
@@ -147,6 +150,8 @@ async def test_fleet_of_several_contexts_shows_those_that_answer(world: World, t
     assert (process.returncode, out.decode().count(release.release)) == (1, 2)
     assert "1 of 3 management clusters could not be read" in err.decode()
     assert "gone: " in err.decode()
+    assert (unread.returncode, nothing) == (1, b"")
+    assert "There are no releases" not in failures.decode()
 
 
 async def test_version_prints_those_of_the_management_cluster_after_the_lines_of_csctl(world: World) -> None:

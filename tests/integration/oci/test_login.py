@@ -10,12 +10,20 @@ import pty
 import select
 import subprocess
 import sys
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from clusterstacks.http.client import HTTPClient
+from clusterstacks.http.errors import ServerUnavailable
+from clusterstacks.oci.credentials import RegistryCredentials
+from clusterstacks.oci.reference import Reference
+from clusterstacks.sources import registry_login
+from clusterstacks.sources.registry_login import check_login
 from tests.support.fakes.registry import RegistryDouble
+from tests.support.fakes.silent_server import silent_server
 from tests.support.servers.registries import PASSWORD, USERNAME, registry, secure_registry
 
 if TYPE_CHECKING:
@@ -215,6 +223,15 @@ def test_password_is_asked_for_without_echo(shell: Shell, registry: RegistryServ
 
     assert b"hidden-word" not in shown
     assert base64.b64encode(b"me:hidden-word").decode() in shell.config.read_text()
+
+
+async def test_silent_registry_ends_the_login_at_its_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry_login, "CHECK_DEADLINE", timedelta(seconds=0.2))
+    async with silent_server() as port, HTTPClient() as web:
+        registry = Reference.parse(f"127.0.0.1:{port}/login")
+
+        with pytest.raises(ServerUnavailable, match=rf"127.0.0.1:{port} is not available: no answer within 0 s; check"):
+            await check_login(web, registry, RegistryCredentials("me", "right"), plain_http=False)
 
 
 async def test_login_at_a_registry_with_tokens_requests_no_repository(shell: Shell) -> None:

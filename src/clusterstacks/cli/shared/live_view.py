@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Self
 import click
 
 from clusterstacks.cli.shared import output
-from clusterstacks.cli.shared.terminal import is_terminal
+from clusterstacks.cli.shared.terminal import ResultMark, is_terminal
 from clusterstacks.clusters.cluster_tree import NodeState, ViewNode
 
 if TYPE_CHECKING:
@@ -30,8 +30,11 @@ REFRESHES_PER_SECOND = 2
 DETAIL_LENGTH = 160
 """Maximum length of a node's detail; the object has the full text."""
 
-_SIGNS = {NodeState.DONE: "✓", NodeState.WORKING: "…", NodeState.FAILED: "✗"}
-_STYLES = {NodeState.DONE: "green", NodeState.WORKING: "yellow", NodeState.FAILED: "red"}
+_MARKS = {
+    NodeState.DONE: ResultMark.GOOD,
+    NodeState.WORKING: ResultMark.WAITING,
+    NodeState.FAILED: ResultMark.BAD,
+}
 
 
 class LiveView:
@@ -122,16 +125,16 @@ class LiveView:
                 if self._printed.get(place) != news:
                     self._printed[place] = news
                     elapsed = time.monotonic() - self._began
-                    click.echo(
-                        f"{elapsed:6.1f} s  {'  ' * depth}{_SIGNS[node.state]} {node.title}  {_brief(node)}".rstrip()
-                    )
+                    line = f"{'  ' * depth}{_MARKS[node.state].sign} {node.title}  {_brief(node)}"
+                    click.echo(f"{elapsed:6.1f} s  {line}".rstrip())
 
 
 def print_nodes(nodes: Sequence[ViewNode]) -> None:
     """Print a tree once, with the whole details."""
     for root in nodes:
         for depth, node in root.lines():
-            output.say_marked(_SIGNS[node.state], f"{node.title}  {node.detail}", _STYLES[node.state], indent=2 * depth)
+            mark = _MARKS[node.state]
+            output.say_marked(mark.sign, f"{node.title}  {node.detail}", mark.colour, indent=2 * depth)
 
 
 def _brief(node: ViewNode) -> str:
@@ -150,7 +153,6 @@ def _tree(nodes: Sequence[ViewNode]) -> Tree:
 def _grow(tree: Tree, node: ViewNode) -> None:
     from rich.text import Text
 
-    style = _STYLES[node.state]
-    branch = tree.add(Text.assemble((_SIGNS[node.state], style), " ", node.title, "  ", (_brief(node), "dim")))
+    branch = tree.add(Text.assemble(_MARKS[node.state].value, " ", node.title, "  ", (_brief(node), "dim")))
     for child in node.children:
         _grow(branch, child)

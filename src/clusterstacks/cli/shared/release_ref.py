@@ -163,16 +163,14 @@ def parse_release_ref(text: str) -> tuple[Location, ReleaseName]:
     Raises:
         SpecError: The text is not a valid reference.
     """
-    from clusterstacks.sources.source_kinds import DIRECTORY, parse_location
+    from clusterstacks.sources.source_kinds import DIRECTORY
     from clusterstacks.sources.spec import Location, SourceAddress
 
     if Path(text).is_dir():
         name = release_name_of(Path(text))
         return Location(SourceAddress(DIRECTORY, str(Path(text).resolve().parent)), name), name
-    location = parse_location(text, os.environ)
-    if location.release is None:
-        raise click.UsageError(f"{text} is neither a directory nor a release (expected REF:<release name>)")
-    return location, location.release
+    ref = read_ref(text)
+    return Location(ref.address, ref.name), ref.name
 
 
 _WILDCARDS = frozenset("*?[")

@@ -7,7 +7,6 @@ tag has the name ``<repository>@<digest>``. Blobs and manifests are stored once,
 from __future__ import annotations
 
 import asyncio
-import os
 import shutil
 import tempfile
 from contextlib import asynccontextmanager
@@ -25,6 +24,7 @@ from clusterstacks.oci.errors import ContentCorrupt
 from clusterstacks.oci.manifests import MAX_MANIFEST_BYTES, OCI_INDEX, read_manifest
 from clusterstacks.oci.reference import Reference
 from clusterstacks.oci.referrers import Referrers
+from clusterstacks.runtime.files import replace_file
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Mapping
@@ -93,7 +93,7 @@ class ImageLayout:
         root.joinpath("blobs", "sha256").mkdir(parents=True, exist_ok=True)
         (root / _MARKER).write_bytes(orjson.dumps({"imageLayoutVersion": "1.0.0"}))
         if not (root / _INDEX).is_file():
-            _replace(root / _INDEX, _index({}))
+            replace_file(root / _INDEX, _index({}))
         return cls(root, {})
 
     def save(self) -> str:
@@ -113,7 +113,7 @@ class ImageLayout:
             if is_found and self.read(one.digest).subject is None:
                 del self.entries[name]  # by its tag or index, so it needs no name of its own
         content = _index(self.entries)
-        _replace(self.root / _INDEX, content)
+        replace_file(self.root / _INDEX, content)
         needed = {digest for one in self.entries.values() for digest in self.sizes(one)}
         for file in self.path("").iterdir():
             if f"sha256:{file.name}" not in needed:
@@ -154,11 +154,15 @@ class ImageLayout:
         Raises:
             SpecError: A manifest is damaged.
         """
-        manifest = self.read(entry.digest)
-        found = {entry.digest: len(manifest.raw)}
-        for child in manifest.all_manifests:
-            found |= self.sizes(child)
-        return found | {blob.digest: blob.size for blob in manifest.blobs}
+        manifests, blobs, waiting = dict[str, int](), dict[str, int](), [entry.digest]
+        while waiting:
+            digest = waiting.pop()
+            if digest not in manifests:
+                manifest = self.read(digest)
+                manifests[digest] = len(manifest.raw)
+                blobs |= {blob.digest: blob.size for blob in manifest.blobs}
+                waiting.extend(child.digest for child in manifest.all_manifests)
+        return manifests | blobs
 
     def _members(self, entry: Descriptor) -> tuple[str, ...]:
         return tuple(child.digest for child in self.read(entry.digest).all_manifests)
@@ -244,7 +248,7 @@ class LayoutRepository:
         if isinstance(content, bytes):
             digest = digest_of(content)
             if not await self.has_blob(digest):
-                await asyncio.to_thread(_replace, self._layout.path(digest), content)
+                await asyncio.to_thread(replace_file, self._layout.path(digest), content)
             return digest
         digest, size = await digest_file(content)
         if not await self.has_blob(digest):
@@ -272,7 +276,7 @@ class LayoutRepository:
     async def push_manifest(self, raw: bytes, media_type: str, target: str = "") -> str:
         """Store a manifest by tag, or by its digest without a tag; return the digest."""
         manifest = read_manifest(raw, media_type, self.reference.place)
-        await asyncio.to_thread(_replace, self._layout.path(manifest.digest), raw)
+        await asyncio.to_thread(replace_file, self._layout.path(manifest.digest), raw)
         entry = describe(raw, manifest.media_type)
         self._layout.entries[self._key(target or manifest.digest)] = entry
         return manifest.digest
@@ -310,16 +314,3 @@ def _split(name: str) -> tuple[str, str]:
 
 def _damaged(root: Path, digest: str, problem: str) -> SpecError:
     return SpecError("LayoutDamaged", f"{root}: blob {digest} {problem}; create or copy the layout again")
-
-
-def _replace(path: Path, content: bytes) -> None:
-    """Write a file completely or not at all."""
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=".csctl-")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-        Path(name).chmod(0o644)
-        Path(name).replace(path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise

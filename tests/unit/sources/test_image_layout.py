@@ -10,8 +10,9 @@ import pytest
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.http.errors import NotThere
 from clusterstacks.oci.descriptor import EMPTY, EMPTY_TYPE, describe
-from clusterstacks.oci.image_layout import ARTIFACT_TYPE, ImageLayout, LayoutRepository
 from clusterstacks.oci.manifests import OCI_INDEX, OCI_MANIFEST, write_index, write_manifest
+from clusterstacks.sources.image_layout import ARTIFACT_TYPE, ImageLayout, LayoutRepository
+from clusterstacks.sources.oci_copy import copy_image, image_sizes
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -111,3 +112,35 @@ def test_other_directory_is_neither_opened_nor_changed(
     with pytest.raises(SpecError):
         ImageLayout.create(tmp_path)
     assert not (tmp_path / "blobs").exists()
+
+
+async def test_repeated_and_nested_indexes_are_counted_and_copied_once(tmp_path: Path) -> None:
+    layout = ImageLayout.create(tmp_path / "layout")
+    images = layout.repository("host/app")
+    await add(images, b"image")
+    raw = layout.path((await images.manifest(next(iter(images.targets())))).digest).read_bytes()
+    index = write_index([describe(raw, OCI_MANIFEST).document()] * 150)
+    outer = write_index([describe(index, OCI_INDEX).document()] * 150)
+    await images.push_manifest(index, OCI_INDEX)
+    await images.push_manifest(outer, OCI_INDEX, "1.0")
+    copied = ImageLayout.create(tmp_path / "copied")
+
+    sizes = layout.sizes(layout.entries["host/app:1.0"])
+    await copy_image(images, "1.0", copied.repository("host/app"), "1.0")
+    copied.save()
+
+    assert len(sizes) == 5  # two indexes, a manifest, its config and its layer
+    assert await image_sizes(images, "1.0") == sizes
+    assert [*ImageLayout.open(tmp_path / "copied").entries] == ["host/app:1.0"]
+
+
+async def test_index_that_nests_too_deep_is_refused(tmp_path: Path) -> None:
+    images = ImageLayout.create(tmp_path / "layout").repository("host/app")
+    await add(images, b"image", "1.0")
+    raw, media_type = (await images.manifest("1.0")).raw, OCI_MANIFEST
+    for _ in range(4):
+        raw, media_type = write_index([describe(raw, media_type).document()]), OCI_INDEX
+        await images.push_manifest(raw, media_type, "1.0")
+
+    with pytest.raises(SpecError, match=r"nested deeper than 2"):
+        await image_sizes(images, "1.0")
