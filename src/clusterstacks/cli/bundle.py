@@ -141,10 +141,14 @@ def push(layout: Path, prefix: str, *, dry_run: bool, trust: ServerTrust, form: 
     """
     import asyncio
 
+    from clusterstacks.domain.errors import SpecError
     from clusterstacks.oci.reference import Reference
     from clusterstacks.sources.image_layout import ImageLayout
 
     opened, run = ImageLayout.open(layout), BundleRun()
+    if not opened.entries:
+        problem = f"{layout} has no entries, because 'csctl bundle create' did not end: run it again"
+        raise SpecError("LayoutEmpty", problem)
     for name, entry in opened.entries.items():
         run.sizes[name] = opened.sizes(entry)
     targets = {name: Reference.parse(f"{prefix.rstrip('/')}/{name}") for name in opened.repositories()}

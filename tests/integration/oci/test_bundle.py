@@ -16,6 +16,7 @@ from clusterstacks.http.client import HTTPClient
 from clusterstacks.oci.credentials import RegistryCredentials
 from clusterstacks.oci.reference import Reference
 from clusterstacks.oci.registry import Registry
+from clusterstacks.sources.image_layout import ImageLayout
 from tests.support.builders.image_layouts import push_image
 from tests.support.servers.registries import PASSWORD, USERNAME, registry, secure_registry
 
@@ -145,6 +146,15 @@ def test_layout_is_reproducible_and_continues_where_it_stopped(site: Site) -> No
 
     assert first["digest"] == repaired["digest"] == second["digest"] == local["digest"]
     assert files(site.root / "first") == files(site.root / "second") == before
+
+
+def test_layout_of_an_interrupted_run_is_not_pushed(site: Site) -> None:
+    ImageLayout.create(site.root / "interrupted")
+
+    refused = site.run("bundle", "push", "interrupted", f"{site.registry.host}/nothing")
+
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert "interrupted has no entries, because 'csctl bundle create' did not end: run it again" in refused.stderr
 
 
 def test_damaged_layout_is_not_pushed(site: Site) -> None:
