@@ -8,7 +8,7 @@ ARG UV_VERSION=0.13.9
 RUN python3 -m pip install --no-cache-dir --root-user-action=ignore "uv==${UV_VERSION}"
 # The sources are mounted and not copied: examples/ has files named .wh.*, which image layers take for deletions.
 RUN --mount=type=bind,source=.,target=/src \
-    uv export --quiet --frozen --no-dev --no-emit-project --project /src -o /requirements.txt \
+    uv export --quiet --frozen --no-dev --all-extras --no-emit-project --project /src -o /requirements.txt \
     && uv pip install --quiet --target /app --only-binary :all: --link-mode copy --require-hashes -r /requirements.txt \
     # Tests and build files of a wheel, and copies of a library, because wheels cannot hold links.
     && rm -rf /app/bin /app/bazel-project /app/cel_expr_python/ext \

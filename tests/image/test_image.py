@@ -132,7 +132,8 @@ def test_started_as_manager_it_takes_the_flags_of_the_go_operator(root: Path) ->
 
 def test_native_libraries_time_zones_and_certificates_are_there(root: Path) -> None:
     names = (
-        "helm_python, cel_expr_python, uvloop, orjson, pydantic_core, cryptography.hazmat.bindings._rust, yaml._yaml"
+        "helm_python, cel_expr_python, uvloop, orjson, pydantic_core, cryptography.hazmat.bindings._rust, yaml._yaml, "
+        "opentelemetry.exporter.otlp.proto.http.trace_exporter"
     )
     certificates = python(
         root,
@@ -173,6 +174,7 @@ def test_the_sbom_lists_all_locked_wheels_with_hashes_and_the_debian_packages(st
         "--quiet",
         "--frozen",
         "--no-dev",
+        "--all-extras",
         "--no-emit-project",
         "--no-hashes",
         "--no-annotate",

@@ -57,7 +57,7 @@ def locked_layer(architecture: str, work: Path) -> Layer:
         SpecError: uv fails; it has printed why.
     """
     requirements, folder = work / "requirements.txt", work / "locked"
-    _uv("export", "--frozen", "--no-dev", "--no-emit-project", "--project", PROJECT, "-o", requirements)
+    _uv("export", "--frozen", "--no-dev", "--all-extras", "--no-emit-project", "--project", PROJECT, "-o", requirements)
     _install(architecture, folder, "--require-hashes", "-r", requirements)
     return _tree(folder)
 
