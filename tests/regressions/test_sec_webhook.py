@@ -21,6 +21,7 @@ import uvloop
 
 from clusterstacks.api.names import CLUSTER_KIND
 from clusterstacks.domain.errors import SpecError
+from clusterstacks.kube.aborting_connector import aborting_connector
 from clusterstacks.kube.tls import serve_with, server_context
 from clusterstacks.operator.app import Operator
 from clusterstacks.operator.probes_server import ProbesServer
@@ -103,7 +104,7 @@ def forget_peak() -> None:
 
 async def _attack(kind: str) -> tuple[list[int], list[int], float, int]:
     """Flood a server; returns the answers of the flood, those of others, the longest stall and the memory grown."""
-    async with serving() as (server, trusting), aiohttp.ClientSession() as session:
+    async with serving() as (server, trusting), aiohttp.ClientSession(connector=aborting_connector()) as session:
         url = f"https://127.0.0.1:{server.port}{PATH}"
 
         async def ask() -> int:
@@ -176,7 +177,7 @@ async def test_sec_6_forged_review_causes_no_write(world: World) -> None:
         assert operator._webhooks is not None
         url = f"https://127.0.0.1:{operator._webhooks.server.port}{PATH}"
         async with (
-            aiohttp.ClientSession() as session,
+            aiohttp.ClientSession(connector=aborting_connector()) as session,
             session.post(url, json={**REVIEW, "request": request}, ssl=False) as answer,
         ):
             response = (await answer.json())["response"]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import aiohttp
 
 from clusterstacks.http.errors import RequestBroken
-from clusterstacks.kube.aborting_response import AbortingResponse
+from clusterstacks.kube.aborting_connector import aborting_connector
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
@@ -40,6 +40,7 @@ class Connections:
 
     def __init__(self, *, connect: timedelta, idle_timeout: timedelta) -> None:
         self._session = aiohttp.ClientSession(
+            connector=aborting_connector(),
             timeout=aiohttp.ClientTimeout(
                 total=None, sock_connect=connect.total_seconds(), sock_read=idle_timeout.total_seconds()
             ),
@@ -47,7 +48,6 @@ class Connections:
             # Digests are computed over the bytes as the server stores them.
             auto_decompress=False,
             headers={"User-Agent": "cluster-stacks"},
-            response_class=AbortingResponse,
         )
         # The caller decides for each request whether it may be repeated.
         self._session._retry_connection = False  # noqa: SLF001  # it has no public switch

@@ -16,8 +16,6 @@ from yarl import URL
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Sequence
 
-    from aiohttp.connector import Connection
-
     from clusterstacks.kube.auth import RequestCredentials
 
 _PATH: Final = re.compile(r"[!-~]+")
@@ -84,17 +82,10 @@ async def answers(
                 return
         done = True
     finally:
-        _give_back(connection, done=done)
-
-
-def _give_back(connection: Connection, *, done: bool) -> None:
-    """Keep a connection whose responses were all read; abort another one, as ``AbortingResponse`` does."""
-    if done:
-        connection.release()
-        return
-    if connection.transport is not None:
-        connection.transport.abort()
-    connection.close()
+        if done:
+            connection.release()
+        else:
+            connection.close()
 
 
 def _written(prefix: str, headers: Iterable[tuple[str, str]], reads: Sequence[tuple[str, str]]) -> str:

@@ -13,7 +13,7 @@ import aiohttp
 from multidict import CIMultiDict
 from yarl import URL
 
-from clusterstacks.kube.aborting_response import AbortingResponse
+from clusterstacks.kube.aborting_connector import aborting_connector
 from clusterstacks.kube.auth import ConnectionCredentials, RequestCredentials
 from clusterstacks.kube.errors import ResponseTooLarge, TooMany, Unauthorized, Unreachable
 from clusterstacks.kube.failure_status import parse_status, retry_after_seconds, status_error
@@ -48,10 +48,6 @@ MANAGEMENT = "management"
 WORKLOAD = "workload"
 """Targets of requests, for metrics."""
 
-TLS_SHUTDOWN_TIMEOUT = 0.2
-"""Timeout of the TLS shutdown. The default of asyncio (30 s) would keep the sockets of an unresponsive server open for
-as long. A shorter one is safe, because every response has a length."""
-
 
 class Pool:
     """One aiohttp session; clients that share it share its connector, but not their settings.
@@ -69,15 +65,12 @@ class Pool:
         """The session, opened by the first request because it needs the running loop."""
         if self._session is None:
             # Each client has its own budget, so the connector sets no limit.
-            connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=IDLE_SECONDS)
-            connector._ssl_shutdown_timeout = TLS_SHUTDOWN_TIMEOUT  # noqa: SLF001  # its parameter is deprecated
             self._session = aiohttp.ClientSession(
-                connector=connector,
+                connector=aborting_connector(limit=0, keepalive_seconds=IDLE_SECONDS),
                 timeout=aiohttp.ClientTimeout(total=None),
                 cookie_jar=aiohttp.DummyCookieJar(),
                 # A small compressed response may expand to a thousand times its size, so compression is not accepted.
                 auto_decompress=False,
-                response_class=AbortingResponse,
             )
             # aiohttp retries a DELETE after a broken connection; retries are decided here, call by call.
             self._session._retry_connection = False  # noqa: SLF001  # there is no public option
@@ -86,9 +79,6 @@ class Pool:
     async def close(self) -> None:
         """Close all connections; running calls fail."""
         if self._session is not None:
-            connector = self._session.connector
-            if isinstance(connector, aiohttp.TCPConnector):
-                await connector.close(abort_ssl=True)
             await self._session.close()
 
     async def __aenter__(self) -> Self:

@@ -37,17 +37,15 @@ class CuttingProxy:
             server.close()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        there, onward = await asyncio.open_connection(self._target[0], int(self._target[1]))
-        with suppress(OSError):
-            await asyncio.wait(
-                [
-                    asyncio.create_task(self._pump(reader, onward)),
-                    asyncio.create_task(self._pump(there, writer)),
-                ],
-                return_when=asyncio.FIRST_COMPLETED,
-            )
-        for end in (writer, onward):
-            end.transport.abort()
+        ends = [writer]
+        try:
+            there, onward = await asyncio.open_connection(self._target[0], int(self._target[1]))
+            ends.append(onward)
+            pumps = [asyncio.create_task(self._pump(reader, onward)), asyncio.create_task(self._pump(there, writer))]
+            await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
+        finally:  # also when the event loop ends
+            for end in ends:
+                end.transport.abort()
 
     async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         passed = 0
