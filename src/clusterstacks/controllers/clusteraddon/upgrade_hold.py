@@ -193,11 +193,13 @@ def _decide_begun(facts: HoldFacts, last: UpgradeHold | None, note: UpgradeHold)
     if not facts.moves:
         return HoldDecision(HoldAction.NOTHING if facts.is_set else HoldAction.SET)
     if not facts.is_set:
-        absent = replace(note, state=HoldState.ABSENT)
+        # Once the stages are complete, the operator itself removes the hold, and may crash before its note.
+        is_released = last is not None and facts.complete
+        unheld = replace(note, state=HoldState.RELEASED if is_released else HoldState.ABSENT)
         if last is None and not facts.complete:
             # The note comes first: without it, a crash after the write would look as if the hold was not honoured.
-            return HoldDecision(HoldAction.NOTHING, absent)
-        return HoldDecision(HoldAction.SET, absent if last is None or last.state is HoldState.HELD else last)
+            return HoldDecision(HoldAction.NOTHING, unheld)
+        return HoldDecision(HoldAction.SET, unheld if last is None or last.state is HoldState.HELD else last)
     ignored = (last is not None and last.state is HoldState.HELD) or (last is None and not facts.complete)
     if ignored:
         # Where Cluster API knows the hold, another writer removed it and set it again.

@@ -81,6 +81,7 @@ NOTHING, SET, REMOVE = HoldAction
         (replace(BEGUN, complete=True, last=RELEASED), NOTHING, RELEASED),
         (replace(BEGUN, complete=True), NOTHING, None),
         (replace(BEGUN, is_set=False, last=HELD), SET, ABSENT),
+        (replace(BEGUN, is_set=False, complete=True, last=HELD), SET, RELEASED),
         (replace(BEGUN, is_set=False, last=ABSENT), SET, ABSENT),
         (replace(BEGUN, last=ABSENT), NOTHING, ABSENT),
         # another class while the upgrade runs
