@@ -12,7 +12,7 @@ from clusterstacks.cli.shared import output
 from clusterstacks.cli.shared.cluster_options import ClusterName, ManagementCluster, cluster_options
 from clusterstacks.cli.shared.options import form_option
 from clusterstacks.domain.documents import mapping, text
-from clusterstacks.domain.objects import age
+from clusterstacks.domain.objects import age, drop_managed_fields
 
 if TYPE_CHECKING:
     from clusterstacks.domain.objects import Manifest, ObjectKey
@@ -57,7 +57,6 @@ async def _read(management: ManagementCluster, key: ObjectKey) -> list[Manifest]
     from clusterstacks.cli.shared.management_objects import served
     from clusterstacks.domain.errors import SpecError
     from clusterstacks.domain.names import parse_class
-    from clusterstacks.runtime.informer import drop_managed_fields
 
     async with management.connected() as client:
         cluster = await client.get(await served(client, CLUSTER_API_GROUP, CLUSTER_KIND), key.name, key.namespace)

@@ -10,9 +10,8 @@ from clusterstacks.api.clusterapi import is_watched
 from clusterstacks.api.names import GROUP, Kind
 from clusterstacks.controllers.ready_messages import READY_MESSAGES
 from clusterstacks.controllers.status_reconciler import StatusPatch, StatusReconciler
-from clusterstacks.domain.objects import ObjectKey
+from clusterstacks.domain.objects import ObjectKey, drop_managed_fields
 from clusterstacks.runtime.cache import CacheChange, Index, ObjectCache
-from clusterstacks.runtime.informer import Informer, Trim, drop_managed_fields
 
 if TYPE_CHECKING:
     from datetime import timedelta
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
     from clusterstacks.runtime.clock import Clock
     from clusterstacks.runtime.controller import Reconcile
     from clusterstacks.runtime.events import EventRecorder
+    from clusterstacks.runtime.informer import Informer, Trim
     from clusterstacks.runtime.metrics import Metrics
     from clusterstacks.sources.fetcher import ReleaseFetcher
     from clusterstacks.sources.periodic_listing import SourceListings

@@ -39,6 +39,14 @@ class ObjectId:
         return f"{kind} {ObjectKey(self.namespace, self.name)}"
 
 
+def drop_managed_fields(manifest: Manifest) -> Manifest:
+    """Remove the managed fields: no reader needs them, and they are often half of an object."""
+    metadata = manifest["metadata"]
+    if "managedFields" not in metadata:
+        return manifest
+    return {**manifest, "metadata": {name: value for name, value in metadata.items() if name != "managedFields"}}
+
+
 def split_api_version(api_version: str) -> tuple[str, str]:
     """Split ``apps/v1`` into group and version; the core group is the empty string."""
     group, _, version = api_version.rpartition("/")

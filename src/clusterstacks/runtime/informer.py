@@ -9,7 +9,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from clusterstacks.domain.errors import ClusterStacksError
-from clusterstacks.domain.objects import Manifest, ObjectKey
+from clusterstacks.domain.objects import Manifest, ObjectKey, drop_managed_fields
 from clusterstacks.kube.errors import Expired, KindNotServed, NotFound
 from clusterstacks.kube.resources import UnreadableObject
 from clusterstacks.runtime.backoff import BackOff
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from clusterstacks.kube.resources import ObjectList, Resource, WatchEvent
     from clusterstacks.runtime.clock import Clock
 
-__all__ = ["CacheChange", "Handler", "Index", "Informer", "ObjectCache", "Trim", "drop_managed_fields", "key_of"]
+__all__ = ["CacheChange", "Handler", "Index", "Informer", "ObjectCache", "Trim", "key_of"]
 
 Handler: TypeAlias = Callable[[CacheChange], None]
 """Called on the event loop for every change, in order; must not block."""
@@ -43,14 +43,6 @@ resource version may have expired although the server does not return 410 (kuber
 arbitrary."""
 
 log = logging.getLogger(__name__)
-
-
-def drop_managed_fields(manifest: Manifest) -> Manifest:
-    """Remove the managed fields: no reader needs them, and they are often half of an object."""
-    metadata = manifest["metadata"]
-    if "managedFields" not in metadata:
-        return manifest
-    return {**manifest, "metadata": {name: value for name, value in metadata.items() if name != "managedFields"}}
 
 
 def _do_nothing() -> None:

@@ -50,8 +50,11 @@ class ManagementCluster:
     @asynccontextmanager
     async def connected(self) -> AsyncIterator[Client]:
         """Yield a client; raises as :meth:`connection`."""
-        from clusterstacks.kube.client import Client
-        from clusterstacks.kube.transport import Pool
+        from clusterstacks.kube.tls import without_system_cas
+
+        with without_system_cas():
+            from clusterstacks.kube.client import Client
+            from clusterstacks.kube.transport import Pool
 
         connection = self.connection()
         async with Pool() as pool:

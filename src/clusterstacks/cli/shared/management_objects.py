@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from clusterstacks.api.names import CLUSTER_API_GROUP
 from clusterstacks.cli.shared import output
+from clusterstacks.domain.objects import drop_managed_fields
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -71,8 +72,6 @@ async def read_objects(client: Client, query: ObjectQuery) -> list[Manifest]:
         NotFound: The query names an object that does not exist.
         DependencyError: The kind is not served, or the user may not read it.
     """
-    from clusterstacks.runtime.informer import drop_managed_fields
-
     resource = await served(client, query.group, query.kind)
     if query.name:
         return [drop_managed_fields(await client.get(resource, query.name, query.namespace))]

@@ -38,9 +38,8 @@ from clusterstacks.controllers.registration import (
 from clusterstacks.domain.documents import at, mappings, text
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.names import InvalidName, parse_class, release_named
-from clusterstacks.domain.objects import Manifest, ObjectKey
+from clusterstacks.domain.objects import Manifest, ObjectKey, drop_managed_fields
 from clusterstacks.runtime.cache import key_of
-from clusterstacks.runtime.informer import drop_managed_fields
 from clusterstacks.sources.owners import STACK_INDEX
 
 if TYPE_CHECKING:
