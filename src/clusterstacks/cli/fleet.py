@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING
 
 import click
@@ -10,12 +9,12 @@ import click
 from clusterstacks.api.names import CLUSTER_API_GROUP, CLUSTER_KIND, GROUP, Kind
 from clusterstacks.cli.shared import output
 from clusterstacks.cli.shared.cluster_options import contexts_options
-from clusterstacks.cli.shared.management_objects import ObjectQuery, read_all
+from clusterstacks.cli.shared.contexts import read_contexts, read_objects_of
+from clusterstacks.cli.shared.management_objects import ObjectQuery
 from clusterstacks.cli.shared.options import form_option
 from clusterstacks.clusters.cluster_summary import addons_by_cluster, summarize
 from clusterstacks.clusters.fleet_table import group_by_release
 from clusterstacks.domain.documents import and_more
-from clusterstacks.domain.errors import ClusterStacksError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,28 +40,18 @@ def fleet(managements: Sequence[ManagementCluster], form: str, selector: str) ->
     With several contexts the table has a column CONTEXT. A management cluster that cannot be read does not stop the
     others; the failures are listed at the end.
     """
-    read = asyncio.run(_read_each(managements, selector))
-    found = [
-        (context, release) for context, releases in read.items() if isinstance(releases, list) for release in releases
-    ]
-    failed = {context: error for context, error in read.items() if isinstance(error, ClusterStacksError)}
-    several = len(managements) > 1
-    if failed and not several:
-        raise next(iter(failed.values()))
+    results = read_contexts(managements, lambda management: _read(management, selector))
+    found = [(context, release) for context, releases in results.found.items() for release in releases]
     if form in ("json", "yaml"):
-        documents = [({"context": context} if several else {}) | release.document() for context, release in found]
-        output.print_document(documents, form)
+        output.print_document([results.named(context, release.document()) for context, release in found], form)
     elif found:
         header = ("NAMESPACE", "RELEASE", "READY", "KUBERNETES", "CLUSTERS", "NEWER", "NAMES")
         rows = [(context, *fleet_row(release, wide=form == "wide")) for context, release in found]
-        output.print_table(("CONTEXT", *header)[not several :], [row[not several :] for row in rows])
-    elif not failed:
+        first = 0 if results.several else 1
+        output.print_table(("CONTEXT", *header)[first:], [row[first:] for row in rows])
+    elif not results.failed:
         output.note("There are no releases.")
-    if not failed:
-        return 0
-    lines = [f"{context}: {error.message}" for context, error in failed.items()]
-    summary = f"{len(failed)} of {len(managements)} management clusters could not be read"
-    return output.show_failures(lines, summary, [*failed.values()])
+    return results.show_failures()
 
 
 def fleet_row(release: FleetRelease, *, wide: bool) -> tuple[str, ...]:
@@ -88,31 +77,13 @@ def _with_move(cluster: ClusterSummary) -> str:
     return f"{cluster.key} {arrow}{wanted}".rstrip()
 
 
-async def _read_each(
-    managements: Sequence[ManagementCluster], selector: str
-) -> dict[str, list[FleetRelease] | ClusterStacksError]:
-    """Read all management clusters at once; return the releases, or the error, of each context."""
-
-    async def read(management: ManagementCluster) -> list[FleetRelease] | ClusterStacksError:
-        try:
-            return await _read(management, selector)
-        except ClusterStacksError as error:
-            return error
-
-    results = await asyncio.gather(*map(read, managements))
-    return {management.context: result for management, result in zip(managements, results, strict=True)}
-
-
 async def _read(management: ManagementCluster, selector: str) -> list[FleetRelease]:
     queries = [
         ObjectQuery(GROUP, Kind.CLUSTER_STACK_RELEASE),
         ObjectQuery(CLUSTER_API_GROUP, CLUSTER_KIND, labels=selector),
         ObjectQuery(GROUP, Kind.CLUSTER_ADDON, consequence="Clusters count for the release of their class"),
     ]
-    place = f"{management.context}: " if management.context else ""
-    async with management.connected() as client:
-        read = await read_all(client, queries, lambda notices: output.warn_all(place + one for one in notices))
-    releases, clusters, addons = (one or [] for one in read)
+    releases, clusters, addons = (one or [] for one in await read_objects_of(management, queries))
     known = addons_by_cluster(addons)
     summaries = [summarize(one, known.get((one["metadata"]["namespace"], one["metadata"]["name"]))) for one in clusters]
     return group_by_release(releases, summaries)

@@ -120,7 +120,8 @@ async def test_every_day_verbs_describe_a_live_cluster(world: World) -> None:
         await page_shows_cluster(world)
 
 
-async def test_fleet_of_several_contexts_shows_those_that_answer(world: World, tmp_path: Path) -> None:
+def three_contexts(world: World, file: Path) -> Path:
+    """Write a kubeconfig with two contexts of the management cluster, and one that does not answer."""
     config = yaml.safe_load(world.management_kubeconfig.read_text())
     context = config["contexts"][0]["context"]
     gone = {"name": "gone", "cluster": {"server": "https://127.0.0.1:1"}}
@@ -128,8 +129,12 @@ async def test_fleet_of_several_contexts_shows_those_that_answer(world: World, t
     contexts = {"here": context, "there": context, "gone": silent, "away": silent}
     config["clusters"].append(gone)
     config["contexts"] = [{"name": name, "context": one} for name, one in contexts.items()]
-    file = tmp_path / "kubeconfig"
     file.write_text(yaml.safe_dump(config))
+    return file
+
+
+async def test_fleet_of_several_contexts_shows_those_that_answer(world: World, tmp_path: Path) -> None:
+    file = three_contexts(world, tmp_path / "kubeconfig")
     async with world.operator():
         release = world.stack.release("v1")
         world.publish(release, world.stack.files("v1", {}))
@@ -152,6 +157,27 @@ async def test_fleet_of_several_contexts_shows_those_that_answer(world: World, t
     assert "gone: " in err.decode()
     assert (unread.returncode, nothing) == (1, b"")
     assert "There are no releases" not in failures.decode()
+
+
+async def test_status_of_several_contexts_shows_the_clusters_of_those_that_answer(world: World, tmp_path: Path) -> None:
+    file = three_contexts(world, tmp_path / "kubeconfig")
+    await world.cluster("one", world.stack.release("v1").class_name, ready=False)
+    status = ("status", "--context=here", "--context=there")
+
+    lines = (await csctl(world, *status, kubeconfig=file)).splitlines()
+    document = json.loads(await csctl(world, *status, "-o", "json", kubeconfig=file))
+    process = await start(world, *status, "--context=gone", kubeconfig=file)
+    out, err = await asyncio.wait_for(process.communicate(), DEADLINE)
+
+    shown = [one for one in lines if one.startswith("Context ") or f"Cluster {world.namespace}/one" in one]
+    assert [shown[0], shown[2]] == ["Context here", "Context there"]
+    assert shown[1] == shown[3]
+    assert f"Cluster {world.namespace}/one" in shown[1]
+    own = [one["context"] for one in document if one["namespace"] == world.namespace]
+    assert own == ["here", "there"]
+    assert (process.returncode, out.decode().splitlines()) == (1, lines)
+    assert "1 of 3 management clusters could not be read" in err.decode()
+    assert "gone: " in err.decode()
 
 
 async def test_version_prints_those_of_the_management_cluster_after_the_lines_of_csctl(world: World) -> None:

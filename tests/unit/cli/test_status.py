@@ -82,6 +82,8 @@ main.main()
     ("arguments", "message"),
     [
         (("--watch", "-o", "json"), "--watch cannot be combined with -o json"),
+        (("--watch", "--context=a", "--context=b"), "--watch cannot be combined with several --context"),
+        (("team/one", "--context=a", "--context=b"), "NAMESPACE/CLUSTER cannot be combined with several --context"),
         (("my-cluster",), "'my-cluster' is not a Cluster (expected NAMESPACE/NAME"),
     ],
 )
