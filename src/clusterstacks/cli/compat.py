@@ -26,6 +26,8 @@ from clusterstacks.cli.shared.release_ref import DIRECTORY_OR_REF, DirectoryOrRe
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from click.shell_completion import CompletionItem
+
     from clusterstacks.clusters.context import UpgradeContext
     from clusterstacks.compat.constraints import Judges
     from clusterstacks.compat.world import Candidate
@@ -51,6 +53,13 @@ class SubjectParam(ClusterName):
                 param,
                 ctx,
             )
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        """Complete directories and Clusters."""
+        return [
+            *DIRECTORY_OR_REF.shell_complete(ctx, param, incomplete),
+            *super().shell_complete(ctx, param, incomplete),
+        ]
 
 
 @dataclass(frozen=True, slots=True)

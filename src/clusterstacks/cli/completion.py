@@ -1,6 +1,10 @@
-"""``csctl completion``: print the completion script of a shell."""
+"""``csctl completion``: print the completion script of a shell, whose calls of csctl are limited."""
 
 from __future__ import annotations
+
+import os
+import signal
+import sys
 
 import click
 
@@ -8,14 +12,28 @@ from clusterstacks.cli.shared import output
 
 SHELLS = ("bash", "zsh", "fish")
 VARIABLE = "_CSCTL_COMPLETE"
-"""The environment variable that click uses for completion."""
+"""The environment variable in which a script asks click for completions."""
+
+SECONDS = 2.5
+"""Time after which a completion ends without a result (arbitrary: a user who waits longer types the name)."""
+
+
+def limit_completion() -> None:
+    """If a script asks for completions, print nothing else, and end after ``SECONDS``, whatever csctl waits for."""
+    if os.environ.get(VARIABLE, "").endswith("_complete"):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
+        signal.signal(signal.SIGALRM, lambda *_: os._exit(0))
+        signal.setitimer(signal.ITIMER_REAL, SECONDS)
 
 
 @click.command(short_help="Print the completion script of a shell.")
 @click.argument("shell", type=click.Choice(SHELLS))
 @click.pass_context
 def completion(context: click.Context, shell: str) -> None:
-    """Print the script that completes verbs, options and files in a shell.
+    """Print the script that completes verbs, options, files, and names of objects in a shell.
+
+    Names of Clusters, releases, namespaces and contexts are those of the management cluster of the command line. If it
+    does not answer within two seconds, or refuses, nothing is completed.
 
     bash: add  eval "$(csctl completion bash)"  to ~/.bashrc
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from difflib import get_close_matches
+from typing import TYPE_CHECKING
 
 import click
 
@@ -11,9 +12,19 @@ from clusterstacks.cli.shared import output
 from clusterstacks.cli.shared.options import TEXT, form_option
 from clusterstacks.domain.errors import SpecError
 
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
+
+def _complete(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    from click.shell_completion import CompletionItem
+
+    names = {one.name.lower(): str(one.name) for one in (*CONDITIONS, *REASONS)}
+    return [CompletionItem(name) for lower, name in sorted(names.items()) if lower.startswith(incomplete.lower())]
+
 
 @click.command(short_help="Explain a condition or reason.")
-@click.argument("name", metavar="[CONDITION|REASON]", required=False, default="")
+@click.argument("name", metavar="[CONDITION|REASON]", required=False, default="", shell_complete=_complete)
 @form_option("text", "json", "yaml")
 def explain(name: str, form: str) -> None:
     """Explain a condition or a reason of Clusters, ClusterAddons, ClusterStacks and ClusterStackReleases.

@@ -10,13 +10,15 @@ import click
 
 from clusterstacks.api.names import GROUP, Kind
 from clusterstacks.cli.shared import output
-from clusterstacks.cli.shared.cluster_options import ListScope, ManagementCluster, scope_options
+from clusterstacks.cli.shared.cluster_options import ListScope, ManagementCluster, complete_names, scope_options
 from clusterstacks.cli.shared.management_objects import ObjectQuery, follow, read_all
 from clusterstacks.cli.shared.object_tables import TABLES, ObjectTable
 from clusterstacks.cli.shared.options import form_option
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from click.shell_completion import CompletionItem
 
     from clusterstacks.cli.shared.object_tables import Row
     from clusterstacks.domain.objects import Manifest
@@ -39,10 +41,31 @@ class TableName(click.ParamType[ObjectTable]):
             self.fail(f"{value!r} is not a kind of cluster stacks (expected {', '.join(known)} or {last})", param, ctx)
         return found
 
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:  # noqa: ARG002 - click's signature
+        """Complete the kinds."""
+        from clusterstacks.cli.shared.name_completion import matching
+
+        return matching((table.names[0] for table in TABLES), incomplete)
+
+
+def _complete_name(context: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    from clusterstacks.cli.shared.name_completion import objects
+
+    table, namespace = context.params.get("table"), context.params.get("namespace")
+    if table is None or context.params.get("all_namespaces"):
+        return []
+    return complete_names(
+        context,
+        incomplete,
+        lambda client, management: objects(
+            client, table.group, table.kind, namespace or management.connection().namespace
+        ),
+    )
+
 
 @click.command(short_help="List stacks, releases, clusters or addons.")
 @click.argument("table", metavar="stacks|releases|clusters|addons", type=TableName())
-@click.argument("name", required=False, default="")
+@click.argument("name", required=False, default="", shell_complete=_complete_name)
 @scope_options
 @form_option("table", "wide", "json", "yaml", "name")
 @click.option("--watch", "-w", is_flag=True, help="Print each row again when it changes, until Ctrl-C.")

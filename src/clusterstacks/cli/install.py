@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from clusterstacks.cli.shared import output
-from clusterstacks.cli.shared.cluster_options import ManagementCluster, cluster_options
+from clusterstacks.cli.shared.cluster_options import ManagementCluster, cluster_options, complete_namespaces
 from clusterstacks.cli.shared.options import FILE, JSON, form_option
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ namespace_option = click.option(
     default="cluster-stack-system",
     show_default=True,
     help="Namespace of the operator.",
+    shell_complete=complete_namespaces,
 )
 timeout_option = click.option(
     "--timeout",

@@ -10,12 +10,15 @@ from typing import TYPE_CHECKING
 
 import click
 
+from clusterstacks.cli.completion import limit_completion
 from clusterstacks.cli.shared import output
 from clusterstacks.cli.shared.help_texts import EXAMPLES
 from clusterstacks.cli.shared.options import accept_global_options, global_options
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from click.shell_completion import CompletionItem
 
 VERBS = {
     "bundle": ("clusterstacks.cli.bundle", "Carry releases and images across an air gap."),
@@ -89,6 +92,13 @@ class Verbs(click.Group):
         _add_examples(command, cmd_name, EXAMPLES[cmd_name])
         return accept_global_options(command)
 
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Complete verbs without importing them, and the options of csctl."""
+        from click.shell_completion import CompletionItem
+
+        verbs = [CompletionItem(one, help=VERBS[one][1]) for one in sorted(VERBS) if one.startswith(incomplete)]
+        return [*verbs, *click.Command.shell_complete(self, ctx, incomplete)]
+
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
@@ -117,6 +127,7 @@ def main() -> None:
     # collections in between, and that of the interpreter's end, would take a quarter of it and find almost nothing.
     gc.set_threshold(COLLECTED_OBJECTS)
     atexit.register(gc.freeze)
+    limit_completion()
     sys.exit(output.run(lambda: csctl.main(prog_name=output.called_name(), standalone_mode=False)))
 
 

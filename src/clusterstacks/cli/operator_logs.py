@@ -10,7 +10,12 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from clusterstacks.cli.shared import output
-from clusterstacks.cli.shared.cluster_options import ClusterName, ManagementCluster, cluster_options
+from clusterstacks.cli.shared.cluster_options import (
+    ClusterName,
+    ManagementCluster,
+    cluster_options,
+    complete_namespaces,
+)
 from clusterstacks.cli.shared.options import JSON, form_option
 
 if TYPE_CHECKING:
@@ -32,7 +37,12 @@ _LEVELS: Final = {"error": "red", "critical": "red", "warning": "yellow"}
 @cluster_options
 @form_option()
 @click.option("--since", default="1h", show_default=True, help="Age of the oldest line, for example 10m or 1h30m.")
-@click.option("--operator-namespace", default="", help="Namespace of the operator's pods.  [default: all namespaces]")
+@click.option(
+    "--operator-namespace",
+    default="",
+    help="Namespace of the operator's pods.  [default: all namespaces]",
+    shell_complete=complete_namespaces,
+)
 def logs(cluster: ObjectKey, management: ManagementCluster, form: str, since: str, operator_namespace: str) -> None:
     """Print the lines in the logs of the operator's pods that are about a Cluster or its ClusterAddon, sorted by time.
 

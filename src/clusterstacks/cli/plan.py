@@ -12,6 +12,7 @@ from clusterstacks.cli.shared import output
 from clusterstacks.cli.shared.cluster_options import (
     ClusterName,
     ManagementCluster,
+    complete_releases,
     management_options,
     read_live,
 )
@@ -49,7 +50,14 @@ if TYPE_CHECKING:
     type=FILE,
     help="File with the versions of a cluster (kubernetes, class, addons, ...) instead of a live Cluster.",
 )
-@click.option("--to", "target", metavar="RELEASE|VERSION", required=True, help="Target release or Kubernetes version.")
+@click.option(
+    "--to",
+    "target",
+    metavar="RELEASE|VERSION",
+    required=True,
+    help="Target release or Kubernetes version.",
+    shell_complete=complete_releases,
+)
 @management_options
 @form_option("text", "json", "yaml")
 @timeout_option

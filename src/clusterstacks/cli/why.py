@@ -11,6 +11,7 @@ from clusterstacks.cli.shared import output
 from clusterstacks.cli.shared.cluster_options import (
     ClusterName,
     ManagementCluster,
+    complete_releases,
     management_options,
     read_live,
 )
@@ -45,7 +46,7 @@ SHOWN_STEPS = 3
 
 @click.command(short_help="Explain why an upgrade is refused, and what to do first.")
 @click.argument("cluster", metavar="NAMESPACE/CLUSTER", type=ClusterName())
-@click.argument("target", metavar="RELEASE|VERSION")
+@click.argument("target", metavar="RELEASE|VERSION", shell_complete=complete_releases)
 @management_options
 @form_option("text", "json", "yaml")
 @timeout_option

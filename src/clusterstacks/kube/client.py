@@ -8,6 +8,8 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from clusterstacks.api.bounded_json import Undecodable, decode, estimate_values
+from clusterstacks.domain.documents import mappings, text
+from clusterstacks.domain.objects import ObjectKey
 from clusterstacks.domain.versions import KubernetesMinor
 from clusterstacks.kube.discovery import ACCEPT, Discovery
 from clusterstacks.kube.errors import Expired, NotFound, Unreachable, Unreadable
@@ -182,6 +184,21 @@ class Client:
         Managed fields may be missing, because they can make metadata unreadable.
         """
         return await self.list_readable(resource, namespace, labels=labels, metadata_only=True)
+
+    async def list_keys(self, resource: Resource, namespace: str = "", *, limit: int) -> Sequence[ObjectKey]:
+        """Read namespace and name of the first objects, page by page until there are at least ``limit``."""
+        request = ListRequest(resource, namespace, metadata_only=True)
+        found: list[ObjectKey] = []
+        token = ""
+        while True:
+            page = await self._send(request.page(token))
+            found += [
+                ObjectKey(text(one, "metadata", "namespace"), text(one, "metadata", "name"))
+                for one in mappings(page, "items")
+            ]
+            token = text(page, "metadata", "continue")
+            if not token or len(found) >= limit:
+                return found
 
     async def first_pages(self, requests: Sequence[ListRequest]) -> Sequence[bytes | None]:
         """Read the first pages of lists over one connection, for ``read_list``; None for those that failed."""

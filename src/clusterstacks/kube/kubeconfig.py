@@ -38,18 +38,7 @@ def load_kubeconfig(paths: Sequence[Path], context: str = "") -> Connection:
     Raises:
         SpecError: No file exists, or a file or field is not valid; the message names both.
     """
-    documents = [
-        _Document(parse_yaml(_content(path), f"kubeconfig {path}"), path.absolute().parent)
-        for path in paths
-        if path.exists()
-    ]
-    if not documents:
-        names = ", ".join(str(path) for path in paths)
-        raise SpecError(
-            "KubeconfigMissing",
-            f"no kubeconfig: {names or 'no file'} does not exist; name one with --kubeconfig or with KUBECONFIG",
-        )
-    return _connection(documents, context)
+    return _connection(_documents(paths), context)
 
 
 def parse_kubeconfig(document: Mapping[str, Any], *, base: Path | None, context: str = "") -> Connection:
@@ -111,7 +100,18 @@ def default_connection(environ: Mapping[str, str], kubeconfig: str = "", context
         return load_kubeconfig(files, context)
     if _is_pod(environ) and not context:
         return in_cluster(environ=environ)
-    return load_kubeconfig([Path(environ.get("HOME", "/")) / ".kube" / "config"], context)
+    return load_kubeconfig([_home_file(environ)], context)
+
+
+def context_names(environ: Mapping[str, str], kubeconfig: str = "") -> list[str]:
+    """Return the contexts that can be given to :func:`default_connection`.
+
+    Raises:
+        SpecError: There is no kubeconfig, or it is not valid.
+    """
+    documents = _documents(_named_files(environ, kubeconfig) or [_home_file(environ)])
+    found = (one.fields.blocks("contexts") for one in documents)
+    return [*dict.fromkeys(entry.text("name") for entries in found for entry in entries)]
 
 
 def named_connection(environ: Mapping[str, str], kubeconfig: str = "") -> tuple[Connection, str]:
@@ -143,6 +143,10 @@ def _named_files(environ: Mapping[str, str], kubeconfig: str) -> list[Path]:
     return [Path(part) for part in environ.get("KUBECONFIG", "").split(":") if part]
 
 
+def _home_file(environ: Mapping[str, str]) -> Path:
+    return Path(environ.get("HOME", "/")) / ".kube" / "config"
+
+
 def _is_pod(environ: Mapping[str, str]) -> bool:
     return bool(environ.get("KUBERNETES_SERVICE_HOST")) and (SERVICE_ACCOUNT / "token").exists()
 
@@ -153,6 +157,21 @@ class _Document:
 
     fields: Fields
     base: Path | None
+
+
+def _documents(paths: Sequence[Path]) -> list[_Document]:
+    documents = [
+        _Document(parse_yaml(_content(path), f"kubeconfig {path}"), path.absolute().parent)
+        for path in paths
+        if path.exists()
+    ]
+    if not documents:
+        names = ", ".join(str(path) for path in paths)
+        raise SpecError(
+            "KubeconfigMissing",
+            f"no kubeconfig: {names or 'no file'} does not exist; name one with --kubeconfig or with KUBECONFIG",
+        )
+    return documents
 
 
 def _content(path: Path) -> bytes:

@@ -153,6 +153,10 @@ class FakeApi(Client):
         listing = self._listing(resource, namespace)
         return ObjectList([_bare(item) for item in listing.items], listing.resource_version)
 
+    async def list_keys(self, resource: Resource, namespace: str = "", *, limit: int) -> Sequence[ObjectKey]:
+        await self._meet("list_keys", resource=resource, namespace=namespace, limit=limit)
+        return [key_of(item) for item in self._listing(resource, namespace).items]
+
     async def list_readable(
         self, resource: Resource, namespace: str = "", *, labels: str = "", metadata_only: bool = False
     ) -> ObjectList:

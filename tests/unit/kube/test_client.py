@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from clusterstacks.kube.transport import Pool, RequestTimeouts
-    from tests.support.fakes.scripted_server import ScriptedServer
+    from tests.support.fakes.scripted_server import Answer, ScriptedServer
 
 CONFIG_MAPS = Resource("", "v1", "ConfigMap", "configmaps", namespaced=True)
 OBJECT = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x", "namespace": "a"}}
@@ -247,3 +247,17 @@ async def test_log_of_a_pod_is_read_as_text_within_bounds(server: ScriptedServer
     (request,) = server.requests
     assert request.path == "/api/v1/namespaces/system/pods/operator-1/log"
     assert dict(request.query) == {"sinceSeconds": "60", "limitBytes": str(4 * 1024 * 1024)}
+
+
+async def test_keys_are_read_page_by_page_until_the_limit_and_only_from_metadata(
+    server: ScriptedServer, client: Client
+) -> None:
+    def page(*names: str, token: str = "") -> Answer:
+        items = [{"metadata": {"namespace": "a", "name": name}} for name in names]
+        return says({"metadata": {"continue": token}, "items": items})
+
+    server.plays(page("x", "y", token="1"), page("z", token="2"), page("never"))
+
+    assert await client.list_keys(CONFIG_MAPS, limit=3) == [("a", "x"), ("a", "y"), ("a", "z")]
+    assert [one.query.get("continue", "") for one in server.requests] == ["", "1"]
+    assert all("PartialObjectMetadataList" in one.headers["Accept"] for one in server.requests)

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.kube.connection import DataOrFile
 from clusterstacks.kube.kubeconfig import (
+    context_names,
     default_connection,
     in_cluster,
     load_kubeconfig,
@@ -331,3 +332,16 @@ def test_flag_has_precedence_over_environment_and_home(tmp_path: Path) -> None:
     assert default_connection(environ, str(tmp_path / "flag")).server == "https://flag.example:6443"
     assert default_connection(environ).server == "https://listed.example:6443"
     assert default_connection({"HOME": str(tmp_path)}).server == "https://home.example:6443"
+
+
+def test_names_of_contexts_are_those_of_all_files_without_repetition(tmp_path: Path) -> None:
+    for number, names in enumerate((["a", "b"], ["b", "c"])):
+        contexts = [{"name": name, "context": {}} for name in names]
+        (tmp_path / str(number)).write_text(yaml.safe_dump({"contexts": contexts}))
+    (tmp_path / ".kube").mkdir()
+    (tmp_path / ".kube" / "config").write_text(yaml.safe_dump({"contexts": [{"name": "home", "context": {}}]}))
+    environ = {"HOME": str(tmp_path), "KUBECONFIG": f"{tmp_path / '0'}:{tmp_path / '1'}"}
+
+    assert context_names(environ) == ["a", "b", "c"]
+    assert context_names(environ, str(tmp_path / "1")) == ["b", "c"]
+    assert context_names({"HOME": str(tmp_path)}) == ["home"]

@@ -16,13 +16,18 @@ from clusterstacks.cli.shared.options import DIRECTORY, FILE
 from clusterstacks.domain.objects import ObjectKey
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Sequence
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+
+    from click.shell_completion import CompletionItem
 
     from clusterstacks.clusters.context import UpgradeContext
     from clusterstacks.compat.statements import UpstreamFacts
     from clusterstacks.kube.client import Client
     from clusterstacks.kube.connection import Connection
     from clusterstacks.planner.model_builder import Target
+
+
+_COMMANDLINE = click.core.ParameterSource.COMMANDLINE
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,23 +53,78 @@ class ManagementCluster:
         return default_connection(os.environ, str(self.kubeconfig or ""), self.context)
 
     @asynccontextmanager
-    async def connected(self) -> AsyncIterator[Client]:
-        """Yield a client; raises as :meth:`connection`."""
+    async def connected(self, *, retries: bool = True) -> AsyncIterator[Client]:
+        """Yield a client, which repeats failed requests if ``retries``; raises as :meth:`connection`."""
         from clusterstacks.kube.tls import without_system_cas
 
         with without_system_cas():
             from clusterstacks.kube.client import Client
-            from clusterstacks.kube.transport import Pool
+            from clusterstacks.kube.transport import Pool, RequestTimeouts
 
         connection = self.connection()
         async with Pool() as pool:
-            yield Client(connection, pool)
+            yield Client(connection, pool, timeouts=RequestTimeouts() if retries else RequestTimeouts(attempts=1))
 
     def kubectl(self, *arguments: str) -> str:
         """Return a kubectl command for the same cluster."""
         named = [f"--kubeconfig={self.kubeconfig}"] if self.kubeconfig else []
         named += [f"--context={self.context}"] if self.context else []
         return shlex.join(["kubectl", *arguments, *named])
+
+
+def management_of(context: click.Context) -> ManagementCluster | None:
+    """Return the management cluster of an incomplete command line; None if its options name several, or no file."""
+    given, file = context.params, context.params.get("kubeconfig")
+    contexts = given.get("contexts") or (given.get("context") or "",)
+    if len(contexts) > 1 or (file is None and context.get_parameter_source("kubeconfig") is _COMMANDLINE):
+        return None
+    return ManagementCluster(file, contexts[0])
+
+
+def complete_names(
+    context: click.Context,
+    incomplete: str,
+    read: Callable[[Client, ManagementCluster], Awaitable[Iterable[str]]],
+) -> list[CompletionItem]:
+    """Return the names that ``read`` finds in the management cluster of an incomplete command line."""
+    from clusterstacks.cli.shared.name_completion import complete
+
+    management = management_of(context)
+    if management is None:
+        return []
+    return complete(incomplete, management.connected(retries=False), lambda client: read(client, management))
+
+
+def complete_namespaces(context: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Complete the namespaces of the management cluster."""
+    from clusterstacks.cli.shared.name_completion import namespaces
+
+    return complete_names(context, incomplete, lambda client, _: namespaces(client))
+
+
+def complete_releases(context: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Complete the releases to which the Cluster before the cursor may move."""
+    from clusterstacks.cli.shared.name_completion import releases
+
+    # After an option without a value, click leaves arguments before it unparsed.
+    named = context.params.get("cluster") or next(iter(context.args), "")
+    try:
+        cluster = ClusterName().convert(named, None, None)
+    except click.BadParameter:
+        return []
+    return complete_names(context, incomplete, lambda client, _: releases(client, cluster))
+
+
+def _complete_contexts(context: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    from clusterstacks.cli.shared.name_completion import matching
+    from clusterstacks.domain.errors import SpecError
+    from clusterstacks.kube.kubeconfig import context_names
+
+    management = management_of(context)
+    try:
+        return matching(context_names(os.environ, str(management.kubeconfig or "")), incomplete) if management else []
+    except SpecError:
+        return []
 
 
 class ClusterName(click.ParamType[ObjectKey]):
@@ -81,6 +141,14 @@ class ClusterName(click.ParamType[ObjectKey]):
             self.fail(f"{value!r} is not a Cluster (expected NAMESPACE/NAME, for example team-a/prod)", param, ctx)
         return ObjectKey(namespace, name)
 
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:  # noqa: ARG002 - click's signature
+        """Complete the Clusters of the management cluster."""
+        from clusterstacks.cli.shared.name_completion import clusters
+
+        return complete_names(
+            ctx, incomplete, lambda client, management: clusters(client, incomplete, management.connection().namespace)
+        )
+
 
 _KUBECONFIG = click.option(
     "--kubeconfig", type=FILE, help="Kubeconfig of the management cluster.  [default: as for kubectl]"
@@ -94,7 +162,12 @@ def cluster_options(command: Callable[..., Any]) -> Callable[..., Any]:
     def call(*, kubeconfig: Path | None, context: str, **rest: Any) -> Any:  # noqa: ANN401 - the arguments of the verb
         return command(management=ManagementCluster(kubeconfig, context), **rest)
 
-    context = click.option("--context", default="", help="Context of the kubeconfig.  [default: the current one]")
+    context = click.option(
+        "--context",
+        default="",
+        help="Context of the kubeconfig.  [default: the current one]",
+        shell_complete=_complete_contexts,
+    )
     return _KUBECONFIG(context(call))
 
 
@@ -107,7 +180,8 @@ def contexts_options(command: Callable[..., Any]) -> Callable[..., Any]:
         return command(managements=chosen, **rest)
 
     several = "Context of the kubeconfig; repeatable.  [default: the current one]"
-    return _KUBECONFIG(click.option("--context", "contexts", multiple=True, help=several)(call))
+    context = click.option("--context", "contexts", multiple=True, help=several, shell_complete=_complete_contexts)
+    return _KUBECONFIG(context(call))
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +206,13 @@ def scope_options(command: Callable[..., Any]) -> Callable[..., Any]:
     for option in (
         click.option("--selector", "-l", default="", help="Label selector, for example team=a,stage!=test."),
         click.option("--all-namespaces", "-A", is_flag=True, help="Objects of all namespaces."),
-        click.option("--namespace", "-n", default="", help="Namespace.  [default: that of the context]"),
+        click.option(
+            "--namespace",
+            "-n",
+            default="",
+            help="Namespace.  [default: that of the context]",
+            shell_complete=complete_namespaces,
+        ),
     ):
         call = option(call)
     return cluster_options(call)

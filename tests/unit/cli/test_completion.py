@@ -1,0 +1,131 @@
+"""Completion of the command line, through the environment variables that the scripts of the shells set."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from clusterstacks.api.explanations import REASONS
+from clusterstacks.cli.main import VERBS
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+DEADLINE = 250
+
+HANGING = {"apiVersion": "client.authentication.k8s.io/v1", "command": "sh", "interactiveMode": "Never"}
+
+
+def complete(
+    words: list[str], incomplete: str = "", *, seconds: float = 200.0, read_seconds: float = 100.0, after: str = ""
+) -> subprocess.CompletedProcess[str]:
+    """Complete the last word, and run further code at the end of the process."""
+    script = (
+        "import atexit, sys\n"
+        "from clusterstacks.cli import completion, main\n"
+        "from clusterstacks.cli.shared import name_completion\n"
+        f"completion.SECONDS, name_completion.READ_SECONDS = {seconds}, {read_seconds}\n"
+        f"{after}\n"
+        "main.main()\n"
+    )
+    return run(["-c", script], words, incomplete)
+
+
+def run(program: list[str], words: list[str], incomplete: str) -> subprocess.CompletedProcess[str]:
+    environ = {
+        **os.environ,
+        "_CSCTL_COMPLETE": "bash_complete",
+        "COMP_WORDS": " ".join(["csctl", *words, incomplete]),
+        "COMP_CWORD": str(len(words) + 1),
+    }
+    return subprocess.run(
+        [sys.executable, *program], env=environ, capture_output=True, text=True, check=False, timeout=DEADLINE
+    )
+
+
+def offered(done: subprocess.CompletedProcess[str]) -> list[str]:
+    assert (done.returncode, done.stderr) == (0, "")
+    return [line.removeprefix("plain,") for line in done.stdout.splitlines() if line]
+
+
+def kubeconfig(directory: Path, server: str, user: dict[str, object]) -> str:
+    config = {
+        "clusters": [{"name": "one", "cluster": {"server": server}}],
+        "users": [{"name": "one", "user": user}],
+        "contexts": [{"name": name, "context": {"cluster": "one", "user": "one"}} for name in ("east", "west;reboot")],
+        "current-context": "east",
+    }
+    (directory / "kubeconfig").write_text(json.dumps(config))
+    return f"--kubeconfig={directory / 'kubeconfig'}"
+
+
+def test_verbs_are_completed_without_importing_them_or_a_client() -> None:
+    code = "atexit.register(lambda: print(sorted({'asyncio', 'clusterstacks.cli.plan'} & {*sys.modules})))"
+    script = f"import atexit, sys\nfrom clusterstacks.cli.main import main\n{code}\nmain()"
+
+    *verbs, loaded = offered(run(["-c", script], [], ""))
+
+    assert (verbs, loaded) == (sorted(VERBS), "[]")
+
+
+@pytest.mark.parametrize(
+    ("words", "incomplete", "expected"),
+    [
+        (["explain"], "pause", ["Paused"]),
+        (["explain"], "healtht", ["HealthTimeout"]),
+        (["get"], "", ["stacks", "releases", "clusters", "addons"]),
+        (["get"], "cl", ["clusters"]),
+        (["no-such-verb"], "", None),
+    ],
+)
+def test_words_that_need_no_cluster_are_completed(words: list[str], incomplete: str, expected: list[str]) -> None:
+    done = complete(words, incomplete)
+
+    assert done.stderr == ""
+    assert [one.removeprefix("plain,") for one in done.stdout.split()] == (expected or [])
+
+
+def test_all_reasons_are_completed() -> None:
+    assert {str(one.name) for one in REASONS} <= {*offered(complete(["explain"]))}
+
+
+@pytest.mark.parametrize("verb", ["status", "fleet", "get"])
+def test_contexts_of_the_kubeconfig_are_completed(verb: str, tmp_path: Path) -> None:
+    file = kubeconfig(tmp_path, "https://127.0.0.1:1", {})
+
+    assert offered(complete([verb, file, "--context"])) == ["east"]
+
+
+@pytest.mark.parametrize("words", [["status"], ["why", "team/one"], ["get", "clusters"], ["get", "clusters", "-n"]])
+def test_nothing_is_completed_or_printed_if_the_server_does_not_answer(words: list[str], tmp_path: Path) -> None:
+    file = kubeconfig(tmp_path, "https://127.0.0.1:1", {})
+
+    assert offered(complete([words[0], file, *words[1:]])) == []
+
+
+def test_nothing_is_completed_or_printed_if_the_kubeconfig_is_broken(tmp_path: Path) -> None:
+    (tmp_path / "kubeconfig").write_text("{")
+
+    assert offered(complete(["status", f"--kubeconfig={tmp_path / 'kubeconfig'}"])) == []
+    assert offered(complete(["status", f"--kubeconfig={tmp_path / 'kubeconfig'}", "--context"])) == []
+
+
+def test_credential_plugin_that_hangs_is_killed_and_its_messages_are_dropped(tmp_path: Path) -> None:
+    script = f"echo $$ > {tmp_path / 'pid'}; echo 'Please log in' >&2; exec sleep 1000"
+    file = kubeconfig(tmp_path, "https://127.0.0.1:1", {"exec": {**HANGING, "args": ["-c", script]}})
+
+    assert offered(complete(["status", file], read_seconds=5)) == []
+    with pytest.raises(ProcessLookupError):
+        os.kill(int((tmp_path / "pid").read_text()), 0)
+
+
+def test_completion_ends_quietly_whatever_it_waits_for(tmp_path: Path) -> None:
+    file = kubeconfig(tmp_path, "https://127.0.0.1:1", {})
+    forever = "name_completion.complete = lambda *_: __import__('time').sleep(1000)"
+
+    assert offered(complete(["status", file], seconds=0.1, after=forever)) == []
