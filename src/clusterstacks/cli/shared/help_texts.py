@@ -78,7 +78,7 @@ EXAMPLES: Final = {
     "resume": ("default/my-cluster",),
     "schemas": (".schemas",),
     "sign": ("--new-key release.key", f".release/{_RELEASE} --key release.key"),
-    "status": ("", "default/my-cluster", "default/my-cluster --watch", "-o json"),
+    "status": ("", "default/my-cluster", "default/my-cluster --watch", "-o json", "--context eu-1 --context eu-2"),
     "suspend": ("default/my-cluster",),
     "template": (f"{_STACK} --class", f"{_STACK} --addon cni --values", f"{_REF} --images"),
     "ui": ("-A", "-n team-a --port 8001 --no-open"),
