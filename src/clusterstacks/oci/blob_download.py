@@ -95,7 +95,7 @@ async def _drain(answer: HTTPResponse, partial: _Partial, progress: TransferProg
                 # Digesting and writing a piece takes milliseconds, so other tasks run in between.
                 full, buffer = buffer, bytearray()
                 await asyncio.to_thread(partial.add, full)
-                progress(partial.blob.title or partial.blob.digest, partial.size, partial.blob.size)
+            progress(partial.blob.title or partial.blob.digest, partial.size + len(buffer), partial.blob.size)
     finally:
         partial.add(buffer)
     if not partial.complete:

@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 PART_BYTES = 32 * 1024 * 1024
 """Bytes per request, unless the registry requires more (arbitrary: the most that a broken connection repeats)."""
 
+REPORTED_BYTES = 128 * 1024
+"""Bytes between two reports of the progress (arbitrary: a slow link sends them within seconds)."""
+
 _MAX_PART_BYTES = 1024 * 1024 * 1024
 _RANGE = re.compile(r"(?:bytes=)?0-(\d{1,18})")
 _BINARY = {"Content-Type": "application/octet-stream"}
@@ -83,9 +86,11 @@ class Upload:
             return
         done = start
         async for piece in read_pieces(self.content, start, length):
-            yield piece
-            done += len(piece)
-            self.progress(self.blob.title or self.blob.digest, done, self.blob.size)
+            for begin in range(0, len(piece), REPORTED_BYTES):
+                part = piece[begin : begin + REPORTED_BYTES]
+                yield part
+                done += len(part)
+                self.progress(self.blob.title or self.blob.digest, done, self.blob.size)
 
 
 class _Sending:

@@ -1,4 +1,4 @@
-"""A TCP proxy that breaks connections after a number of bytes."""
+"""A TCP proxy that breaks connections after a number of bytes, or is slow."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ class CuttingProxy:
     """Forwards to ``target``; ``cuts`` sets after how many bytes each of the next connections breaks.
 
     A connection breaks when more bytes than its number went in one direction; without a number it is not cut.
-    ``carried`` counts all forwarded bytes.
+    ``carried`` counts all forwarded bytes. With ``rate``, this many bytes a second go in each direction.
     """
 
     def __init__(self, target: str) -> None:
         self.cuts: list[int] = []
         self.broken = 0
         self.carried = 0
+        self.rate = 0
         self.host = ""
         self._target = target.rsplit(":", 1)
 
@@ -50,7 +51,7 @@ class CuttingProxy:
     async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         passed = 0
         with suppress(OSError):
-            while piece := await reader.read(65536):
+            while piece := await reader.read(8192 if self.rate else 65536):
                 passed += len(piece)
                 # Only transfers are worth a cut: requests and small answers pass.
                 if self.cuts and passed > self.cuts[0]:
@@ -60,3 +61,5 @@ class CuttingProxy:
                 self.carried += len(piece)
                 writer.write(piece)
                 await writer.drain()
+                if self.rate:
+                    await asyncio.sleep(len(piece) / self.rate)

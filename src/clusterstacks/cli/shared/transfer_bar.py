@@ -23,6 +23,7 @@ INTERVAL_SECONDS: Final = 0.2
 IDLE_SECONDS: Final = 10.0
 """Time without a report after which the next transfer is measured anew (arbitrary)."""
 
+_WHOLE_MEGABYTES = 10_000_000
 _LONGEST_BAR = 30
 _SHORTEST_BAR = 8
 
@@ -88,7 +89,9 @@ def bar_line(done: int, total: int, rate: float, columns: int) -> str:
     """
     share = min(done / total, 1.0) if total else 1.0
     left = f"  {_duration((total - done) / rate)} left" if rate > 0 and total > done else ""
-    text = f"{share:4.0%}  {done / 1e6:.0f} of {output.megabytes(total)}  {rate / 1e6:.1f} MB/s{left}"
+    decimals = 0 if total >= _WHOLE_MEGABYTES else 1
+    speed = f"{rate / 1e6:.1f} MB/s" if rate >= 1e6 else f"{rate / 1e3:.0f} kB/s"
+    text = f"{share:4.0%}  {done / 1e6:.{decimals}f} of {total / 1e6:.{decimals}f} MB  {speed}{left}"
     width = min(_LONGEST_BAR, columns - len(text) - 5)
     if width >= _SHORTEST_BAR:
         filled = int(share * width)

@@ -53,6 +53,10 @@ def test_long_transfer_shows_share_bytes_rate_and_remaining_time(clock: Clock, m
     ]
 
 
+def test_small_and_slow_transfer_shows_decimals_and_kilobytes() -> None:
+    assert bar_line(250_000, 1_000_000, 50_000, 44) == " 25%  0.2 of 1.0 MB  50 kB/s  0:15 left"
+
+
 def test_concurrent_and_following_transfers_are_added(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "44")
 
