@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 
 import click
 
@@ -21,7 +20,7 @@ SECONDS = 2.5
 def limit_completion() -> None:
     """If a script asks for completions, print nothing else, and end after ``SECONDS``, whatever csctl waits for."""
     if os.environ.get(VARIABLE, "").endswith("_complete"):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # standard error
         signal.signal(signal.SIGALRM, lambda *_: os._exit(0))
         signal.setitimer(signal.ITIMER_REAL, SECONDS)
 

@@ -94,11 +94,12 @@ def test_all_reasons_are_completed() -> None:
     assert {str(one.name) for one in REASONS} <= {*offered(complete(["explain"]))}
 
 
-@pytest.mark.parametrize("verb", ["status", "fleet", "get"])
-def test_contexts_of_the_kubeconfig_are_completed(verb: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("words", [["status"], ["get"], ["fleet", "--context", "a", "--context", "b"]])
+def test_contexts_of_the_kubeconfig_are_completed(words: list[str], tmp_path: Path) -> None:
     file = kubeconfig(tmp_path, "https://127.0.0.1:1", {})
 
-    assert offered(complete([verb, file, "--context"])) == ["east"]
+    assert offered(complete([*words, file, "--context"])) == ["east"]
+    assert offered(complete([*words, "--kubeconfig=missing", "--context"])) == []
 
 
 @pytest.mark.parametrize("words", [["status"], ["why", "team/one"], ["get", "clusters"], ["get", "clusters", "-n"]])

@@ -27,9 +27,6 @@ if TYPE_CHECKING:
     from clusterstacks.planner.model_builder import Target
 
 
-_COMMANDLINE = click.core.ParameterSource.COMMANDLINE
-
-
 @dataclass(frozen=True, slots=True)
 class ManagementCluster:
     """A management cluster as the options name it.
@@ -74,11 +71,17 @@ class ManagementCluster:
 
 def management_of(context: click.Context) -> ManagementCluster | None:
     """Return the management cluster of an incomplete command line; None if its options name several, or no file."""
-    given, file = context.params, context.params.get("kubeconfig")
+    given = context.params
     contexts = given.get("contexts") or (given.get("context") or "",)
-    if len(contexts) > 1 or (file is None and context.get_parameter_source("kubeconfig") is _COMMANDLINE):
+    if len(contexts) > 1 or _names_no_file(context):
         return None
-    return ManagementCluster(file, contexts[0])
+    return ManagementCluster(given.get("kubeconfig"), contexts[0])
+
+
+def _names_no_file(context: click.Context) -> bool:
+    """Return whether --kubeconfig of an incomplete command line is not a file, which click ignores."""
+    given = context.get_parameter_source("kubeconfig") is click.core.ParameterSource.COMMANDLINE
+    return given and context.params.get("kubeconfig") is None
 
 
 def complete_names(
@@ -120,9 +123,10 @@ def _complete_contexts(context: click.Context, _: click.Parameter, incomplete: s
     from clusterstacks.domain.errors import SpecError
     from clusterstacks.kube.kubeconfig import context_names
 
-    management = management_of(context)
+    if _names_no_file(context):
+        return []
     try:
-        return matching(context_names(os.environ, str(management.kubeconfig or "")), incomplete) if management else []
+        return matching(context_names(os.environ, str(context.params.get("kubeconfig") or "")), incomplete)
     except SpecError:
         return []
 
