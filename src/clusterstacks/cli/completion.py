@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import os
 import signal
+from typing import TYPE_CHECKING
 
 import click
 
 from clusterstacks.cli.shared import output
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 SHELLS = ("bash", "zsh", "fish")
 VARIABLE = "_CSCTL_COMPLETE"
@@ -17,12 +21,35 @@ SECONDS = 2.5
 """Time after which a completion ends without a result (arbitrary: a user who waits longer types the name)."""
 
 
-def limit_completion() -> None:
+def prepare_completion() -> None:
     """If a script asks for completions, print nothing else, and end after ``SECONDS``, whatever csctl waits for."""
-    if os.environ.get(VARIABLE, "").endswith("_complete"):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # standard error
-        signal.signal(signal.SIGALRM, lambda *_: os._exit(0))
-        signal.setitimer(signal.ITIMER_REAL, SECONDS)
+    if not os.environ.get(VARIABLE, "").endswith("_complete"):
+        return
+    from click import shell_completion
+
+    class BashComplete(shell_completion.BashComplete):
+        def get_completion_args(self) -> tuple[list[str], str]:
+            words, incomplete = super().get_completion_args()
+            *words, incomplete = join_assignments([*words, incomplete])
+            return words, incomplete
+
+    shell_completion.add_completion_class(BashComplete)
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # standard error
+    signal.signal(signal.SIGALRM, lambda *_: os._exit(0))
+    signal.setitimer(signal.ITIMER_REAL, SECONDS)
+
+
+def join_assignments(words: Sequence[str]) -> list[str]:
+    """Join an option, ``=`` and its value, which bash splits into three words."""
+    joined: list[str] = []
+    before = ""
+    for word in words:
+        if joined and joined[-1].startswith("--") and "=" in (word, before):
+            joined[-1] += word
+        else:
+            joined.append(word)
+        before = word
+    return joined
 
 
 @click.command(short_help="Print the completion script of a shell.")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from clusterstacks.cli.completion import limit_completion
+from clusterstacks.cli.completion import prepare_completion
 from clusterstacks.cli.shared import output
 from clusterstacks.cli.shared.help_texts import EXAMPLES
 from clusterstacks.cli.shared.options import accept_global_options, global_options
@@ -127,7 +127,7 @@ def main() -> None:
     # collections in between, and that of the interpreter's end, would take a quarter of it and find almost nothing.
     gc.set_threshold(COLLECTED_OBJECTS)
     atexit.register(gc.freeze)
-    limit_completion()
+    prepare_completion()
     sys.exit(output.run(lambda: csctl.main(prog_name=output.called_name(), standalone_mode=False)))
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from clusterstacks.api.explanations import REASONS
+from clusterstacks.cli.completion import join_assignments
 from clusterstacks.cli.main import VERBS
 
 if TYPE_CHECKING:
@@ -90,6 +91,20 @@ def test_words_that_need_no_cluster_are_completed(words: list[str], incomplete: 
     assert [one.removeprefix("plain,") for one in done.stdout.split()] == (expected or [])
 
 
+@pytest.mark.parametrize(
+    ("words", "joined"),
+    [
+        (["get", "--context", "=", "a", "b"], ["get", "--context=a", "b"]),
+        (["get", "--context", "="], ["get", "--context="]),
+        (["get", "--context", "=", ""], ["get", "--context="]),
+        (["get", "--context", "a", ""], ["get", "--context", "a", ""]),
+        (["get", "=", "--context=a", "b"], ["get", "=", "--context=a", "b"]),
+    ],
+)
+def test_values_that_bash_splits_at_the_equals_sign_are_joined(words: list[str], joined: list[str]) -> None:
+    assert join_assignments(words) == joined
+
+
 def test_all_reasons_are_completed() -> None:
     assert {str(one.name) for one in REASONS} <= {*offered(complete(["explain"]))}
 
@@ -99,6 +114,7 @@ def test_contexts_of_the_kubeconfig_are_completed(words: list[str], tmp_path: Pa
     file = kubeconfig(tmp_path, "https://127.0.0.1:1", {})
 
     assert offered(complete([*words, file, "--context"])) == ["east"]
+    assert offered(complete([*words, *file.replace("=", " = ").split(), "--context", "="], "e")) == ["east"]
     assert offered(complete([*words, "--kubeconfig=missing", "--context"])) == []
 
 
