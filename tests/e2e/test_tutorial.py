@@ -41,6 +41,19 @@ def test_every_command_of_the_tutorial_does_what_is_written(tmp_path: Path) -> N
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.usefixtures("state")
+def test_simulated_pods_become_healthy_fail_and_recover_as_it_is_written(tmp_path: Path) -> None:
+    tutorial, pods = Page.read("tutorial/first-cluster.md"), Page.read("how-to/simulate-pods.md")
+    begin, *rest = pods.blocks
+    cluster = next(at for at, block in enumerate(tutorial.blocks) if "cluster.yaml" in block.commands)
+    builds = next(at for at, block in enumerate(tutorial.blocks) if "build_first" in block.commands)
+    page = pods.part([begin, *tutorial.blocks[builds : cluster + 1], *rest, tutorial.blocks[-1]])
+
+    *_, failing, _, _ = page.run(CHECKOUT, {**os.environ, "XDG_STATE_HOME": str(tmp_path)}, seconds=500)
+
+    assert "CrashLoopBackOff" in failing
+
+
 @pytest.mark.timeout(1500)
 @pytest.mark.usefixtures("state")
 def test_every_command_of_the_tutorial_about_upgrades_does_what_is_written(tmp_path: Path) -> None:

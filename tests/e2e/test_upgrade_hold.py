@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-import shlex
+import asyncio
 from typing import TYPE_CHECKING
 
 from clusterstacks.api.names import ADDONS_READY_CONDITION, CLUSTER_API_GROUP, CLUSTER_KIND, UPGRADE_HOLD_ANNOTATION
@@ -23,6 +22,7 @@ from tests.support.builders.e2e_objects import (
     set_topology,
     stack,
 )
+from tests.support.running.doc_pages import Block, Page, environ_of_reader
 from tests.support.running.kubectl import Kubectl
 from tests.support.waiting import eventually
 
@@ -95,6 +95,39 @@ async def upgraded(client: Client, class_name: str, version: str) -> bool:
     return True
 
 
+def page_about_holds() -> Page:
+    """Return the page for users, about the Cluster of this test."""
+    example, own = (
+        ("prod -n team", "namespace team prod", "team/prod v1.36.1"),
+        (f"one -n {HOME}", f"namespace {HOME} one", f"{HOME}/one {NEWER}"),
+    )
+    return Page.read("how-to/release-a-held-upgrade.md", dict(zip(example, own, strict=True)))
+
+
+def release_as_described(local: Local, message: str) -> None:
+    """Look at the hold and release it as the page says, which is also what the condition of the Cluster says."""
+    see, release, *_ = page_about_holds().blocks
+    page = Page((Block(see.commands), release), {})  # the page shows the condition of another Cluster
+
+    seen, _ = page.run(local.scratch, environ_of_reader(local.state.kubeconfig))
+
+    assert "Held: Cluster API waits since" in seen
+    assert f"run '{release.commands.strip()}'" in seen
+    assert f"run '{release.commands.strip()}'" in message
+
+
+def disable_as_described(local: Local) -> None:
+    """Disable the hold of the Cluster, and release all Clusters."""
+    page = page_about_holds()
+    page.part(page.blocks[2:]).run(local.scratch, environ_of_reader(local.state.kubeconfig))
+
+
+async def is_not_held(client: Client) -> bool:
+    found = await client.get(await client.resource(CLUSTER_API_GROUP, CLUSTER_KIND), "one", HOME)
+    assert UPGRADE_HOLD_ANNOTATION not in mapping(found, "metadata", "annotations")
+    return True
+
+
 async def test_the_control_plane_waits_for_the_stages_before_the_upgrade_or_for_a_user(local: Local) -> None:
     first, gated = build_first(local.releases), build_gated(local)
     kubectl = Kubectl(local.state.kubeconfig, HOME)
@@ -126,9 +159,7 @@ async def test_the_control_plane_waits_for_the_stages_before_the_upgrade_or_for_
             await set_topology(client, HOME, "one", gated.class_name, NEWER)
             said = await eventually(lambda: held(client, NEWER))
             assert await control_plane_version(client) == NEW
-            command = re.search(r"'kubectl (.+)'", said["message"])
-            assert command is not None
-            kubectl(*shlex.split(command[1]))
+            await asyncio.to_thread(release_as_described, local, said["message"])
 
             async def rolls() -> bool:
                 assert await control_plane_version(client) == NEWER
@@ -144,3 +175,5 @@ async def test_the_control_plane_waits_for_the_stages_before_the_upgrade_or_for_
 
             await eventually(opened)
             await eventually(lambda: upgraded(client, gated.class_name, NEWER))
+            await asyncio.to_thread(disable_as_described, local)
+            await eventually(lambda: is_not_held(client))
