@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from clusterstacks.clusters.cluster_summary import addons_by_cluster, summarize
@@ -73,15 +73,16 @@ def cluster_document(snapshot: Snapshot, key: ObjectKey) -> Manifest | None:
         return None
     (cluster,) = own.clusters
     (summary,) = _summaries(own)
+    state = cluster_status(cluster, own).state
     changes = [one.document() for one in summary.conditions.values() if one.last_transition_time]
     return {
-        **summary.document(),
         **_row(summary),
-        "state": cluster_status(cluster, own).state.value,
+        "state": state.value,
+        "addons": [" ".join(one) for one in summary.addons],
         "findings": [_node(one) for one in findings(summary)],
         "changes": sorted(changes, key=lambda one: str(one["lastTransitionTime"]), reverse=True),
         "targets": _targets(snapshot.releases, summary),
-        "graph": _graph(own, cluster, summary),
+        "graph": _graph(own, cluster, summary, state),
     }
 
 
@@ -122,7 +123,7 @@ def _targets(releases: Iterable[Manifest], summary: ClusterSummary) -> list[str]
     found = (
         release_named(text(one, "metadata", "name"))
         for one in releases
-        if text(one, "metadata", "namespace") == summary.class_namespace and at(one, "status", "ready") is True
+        if _is_in(one, summary.class_namespace) and at(one, "status", "ready") is True
     )
     same = {one for one in found if one is not None and own is not None and one.same_stack(own) and one != own}
     return [one.release for one in sorted(same, reverse=True)][:MAX_TARGETS]
@@ -136,19 +137,22 @@ def _class_release(class_name: str) -> ReleaseName | None:
 
 
 def _of_namespace(snapshot: Snapshot, key: ObjectKey) -> Snapshot:
-    """Return the snapshot with one Cluster, and with the objects in its namespace only."""
+    """Return the snapshot with one Cluster, and with the workers and addons in its namespace only."""
 
     def here(objects: Iterable[Manifest]) -> list[Manifest]:
-        return [one for one in objects if text(one, "metadata", "namespace") == key.namespace]
+        return [one for one in objects if _is_in(one, key.namespace)]
 
-    return Snapshot(
-        stacks=snapshot.stacks,
-        releases=snapshot.releases,
+    return replace(
+        snapshot,
         clusters=[one for one in here(snapshot.clusters) if text(one, "metadata", "name") == key.name],
         addons=here(snapshot.addons),
         pools=here(snapshot.pools),
         machines=here(snapshot.machines),
     )
+
+
+def _is_in(manifest: Manifest, namespace: str) -> bool:
+    return text(manifest, "metadata", "namespace") == namespace
 
 
 @dataclass(slots=True)
@@ -170,29 +174,26 @@ class _Graph:
         return index
 
 
-def _graph(own: Snapshot, cluster: Manifest, summary: ClusterSummary) -> Manifest:
+def _graph(own: Snapshot, cluster: Manifest, summary: ClusterSummary, state: NodeState) -> Manifest:
     """Return the graph from the stacks of the Cluster's releases to its stages, addons and Machines."""
     graph = _Graph()
-    parents = [release for stack in _stacks(own, summary) for release in _add_stack(graph, stack)]
+    releases: list[int] = []
+    for stack in _stacks(own, summary):
+        root = graph.add(stack)
+        releases += range(root + 1, len(graph.nodes))
     (drawn,) = picture(Snapshot(clusters=[cluster], addons=own.addons, pools=own.pools, machines=own.machines))
-    state = cluster_status(cluster, own).state
-    graph.add(ViewNode(f"Cluster {summary.key.name}", state, drawn.detail, drawn.children), parents)
+    graph.add(ViewNode(f"Cluster {summary.key.name}", state, drawn.detail, drawn.children), releases)
     return {"nodes": graph.nodes, "edges": graph.edges}
 
 
 def _stacks(own: Snapshot, summary: ClusterSummary) -> Iterator[ViewNode]:
     """Draw the stacks of the wanted and the delivered release, with these releases only."""
     names = {one.release for one in map(_class_release, (summary.delivered, summary.class_name)) if one is not None}
-    offered = [one for one in own.releases if text(one, "metadata", "namespace") == summary.class_namespace]
-    used = [one for one in offered if text(one, "metadata", "name") in names]
-    stacks = [one for one in own.stacks if text(one, "metadata", "namespace") == summary.class_namespace]
+    used = [
+        one for one in own.releases if _is_in(one, summary.class_namespace) and text(one, "metadata", "name") in names
+    ]
+    stacks = [one for one in own.stacks if _is_in(one, summary.class_namespace)]
     return (one for one in picture(Snapshot(stacks=stacks, releases=used)) if one.children)
-
-
-def _add_stack(graph: _Graph, stack: ViewNode) -> list[int]:
-    """Add a stack; return the indices of its releases."""
-    root = graph.add(stack)
-    return [root + 1 + number for number in range(len(stack.children))]
 
 
 def _node(node: ViewNode) -> Manifest:

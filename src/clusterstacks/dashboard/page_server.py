@@ -106,17 +106,16 @@ class PageState:
             self._outdated = outdated
             self._changed()
 
-    def fleet(self) -> Manifest:
-        """Return the document of the fleet."""
-        document = self._document(None) or {}
-        return {**document, "about": {**self._about, "notices": self._notices, "outdated": self._outdated}}
-
-    def cluster(self, key: ObjectKey) -> Manifest | None:
-        """Return the document of a Cluster; None if there is none with this name."""
-        document = self._document(key)
-        if document is None:
-            return None
-        return {**document, "about": {**self._about, "notices": self._notices, "outdated": self._outdated}}
+    def document(self, key: ObjectKey | None = None) -> Manifest | None:
+        """Return the document of the fleet or of a Cluster; None if there is no Cluster with this name."""
+        if key not in self._kept:
+            if len(self._kept) >= KEPT_DOCUMENTS:
+                self._kept.clear()
+            found = fleet_document(self._snapshot) if key is None else cluster_document(self._snapshot, key)
+            self._kept[key] = bounded(found)
+        kept = self._kept[key]
+        about = {**self._about, "notices": self._notices, "outdated": self._outdated}
+        return None if kept is None else {**kept, "about": about}
 
     @asynccontextmanager
     async def client(self) -> AsyncIterator[asyncio.Event | None]:
@@ -130,15 +129,6 @@ class PageState:
             yield news
         finally:
             self._clients.discard(news)
-
-    def _document(self, key: ObjectKey | None) -> Manifest | None:
-        """Compute a document at most once for each snapshot."""
-        if key not in self._kept:
-            if len(self._kept) >= KEPT_DOCUMENTS:
-                self._kept.clear()
-            found = fleet_document(self._snapshot) if key is None else cluster_document(self._snapshot, key)
-            self._kept[key] = bounded(found)
-        return self._kept[key]
 
     def _changed(self) -> None:
         self._kept.clear()
@@ -215,9 +205,9 @@ class PageServer:
         query = request.query
         try:
             if request.path == "/api/fleet":
-                return _json(self._state.fleet())
+                return _json(self._state.document())
             if request.path == "/api/cluster":
-                found = self._state.cluster(cluster_key(query))
+                found = self._state.document(cluster_key(query))
                 return _json(found) if found is not None else _problem("this Cluster does not exist (any more)", 404)
             question = self._questions.get(request.path.removeprefix("/api/"))
             return _problem("there is no such document", 404) if question is None else await self._ask(question, query)

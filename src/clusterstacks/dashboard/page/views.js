@@ -129,7 +129,7 @@ export function clusterView(state, actions) {
       ${one.stage.total ? html`<dt>Stage</dt><dd>${one.stage.number} of ${one.stage.total}, ${one.stage.current}${" "}
         <progress value=${one.stage.number - 1} max=${one.stage.total} aria-label="Completed stages"></progress></dd>` : ""}
       ${moved || one.reason ? html`<dt>Reason</dt><dd>${one.reason || "Upgrading"}${since(one.since)}</dd>` : ""}
-      <dt>Addons</dt><dd>${one.addons.map((addon) => `${addon.name} ${addon.version}`).join(", ") || "none"}</dd>
+      <dt>Addons</dt><dd>${one.addons.join(", ") || "none"}</dd>
     </dl>
     <section aria-labelledby="state">
       <h2 id="state">State</h2>
