@@ -5,15 +5,19 @@ import { clusterView, fleetView, frame, messageView } from "./views.js";
 
 const TICK_MILLISECONDS = 30_000; // ages are drawn again at this interval
 
+const empty = { busy: false, document: null, problem: "" };
+
+// Answers about the open Cluster, by section.
+const unasked = () => ({ upgrade: { ...empty, to: "" }, matrix: { ...empty, checked: null } });
+
 const state = {
-  route: { view: "fleet" },
+  route: routeOf(location.hash),
   document: null, // of the route
   problem: "",
   live: "connecting", // "live", "connecting" or "ended"
   filter: "",
   concernsOnly: false,
-  upgrade: { to: "", busy: false, document: null, problem: "" },
-  matrix: { busy: false, document: null, problem: "", checked: null, cell: "" },
+  ...unasked(),
 };
 
 let revision = 0; // of the snapshot that the server has
@@ -96,10 +100,8 @@ function draw() {
 function navigate() {
   if (location.hash === "#main") return focusHeading(); // the skip link
   const route = routeOf(location.hash);
-  const empty = { busy: false, document: null, problem: "" };
   states = new Map();
-  Object.assign(state, { route, document: null, problem: "", upgrade: { ...empty, to: "" } });
-  state.matrix = { ...empty, checked: null, cell: "" };
+  Object.assign(state, { route, document: null, problem: "" }, unasked());
   shown = -1;
   draw();
   load().then(focusHeading);
@@ -115,22 +117,21 @@ const actions = {
     draw();
   },
 
-  async ask(part, path, query) {
+  // Puts the answer of the server about the open Cluster into a field of a section.
+  async ask(section, path, query = {}, field = "document") {
     const { route } = state;
-    state[part] = { ...state[part], busy: true, problem: "" };
-    draw();
-    let change;
+    const { namespace, name } = route;
+    const change = (values) => {
+      if (route !== state.route) return; // the reader went on
+      state[section] = { ...state[section], ...values };
+      draw();
+    };
+    change({ busy: true, problem: "" });
     try {
-      const { namespace, name } = route;
-      change = await request(path, { namespace, name, ...query }).then((found) =>
-        path === "check" ? { checked: found } : { document: found },
-      );
+      change({ busy: false, [field]: await request(path, { namespace, name, ...query }) });
     } catch (error) {
-      change = { problem: error.message };
+      change({ busy: false, problem: error.message });
     }
-    if (route !== state.route) return;
-    state[part] = { ...state[part], ...change, busy: false };
-    draw();
   },
 };
 
@@ -152,6 +153,5 @@ function follow() {
 
 window.addEventListener("hashchange", navigate);
 setInterval(draw, TICK_MILLISECONDS);
-state.route = routeOf(location.hash);
 draw();
 follow();

@@ -1,6 +1,6 @@
-// Lays out an object graph in columns from left to right, and draws it as SVG.
+// Draws an object graph in columns from left to right as SVG, and the same objects as nested lists.
 
-import { html, mark, words } from "./elements.js";
+import { html, mark, sign, words } from "./elements.js";
 
 const WIDTH = 216; // of a node
 const HEIGHT = 56;
@@ -9,16 +9,24 @@ const ROW = HEIGHT + 10;
 const TITLE_CHARACTERS = 29;
 const DETAIL_CHARACTERS = 33;
 
+// Returns the nodes without parents, and the children of each node. A node is the child of its first parent only.
+function trees({ nodes, edges }) {
+  const children = nodes.map(() => []);
+  const placed = new Set();
+  for (const [from, to] of edges) {
+    if (!placed.has(to)) children[from].push(to);
+    placed.add(to);
+  }
+  return { roots: [...nodes.keys()].filter((index) => !placed.has(index)), children };
+}
+
 // Returns the nodes with column and row. The column is the longest path from a root; a node is beside the middle of its
 // children, and leaves follow one another, so that edges of a tree never cross.
-export function layout({ nodes, edges }) {
-  const children = nodes.map(() => []);
-  const parent = new Map();
-  const columns = nodes.map(() => 0);
-  for (const [from, to] of edges) {
+function layout(graph) {
+  const { roots, children } = trees(graph);
+  const columns = graph.nodes.map(() => 0);
+  for (const [from, to] of graph.edges) {
     columns[to] = Math.max(columns[to], columns[from] + 1); // the server adds parents before their children
-    if (!parent.has(to)) children[from].push(to);
-    parent.set(to, from);
   }
   const rows = [];
   let next = 0;
@@ -27,8 +35,8 @@ export function layout({ nodes, edges }) {
     const own = children[index].map((child) => rows[child]);
     rows[index] = own.length ? (own[0] + own[own.length - 1]) / 2 : next++;
   };
-  nodes.forEach((_, index) => parent.has(index) || place(index));
-  return nodes.map((node, index) => ({ ...node, x: columns[index] * COLUMN, y: rows[index] * ROW }));
+  roots.forEach(place);
+  return graph.nodes.map((node, index) => ({ ...node, x: columns[index] * COLUMN, y: rows[index] * ROW }));
 }
 
 function shortened(text, length) {
@@ -69,4 +77,14 @@ export function graphView(graph) {
       </svg>
     </div>
   `;
+}
+
+export function objectList(graph) {
+  const { roots, children } = trees(graph);
+  const item = (index) => {
+    const { state, title, detail } = graph.nodes[index];
+    const below = children[index];
+    return html`<li>${sign(state)} ${title} <span class="since">${detail}</span>${below.length ? html`<ul>${below.map(item)}</ul>` : ""}</li>`;
+  };
+  return html`<ul class="objects">${roots.map(item)}</ul>`;
 }

@@ -1,7 +1,7 @@
 // Views of the page: the documents of the server as HTML.
 
 import { age, clusterLink, html, mark, since, sign, source, table, verdicts, words } from "./elements.js";
-import { graphView } from "./graph.js";
+import { graphView, objectList } from "./graph.js";
 
 const SHOWN_CLUSTERS = 12; // Clusters of a release that are shown without a click
 
@@ -159,20 +159,6 @@ export function clusterView(state, actions) {
   `;
 }
 
-function objectList({ nodes, edges }) {
-  const below = nodes.map(() => []);
-  const children = new Set();
-  for (const [from, to] of edges) {
-    if (!children.has(to)) below[from].push(to);
-    children.add(to);
-  }
-  const item = (index) => html`
-    <li>${sign(nodes[index].state)} ${nodes[index].title} <span class="since">${nodes[index].detail}</span>
-      ${below[index].length ? html`<ul>${below[index].map(item)}</ul>` : ""}</li>
-  `;
-  return html`<ul class="objects">${nodes.map((_, index) => (children.has(index) ? "" : item(index)))}</ul>`;
-}
-
 function problemView({ busy, problem }) {
   return html`<div role="status">
     ${busy ? html`<p aria-busy="true">csctl computes the answer …</p>` : ""}
@@ -241,7 +227,7 @@ function matrixSection({ matrix }, { ask }) {
   return html`
     <section aria-labelledby="matrix">
       <h2 id="matrix">Compatible versions</h2>
-      ${found ? "" : html`<button id="show-matrix" disabled=${matrix.busy} onClick=${() => ask("matrix", "matrix", {})}>Show the matrix</button>`}
+      ${found ? "" : html`<button id="show-matrix" disabled=${matrix.busy} onClick=${() => ask("matrix", "matrix")}>Show the matrix</button>`}
       ${problemView(matrix)} ${found ? matrixView(found, matrix, ask) : ""}
     </section>
   `;
@@ -253,7 +239,7 @@ function matrixView(found, { checked }, ask) {
     ${found.kubernetes.map((minor) => {
       const one = row.kubernetes[minor];
       const query = { release: row.releases[0], kubernetes: minor };
-      return html`<td class=${one.verdict}><button onClick=${() => ask("matrix", "check", query)}>${cell(one)}</button></td>`;
+      return html`<td class=${one.verdict}><button onClick=${() => ask("matrix", "check", query, "checked")}>${cell(one)}</button></td>`;
     })}</tr>`;
   const component = (row) => html`<tr><th scope="row">${row.component} ${row.version}${row.addon ? ` of addon ${row.addon}` : ""}</th>
     ${found.kubernetes.map((minor) => html`<td class=${row.kubernetes[minor].verdict}>${cell(row.kubernetes[minor])}</td>`)}</tr>`;
