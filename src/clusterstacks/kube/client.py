@@ -159,15 +159,19 @@ class Client:
         answer = await self._transport.send(target.call("get", parameters, accept="text/plain, */*"))
         return answer.decode(errors="replace")
 
-    async def list(self, resource: Resource, namespace: str = "", *, labels: str = "", fields: str = "") -> ObjectList:
+    async def list(
+        self, resource: Resource, namespace: str = "", *, labels: str = "", fields: str = "", pages: int = 0
+    ) -> ObjectList:
         """List objects page by page; an empty namespace means all namespaces.
 
-        ``labels`` and ``fields`` are selectors in the syntax of kubectl.
+        ``labels`` and ``fields`` are selectors in the syntax of kubectl. ``pages`` is the maximum number of requests; 0
+        means the limit of the client.
 
         Raises:
             Unreadable: One of the objects cannot be read.
+            Unreachable: The list exceeds a limit.
         """
-        listing = await self.read_list(ListRequest(resource, namespace, labels, fields))
+        listing = await self.read_list(ListRequest(resource, namespace, labels, fields, pages=pages))
         for unreadable in listing.unreadable:
             raise _unreadable(f"list {resource.describe(namespace, str(unreadable.key))}", unreadable.why)
         return listing

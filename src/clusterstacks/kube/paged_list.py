@@ -45,6 +45,7 @@ class ListRequest:
         labels: Label selector in the syntax of kubectl.
         fields: Field selector in the syntax of kubectl.
         metadata_only: Whether only the metadata of the objects is read.
+        pages: Maximum number of requests; 0 for the limit of the client.
     """
 
     resource: Resource
@@ -52,6 +53,7 @@ class ListRequest:
     labels: str = ""
     fields: str = ""
     metadata_only: bool = False
+    pages: int = 0
 
     def page(self, token: str = "", limit: int = PAGE_SIZE) -> Call:
         """Return the request of a page; ``token`` is that of the page before, and empty for the first page."""
@@ -121,7 +123,8 @@ class ListReader:
         size = 0
         content = hashlib.blake2b(digest_size=DIGEST_BYTES)
         pages: list[bytes] | None = [] if self.known is not None else None
-        for _ in range(self.bounds.list_pages):
+        most = self.request.pages or self.bounds.list_pages
+        for _ in range(most):
             answer, self.first_page = self.first_page, None
             try:
                 answer = answer or await self.transport.send(self.request.page(token, limit))
@@ -143,7 +146,7 @@ class ListReader:
             token = metadata.get("continue") or ""
             if not token:
                 return await self._complete(metadata, pages, content.digest())
-        raise self._limit_error(f"does not end after {self.bounds.list_pages} pages")
+        raise self._limit_error(f"does not end after {most} pages")
 
     async def _complete(self, metadata: Mapping[str, Any], pages: list[bytes] | None, digest: bytes) -> ObjectList:
         version = metadata.get("resourceVersion") or ""

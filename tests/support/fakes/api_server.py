@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import copy
 from collections import defaultdict, deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
+from clusterstacks.domain.documents import text
 from clusterstacks.domain.objects import Manifest, ObjectKey
 from clusterstacks.kube.client import Client
 from clusterstacks.kube.errors import (
@@ -144,9 +145,18 @@ class FakeApi(Client):
         except NotFound:
             return None
 
-    async def list(self, resource: Resource, namespace: str = "", *, labels: str = "", fields: str = "") -> ObjectList:
+    async def list(
+        self,
+        resource: Resource,
+        namespace: str = "",
+        *,
+        labels: str = "",
+        fields: str = "",
+        pages: int = 0,  # noqa: ARG002 - one page has all objects
+    ) -> ObjectList:
         await self._meet("list", resource=resource, namespace=namespace, labels=labels, fields=fields)
-        return self._listing(resource, namespace)
+        listing = self._listing(resource, namespace)
+        return replace(listing, items=[one for one in listing.items if _has_fields(one, fields)])
 
     async def list_metadata(self, resource: Resource, namespace: str = "", *, labels: str = "") -> ObjectList:
         await self._meet("list_metadata", resource=resource, namespace=namespace, labels=labels)
@@ -267,8 +277,9 @@ class FakeApi(Client):
         try:
             async for event in self._stream(stream):
                 metadata = event.object["metadata"]
-                is_selected = not fields or fields == f"metadata.name={metadata.get('name')}"
-                if is_selected and (not namespace or metadata.get("namespace", namespace) == namespace):
+                if _has_fields(event.object, fields) and (
+                    not namespace or metadata.get("namespace", namespace) == namespace
+                ):
                     if metadata_only:
                         yield WatchEvent(event.type, _bare(event.object))
                     elif why := _unreadable(event.object):
@@ -354,6 +365,12 @@ def _operated(manifest: Manifest, operations: Sequence[Mapping[str, Any]]) -> Ma
 
 def _bare(manifest: Manifest) -> Manifest:
     return {name: value for name, value in manifest.items() if name in {"apiVersion", "kind", "metadata"}}
+
+
+def _has_fields(manifest: Manifest, selector: str) -> bool:
+    """Return whether an object has the values of a field selector."""
+    wanted = (one.partition("=") for one in selector.split(",") if one)
+    return all(text(manifest, *path.split(".")) == value for path, _, value in wanted)
 
 
 def _unreadable(manifest: Manifest) -> str:

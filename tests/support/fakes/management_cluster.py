@@ -68,9 +68,11 @@ class Guarded(FakeApi):
         self._guard(f"get {resource} {namespace}/{name}", resource)
         return await super().get(resource, name, namespace)
 
-    async def list(self, resource: Resource, namespace: str = "", *, labels: str = "", fields: str = "") -> ObjectList:
+    async def list(
+        self, resource: Resource, namespace: str = "", *, labels: str = "", fields: str = "", pages: int = 0
+    ) -> ObjectList:
         self._guard(f"list {resource}", resource)
-        return await super().list(resource, namespace, labels=labels, fields=fields)
+        return await super().list(resource, namespace, labels=labels, fields=fields, pages=pages)
 
     def _guard(self, call: str, resource: Resource) -> None:
         if resource.kind in self.forbidden:

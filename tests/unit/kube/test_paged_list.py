@@ -197,3 +197,9 @@ async def test_the_limits_of_a_list_hold_for_pages_that_are_not_decoded_yet(serv
     server.plays(page(*(item(f"object-{number}") for number in range(10)), token="t"), page())
     with pytest.raises(Unreachable, match="has more than 50 values"):
         await read(client)
+
+
+async def test_list_of_more_pages_than_requested_is_an_error(server: ScriptedServer, client: Client) -> None:
+    server.plays(page(item("one"), token="t"), page(item("two"), token="t"))
+    with pytest.raises(Unreachable, match="does not end after 2 pages"):
+        await client.list(LIST.resource, "a", pages=2)
