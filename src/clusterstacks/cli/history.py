@@ -10,21 +10,16 @@ import click
 from clusterstacks.api.names import GROUP, Kind, addon_name
 from clusterstacks.cli.shared import output
 from clusterstacks.cli.shared.cluster_options import ClusterName, ManagementCluster, cluster_options
+from clusterstacks.cli.shared.live_view import MARKS
 from clusterstacks.cli.shared.management_objects import ObjectQuery, read_all
 from clusterstacks.cli.shared.options import TEXT, form_option
-from clusterstacks.cli.shared.terminal import ResultMark
+from clusterstacks.clusters.cluster_tree import delivery_state
 from clusterstacks.clusters.deliveries import PastDelivery, past_deliveries
-from clusterstacks.domain.documents import mappings, text
+from clusterstacks.domain.documents import mappings
 
 if TYPE_CHECKING:
     from clusterstacks.domain.objects import Manifest, ObjectKey
 
-_MARKS = {
-    "Delivered": ResultMark.GOOD,
-    "RolledBack": ResultMark.BAD,
-    "Failed": ResultMark.BAD,
-    "Running": ResultMark.WAITING,
-}
 _COLOURS = {"+": "green", "~": "yellow", "-": "red"}
 
 
@@ -51,9 +46,8 @@ def history(cluster: ObjectKey, management: ManagementCluster, form: str) -> Non
 
 
 def _print_delivery(delivery: PastDelivery) -> None:
-    mark = _MARKS.get(delivery.result, ResultMark.OPEN)
-    began = text(delivery.entry, "began")
-    output.say_marked(mark.sign, f"{began}  {delivery.title}: {delivery.outcome}", mark.colour)
+    mark = MARKS[delivery_state(delivery)]
+    output.say_marked(mark.sign, f"{delivery.began}  {delivery.title}: {delivery.outcome}", mark.colour)
     if delivery.failure:
         output.say(f"    {delivery.failure}")
     output.say(f"    {delivery.numbers}")

@@ -125,12 +125,17 @@ def findings(summary: ClusterSummary) -> Iterator[ViewNode]:
         yield ViewNode("last change", NodeState.DONE, f"{last.type} became {last.status}{_since(last)}")
 
 
+def delivery_state(delivery: PastDelivery) -> NodeState:
+    """Return the state of a delivery by its result."""
+    return _DELIVERIES.get(delivery.result, NodeState.WORKING)
+
+
 def _last_delivery(summary: ClusterSummary) -> Iterator[ViewNode]:
     """Draw the last delivery; that it failed says nothing about what was done since."""
     if summary.last_delivery:
         delivery = PastDelivery(summary.last_delivery)
-        detail = f"{delivery.title}: {delivery.outcome}, {delivery.numbers}, since {text(delivery.entry, 'began')}"
-        yield ViewNode("last delivery", _DELIVERIES.get(delivery.result, NodeState.WORKING), detail)
+        detail = f"{delivery.title}: {delivery.outcome}, {delivery.numbers}, since {delivery.began}"
+        yield ViewNode("last delivery", delivery_state(delivery), detail)
 
 
 def _condition_state(condition: Condition) -> NodeState:

@@ -1,4 +1,4 @@
-"""Describes deliveries of ``ClusterAddon.status.history``, for csctl history and csctl status."""
+"""Describes deliveries of ``ClusterAddon.status.history``, for csctl history, csctl status and csctl ui."""
 
 from __future__ import annotations
 
@@ -35,6 +35,11 @@ class PastDelivery:
         return text(self.entry, "result")
 
     @property
+    def began(self) -> str:
+        """Time at which it began (RFC 3339)."""
+        return text(self.entry, "began")
+
+    @property
     def title(self) -> str:
         """The occasion, the release and the Kubernetes version: ``upgrade v1 → v2, Kubernetes v1.35.4``."""
         entry = self.entry
@@ -55,7 +60,7 @@ class PastDelivery:
         """The result with its time and the stages: ``delivered within 12s, 3/3 stages``."""
         entry, result = self.entry, RESULTS.get(self.result, self.result.lower())
         ended = text(entry, "ended")
-        took = age(text(entry, "began"), datetime.fromisoformat(ended)) if _is_time(ended) else ""
+        took = age(self.began, datetime.fromisoformat(ended)) if _is_time(ended) else ""
         hooks = at(entry, "hooks")
         named = f" ({', '.join(map(str, hooks))})" if isinstance(hooks, list) and hooks else ""
         stages = f"{text(entry, 'stages')} stages{named}" if text(entry, "stages") else ""

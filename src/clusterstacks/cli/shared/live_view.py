@@ -30,7 +30,7 @@ REFRESHES_PER_SECOND = 2
 DETAIL_LENGTH = 160
 """Maximum length of a node's detail; the object has the full text."""
 
-_MARKS = {
+MARKS = {
     NodeState.DONE: ResultMark.GOOD,
     NodeState.WORKING: ResultMark.WAITING,
     NodeState.FAILED: ResultMark.BAD,
@@ -125,7 +125,7 @@ class LiveView:
                 if self._printed.get(place) != news:
                     self._printed[place] = news
                     elapsed = time.monotonic() - self._began
-                    line = f"{'  ' * depth}{_MARKS[node.state].sign} {node.title}  {_brief(node)}"
+                    line = f"{'  ' * depth}{MARKS[node.state].sign} {node.title}  {_brief(node)}"
                     click.echo(f"{elapsed:6.1f} s  {line}".rstrip())
 
 
@@ -133,7 +133,7 @@ def print_nodes(nodes: Sequence[ViewNode]) -> None:
     """Print a tree once, with the whole details."""
     for root in nodes:
         for depth, node in root.lines():
-            mark = _MARKS[node.state]
+            mark = MARKS[node.state]
             output.say_marked(mark.sign, f"{node.title}  {node.detail}", mark.colour, indent=2 * depth)
 
 
@@ -153,6 +153,6 @@ def _tree(nodes: Sequence[ViewNode]) -> Tree:
 def _grow(tree: Tree, node: ViewNode) -> None:
     from rich.text import Text
 
-    branch = tree.add(Text.assemble(_MARKS[node.state].value, " ", node.title, "  ", (_brief(node), "dim")))
+    branch = tree.add(Text.assemble(MARKS[node.state].value, " ", node.title, "  ", (_brief(node), "dim")))
     for child in node.children:
         _grow(branch, child)
