@@ -22,7 +22,7 @@ from clusterstacks.kube.transport import JSON, MANAGEMENT, Call, Pool, RequestTi
 from clusterstacks.kube.watch import WatchBroken, event, lines, strip_to_metadata
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Mapping, Sequence
+    from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 
     from clusterstacks.domain.objects import Manifest
     from clusterstacks.kube.connection import Connection
@@ -341,7 +341,7 @@ class Client:
         )
         await self._transport.send(call)
 
-    async def watch(
+    async def watch(  # noqa: PLR0913  # the parameters of the API's own verb
         self,
         resource: Resource,
         namespace: str = "",
@@ -350,12 +350,13 @@ class Client:
         labels: str = "",
         fields: str = "",
         metadata_only: bool = False,
+        on_open: Callable[[], None] | None = None,
     ) -> AsyncGenerator[WatchEvent, None]:
         """Yield changes since ``resource_version`` until the server ends the stream; wrap it in ``aclosing``.
 
         The server is requested to end the stream after a minute. It may send nothing, not even a bookmark, while
         nothing changes, so a stream that is idle for longer is broken. With ``metadata_only`` the objects have only
-        metadata.
+        metadata. ``on_open`` is called when the server has accepted the watch.
 
         Raises:
             Expired: The resource version is too old: list again.
@@ -371,6 +372,8 @@ class Client:
         )
         call = RequestTarget(resource, namespace).call("watch", parameters, accept=_METADATA if metadata_only else JSON)
         response = await self._transport.open(call)
+        if on_open is not None:
+            on_open()
         try:
             async with aclosing(lines(response.content, self._idle_timeout, self._bounds.response_bytes)) as stream:
                 async for line in stream:

@@ -107,6 +107,7 @@ class Informer:
         self._synced = asyncio.Event()
         self._instant_closes = 0
         self._failures = 0
+        self._open: asyncio.TimerHandle | None = None  # runs when the watch is open for INSTANT_SECONDS
 
     def __str__(self) -> str:
         return f"{self._kind}.{self._group}" if self._group else self._kind
@@ -172,11 +173,19 @@ class Informer:
             self._replace(await self._list(self._resource))
         loop = asyncio.get_running_loop()
         started, received = loop.time(), False
-        async for event in self._watch(self._resource):
-            self._note_success()
-            self._handle_event(event)
-            received = True
+        try:
+            async for event in self._watch(self._resource):
+                self._note_success()
+                self._handle_event(event)
+                received = True
+        finally:
+            if self._open is not None:
+                self._open.cancel()
         self._note_end(received=received, instant=loop.time() - started < INSTANT_SECONDS)
+
+    def _note_open(self) -> None:
+        """Count a watch that stays open as a success: without changes it has no event until the server ends it."""
+        self._open = asyncio.get_running_loop().call_later(INSTANT_SECONDS, self._note_success)
 
     async def _list(self, resource: Resource) -> ObjectList:
         return await self._client.list_readable(
@@ -190,6 +199,7 @@ class Informer:
             resource_version=self._resource_version,
             labels=self._labels,
             metadata_only=self._metadata_only,
+            on_open=self._note_open,
         )
 
     def _replace(self, listing: ObjectList) -> None:

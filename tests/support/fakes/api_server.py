@@ -25,7 +25,7 @@ from clusterstacks.kube.resources import ObjectList, Resource, UnreadableObject,
 from clusterstacks.runtime.cache import key_of
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Mapping, Sequence
+    from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
     from datetime import timedelta
 
 SILENCE_SECONDS: Final = 70.0
@@ -258,6 +258,7 @@ class FakeApi(Client):
         labels: str = "",
         fields: str = "",
         metadata_only: bool = False,
+        on_open: Callable[[], None] | None = None,
     ) -> AsyncGenerator[WatchEvent, None]:
         await self._meet(
             "watch",
@@ -269,6 +270,8 @@ class FakeApi(Client):
         )
         if (resource.group, resource.kind) not in self._served:
             raise NotFound(f"watch {resource}: the server could not find it", status=404, reason="NotFound")
+        if on_open is not None:
+            on_open()
         if self.instant_ends:
             self.instant_ends -= 1
             return

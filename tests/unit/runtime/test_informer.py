@@ -223,6 +223,19 @@ async def test_bookmarks_carry_a_quiet_watch_over_a_compaction() -> None:
 
 
 @in_virtual_time
+async def test_quiet_watch_after_an_outage_counts_as_a_success_before_its_first_event() -> None:
+    async with following("a") as world:
+        await passing(0.1)
+        world.api.fail("watch", unreachable(), unreachable())
+        world.api.end_watches(unreachable())
+        await passing(1)
+        assert world.informer.health.is_failing
+        await passing(10)
+        assert not world.informer.health.is_failing
+        assert world.api.count("list") == 1
+
+
+@in_virtual_time
 async def test_a_silent_watch_is_replaced_and_nothing_is_missed() -> None:
     async with following("a") as world:
         await passing(0.1)
