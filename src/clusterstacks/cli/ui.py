@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -12,7 +12,7 @@ import click
 from clusterstacks.api.names import CLUSTER_API_GROUP, CLUSTER_KIND, GROUP, Kind
 from clusterstacks.cli.shared import output
 from clusterstacks.cli.shared.cluster_options import ListScope, ManagementCluster, read_cluster_context, scope_options
-from clusterstacks.cli.shared.management_objects import ObjectQuery, follow
+from clusterstacks.cli.shared.management_objects import ObjectQuery, follow, read_objects
 from clusterstacks.cli.shared.plan_output import (
     live_commands,
     patch_command,
@@ -30,6 +30,10 @@ if TYPE_CHECKING:
     from clusterstacks.dashboard.page_access import PageAccess
     from clusterstacks.domain.objects import Manifest
     from clusterstacks.kube.client import Client
+
+
+SHOWN_EVENTS = 50
+"""Events of a Cluster on the page (arbitrary: two screens); ``csctl events`` lists all."""
 
 
 @click.command(short_help="Show clusters and releases in a browser.")
@@ -109,7 +113,13 @@ class ServedPage:
         server = PageServer(access, state, ClusterQuestions(self.management, self.client).known())
         serving = asyncio.create_task(server.run(listening))
         try:
-            await follow(self.client, _queries(self.scope), show, warn=warn, outdated=state.report_outdated)
+            await follow(
+                self.client,
+                _queries(self.scope),
+                show,
+                warn=warn,
+                on_outage=lambda outage: state.report_outage(asdict(outage) if outage else None),
+            )
         finally:
             serving.cancel()
             with suppress(asyncio.CancelledError):
@@ -141,14 +151,26 @@ def _queries(scope: ListScope) -> list[ObjectQuery]:
 
 @dataclass(frozen=True, slots=True)
 class ClusterQuestions:
-    """Answers of ``csctl why``, ``csctl plan`` and ``csctl compat`` about a Cluster."""
+    """Answers of ``csctl events``, ``csctl why``, ``csctl plan`` and ``csctl compat`` about a Cluster."""
 
     management: ManagementCluster
     client: Client
 
     def known(self) -> dict[str, Callable[[Mapping[str, str]], Awaitable[Manifest]]]:
         """Return the questions by name."""
-        return {"upgrade": self._upgrade, "matrix": self._matrix, "check": self._check}
+        return {"events": self._events, "upgrade": self._upgrade, "matrix": self._matrix, "check": self._check}
+
+    async def _events(self, query: Mapping[str, str]) -> Manifest:
+        """Return the newest events of the Cluster, its ClusterAddon and its release."""
+        from clusterstacks.clusters.cluster_events import read_events
+        from clusterstacks.dashboard.page_server import cluster_key
+
+        key = cluster_key(query)
+        named = ObjectQuery(CLUSTER_API_GROUP, CLUSTER_KIND, key.namespace, name=key.name)
+        (cluster,) = await read_objects(self.client, named)
+        found, notices = await read_events(self.client, cluster)
+        events = [one.document() for one in found[:SHOWN_EVENTS]]
+        return {"events": events, "more": len(found) - len(events), "notices": notices}
 
     async def _upgrade(self, query: Mapping[str, str]) -> Manifest:
         """Return whether one write may change the Cluster to a target, and the plan."""

@@ -11,10 +11,12 @@ from clusterstacks.clusters.cluster_tree import (
     Snapshot,
     ViewNode,
     cluster_status,
+    delivery_state,
     findings,
     overview,
     picture,
 )
+from clusterstacks.clusters.deliveries import past_deliveries
 from clusterstacks.clusters.fleet_table import group_by_release
 from clusterstacks.domain.documents import CONTROL_CHARACTERS, at, text
 from clusterstacks.domain.names import InvalidName, parse_class, release_named
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from clusterstacks.clusters.cluster_summary import ClusterSummary
+    from clusterstacks.clusters.deliveries import PastDelivery
     from clusterstacks.clusters.fleet_table import FleetRelease
     from clusterstacks.domain.names import ReleaseName
     from clusterstacks.domain.objects import Manifest, ObjectKey
@@ -72,7 +75,8 @@ def cluster_document(snapshot: Snapshot, key: ObjectKey) -> Manifest | None:
     if not own.clusters:
         return None
     (cluster,) = own.clusters
-    (summary,) = _summaries(own)
+    addon = addons_by_cluster(own.addons).get((key.namespace, key.name))
+    summary = summarize(cluster, addon)
     state = cluster_status(cluster, own).state
     changes = [one.document() for one in summary.conditions.values() if one.last_transition_time]
     return {
@@ -81,6 +85,7 @@ def cluster_document(snapshot: Snapshot, key: ObjectKey) -> Manifest | None:
         "addons": [" ".join(one) for one in summary.addons],
         "findings": [_node(one) for one in findings(summary)],
         "changes": sorted(changes, key=lambda one: str(one["lastTransitionTime"]), reverse=True),
+        "deliveries": [_delivery(one) for one in past_deliveries(addon)],
         "targets": _targets(snapshot.releases, summary),
         "graph": _graph(own, cluster, summary, state),
     }
@@ -107,6 +112,18 @@ def _row(summary: ClusterSummary) -> Manifest:
         "reason": summary.concern.reason,
         "message": summary.concern.message,
         "since": summary.concern.last_transition_time,
+    }
+
+
+def _delivery(delivery: PastDelivery) -> Manifest:
+    return {
+        "began": delivery.began,
+        "title": delivery.title,
+        "state": delivery_state(delivery).value,
+        "outcome": delivery.outcome,
+        "failure": delivery.failure,
+        "numbers": delivery.numbers,
+        "changes": list(delivery.changes()),
     }
 
 

@@ -42,7 +42,8 @@ MAX_CLIENTS: Final = 16
 """Open event streams. Arbitrary: more tabs than a person watches."""
 
 MAX_WAITING: Final = 8
-"""Questions that wait, because one is answered at a time: a plan may take seconds of processor time. Arbitrary."""
+"""Waiting requests of a question, because one is answered at a time: a plan may take seconds of processor time.
+Arbitrary."""
 
 KEPT_DOCUMENTS: Final = 64
 """Documents that are kept until the next change (arbitrary: more clusters than a person watches)."""
@@ -86,7 +87,7 @@ class PageState:
         self._about: Manifest = {"context": context, "namespace": namespace}
         self._snapshot = Snapshot()
         self._notices: list[str] = []
-        self._outdated = False
+        self._outage: Manifest | None = None
         self._clients: set[asyncio.Event] = set()
         self._kept: dict[ObjectKey | None, Manifest | None] = {}
 
@@ -100,10 +101,10 @@ class PageState:
         self._notices = notices
         self._changed()
 
-    def report_outdated(self, outdated: bool) -> None:  # noqa: FBT001 - the caller reports one value
-        """Set whether the management cluster does not answer, so that the snapshot may be outdated."""
-        if outdated != self._outdated:
-            self._outdated = outdated
+    def report_outage(self, outage: Manifest | None) -> None:
+        """Set what cannot be read, why, and since when, so that the snapshot is outdated; None after its end."""
+        if outage != self._outage:
+            self._outage = outage
             self._changed()
 
     def document(self, key: ObjectKey | None = None) -> Manifest | None:
@@ -114,7 +115,7 @@ class PageState:
             found = fleet_document(self._snapshot) if key is None else cluster_document(self._snapshot, key)
             self._kept[key] = bounded(found)
         kept = self._kept[key]
-        about = {**self._about, "notices": self._notices, "outdated": self._outdated}
+        about = {**self._about, "notices": self._notices, "outage": bounded(self._outage)}
         return None if kept is None else {**kept, "about": about}
 
     @asynccontextmanager
@@ -143,16 +144,16 @@ class PageServer:
     Args:
         access: Decides about requests.
         state: The state of the management cluster.
-        questions: Computes the documents of other paths, from the query of the request. They may take seconds and are
-            computed one at a time.
+        questions: Computes the documents of other paths, from the query of the request. They may take seconds; each
+            question has one answer computed at a time.
     """
 
     def __init__(self, access: PageAccess, state: PageState, questions: Mapping[str, Question]) -> None:
         self._access = access
         self._state = state
         self._questions = questions
-        self._one_question = asyncio.Lock()
-        self._waiting = 0
+        self._turns = {name: asyncio.Lock() for name in questions}
+        self._waiting = dict.fromkeys(questions, 0)
         page = resources.files(__package__) / "page"
         self._files = {name: (page / name).read_bytes() for name in FILES}
 
@@ -209,8 +210,9 @@ class PageServer:
             if request.path == "/api/cluster":
                 found = self._state.document(cluster_key(query))
                 return _json(found) if found is not None else _problem("this Cluster does not exist (any more)", 404)
-            question = self._questions.get(request.path.removeprefix("/api/"))
-            return _problem("there is no such document", 404) if question is None else await self._ask(question, query)
+            name = request.path.removeprefix("/api/")
+            known = name in self._questions
+            return await self._ask(name, query) if known else _problem("there is no such document", 404)
         except SpecError as error:
             return _problem(error.message, 422)
         except ClusterStacksError as error:
@@ -219,15 +221,15 @@ class PageServer:
             log.exception("Unexpected failure of the page, please report it")
             return _problem("csctl failed unexpectedly: its output has the details", 500)
 
-    async def _ask(self, question: Question, query: Mapping[str, str]) -> web.Response:
-        if self._waiting >= MAX_WAITING:
+    async def _ask(self, name: str, query: Mapping[str, str]) -> web.Response:
+        if self._waiting[name] >= MAX_WAITING:
             return _problem("too many questions wait for an answer: try again", 503)
-        self._waiting += 1
+        self._waiting[name] += 1
         try:
-            async with self._one_question:
-                return _json(bounded(await question(query)))
+            async with self._turns[name]:
+                return _json(bounded(await self._questions[name](query)))
         finally:
-            self._waiting -= 1
+            self._waiting[name] -= 1
 
     async def _events(self, request: web.BaseRequest) -> web.StreamResponse:
         async with self._state.client() as news:

@@ -52,6 +52,11 @@ class ComponentHealth:
         """True if the last attempt failed."""
         return bool(self.failing_since)
 
+    @property
+    def why(self) -> str:
+        """The last failure; empty while the part works."""
+        return self._why
+
     def succeeded(self) -> bool:
         """Record a success; return whether the previous attempt failed."""
         recovered = self.is_failing

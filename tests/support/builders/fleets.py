@@ -25,9 +25,12 @@ NEW = "openstack-scs-1-36-v1"
 VERSIONS = {OLD: "v1.35.4", NEW: "v1.36.1"}
 ADDONS = {"cni": "1.17.0", "ccm": "1.35.0", "csi": "1.35.0"}
 
-MORE_KINDS = tuple(
-    Resource(CLUSTER_API_GROUP, "v1beta2", kind, f"{kind.lower()}s", namespaced=True)
-    for kind in ("MachineDeployment", "ClusterClass")
+MORE_KINDS = (
+    *(
+        Resource(CLUSTER_API_GROUP, "v1beta2", kind, f"{kind.lower()}s", namespaced=True)
+        for kind in ("MachineDeployment", "ClusterClass")
+    ),
+    Resource("", "v1", "Event", "events", namespaced=True),
 )
 
 OBJECT_DIFFERS = (
@@ -46,6 +49,7 @@ class Fleet:
 
     def __init__(self, api: FakeApi) -> None:
         self.api = api
+        self.events = 0
 
     async def create(self, group: str, kind: str, name: str, namespace: str, **fields: Any) -> Manifest:
         resource = await self.api.resource(group, kind)
@@ -153,11 +157,33 @@ class Fleet:
         others = [one for one in addon["status"]["conditions"] if one["type"] != changed["type"]]
         await self.api.merge_patch(resource, addon_name(own), {"status": {"conditions": [*others, changed]}}, namespace)
 
+    async def event(self, namespace: str, subject: str, **fields: Any) -> None:
+        """Create an event.
+
+        Args:
+            namespace: Its namespace, and that of the object.
+            subject: Kind and name of the object.
+            fields: Other fields of the event.
+        """
+        kind, name = subject.split("/")
+        self.events += 1
+        about = {"kind": kind, "name": name, "namespace": namespace}
+        fields = {"type": "Normal", "lastTimestamp": ago(), **fields, "involvedObject": about}
+        await self.create("", "Event", f"{name}.{self.events:x}", namespace, **fields)
+
     async def examples(self) -> None:
         """Create the releases, and a healthy, an upgrading and a drifted Cluster, and one that may not be upgraded."""
         await self.releases()
-        await self.cluster("team-a/healthy")
-        await self.cluster("team-a/upgrading", wanted=NEW, **upgrading())
+        await self.cluster("team-a/healthy", history=[delivery()])
+        await self.cluster("team-a/upgrading", wanted=NEW, **upgrading(), history=[running_upgrade(), delivery()])
+        message = "upgrade from openstack-scs-1-35-v1 to openstack-scs-1-36-v1 began: stage 1 of 3"
+        failing = "Deployment kube-system/cilium-operator is not available: 1 of 2 replicas"
+        stage, version = {"reason": "StageStarted", "message": message}, {"reason": "TopologyVersion"}
+        await self.event("team-a", "Cluster/upgrading", lastTimestamp=ago(minutes=5), **version, message="v1.36.1")
+        await self.event("team-a", "ClusterAddon/cluster-addon-upgrading", lastTimestamp=ago(minutes=4), **stage)
+        unhealthy = {"type": "Warning", "reason": "ObjectsInProgress", "message": failing}
+        await self.event("team-a", "Cluster/upgrading", lastTimestamp=ago(minutes=2), **unhealthy)
+        await self.event(PROVIDER, f"ClusterStackRelease/{NEW}", lastTimestamp=ago(minutes=9), reason="ReleaseReady")
         await self.cluster("team-b/drifted", conditions=conditions(InSync=drifted()))
         await self.cluster("team-b/refused")
 
@@ -210,6 +236,31 @@ def upgrading() -> Manifest:
     ]
     hold = {"state": "Held", "version": VERSIONS[NEW], "since": ago(minutes=4)}
     return {"ready": False, "stages": stages, "upgradeHold": hold, "conditions": conditions(Ready=waiting)}
+
+
+def delivery(**changed: Any) -> Manifest:
+    """Return an entry of the history: the installation of the first release, but for the given fields."""
+    objects = ["DaemonSet.apps kube-system/cilium", "Deployment.apps kube-system/cilium-operator"]
+    return {
+        "began": ago(hours=3),
+        "ended": ago(hours=3, seconds=-48),
+        "occasion": "Install",
+        "release": OLD,
+        "kubernetesVersion": VERSIONS[OLD],
+        "stages": "3/3",
+        "created": 27,
+        "addons": [{"name": "cni", "created": 2, "createdObjects": objects}, {"name": "ccm", "created": 25}],
+        "result": "Delivered",
+        **changed,
+    }
+
+
+def running_upgrade() -> Manifest:
+    """Return the entry of an upgrade that is not complete."""
+    versions = {"fromKubernetesVersion": VERSIONS[OLD], "kubernetesVersion": VERSIONS[NEW]}
+    upgrade = {"occasion": "Upgrade", "fromRelease": OLD, "release": NEW, "stages": "1/3", "result": "Running"}
+    changes = {"created": 0, "changed": 4, "unchanged": 5, "addons": [{"name": "ccm", "changed": 4}]}
+    return delivery(began=ago(minutes=5), ended="", **versions, **upgrade, **changes)
 
 
 def ago(**parts: float) -> str:

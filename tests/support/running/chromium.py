@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 VARIABLE = "CHROMIUM"
 """Environment variable with the path of a Chromium or Chrome."""
 
-SECONDS = 30
+SECONDS = 120
 """Deadline of everything; a busy machine may start slowly."""
 
 FLAGS = (

@@ -155,14 +155,15 @@ async def test_errors_of_questions_are_answers_and_waiting_questions_are_bounded
 async def test_missing_cluster_is_not_found_and_the_fleet_names_what_is_missing() -> None:
     async with served() as page:
         page.state.warn(["releases are not shown"])
-        page.state.report_outdated(True)
+        outage = {"what": "Cluster", "why": "\u202e", "since": "2026-11-23T10:00:00+00:00"}
+        page.state.report_outage(outage)
         assert (await page.get("/api/cluster?namespace=a&name=b"))[0] == 404
         about = json.loads((await page.get("/api/fleet"))[1])["about"]
         assert about == {
             "context": "here",
             "namespace": "",
             "notices": ["releases are not shown"],
-            "outdated": True,
+            "outage": {**outage, "why": "\ufffd"},
         }
 
 

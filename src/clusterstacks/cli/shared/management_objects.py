@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from clusterstacks.api.names import CLUSTER_API_GROUP
@@ -23,6 +24,21 @@ SETTLE_SECONDS = 0.2
 
 OUTAGE_SECONDS = 2
 """Interval at which outages of the watches are reported (arbitrary)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outage:
+    """Failure of the watches of some kinds.
+
+    Args:
+        what: The kinds that cannot be read at the moment.
+        why: The failure of the first of them.
+        since: Time of the first failure (RFC 3339).
+    """
+
+    what: str
+    why: str
+    since: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +128,7 @@ async def follow(
     show: Callable[[Sequence[list[Manifest]]], None],
     *,
     warn: Callable[[list[str]], None] = output.warn_all,
-    outdated: Callable[[bool], None] | None = None,
+    on_outage: Callable[[Outage | None], None] | None = None,
 ) -> None:
     """Show the objects of several queries now and after each change, until the task is cancelled.
 
@@ -121,7 +137,7 @@ async def follow(
         queries: The objects.
         show: Called with the objects of each query.
         warn: Called with the problems of optional queries that the user may not read.
-        outdated: Called at an interval with whether a kind cannot be read at the moment.
+        on_outage: Called at an interval with the kinds that cannot be read at the moment; None if there are none.
 
     Raises:
         DependencyError: A kind is not served, or the user may not read it.
@@ -139,8 +155,8 @@ async def follow(
             tasks.create_task(informer.run())
         for informer in running:
             await informer.synced()
-        if outdated is not None:
-            tasks.create_task(_report_outages(running, outdated))
+        if on_outage is not None:
+            tasks.create_task(_report_outages(running, on_outage))
         while True:
             changed.clear()
             show([_matching(one.cache.all(), query) for one, query in zip(informers, queries, strict=True)])
@@ -148,10 +164,19 @@ async def follow(
             await asyncio.sleep(SETTLE_SECONDS)
 
 
-async def _report_outages(informers: Sequence[Informer], outdated: Callable[[bool], None]) -> None:
+async def _report_outages(informers: Sequence[Informer], on_outage: Callable[[Outage | None], None]) -> None:
     while True:
-        outdated(any(one.health.is_failing for one in informers))
+        on_outage(_outage(informers))
         await asyncio.sleep(OUTAGE_SECONDS)
+
+
+def _outage(informers: Sequence[Informer]) -> Outage | None:
+    failing = [one for one in informers if one.health.is_failing]
+    if not failing:
+        return None
+    first = min(failing, key=lambda one: one.health.failing_since).health
+    what = "the management cluster" if len(failing) == len(informers) else ", ".join(map(str, failing))
+    return Outage(what, first.why, datetime.fromtimestamp(first.failing_since, UTC).isoformat(timespec="seconds"))
 
 
 def _matching(objects: list[Manifest], query: ObjectQuery) -> list[Manifest]:

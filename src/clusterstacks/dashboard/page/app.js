@@ -3,12 +3,12 @@
 import { html, render, words } from "./elements.js";
 import { clusterView, fleetView, frame, messageView } from "./views.js";
 
-const TICK_MILLISECONDS = 30_000; // ages are drawn again at this interval
+const TICK_MILLISECONDS = 15_000; // at this interval ages are drawn again, and events of the open Cluster are read
 
 const empty = { busy: false, document: null, problem: "" };
 
 // Answers about the open Cluster, by section.
-const unasked = () => ({ upgrade: { ...empty, to: "" }, matrix: { ...empty, checked: null } });
+const unasked = () => ({ events: empty, upgrade: { ...empty, to: "" }, matrix: { ...empty, checked: null } });
 
 const state = {
   route: routeOf(location.hash),
@@ -59,7 +59,10 @@ async function load() {
         const found = await request(view, query);
         if (route !== state.route) continue;
         announce(found);
+        const recovered = !found.about.outage && state.document?.about.outage;
+        const opened = !state.document;
         Object.assign(state, { document: found, problem: "" });
+        if (opened || recovered) readEvents();
       } catch (error) {
         if (route !== state.route) continue;
         Object.assign(state, { document: null, problem: error.message });
@@ -70,6 +73,13 @@ async function load() {
   } finally {
     loading = false;
   }
+}
+
+// Events are not watched: that would be three more watches for each open Cluster.
+function readEvents() {
+  const { route, document: found, events } = state;
+  const useful = route.view === "cluster" && found && !found.about.outage && !document.hidden;
+  if (useful && !events.busy) actions.ask("events", "events");
 }
 
 // Tells screen readers which Clusters changed their state; not the whole page.
@@ -126,9 +136,9 @@ const actions = {
       state[section] = { ...state[section], ...values };
       draw();
     };
-    change({ busy: true, problem: "" });
+    change({ busy: true });
     try {
-      change({ busy: false, [field]: await request(path, { namespace, name, ...query }) });
+      change({ busy: false, problem: "", [field]: await request(path, { namespace, name, ...query }) });
     } catch (error) {
       change({ busy: false, problem: error.message });
     }
@@ -152,6 +162,10 @@ function follow() {
 }
 
 window.addEventListener("hashchange", navigate);
-setInterval(draw, TICK_MILLISECONDS);
+document.addEventListener("visibilitychange", readEvents);
+setInterval(() => {
+  draw();
+  readEvents();
+}, TICK_MILLISECONDS);
 draw();
 follow();

@@ -12,20 +12,25 @@ const connection = {
 };
 
 export function frame(state, content) {
-  const [how, text] = connection[state.live];
   const about = state.document?.about ?? {};
+  const [how, text] = about.outage && state.live === "live" ? ["failed", "last known state"] : connection[state.live];
   return html`
     <header>
       <nav aria-label="Page"><a href="#/" aria-current=${state.route.view === "fleet" ? "page" : null}>Fleet</a></nav>
       <span class="context">${about.context}${about.namespace ? `, namespace ${about.namespace}` : ""}</span>
       <span class="live">${sign(how)} ${text}</span>
     </header>
-    ${about.outdated
-      ? html`<p class="notice failed" role="alert">${mark.failed} The management cluster does not answer at the moment: this is the last known state.</p>`
-      : ""}
+    ${about.outage ? outageView(about.outage) : ""}
     ${(about.notices ?? []).map((one) => html`<p class="notice">${one}</p>`)}
-    <main id="main">${content}</main>
+    <main id="main" class=${how === "done" ? "" : "old"}>${content}</main>
   `;
+}
+
+function outageView({ what, why, since }) {
+  const began = html`<time datetime=${since}>${new Date(since).toLocaleString()}</time>`;
+  return html`<p id="outage" class="notice failed" role="alert">
+    ${mark.failed} ${what} cannot be read since ${began}: ${why}. This is the last known state; the page continues by itself.
+  </p>`;
 }
 
 export function messageView(route, problem) {
@@ -136,14 +141,14 @@ export function clusterView(state, actions) {
       <ul class="findings">
         ${one.findings.map((found) => html`<li class=${found.state}>${sign(found.state)} <b>${found.title}</b> ${found.detail}</li>`)}
       </ul>
-      <p class="hint">Details: <code>csctl drift ${one.namespace}/${one.name}</code> and <code>csctl events ${one.namespace}/${one.name}</code></p>
+      <p class="hint">Details: <code>csctl drift ${one.namespace}/${one.name}</code></p>
     </section>
     <section aria-labelledby="objects">
       <h2 id="objects">Objects</h2>
       ${graphView(one.graph)}
       <details><summary>Objects as a list</summary>${objectList(one.graph)}</details>
     </section>
-    ${upgradeSection(state, actions)} ${matrixSection(state, actions)}
+    ${upgradeSection(state, actions)} ${matrixSection(state, actions)} ${deliveriesSection(one.deliveries)} ${eventsSection(state)}
     <section aria-labelledby="changes">
       <h2 id="changes">Last changes</h2>
       ${table(
@@ -159,10 +164,66 @@ export function clusterView(state, actions) {
   `;
 }
 
+function deliveriesSection(deliveries) {
+  return html`
+    <section aria-labelledby="deliveries">
+      <h2 id="deliveries">Deliveries</h2>
+      ${deliveries.length
+        ? table("Last deliveries of the addons, the newest first", ["Began", "Delivery", "Result", "Objects"], deliveries.map(deliveryRow), "deliveries-list")
+        : html`<p class="hint">There is no delivery to this Cluster yet.</p>`}
+    </section>
+  `;
+}
+
+function deliveryRow(one) {
+  return html`
+    <tr key=${one.began}>
+      <td>${age(one.began)}</td>
+      <th scope="row">${one.title}</th>
+      <td class="message">${sign(one.state)} ${one.outcome}${one.failure ? html`<br />${one.failure}` : ""}</td>
+      <td>
+        ${one.changes.length
+          ? html`<details><summary>${one.numbers}</summary>
+              <ul class="objects">${one.changes.map(([addon, change, name]) => html`<li>${addon ? html`<b>${addon}</b>` : `${change} ${name}`}</li>`)}</ul></details>`
+          : one.numbers}
+      </td>
+    </tr>
+  `;
+}
+
+function eventsSection({ document, events }) {
+  const { document: found, problem } = events;
+  const rows = found?.events.map(eventRow) ?? [];
+  return html`
+    <section aria-labelledby="events">
+      <h2 id="events">Events</h2>
+      ${problem ? html`<p class="notice failed" role="status">${mark.failed} The events cannot be read: ${problem}</p>` : ""}
+      ${found || problem ? "" : html`<p aria-busy="true">Loading …</p>`}
+      ${(found?.notices ?? []).map((one) => html`<p class="notice">${one}</p>`)}
+      ${rows.length ? table("Events of the Cluster, its addons and its release, the newest first", ["Last seen", "Type", "Reason", "Object", "Message"], rows, "events-list") : ""}
+      ${found && !rows.length ? html`<p class="hint">The API server has no events of this Cluster; it keeps them for an hour by default.</p>` : ""}
+      ${found?.more ? html`<p class="hint">${found.more} older events: <code>csctl events ${document.namespace}/${document.name}</code></p>` : ""}
+    </section>
+  `;
+}
+
+function eventRow(one) {
+  const warning = one.type === "Warning";
+  return html`
+    <tr class=${warning ? "warning" : ""}>
+      <td>${age(one.lastSeen)}</td>
+      <td>${warning ? "⚠ " : ""}${one.type}</td>
+      <th scope="row">${one.reason}</th>
+      <td class="message">${one.subject}</td>
+      <td class="message">${one.message}</td>
+    </tr>
+  `;
+}
+
 function problemView({ busy, problem }) {
   return html`<div role="status">
     ${busy ? html`<p aria-busy="true">csctl computes the answer …</p>` : ""}
-    ${problem ? html`<p class="notice failed">${mark.failed} ${problem}</p>` : ""}
+    ${problem && !busy ? html`<p class="notice failed">${mark.failed} ${problem}</p>` : ""}
   </div>`;
 }
 
