@@ -45,8 +45,8 @@ SHOWN_EVENTS = 50
 def ui(management: ManagementCluster, scope: ListScope, port: int, *, open_browser: bool) -> None:
     """Serve a read-only page with the releases and Clusters of a management cluster, until Ctrl-C.
 
-    The page shows the fleet, and for each Cluster its objects, rollout, health, drift and last changes, the plan of an
-    upgrade, and which versions work together. It changes while the objects change. It has the rights of your
+    The page shows the fleet, and for each Cluster its objects, rollout, health, drift, deliveries and events, the plan
+    of an upgrade, and which versions work together. It changes while the objects change. It has the rights of your
     kubeconfig, and is only served on 127.0.0.1 and ::1, to browsers that open the printed address.
     """
     from clusterstacks.dashboard.page_server import listen

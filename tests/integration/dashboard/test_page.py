@@ -261,7 +261,7 @@ async def test_hostile_names_and_messages_stay_text(page: Page, fleet: Fleet) ->
     for place in (
         "#conditions",
         ".objects",
-        "#deliveries-list .objects",
+        "#deliveries-list .changes",
         "#deliveries-list th[scope=row]",
         "#events-list",
     ):

@@ -43,6 +43,7 @@ def anchors(text: str) -> set[str]:
         "operate-clusters",
         "roll-back-an-addon",
         "troubleshoot",
+        "watch-in-a-browser",
     ],
 )
 def test_every_command_of_a_tested_page_is_in_a_block(name: str) -> None:

@@ -184,7 +184,7 @@ function deliveryRow(one) {
       <td>
         ${one.changes.length
           ? html`<details><summary>${one.numbers}</summary>
-              <ul class="objects">${one.changes.map(([addon, change, name]) => html`<li>${addon ? html`<b>${addon}</b>` : `${change} ${name}`}</li>`)}</ul></details>`
+              <ul class="changes">${one.changes.map(([addon, change, name]) => html`<li>${addon ? html`<b>${addon}</b>` : `${change} ${name}`}</li>`)}</ul></details>`
           : one.numbers}
       </td>
     </tr>
