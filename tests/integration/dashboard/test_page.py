@@ -235,6 +235,17 @@ async def test_page_fits_a_narrow_window(page: Page) -> None:
     assert await page.value(wide) <= 0
 
 
+async def test_last_known_state_stays_when_csctl_has_ended(fleet: Fleet, chromium: list[str], tmp_path: Path) -> None:
+    async with open_page(chromium, tmp_path) as page:
+        async with served_page(fleet.api) as access:
+            await page.goto(access.address(access.token))
+            await page.until("document.querySelector('#clusters tbody tr')")
+            await open_cluster(page, "team-a/healthy")
+        await page.until("document.querySelector('header').innerText.includes('csctl ui does not answer')")
+        assert await page.value("document.querySelector('main').className") == "old"
+        assert "all 27 objects are healthy" in await page.text("main")
+
+
 async def test_hostile_names_and_messages_stay_text(page: Page, fleet: Fleet) -> None:
     message = drifted(HOSTILE)
     stages = [{"name": HOSTILE, "action": "apply", "phase": HOSTILE, "hook": HOSTILE}]

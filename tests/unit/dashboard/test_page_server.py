@@ -148,6 +148,7 @@ async def test_errors_of_questions_are_answers_and_waiting_questions_are_bounded
         asked = [asyncio.create_task(page.get("/api/slow")) for _ in range(MAX_WAITING + 1)]
         done, _ = await asyncio.wait(asked, return_when=asyncio.FIRST_COMPLETED)
         assert [one.result()[0] for one in done] == [503]
+        assert (await page.get("/api/stalled?name=x"))[0] == 422, "other questions do not wait"
         release.set()
         assert sorted([one[0] for one in await asyncio.gather(*asked)]) == [*[200] * MAX_WAITING, 503]
 

@@ -14,7 +14,7 @@ const state = {
   route: routeOf(location.hash),
   document: null, // of the route
   problem: "",
-  live: "connecting", // "live", "connecting" or "ended"
+  live: "connecting", // "connecting", "live" or "lost"
   filter: "",
   concernsOnly: false,
   ...unasked(),
@@ -40,7 +40,9 @@ function decoded(text) {
 }
 
 async function request(path, query = {}) {
-  const response = await fetch(`/api/${path}?${new URLSearchParams(query)}`);
+  const response = await fetch(`/api/${path}?${new URLSearchParams(query)}`).catch(() => {
+    throw new Error("csctl ui does not answer");
+  });
   const document = await response.json().catch(() => ({ error: `csctl answered ${response.status}` }));
   if (!response.ok) throw new Error(document.error);
   return document;
@@ -156,7 +158,7 @@ function follow() {
     load();
   };
   events.onerror = () => {
-    state.live = events.readyState === EventSource.CLOSED ? "ended" : "connecting";
+    state.live = "lost";
     draw();
   };
 }

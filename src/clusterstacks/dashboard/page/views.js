@@ -8,7 +8,7 @@ const SHOWN_CLUSTERS = 12; // Clusters of a release that are shown without a cli
 const connection = {
   live: ["done", "live"],
   connecting: ["working", "connecting"],
-  ended: ["failed", "csctl ui has ended: run it again, and open the address that it prints"],
+  lost: ["failed", "csctl ui does not answer: if it has ended, run it again, and open the address that it prints"],
 };
 
 export function frame(state, content) {
