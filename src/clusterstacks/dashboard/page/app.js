@@ -41,7 +41,7 @@ function decoded(text) {
 
 async function request(path, query = {}) {
   const response = await fetch(`/api/${path}?${new URLSearchParams(query)}`).catch(() => {
-    throw new Error("csctl ui does not answer");
+    throw Object.assign(new Error("csctl ui does not answer"), { lost: true });
   });
   const document = await response.json().catch(() => ({ error: `csctl answered ${response.status}` }));
   if (!response.ok) throw new Error(document.error);
@@ -67,7 +67,8 @@ async function load() {
         if (opened || recovered) readEvents();
       } catch (error) {
         if (route !== state.route) continue;
-        Object.assign(state, { document: null, problem: error.message });
+        const last = error.lost ? state.document : null; // the header says that it is old
+        Object.assign(state, { document: last, problem: last ? "" : error.message });
       }
       shown = wanted;
       draw();
