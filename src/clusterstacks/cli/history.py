@@ -13,6 +13,7 @@ from clusterstacks.cli.shared.cluster_options import ClusterName, ManagementClus
 from clusterstacks.cli.shared.live_view import MARKS
 from clusterstacks.cli.shared.management_objects import ObjectQuery, read_all
 from clusterstacks.cli.shared.options import TEXT, form_option
+from clusterstacks.cli.shared.terminal import ResultMark
 from clusterstacks.clusters.cluster_tree import delivery_state
 from clusterstacks.clusters.deliveries import PastDelivery, past_deliveries
 from clusterstacks.domain.documents import mappings
@@ -46,7 +47,8 @@ def history(cluster: ObjectKey, management: ManagementCluster, form: str) -> Non
 
 
 def _print_delivery(delivery: PastDelivery) -> None:
-    mark = MARKS[delivery_state(delivery)]
+    state = delivery_state(delivery)
+    mark = MARKS[state] if state else ResultMark.OPEN
     output.say_marked(mark.sign, f"{delivery.began}  {delivery.title}: {delivery.outcome}", mark.colour)
     if delivery.failure:
         output.say(f"    {delivery.failure}")

@@ -35,7 +35,12 @@ class NodeState(Enum):
     FAILED = "failed"
 
 
-_DELIVERIES: Final = {"Delivered": NodeState.DONE, "Failed": NodeState.FAILED, "RolledBack": NodeState.FAILED}
+_DELIVERIES: Final = {
+    "Delivered": NodeState.DONE,
+    "Failed": NodeState.FAILED,
+    "RolledBack": NodeState.FAILED,
+    "Running": NodeState.WORKING,
+}
 """States of deliveries by their results."""
 
 
@@ -125,9 +130,9 @@ def findings(summary: ClusterSummary) -> Iterator[ViewNode]:
         yield ViewNode("last change", NodeState.DONE, f"{last.type} became {last.status}{_since(last)}")
 
 
-def delivery_state(delivery: PastDelivery) -> NodeState:
-    """Return the state of a delivery by its result."""
-    return _DELIVERIES.get(delivery.result, NodeState.WORKING)
+def delivery_state(delivery: PastDelivery) -> NodeState | None:
+    """Return the state of a delivery by its result; None for one that was superseded."""
+    return _DELIVERIES.get(delivery.result)
 
 
 def _last_delivery(summary: ClusterSummary) -> Iterator[ViewNode]:
@@ -135,7 +140,7 @@ def _last_delivery(summary: ClusterSummary) -> Iterator[ViewNode]:
     if summary.last_delivery:
         delivery = PastDelivery(summary.last_delivery)
         detail = f"{delivery.title}: {delivery.outcome}, {delivery.numbers}, since {delivery.began}"
-        yield ViewNode("last delivery", delivery_state(delivery), detail)
+        yield ViewNode("last delivery", delivery_state(delivery) or NodeState.WORKING, detail)
 
 
 def _condition_state(condition: Condition) -> NodeState:

@@ -116,10 +116,11 @@ def _row(summary: ClusterSummary) -> Manifest:
 
 
 def _delivery(delivery: PastDelivery) -> Manifest:
+    state = delivery_state(delivery)
     return {
         "began": delivery.began,
         "title": delivery.title,
-        "state": delivery_state(delivery).value,
+        "state": state.value if state else "",
         "outcome": delivery.outcome,
         "failure": delivery.failure,
         "numbers": delivery.numbers,

@@ -198,6 +198,24 @@ def test_graph_has_a_bounded_number_of_children() -> None:
     assert len(titles) == MAX_CHILDREN + 4
 
 
+def test_deliveries_of_a_cluster_have_states() -> None:
+    results = ("Running", "Superseded", "RolledBack", "Delivered")
+    addon = {
+        "metadata": {"namespace": "a", "name": "cluster-addon-b"},
+        "spec": {"clusterRef": {"name": "b"}},
+        "status": {"history": [{"result": result} for result in results]},
+    }
+    cluster = {"metadata": {"namespace": "a", "name": "b"}}
+    document = cluster_document(Snapshot(clusters=[cluster], addons=[addon]), ObjectKey("a", "b"))
+    assert document is not None
+    assert [(one["outcome"], one["state"]) for one in document["deliveries"]] == [
+        ("running", "working"),
+        ("superseded", ""),
+        ("rolled back", "failed"),
+        ("delivered", "done"),
+    ]
+
+
 def test_vendored_files_are_those_of_their_manifest() -> None:
     vendor = resources.files("clusterstacks.dashboard") / "page" / "vendor"
     packages = json.loads((vendor / "manifest.json").read_text())

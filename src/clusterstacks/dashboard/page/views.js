@@ -180,7 +180,7 @@ function deliveryRow(one) {
     <tr key=${one.began}>
       <td>${age(one.began)}</td>
       <th scope="row">${one.title}</th>
-      <td class="message">${sign(one.state)} ${one.outcome}${one.failure ? html`<br />${one.failure}` : ""}</td>
+      <td class="message">${one.state ? sign(one.state) : ""} ${one.outcome}${one.failure ? html`<br />${one.failure}` : ""}</td>
       <td>
         ${one.changes.length
           ? html`<details><summary>${one.numbers}</summary>
