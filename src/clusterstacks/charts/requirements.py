@@ -10,10 +10,11 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from clusterstacks.api import yaml
 from clusterstacks.charts.chart import CHART_FILE, MAX_DOCUMENT_BYTES, read_chart
+from clusterstacks.charts.errors import ChartBroken, ChartDigestMismatch, ChartNotFound, ChartsUnavailable
 from clusterstacks.domain.digests import sha256_digest
 from clusterstacks.domain.documents import DocumentError, Node
 from clusterstacks.domain.errors import SpecError
@@ -108,6 +109,10 @@ class ChartDependenciesMissing(SpecError):
             "ChartDependenciesMissing",
             f"release {release} lacks chart dependencies: {missing}; {remedy}, or {vendor}",
         )
+
+
+CHART_ERRORS: Final = (ChartBroken, ChartDependenciesMissing, ChartDigestMismatch, ChartNotFound, ChartsUnavailable)
+"""Errors that are caused by the dependencies of a release's charts, not by the release itself."""
 
 
 @dataclass(frozen=True, slots=True)

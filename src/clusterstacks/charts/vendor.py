@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from clusterstacks.charts.chart_cache import DiskChartCache
-from clusterstacks.charts.errors import ChartBroken, ChartDigestMismatch, ChartNotFound, ChartsUnavailable
+from clusterstacks.charts.errors import ChartBroken
 from clusterstacks.charts.repository import ChartDownloader
-from clusterstacks.charts.requirements import ChartDependenciesMissing, ChartIdentity, held, lacking, requirements
+from clusterstacks.charts.requirements import ChartIdentity, held, lacking, requirements
 from clusterstacks.charts.resolve import ChartResolver, FoundChart
 from clusterstacks.oci.credentials import ANONYMOUS
 
@@ -24,9 +24,6 @@ if TYPE_CHECKING:
     from clusterstacks.http.client import HTTPClient
     from clusterstacks.oci.credentials import RegistryCredentials
     from clusterstacks.oci.reference import Reference
-
-CHART_ERRORS: Final = (ChartBroken, ChartDependenciesMissing, ChartDigestMismatch, ChartNotFound, ChartsUnavailable)
-"""Errors that are caused by the dependencies of a release's charts, not by the release itself."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from clusterstacks.http.client import HTTPClient
 from clusterstacks.releases.store import ReleaseStore
 from clusterstacks.runtime.background_tasks import BackgroundTasks
-from clusterstacks.sources.fetcher import ReleaseFetcher, RepositoryCharts
+from clusterstacks.sources.fetcher import ReleaseFetcher
 from clusterstacks.sources.periodic_listing import SourceListings
 from clusterstacks.sources.remote_statements import RemoteStatements
 from clusterstacks.sources.source_cache import SourceCache
@@ -18,7 +18,9 @@ from clusterstacks.sources.stack_source import SourcePolicy, default_settings, t
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
+    from clusterstacks.charts.vendor import ChartDependencies
     from clusterstacks.domain.objects import ObjectKey
+    from clusterstacks.http.allowlist import AllowedHosts
     from clusterstacks.kube.client import Client
     from clusterstacks.operator.settings import OperatorSettings
     from clusterstacks.runtime.background_tasks import RateLimiter
@@ -65,13 +67,19 @@ class SourceServices:
         self._sources = SourceCache(opener, clock)
         self.listings = SourceListings(self._sources, clock, changed)
         self._web = HTTPClient(environ=environ)
-        allowed = settings.chart_repositories
-        self._charts = RepositoryCharts(self._web, None, allowed=allowed) if allowed.patterns else None
+        self._charts = self._repository_charts(settings.chart_repositories)
         self.statements = RemoteStatements(self._sources, self.listings, self.policy, clock)
         self._client = client
         self._stacks = stacks
         self.store = ReleaseStore(settings.cache_dir)
         self._tasks: list[BackgroundTasks] = []
+
+    def _repository_charts(self, allowed: AllowedHosts) -> ChartDependencies | None:
+        if not allowed.patterns:
+            return None
+        from clusterstacks.charts.repository_charts import RepositoryCharts  # noqa: PLC0415 - few operators need it
+
+        return RepositoryCharts(self._web, None, allowed=allowed)
 
     def fetcher(self, enqueue: Callable[[ObjectKey], None], limiter: RateLimiter | None = None) -> ReleaseFetcher:
         """Return a fetcher of releases for the objects of one kind.

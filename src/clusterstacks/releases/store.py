@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from clusterstacks.charts.chart import ChartCache
 from clusterstacks.charts.errors import ChartRepositoryRefused
-from clusterstacks.charts.requirements import ChartDependenciesMissing
-from clusterstacks.charts.vendor import CHART_ERRORS
+from clusterstacks.charts.requirements import CHART_ERRORS, ChartDependenciesMissing
 from clusterstacks.domain.documents import shown
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.http.allowlist import host_of

@@ -8,9 +8,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from clusterstacks.api.clusterstack import ClusterStack
-from clusterstacks.charts.errors import ChartsUnavailable
-from clusterstacks.charts.vendor import CHART_ERRORS, ChartDependencies
-from clusterstacks.domain.errors import DependencyError, SpecError
+from clusterstacks.charts.requirements import CHART_ERRORS
+from clusterstacks.domain.errors import SpecError
 from clusterstacks.http.errors import SourceUnavailable
 from clusterstacks.releases.errors import DigestMismatch, ReleaseBroken, ReleaseNotFound
 from clusterstacks.releases.release_source import Evidence
@@ -20,10 +19,9 @@ from clusterstacks.sources.pinned_digests import PinnedDigests, signers_of
 from clusterstacks.sources.verification import SignatureVerdict, Unsigned, trusted_keys, uncovered, verify_release
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable
 
-    from clusterstacks.charts.lockfile import ResolvedChart
-    from clusterstacks.charts.vendor import Vendored
+    from clusterstacks.charts.vendor import ChartDependencies
     from clusterstacks.domain.names import ReleaseName
     from clusterstacks.domain.objects import Manifest, ObjectKey
     from clusterstacks.kube.client import Client
@@ -260,25 +258,3 @@ async def _evidence(source: ReleaseSource, name: ReleaseName) -> Evidence:
         return await source.evidence(name)
     except ReleaseBroken as error:
         return Evidence(problems=(error.message,))
-
-
-class RepositoryCharts(ChartDependencies):
-    """Chart dependencies with their own error class, so that callers distinguish repositories from sources."""
-
-    async def vendor_all(
-        self,
-        charts: Mapping[str, Mapping[str, bytes]],
-        pinned: Sequence[ResolvedChart] = (),
-        *,
-        tree: Mapping[str, bytes] | None = None,
-    ) -> dict[str, Vendored]:
-        """Add the missing dependencies of each chart.
-
-        Raises:
-            ChartsUnavailable: A repository lacks a chart or is unavailable.
-            SpecError: As in the base class.
-        """
-        try:
-            return await super().vendor_all(charts, pinned, tree=tree)
-        except DependencyError as error:
-            raise ChartsUnavailable(error) from error

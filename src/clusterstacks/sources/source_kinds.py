@@ -2,7 +2,8 @@
 
 Every kind is one class here. It says how the kind is named in ``spec.source``, in flags, in environment variables and
 on the command line of csctl, how a source is opened, and how csctl publishes to it. A new kind is a class and an entry
-of :data:`KINDS` here, its model in :mod:`clusterstacks.api.source`, and a module that reads it.
+of :data:`KINDS` here, its model in :mod:`clusterstacks.api.source`, and a module that reads it. This module is imported
+when the first source of the kind is opened, because the operator should start quickly.
 
 ========================================  ==================================================
 Location, for csctl                       Source
@@ -28,13 +29,8 @@ from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.names import InvalidName, parse_release
 from clusterstacks.oci.credentials import ANONYMOUS, RegistryCredentials, find_credentials
 from clusterstacks.oci.reference import SCHEME, Reference, looks_like_registry
-from clusterstacks.oci.registry import Registry
 from clusterstacks.oci.transfers import silent
 from clusterstacks.sources.directory import DirectorySource, publish_to_directory
-from clusterstacks.sources.github.assets import GitHubSource
-from clusterstacks.sources.github.rest_api import API, completed_api
-from clusterstacks.sources.http_index import HttpSource
-from clusterstacks.sources.oci_repository import OCISource
 from clusterstacks.sources.spec import Location, SourceAddress, SourceKind
 
 if TYPE_CHECKING:
@@ -45,6 +41,9 @@ if TYPE_CHECKING:
     from clusterstacks.http.client import HTTPClient
     from clusterstacks.oci.transfers import TransferProgress
     from clusterstacks.releases.release_source import ReleaseSource
+    from clusterstacks.sources.github.assets import GitHubSource
+    from clusterstacks.sources.http_index import HttpSource
+    from clusterstacks.sources.oci_repository import OCISource
 
 _GITHUB = "github://"
 _WEB = ("https://", "http://")
@@ -57,7 +56,7 @@ class InvalidLocation(SpecError):
         super().__init__("InvalidLocation", f"{shown(text)} {problem}")
 
 
-class _Oci(SourceKind[OCISource]):
+class _Oci(SourceKind["OCISource"]):
     """A repository of an OCI registry; each release is a tag."""
 
     name = "oci"
@@ -93,6 +92,9 @@ class _Oci(SourceKind[OCISource]):
     def open(
         self, address: SourceAddress, web: HTTPClient, credentials: RegistryCredentials, progress: TransferProgress
     ) -> OCISource:
+        from clusterstacks.oci.registry import Registry  # noqa: PLC0415
+        from clusterstacks.sources.oci_repository import OCISource  # noqa: PLC0415
+
         reference = Reference.parse(address.place)
         registry = Registry(web, reference, credentials, plain_http=address.plain_http, progress=progress)
         return OCISource(registry, address.digest)
@@ -120,7 +122,7 @@ class _Oci(SourceKind[OCISource]):
         return published.new
 
 
-class _GitHub(SourceKind[GitHubSource]):
+class _GitHub(SourceKind["GitHubSource"]):
     """The releases of a GitHub repository."""
 
     name = "github"
@@ -157,6 +159,9 @@ class _GitHub(SourceKind[GitHubSource]):
     def open(
         self, address: SourceAddress, web: HTTPClient, credentials: RegistryCredentials, progress: TransferProgress
     ) -> GitHubSource:
+        from clusterstacks.sources.github.assets import GitHubSource  # noqa: PLC0415
+        from clusterstacks.sources.github.rest_api import API  # noqa: PLC0415
+
         owner, _, repository = address.place.partition("/")
         token = credentials.token or credentials.password
         return GitHubSource(web, owner, repository, token=token, api=address.api or API)
@@ -165,7 +170,11 @@ class _GitHub(SourceKind[GitHubSource]):
         return RegistryCredentials(token=environ.get("GIT_ACCESS_TOKEN", "").strip())
 
     def checked(self, address: SourceAddress, stack: object) -> SourceAddress:
-        return replace(address, api=completed_api(address.api, stack)) if address.api else address
+        if not address.api:
+            return address
+        from clusterstacks.sources.github.rest_api import completed_api  # noqa: PLC0415
+
+        return replace(address, api=completed_api(address.api, stack))
 
     def publish_address(self, environ: Mapping[str, str]) -> SourceAddress:
         provider = environ.get("GIT_PROVIDER", "")
@@ -200,7 +209,7 @@ class _GitHub(SourceKind[GitHubSource]):
         return f"{environ.get('GIT_ORG_NAME', '')}/{environ.get('GIT_REPOSITORY_NAME', '')}"
 
 
-class _Http(SourceKind[HttpSource]):
+class _Http(SourceKind["HttpSource"]):
     """A web server with an index of releases."""
 
     name = "http"
@@ -228,6 +237,8 @@ class _Http(SourceKind[HttpSource]):
     def open(
         self, address: SourceAddress, web: HTTPClient, credentials: RegistryCredentials, progress: TransferProgress
     ) -> HttpSource:
+        from clusterstacks.sources.http_index import HttpSource  # noqa: PLC0415
+
         return HttpSource(web, address.place, authorization=_authorization(credentials))
 
     async def credentials(self, address: SourceAddress, environ: Mapping[str, str]) -> RegistryCredentials:

@@ -17,14 +17,16 @@ UNNEEDED = (
     "click",
     "clusterstacks.authoring",
     "clusterstacks.building",
+    "clusterstacks.charts.vendor",
     "clusterstacks.cli",
     "clusterstacks.devcluster",
+    "clusterstacks.oci.registry",
     "clusterstacks.operator.webhook_wiring",
     "clusterstacks.planner",
     "clusterstacks.render.gotemplate",
     "clusterstacks.render.helm",
     "clusterstacks.render.worker",
-    "clusterstacks.sources.github.publish",
+    "clusterstacks.sources.github.assets",
     "clusterstacks.sources.oci_publish",
     "clusterstacks.webhooks.server",
     "clusterstacks.webhooks.suggestions",
@@ -33,7 +35,8 @@ UNNEEDED = (
     "jsonschema",
     "rich",
 )
-"""Heavy modules, and those of csctl, of render workers, of signatures and of webhooks, which have to be configured."""
+"""Heavy modules, and those of csctl, of render workers, of signatures, and of sources and webhooks, which have to be
+configured."""
 
 
 def test_the_operator_loads_no_module_that_it_may_not_need() -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from clusterstacks.api.clusterapi import cluster_class_view
 from clusterstacks.api.clusterstackrelease import ClusterStackRelease
 from clusterstacks.api.names import DIGEST_ANNOTATION, RELEASE_FINALIZER, EventReason, Reason, ReleaseCondition
-from clusterstacks.charts.vendor import CHART_ERRORS
+from clusterstacks.charts.requirements import CHART_ERRORS
 from clusterstacks.controllers.clusterstackrelease.class_objects import apply_class_chart, class_outcome
 from clusterstacks.controllers.clusterstackrelease.deletion import delete_release
 from clusterstacks.controllers.clusterstackrelease.source_check import (
