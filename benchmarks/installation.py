@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import os
 import tempfile
+import time
 from dataclasses import replace
 from pathlib import Path
 from statistics import median
@@ -123,7 +124,8 @@ async def restart(bench: Bench, meter: Meter) -> None:
 def started_at(pid: int) -> float:
     """Return the time at which a process was started, since the epoch."""
     ticks = int(Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[19])
-    booted = next(int(line.split()[1]) for line in Path("/proc/stat").read_text().splitlines() if "btime" in line)
+    # "btime" of /proc/stat has whole seconds only.
+    booted = time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)
     return booted + ticks / os.sysconf("SC_CLK_TCK")
 
 
