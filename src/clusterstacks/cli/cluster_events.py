@@ -16,7 +16,7 @@ from clusterstacks.cli.shared.options import form_option
 from clusterstacks.domain.objects import age
 
 if TYPE_CHECKING:
-    from clusterstacks.clusters.cluster_events import ClusterEvent
+    from clusterstacks.clusters.recent_events import ClusterEvent
     from clusterstacks.domain.objects import ObjectKey
 
 
@@ -44,7 +44,7 @@ def events(cluster: ObjectKey, management: ManagementCluster, form: str) -> None
 
 
 async def _read(management: ManagementCluster, key: ObjectKey) -> tuple[list[ClusterEvent], list[str]]:
-    from clusterstacks.clusters.cluster_events import read_events
+    from clusterstacks.clusters.recent_events import read_events
 
     query = ObjectQuery(CLUSTER_API_GROUP, CLUSTER_KIND, key.namespace, name=key.name)
     async with management.connected() as client:

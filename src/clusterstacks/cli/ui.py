@@ -162,7 +162,7 @@ class ClusterQuestions:
 
     async def _events(self, query: Mapping[str, str]) -> Manifest:
         """Return the newest events of the Cluster, its ClusterAddon and its release."""
-        from clusterstacks.clusters.cluster_events import read_events
+        from clusterstacks.clusters.recent_events import read_events
         from clusterstacks.dashboard.page_server import cluster_key
 
         key = cluster_key(query)

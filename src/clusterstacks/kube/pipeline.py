@@ -82,10 +82,7 @@ async def answers(
                 return
         done = True
     finally:
-        if done:
-            connection.release()
-        else:
-            connection.close()
+        (connection.release if done else connection.close)()
 
 
 def _written(prefix: str, headers: Iterable[tuple[str, str]], reads: Sequence[tuple[str, str]]) -> str:

@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class ContextResults(Generic[T]):
-    """What was read from each context, in the order of the options.
+    """The results of several contexts, in the order of the options.
 
     Args:
         found: The result of each context that could be read.

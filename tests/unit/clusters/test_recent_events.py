@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from clusterstacks.clusters.cluster_events import ClusterEvent, read_events
+from clusterstacks.clusters.recent_events import ClusterEvent, read_events
 from clusterstacks.kube.errors import Forbidden
 from clusterstacks.kube.resources import ObjectList, Resource
 from tests.support.fakes.api_server import FakeApi
