@@ -36,35 +36,21 @@ def is_applied(sent: Manifest, live: Manifest) -> bool:
         return False
     content = {key: value for key, value in sent.items() if key not in _IDENTITY}
     content["metadata"] = {key: value for key, value in sent["metadata"].items() if key not in _NAMES}
-    if sent["apiVersion"] in _WITH_PODS:
-        content = _without_empty_variables(content)
-    return _holds(applied_fields(live, sent["apiVersion"]), content, live)
+    return _holds(applied_fields(live, sent["apiVersion"]), content, live, pods=sent["apiVersion"] in _WITH_PODS)
 
 
-def _without_empty_variables(value: Any) -> Any:  # noqa: ANN401  # any JSON value
-    if isinstance(value, list):
-        return [_without_empty_variables(one) for one in value]
-    if not isinstance(value, dict):
-        return value
-    return {
-        key: [_without_empty_value(one) for one in below]
-        if key == "env" and isinstance(below, list)
-        else _without_empty_variables(below)
-        for key, below in value.items()
-    }
-
-
-def _without_empty_value(variable: Any) -> Any:  # noqa: ANN401  # any JSON value
-    if not isinstance(variable, dict) or variable.get("value") != "":
-        return variable
-    return {key: one for key, one in variable.items() if key != "value"}
-
-
-def _holds(fields: object, sent: Any, live: Any) -> bool:  # noqa: ANN401  # any JSON values
+def _holds(fields: object, sent: Any, live: Any, *, pods: bool, within: str = "") -> bool:  # noqa: ANN401  # any JSON values
     """Return whether a field set names a value and nothing else, and the live value has all that was sent.
 
     Without members the field set names the value as a whole: a scalar, or a mapping or list that is replaced at once.
     Source of the format: https://github.com/kubernetes-sigs/structured-merge-diff, fieldpath/serialize.go.
+
+    Args:
+        fields: The field set.
+        sent: The value that is sent.
+        live: The live value.
+        pods: Whether lists named ``env`` contain the environment variables of containers.
+        within: Name of the field with the value, or with the list that contains it.
     """
     if not isinstance(fields, dict):
         return False
@@ -72,13 +58,18 @@ def _holds(fields: object, sent: Any, live: Any) -> bool:  # noqa: ANN401  # any
     if not members:
         return _equal(sent, live)
     if isinstance(sent, dict) and isinstance(live, dict):
+        if pods and within == "env" and sent.get("value") == "" and not live.keys() & {"value", "valueFrom"}:
+            # The server drops the empty value; the field set may have it nevertheless.
+            sent = {key: below for key, below in sent.items() if key != "value"}
+            members.pop("f:value", None)
         return members.keys() == {f"f:{key}" for key in sent} and all(
-            key in live and _holds(members[f"f:{key}"], below, live[key]) for key, below in sent.items()
+            key in live and _holds(members[f"f:{key}"], below, live[key], pods=pods, within=key)
+            for key, below in sent.items()
         )
     if isinstance(sent, list) and isinstance(live, list) and len(members) == len(sent) == len(live):
         key_names = _key_names(next(iter(members)))
         return all(
-            _holds(members.get(_element_key(there, key_names)), one, there)
+            _holds(members.get(_element_key(there, key_names)), one, there, pods=pods, within=within)
             for one, there in zip(sent, live, strict=True)
         )
     return False

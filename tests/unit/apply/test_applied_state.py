@@ -155,15 +155,26 @@ def test_an_empty_value_that_the_server_lacks_may_never_have_been_sent(dropped: 
     assert not is_applied(sent, live())
 
 
-@pytest.mark.parametrize(("variable", "is_the_same"), [({"value": ""}, True), ({"value": "x"}, False)])
-def test_a_variable_with_an_empty_value_is_one_without_a_value(variable: dict[str, str], *, is_the_same: bool) -> None:
-    sent, found = with_environment(copy.deepcopy(SENT), 1), with_environment(live(), 1)
+@pytest.mark.parametrize("fields", [{"f:name": {}}, {"f:name": {}, "f:value": {}}], ids=["dropped", "kept"])
+@pytest.mark.parametrize(
+    ("variable", "found", "is_the_same"),
+    [
+        ({"value": ""}, {}, True),
+        ({"value": "x"}, {}, False),
+        ({"value": ""}, {"value": "x"}, False),
+        ({"value": ""}, {"valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}, False),
+    ],
+)
+def test_a_variable_with_an_empty_value_is_one_without_a_value(
+    variable: dict[str, str], found: dict[str, object], fields: dict[str, object], *, is_the_same: bool
+) -> None:
+    sent, there = with_environment(copy.deepcopy(SENT), 1), with_environment(live(), 1)
     container(sent)["env"] = [{"name": "V0", **variable}]
-    container(found)["env"] = [{"name": "V0"}]
-    containers = found["metadata"]["managedFields"][0]["fieldsV1"]["f:spec"]["f:template"]["f:spec"]["f:containers"]
-    containers['k:{"name":"app"}']["f:env"] = {'k:{"name":"V0"}': {".": {}, "f:name": {}}}
+    container(there)["env"] = [{"name": "V0", **found}]
+    containers = there["metadata"]["managedFields"][0]["fieldsV1"]["f:spec"]["f:template"]["f:spec"]["f:containers"]
+    containers['k:{"name":"app"}']["f:env"] = {'k:{"name":"V0"}': {".": {}, **fields}}
 
-    assert is_applied(sent, found) == is_the_same
+    assert is_applied(sent, there) == is_the_same
 
 
 @pytest.mark.parametrize("path", [("matchLabels", "track"), ("matchExpressions",)])
