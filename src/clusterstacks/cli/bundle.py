@@ -119,7 +119,7 @@ def create(layout: Path, sources: tuple[str, ...], image: str, *, dry_run: bool,
     else:
         _print_sizes(run)
         what = f"would be written to {layout}" if dry_run else f"{layout} has the digest {digest}"
-        output.say(f"{_megabytes(run.total)} in {len(run.sizes)} entries: {what}")
+        output.say(f"{output.megabytes(run.total)} in {len(run.sizes)} entries: {what}")
     if not image:
         output.note("the image of the operator is not included: name it with --image")
     return run.exit_code()
@@ -159,21 +159,17 @@ def push(layout: Path, prefix: str, *, dry_run: bool, trust: ServerTrust, form: 
     else:
         _print_sizes(run)
         what = f"would be pushed to {prefix}" if dry_run else f"pushed to {prefix}"
-        output.say(f"{_megabytes(run.total)} in {len(run.sizes)} entries: {what}")
+        output.say(f"{output.megabytes(run.total)} in {len(run.sizes)} entries: {what}")
     return run.exit_code()
 
 
 def _print_sizes(run: BundleRun) -> None:
     entries = sorted(run.sizes.items())
-    rows = [(name, _megabytes(sum(sizes.values())), _state(run, name)) for name, sizes in entries]
+    rows = [(name, output.megabytes(sum(sizes.values())), _state(run, name)) for name, sizes in entries]
     if any(state for _, _, state in rows):
         output.print_table(("NAME", "SIZE", "STATE"), rows)
     else:
         output.print_table(("NAME", "SIZE"), [row[:2] for row in rows])
-
-
-def _megabytes(count: int) -> str:
-    return f"{count / 1e6:.1f} MB"
 
 
 def _state(run: BundleRun, name: str) -> str:

@@ -190,11 +190,11 @@ class Client:
         return await self.list_readable(resource, namespace, labels=labels, metadata_only=True)
 
     async def list_keys(self, resource: Resource, namespace: str = "", *, limit: int) -> Sequence[ObjectKey]:
-        """Read namespace and name of the first objects, page by page until there are at least ``limit``."""
+        """Read namespace and name of the first objects, page by page until there are at least ``limit``, or no more."""
         request = ListRequest(resource, namespace, metadata_only=True)
         found: list[ObjectKey] = []
         token = ""
-        while True:
+        for _ in range(self._bounds.list_pages):
             page = await self._send(request.page(token))
             found += [
                 ObjectKey(text(one, "metadata", "namespace"), text(one, "metadata", "name"))
@@ -202,7 +202,8 @@ class Client:
             ]
             token = text(page, "metadata", "continue")
             if not token or len(found) >= limit:
-                return found
+                break
+        return found
 
     async def first_pages(self, requests: Sequence[ListRequest]) -> Sequence[bytes | None]:
         """Read the first pages of lists over one connection, for ``read_list``; None for those that failed."""

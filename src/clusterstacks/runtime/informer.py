@@ -107,7 +107,7 @@ class Informer:
         self._synced = asyncio.Event()
         self._instant_closes = 0
         self._failures = 0
-        self._open: asyncio.TimerHandle | None = None  # runs when the watch is open for INSTANT_SECONDS
+        self._open_timer: asyncio.TimerHandle | None = None
 
     def __str__(self) -> str:
         return f"{self._kind}.{self._group}" if self._group else self._kind
@@ -179,13 +179,13 @@ class Informer:
                 self._handle_event(event)
                 received = True
         finally:
-            if self._open is not None:
-                self._open.cancel()
+            if self._open_timer is not None:
+                self._open_timer.cancel()
         self._note_end(received=received, instant=loop.time() - started < INSTANT_SECONDS)
 
     def _note_open(self) -> None:
         """Count a watch that stays open as a success: without changes it has no event until the server ends it."""
-        self._open = asyncio.get_running_loop().call_later(INSTANT_SECONDS, self._note_success)
+        self._open_timer = asyncio.get_running_loop().call_later(INSTANT_SECONDS, self._note_success)
 
     async def _list(self, resource: Resource) -> ObjectList:
         return await self._client.list_readable(

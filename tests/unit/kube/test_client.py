@@ -261,3 +261,13 @@ async def test_keys_are_read_page_by_page_until_the_limit_and_only_from_metadata
     assert await client.list_keys(CONFIG_MAPS, limit=3) == [("a", "x"), ("a", "y"), ("a", "z")]
     assert [one.query.get("continue", "") for one in server.requests] == ["", "1"]
     assert all("PartialObjectMetadataList" in one.headers["Accept"] for one in server.requests)
+
+
+async def test_keys_of_a_server_whose_pages_never_end_are_read_up_to_the_bound(
+    server: ScriptedServer, pool: Pool
+) -> None:
+    client = Client(Connection(server.url), pool, bounds=Bounds(list_pages=3))
+    server.plays(*(says({"metadata": {"continue": str(number)}, "items": []}) for number in range(5)))
+
+    assert await client.list_keys(CONFIG_MAPS, limit=1000) == []
+    assert len(server.requests) == 3

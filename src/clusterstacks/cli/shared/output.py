@@ -379,8 +379,8 @@ def progress() -> Callable[[str], None]:
 
 
 def megabytes(count: int) -> str:
-    """Format a number of bytes as ``456 MB``."""
-    return f"{count / 1e6:.0f} MB"
+    """Format a number of bytes as ``456 MB``, or as ``4.5 MB`` below 10 MB."""
+    return f"{count / 1e6:.{0 if count >= 10_000_000 else 1}f} MB"
 
 
 def _echo(text: str, *, err: bool = False, wraps: bool = False) -> None:
