@@ -2,37 +2,17 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
-from clusterstacks.devcluster import binaries, teardown
-from clusterstacks.devcluster.state_directory import StateDirectory
-
-DEADLINE_SECONDS = 500
+from tests.support.running.csctl import demo_output
 
 
 @pytest.fixture(scope="module")
 def told(tmp_path_factory: pytest.TempPathFactory) -> str:
     """What the demo prints."""
-    states = tmp_path_factory.mktemp("states")
-    try:
-        run = subprocess.run(
-            [Path(sys.executable).with_name("csctl"), "demo", "--ranges"],
-            env={**os.environ, "XDG_STATE_HOME": str(states)},
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=DEADLINE_SECONDS,
-        )
-    finally:
-        teardown.down(StateDirectory(states / "cluster-stacks" / "demo"), binaries.silent)
-    assert run.returncode == 0, run.stdout + run.stderr
-    return run.stdout
+    return demo_output(tmp_path_factory.mktemp("states"), "--ranges")
 
 
 def passage(told: str, title: str) -> dict[str, list[str]]:

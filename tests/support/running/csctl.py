@@ -12,13 +12,33 @@ from typing import Any
 
 from clusterstacks.cli.main import csctl
 from clusterstacks.cli.shared import output
+from clusterstacks.devcluster import binaries, teardown
+from clusterstacks.devcluster.state_directory import StateDirectory
 
 DEADLINE_SECONDS = 400
+DEMO_SECONDS = 600
 
 
 def call_csctl(*arguments: object) -> int:
     """Run a verb in this process, and return its exit code."""
     return output.run(lambda: csctl.main([*map(str, arguments)], prog_name="csctl", standalone_mode=False))
+
+
+def demo_output(states: Path, option: str) -> str:
+    """Run ``csctl demo`` with an option to its end, and return what it prints; ``states`` is for its environment."""
+    try:
+        run = subprocess.run(
+            [Path(sys.executable).with_name("csctl"), "demo", option],
+            env={**os.environ, "XDG_STATE_HOME": str(states)},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=DEMO_SECONDS,
+        )
+    finally:
+        teardown.down(StateDirectory(states / "cluster-stacks" / "demo"), binaries.silent)
+    assert run.returncode == 0, run.stdout + run.stderr
+    return run.stdout
 
 
 @dataclass(frozen=True, slots=True)
