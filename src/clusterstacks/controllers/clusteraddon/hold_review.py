@@ -73,14 +73,19 @@ class HoldReview:
             return ""
         return assume_held(patch.status, wanted_target(snapshot)).describe(snapshot.cluster.key)
 
-    def note(self, patch: StatusPatch, snapshot: ClusterSnapshot, *, enabled: bool) -> None:
+    def note(self, patch: StatusPatch, snapshot: ClusterSnapshot, *, enabled: bool) -> bool:
         """Note the state of the hold before the stages run, unless the annotation is to be changed first.
 
         A hold that is noted and absent looks as if another writer had removed it.
+
+        Returns:
+            Whether the note changed.
         """
+        before = read_hold(patch.status)
         decision = self._decide(patch, snapshot, snapshot.cluster.raw, enabled=enabled)
         if _has_control_plane(snapshot.cluster) and decision.action is HoldAction.NOTHING:
             self._take_note(patch, snapshot, decision)
+        return read_hold(patch.status) != before
 
     async def review(
         self, patch: StatusPatch, snapshot: ClusterSnapshot, cluster: Manifest, *, enabled: bool

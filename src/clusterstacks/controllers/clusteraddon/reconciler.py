@@ -5,16 +5,17 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from functools import partial
 from typing import TYPE_CHECKING
 
 from clusterstacks.api.addon_annotations import annotations_digest
+from clusterstacks.api.cluster_conditions import condition_view
 from clusterstacks.api.clusteraddon import Admitted, ClusterAddon, addon_name
 from clusterstacks.api.clusterapi import cluster_view
 from clusterstacks.api.names import (
     ADDON_FINALIZER,
     ADDONS_HEALTHY_CONDITION,
     ADDONS_IN_SYNC_CONDITION,
+    ADDONS_READY_CONDITION,
     CLUSTER_API_GROUP,
     CLUSTER_KIND,
     PAUSED_ANNOTATION,
@@ -172,13 +173,15 @@ class AddonReconciler:
     ) -> Outcome | timedelta:
         """Deliver what is missing, hold or release the upgrade, and write the result to the Cluster."""
         if _settles_soon(patch, snapshot) and (left := self.held.delay(patch.key)) is not None:
+            if _is_ready(patch):
+                await _withdraw_own(patch, snapshot)
             return left
         holds = await self.hold.is_enabled(snapshot)
         cluster = snapshot.cluster.raw
 
         async def begin() -> None:
             nonlocal cluster
-            cluster = await self._begin(patch, addon, snapshot, holds=holds)
+            cluster = await self._begin(patch, snapshot, holds=holds)
 
         failure: ClusterStacksError | None = None
         try:
@@ -225,32 +228,27 @@ class AddonReconciler:
             return outcome  # the stage has just read it
         return outcome_of_health(patch, outcome, self.sweep.report(patch))
 
-    async def _begin(
-        self, patch: StatusPatch, addon: ClusterAddon, snapshot: ClusterSnapshot, *, holds: bool
-    ) -> Manifest:
+    async def _begin(self, patch: StatusPatch, snapshot: ClusterSnapshot, *, holds: bool) -> Manifest:
         """Withdraw the conditions of the old class before anything changes: users wait for conditions.
 
         Returns:
             The Cluster with its new conditions.
         """
         cluster = snapshot.cluster.raw
-        recorded, wanted = recorded_target(patch, snapshot), wanted_target(snapshot)
-        if not addon.status.ready or recorded.is_same(wanted):
+        is_reported = condition_view(cluster, ADDONS_READY_CONDITION).true
+        if recorded_target(patch, snapshot).is_same(wanted_target(snapshot)) or not (is_reported or _is_ready(patch)):
             return cluster
-        patch.status["ready"] = False
-        self.hold.note(patch, snapshot, enabled=holds)
-        message = f"the addons of class {recorded.class_name} are replaced by those of {wanted.class_name}"
-        if recorded.class_name == wanted.class_name:
-            message = f"the stages of the upgrade to {wanted.version} run"
-        beginning = Waiting("RollingOut", message)
-        patch.false(AddonCondition.DELIVERED, beginning.reason, beginning.message, Severity.INFO)
+        is_noted = self.hold.note(patch, snapshot, enabled=holds)
+
+        async def withdraw_own() -> None:
+            if is_noted or _is_ready(patch):
+                await _withdraw_own(patch, snapshot)
 
         async def take_back() -> None:
             nonlocal cluster
-            cluster, _ = await self._mirror(patch, cluster, beginning)
+            cluster, _ = await self._mirror(patch, cluster, _beginning(patch, snapshot))
 
-        writes: tuple[Callable[[], Awaitable[None]], ...] = (partial(patch.checkpoint, beginning), take_back)
-        await gather(lambda write: write(), writes)
+        await gather(lambda write: write(), (withdraw_own, take_back))
         return cluster
 
     async def _mirror(self, patch: StatusPatch, cluster: Manifest, outcome: Outcome) -> tuple[Manifest, bool]:
@@ -399,11 +397,34 @@ def _with_hold(outcome: Outcome, patch: StatusPatch, cluster: Manifest) -> Outco
     return replace(outcome, reason=reason, message=f"{outcome.message}; {described}")
 
 
+def _is_ready(patch: StatusPatch) -> bool:
+    """Return whether the status says that the addons of the class are delivered."""
+    return bool(at(patch.manifest, "status", "ready"))
+
+
+async def _withdraw_own(patch: StatusPatch, snapshot: ClusterSnapshot) -> None:
+    """Withdraw the conditions of the old class from the ClusterAddon."""
+    patch.status["ready"] = False
+    beginning = _beginning(patch, snapshot)
+    patch.false(AddonCondition.DELIVERED, beginning.reason, beginning.message, Severity.INFO)
+    await patch.checkpoint(beginning)
+
+
+def _beginning(patch: StatusPatch, snapshot: ClusterSnapshot) -> Waiting:
+    """Return what the conditions say from the change of the Cluster until the rollout waits or ends."""
+    recorded, wanted = recorded_target(patch, snapshot), wanted_target(snapshot)
+    message = f"the addons of class {recorded.class_name} are replaced by those of {wanted.class_name}"
+    if recorded.class_name == wanted.class_name:
+        message = f"the stages of the upgrade to {wanted.version} run"
+    return Waiting("RollingOut", message)
+
+
 def _settles_soon(patch: StatusPatch, snapshot: ClusterSnapshot) -> bool:
     """Return whether only the class was changed, and Cluster API sets TopologyReconciled probably within a second.
 
-    Until then nothing is read or written: a write to the Cluster would make Cluster API repeat its own after 0.1 s or
-    more, and everything is read again afterwards. Source: sigs.k8s.io/cluster-api/util/patch, patchStatusConditions.
+    Until then nothing is read, because everything is read again afterwards, and only the ClusterAddon is written: a
+    write to the Cluster would make Cluster API repeat its own after 0.1 s or more. Source:
+    sigs.k8s.io/cluster-api/util/patch, patchStatusConditions.
     """
     recorded, wanted = recorded_target(patch, snapshot), wanted_target(snapshot)
     if not patch.cached or not recorded.class_name or recorded.is_same(wanted) or recorded.is_upgraded_by(wanted):
