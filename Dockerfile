@@ -30,6 +30,8 @@ RUN mkdir -p /programs/usr/bin \
 FROM ${RUNTIME}
 COPY --from=build /app /usr/local/lib/python3.13/dist-packages
 COPY --from=build /programs /
+# Free memory is returned to the system: tools/image/layout.py.
+ENV MALLOC_TRIM_THRESHOLD_=131072
 USER 65532:65532
 WORKDIR /
 EXPOSE 8080 9440 9443

@@ -78,6 +78,7 @@ def test_the_image_is_small_and_runs_as_an_ordinary_user(stored: Stored) -> None
 
     assert sum(layer.size for layer in manifest.layers) <= MAX_COMPRESSED_BYTES
     assert config["User"] == "65532:65532"
+    assert config["Env"] == ["PATH=/usr/bin", "MALLOC_TRIM_THRESHOLD_=131072"]
 
 
 def test_the_image_has_neither_a_shell_nor_privileged_programs_nor_broken_links(root: Path) -> None:

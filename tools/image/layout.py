@@ -25,6 +25,10 @@ NAME = "cluster-stack-operator"
 PORTS = (8080, 9440, 9443)
 """Metrics, probes and webhooks: the defaults of the operator's flags."""
 
+ENVIRONMENT = ("PATH=/usr/bin", "MALLOC_TRIM_THRESHOLD_=131072")
+"""The second one keeps the C library's threshold for the return of free memory at its initial value. Otherwise it grows
+with the largest freed block (mallopt(3)): by 5 MB after some rollouts of 563 objects (benchmarks/rollouts.py)."""
+
 CONFIG_TYPE = "application/vnd.oci.image.config.v1+json"
 LAYER_TYPE = "application/vnd.oci.image.layer.v1.tar+gzip"
 REF_NAME = "org.opencontainers.image.ref.name"
@@ -75,7 +79,7 @@ def configuration(architecture: str, layers: Mapping[str, Archive], origin: Orig
             "User": f"{USER}:{USER}",
             "WorkingDir": "/",
             "Entrypoint": ["/usr/bin/cluster-stack-operator"],
-            "Env": ["PATH=/usr/bin"],
+            "Env": ENVIRONMENT,
             "ExposedPorts": {f"{port}/tcp": {} for port in PORTS},
             "Labels": labels,
         },
