@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
-from pydantic import ConfigDict, Field, JsonValue, StrictBool
+from pydantic import ConfigDict, Field, JsonValue, StrictBool, WithJsonSchema
 
 from clusterstacks.api.meta import (
     LIST_LENGTH,
@@ -14,7 +14,6 @@ from clusterstacks.api.meta import (
     Model,
     Name,
     ObjectReference,
-    ResourceEntry,
 )
 from clusterstacks.api.names import addon_name
 
@@ -48,6 +47,9 @@ _CLUSTER_REF_RULES: Final[list[JsonValue]] = [
     {"rule": _SAME.format("name"), "message": "name cannot be changed; create another ClusterAddon"},
     {"rule": _SAME.format("kind"), "message": "kind cannot be changed"},
 ]
+
+_Unchecked = Annotated[Any, WithJsonSchema({"x-kubernetes-preserve-unknown-fields": True})]
+"""A field that the API server stores as it is."""
 
 _Count = Annotated[int, Field(json_schema_extra={"format": "int32"})]
 
@@ -260,8 +262,11 @@ class ClusterAddonStatus(Model):
     stages: tuple[StageStatus, ...] = Field(
         default=(), max_length=LIST_LENGTH, description="State of the running stages."
     )
-    resources: tuple[ResourceEntry, ...] = Field(
-        default=(), max_length=LIST_LENGTH, description="State of the addons' objects."
+    resources: _Unchecked = Field(
+        default=None,
+        description="State of the addons' objects: a list of group, version, kind, namespace, name, status (synced, or "
+        "not-synced if applying the object failed) and error. The API server does not check it, because that would "
+        "triple its work for each write; only the operator writes it.",
     )
     drift: tuple[DriftEntry, ...] = Field(
         default=(),

@@ -25,6 +25,7 @@ _COPIED: Final = frozenset(
     {"type", "description", "format", "enum", "pattern", "minLength", "maxLength", "minItems", "maxItems", "minimum"}
 )
 _EXTENSIONS: Final = "x-kubernetes-"
+_UNCHECKED: Final = "x-kubernetes-preserve-unknown-fields"
 _HANDLED: Final = frozenset({"title", "default", "required", "const", "properties", "items", "additionalProperties"})
 _REFERENCES: Final = "#/$defs/"
 
@@ -56,7 +57,7 @@ class _Converter:
         unknown = [key for key in node if not self._known(key)]
         if unknown:
             raise UnsupportedSchemaError(f"{'.'.join(path)}: {', '.join(unknown)} has no place in a structural schema")
-        if "type" not in node:
+        if "type" not in node and not node.get(_UNCHECKED):
             raise UnsupportedSchemaError(f"{'.'.join(path)}: a structural schema names the type of every field")
         written = {
             key: self._value(key, value, path) for key, value in sorted(node.items()) if _says_something(key, value)

@@ -94,6 +94,10 @@ def test_addon_is_read_and_unknown_phases_are_kept() -> None:
     assert not addon.spec.paused
 
 
+def test_objects_of_an_addon_that_the_api_server_does_not_check_are_no_error() -> None:
+    assert ClusterAddon.parse({**ADDON, "status": {"ready": True, "resources": "text"}}).status.ready
+
+
 @pytest.mark.parametrize(
     ("spec", "field"),
     [

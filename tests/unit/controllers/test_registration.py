@@ -27,3 +27,5 @@ def test_live_m1_of_the_delivered_objects_only_those_of_removed_apis_are_cached(
 
     assert without_resources({**one(), "status": status})["status"] == {"ready": True, "resources": [removed]}
     assert without_resources(one("True")) == one("True")
+    # The API server does not check the list.
+    assert without_resources({**one(), "status": {"resources": "text"}})["status"] == {"resources": []}

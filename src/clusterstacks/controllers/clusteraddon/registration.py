@@ -291,9 +291,9 @@ def _build_sweep(env: ControllerContext) -> Reconciler:
 def without_resources(manifest: Manifest) -> Manifest:
     """Leave the list of delivered objects out, which is long, except those of APIs that some Kubernetes removes."""
     kept = drop_managed_fields(manifest)
-    resources = mappings(manifest, "status", "resources")
-    if not resources:
+    if at(manifest, "status", "resources") is None:
         return kept
+    resources = mappings(manifest, "status", "resources")
     concerned = [one for one in resources if is_removed(api_version_of(one), text(one, "kind"))]
     return {**kept, "status": {**kept["status"], "resources": concerned}}
 
