@@ -21,7 +21,7 @@ from clusterstacks.apply.delivery import RECORD_NAMESPACE
 from clusterstacks.apply.record_store import RECORD_LABEL, SECRETS
 from clusterstacks.domain.objects import split_api_version
 from clusterstacks.kube.client import Client
-from clusterstacks.kube.errors import ApiError, NotFound
+from clusterstacks.kube.errors import ApiError, KindNotServed, NotFound
 from clusterstacks.kube.kubeconfig import parse_kubeconfig
 from clusterstacks.kube.transport import Pool
 from clusterstacks.operator.app import Operator
@@ -456,12 +456,25 @@ async def install(client: Client, crds: list[Manifest]) -> None:
     async def established(name: str) -> bool:
         return condition_of(await client.get(resource, name), "Established").get("status") == "True"
 
+    async def served() -> bool:
+        """Discovery names a kind some milliseconds after it is established."""
+        client.forget_discovery()
+        for spec in (manifest["spec"] for manifest in crds):
+            for version in (one["name"] for one in spec["versions"] if one["served"]):
+                try:
+                    found = await client.resource(spec["group"], spec["names"]["kind"], version)
+                except KindNotServed:
+                    return False
+                if found.version != version:
+                    return False
+        return True
+
     for manifest in crds:
         await client.apply(resource, manifest, manager="tests", force=True)
     for manifest in crds:
         name = manifest["metadata"]["name"]
         await eventually(lambda name=name: established(name), about=f"CRD {name} established")  # type: ignore[misc]
-    client.forget_discovery()
+    await eventually(served, about="the discovery of the CRDs")
 
 
 _installed: set[str] = set()
