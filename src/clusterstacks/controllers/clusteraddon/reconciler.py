@@ -174,7 +174,7 @@ class AddonReconciler:
         """Deliver what is missing, hold or release the upgrade, and write the result to the Cluster."""
         if _settles_soon(patch, snapshot) and (left := self.held.delay(patch.key)) is not None:
             if _is_ready(patch):
-                await _withdraw_own(patch, snapshot)
+                await _report_beginning(patch, snapshot)
             return left
         holds = await self.hold.is_enabled(snapshot)
         cluster = snapshot.cluster.raw
@@ -240,15 +240,15 @@ class AddonReconciler:
             return cluster
         is_noted = self.hold.note(patch, snapshot, enabled=holds)
 
-        async def withdraw_own() -> None:
+        async def report_on_addon() -> None:
             if is_noted or _is_ready(patch):
-                await _withdraw_own(patch, snapshot)
+                await _report_beginning(patch, snapshot)
 
-        async def take_back() -> None:
+        async def report_on_cluster() -> None:
             nonlocal cluster
             cluster, _ = await self._mirror(patch, cluster, _beginning(patch, snapshot))
 
-        await gather(lambda write: write(), (withdraw_own, take_back))
+        await gather(lambda report: report(), (report_on_addon, report_on_cluster))
         return cluster
 
     async def _mirror(self, patch: StatusPatch, cluster: Manifest, outcome: Outcome) -> tuple[Manifest, bool]:
@@ -402,8 +402,8 @@ def _is_ready(patch: StatusPatch) -> bool:
     return bool(at(patch.manifest, "status", "ready"))
 
 
-async def _withdraw_own(patch: StatusPatch, snapshot: ClusterSnapshot) -> None:
-    """Withdraw the conditions of the old class from the ClusterAddon."""
+async def _report_beginning(patch: StatusPatch, snapshot: ClusterSnapshot) -> None:
+    """Withdraw the conditions of the old class from the ClusterAddon, and write its status."""
     patch.status["ready"] = False
     beginning = _beginning(patch, snapshot)
     patch.false(AddonCondition.DELIVERED, beginning.reason, beginning.message, Severity.INFO)
