@@ -17,7 +17,7 @@ TESTS = Path(__file__).parents[1]
 INDEX = Path(__file__).parent / "README.md"
 FUNCTION = re.compile(r"^(?:async )?def (test_\w+)", re.MULTILINE)
 NUMBER = re.compile(r"(?<=_)d(\d+)(?=_)")
-FINDING = re.compile(r"(?<=_)(sec_\d+|live_[hml]\d+|drop_[hml]\d+|user_\d+)(?=_)")
+FINDING = re.compile(r"(?<=_)(sec_\d+|live_[hml]\d+|drop_[hml]\d+|user_\d+|case_\d+)(?=_)")
 
 WANTED = [
     *range(1, 24),
@@ -43,8 +43,9 @@ FINDINGS = [
     *(f"drop_h{number}" for number in range(1, 6)),
     *(f"drop_m{number}" for number in range(1, 7)),
     *(f"drop_l{number}" for number in range(1, 10)),
+    *(f"case_{number:02}" for number in (1,)),
 ]
-"""Findings of the reviews of version 0.1.0: security, live faults, side by side with the Go tools, users."""
+"""Findings of the reviews: security, live faults, side by side with the Go tools, users, public reports."""
 
 
 @functools.cache
@@ -69,7 +70,7 @@ def test_every_listed_finding_has_a_test(finding: str) -> None:
     assert finding in shown(FINDING)
 
 
-ROW = re.compile(r"^\| ((?:D|SEC-|LIVE-|DROP-|USER-)[HML]?\d+) \| (.+) \| (.+) \|$", re.MULTILINE)
+ROW = re.compile(r"^\| ((?:D|SEC-|LIVE-|DROP-|USER-|CASE-)[HML]?\d+) \| (.+) \| (.+) \|$", re.MULTILINE)
 """A line of the index: id, defect, and names of test files or an answer."""
 FILES = re.compile(r"`(test_\w+\.py)`")
 SHOWN_FILES = 2

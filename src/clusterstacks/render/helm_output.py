@@ -7,6 +7,7 @@ hooks of deletion, rollback and test.
 
 from __future__ import annotations
 
+import re
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Final
 
@@ -68,6 +69,9 @@ INSTALL_ORDER: Final = (
 )
 """The installation order of Helm 4; other kinds follow by name."""
 
+_SEPARATOR: Final = re.compile(r"(?:\A\s*|^)---\s*|\A\s+", re.MULTILINE)
+"""What Helm takes away between two documents, and before the first one. Source: SplitManifests, pkg/release/v1/util."""
+
 _RANK: Final = {kind: rank for rank, kind in enumerate(INSTALL_ORDER)}
 
 
@@ -112,7 +116,7 @@ def repetitions(rendered: Mapping[str, str]) -> list[Repetition]:
     found = []
     for path in sorted(filter(_is_output, rendered)):
         try:
-            yaml.load_all(rendered[path], name=path)
+            yaml.load_all(_separated(rendered[path]), name=path)
         except yaml.YamlError as error:
             found.append(Repetition(path, error.problem))
     return found
@@ -137,9 +141,9 @@ def _is_output(path: str) -> bool:
 
 def _documents(path: str, label: str, text: str) -> Iterator[RenderedDocument]:
     try:
-        loaded = yaml.load_all(text, name=label, unique_keys=False)
+        loaded = yaml.load_all(_separated(text), name=label, unique_keys=False)
     except yaml.YamlError as error:
-        raise RenderFailed(error.message) from None
+        raise RenderFailed(yaml.YamlError(label, error.problem, _rendered_line(text, error.line)).message) from None
     for number, document in enumerate(loaded, start=1):
         if document is None:
             continue
@@ -147,6 +151,33 @@ def _documents(path: str, label: str, text: str) -> Iterator[RenderedDocument]:
         if not isinstance(document, dict):
             raise RenderFailed(f"{source}: is {kind_of(document)} instead of an object")
         yield RenderedDocument(document, path, source)
+
+
+def _separated(text: str) -> str:
+    """Return a rendered text in which every separator of Helm has a line of its own, as YAML demands.
+
+    For Helm, each ``---`` at the beginning of a line ends a document, and what follows on the line belongs to the next
+    one: ``---`` before ``{{- if .Values.x -}}`` renders to ``---apiVersion: v1``. The first word of a document may be
+    indented.
+    """
+    return _SEPARATOR.sub(_own_line, text)
+
+
+def _own_line(separator: re.Match[str]) -> str:
+    lines = "\n" * separator[0].count("\n")
+    return "---" + (lines or "\n") if "---" in separator[0] else lines
+
+
+def _rendered_line(text: str, line: int) -> int:
+    """Return the line of a rendered text that is a line of its separated form: some separators got one more."""
+    added, current, position = 0, 1, 0
+    for separator in _SEPARATOR.finditer(text):
+        current += text.count("\n", position, separator.start())
+        position = separator.start()
+        if current + added >= line:
+            break
+        added += "\n" not in separator[0] and "---" in separator[0]
+    return line - added
 
 
 def _hook(manifest: Manifest) -> object:

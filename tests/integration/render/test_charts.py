@@ -1,15 +1,20 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from clusterstacks.api import yaml
+from clusterstacks.devcluster.binaries import resolve
 from clusterstacks.render.errors import RenderFailed
 from tests.support.builders.charts import CONFIG_MAP, packed, template
 from tests.support.observing.render_workers import chart_request
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from clusterstacks.render.renderer import Renderer
 
 NESTED_CHART = "apiVersion: v2\nname: sub\nversion: 1.0.0\n"
@@ -74,6 +79,24 @@ async def test_hooks_notes_crds_and_partials_are_treated_as_helm_template_does(r
 
     assert [manifest["metadata"]["name"] for manifest in with_crds] == ["x.example.com", "named", "hook"]
     assert without == with_crds[1:]
+
+
+async def test_case_01_documents_are_split_as_by_the_helm_command(renderer: Renderer, tmp_path: Path) -> None:
+    maps = [CONFIG_MAP % name for name in "abcdefgh"]
+    separators = ["---", "--- ", "---\n", "---\n  ", "\n\n---\n\n---\n", "--- # words\n", "---\n# words\n---"]
+    split = "".join(part for pair in zip(maps, [*separators, ""], strict=True) for part in pair)
+    scalar = f"{CONFIG_MAP % 'i'}data:\n  a: |\n    x\n    ---\n    y\n  b: |\n    z\n---{CONFIG_MAP % 'j'}"
+    files = {"templates/one.yaml": f" \n ---{split}", "templates/two.yaml": f"  {scalar}", "templates/no.yaml": "---\n"}
+    for path, content in {"Chart.yaml": NESTED_CHART, **files}.items():
+        (tmp_path / path).parent.mkdir(exist_ok=True)
+        (tmp_path / path).write_text(content)
+    command = [resolve(["helm"])["helm"].path, "template", "any", tmp_path]
+    printed = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, check=True)
+
+    found = await renderer.chart(chart_request(packed(files)))
+
+    assert [one["metadata"]["name"] for one in found] == list("abcdefghij")
+    assert found == [one for one in yaml.load_all(printed.stdout) if one]
 
 
 async def test_disabled_subchart_is_rendered_again_once_enabled(renderer: Renderer) -> None:

@@ -118,6 +118,57 @@ class TestDocuments:
         assert "c/templates/a.yaml" in str(caught.value)
 
 
+class TestSeparators:
+    """Documents are split as by ``SplitManifests`` of Helm; a test with the command compares the result with it."""
+
+    @pytest.mark.parametrize(
+        "separator",
+        ["---", "--- ", "---\t", "---\n  ", "\n\n---\n\n", "---\r\n", "--- # a\n", "---\n---\n", "---\n# a\n---"],
+    )
+    def test_case_01_every_document_behind_a_separator_is_an_object(self, separator: str) -> None:
+        one, two = (text("Pod", name).removeprefix("---\n") for name in ("one", "two"))
+
+        assert names({"c/a.yaml": f"{one}{separator}{two}"}) == ["one", "two"]
+        assert names({"c/a.yaml": f" \n {separator}{one}{separator}{two}{separator}"}) == ["one", "two"]
+        assert repetitions({"c/a.yaml": f"{one}{separator}{two}"}) == []
+
+    def test_case_01_separator_inside_of_a_block_scalar_counts_only_at_the_beginning_of_a_line(self) -> None:
+        document = f"{text('ConfigMap', 'a')}data:\n  a: |\n    x\n    ---\n    y\n  b: |\n    z\n"
+        (found,) = manifests({"c/a.yaml": document})
+        two = manifests({"c/a.yaml": f"{document}---{text('ConfigMap', 'b')}"})
+
+        assert found["data"] == {"a": "x\n---\ny\n", "b": "z\n"}
+        assert [(one["metadata"]["name"], one.get("data")) for one in two] == [("a", found["data"]), ("b", None)]
+
+    @pytest.mark.parametrize("behind", ["", "---", "---\n", f"---{text('Pod', 'b')[4:]}"])
+    def test_empty_lines_before_a_separator_belong_to_the_block_scalar(self, behind: str) -> None:
+        rendered = f"{text('ConfigMap', 'a')}data:\n  a: |+\n    x\n\n\n{behind}"
+        (found,) = (one for one in manifests({"c/a.yaml": rendered}) if one["kind"] == "ConfigMap")
+
+        assert found["data"] == {"a": "x\n\n\n"}
+
+    def test_first_line_of_a_document_may_be_indented(self) -> None:
+        assert names({"c/a.yaml": f"\n  {text('Pod', 'a')[4:]}---\n  {text('Pod', 'b')[4:]}"}) == ["a", "b"]
+
+    @pytest.mark.parametrize("before", ["", "\n \n", "---\n", "--- # words\n---\n", "\n---\n\n\n"])
+    def test_error_names_the_line_of_the_rendered_text(self, before: str) -> None:
+        rendered = f"{before}{text('Pod', 'a')[4:]}\n\n---{text('Pod', 'b')[4:]}---\n\na: b: c\n"
+        line = 1 + rendered[: rendered.index("a: b: c")].count("\n")
+
+        with pytest.raises(RenderFailed, match=rf"c/a.yaml \(rendered\), line {line}:"):
+            manifests({"c/a.yaml": rendered})
+
+    def test_aliases_and_values_of_all_documents_of_a_file_are_bounded_together(self) -> None:
+        document = "---a: &a [1]\nb: [*a, *a]\n"
+
+        with pytest.raises(RenderFailed, match="has more than 100 aliases"):
+            manifests({"c/a.yaml": document * 60})
+
+    @pytest.mark.parametrize("blank", ["\n", " ", "\n---"])
+    def test_long_text_without_objects_is_read_in_linear_time(self, blank: str) -> None:
+        assert manifests({"c/a.yaml": f"{blank * 100_000}\n---{blank * 100_000}"}) == []
+
+
 class TestBounds:
     def test_characters(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, "MAX_RENDERED", 10)
