@@ -116,8 +116,7 @@ def changed_fields(sent: Manifest, live: Manifest, applied: Manifest, ignored: I
     before, after = mapping(live, "metadata"), mapping(applied, "metadata")
     for key in sorted((before.keys() | after.keys()) - _SERVERS_METADATA):
         found += _differences(before.get(key, ABSENT), after.get(key, ABSENT), ("metadata", key))
-    named = _as_stored(sent)
-    return [path for path in found if _is_ours(named, path, applied) and not is_injected(named, path)]
+    return [path for path in found if _is_ours(sent, path, applied) and not is_injected(sent, path)]
 
 
 def _is_ours(sent: Manifest, path: FieldPath, applied: Manifest) -> bool:
@@ -178,13 +177,6 @@ def _written_step(step: Step) -> str:
 
 def _content(document: Manifest) -> Manifest:
     return {key: value for key, value in document.items() if key not in _NOT_COMPARED}
-
-
-def _as_stored(sent: Manifest) -> Manifest:
-    """Return a manifest with the fields under which the server stores them."""
-    if sent.get("kind") != "Secret" or "stringData" not in sent:
-        return sent
-    return {**sent, "data": {**(sent.get("data") or {}), **(sent["stringData"] or {})}}
 
 
 def _differences(before: Any, after: Any, path: FieldPath) -> list[FieldPath]:  # noqa: ANN401 - any JSON values

@@ -16,6 +16,7 @@ from clusterstacks.apply.ownership import (
     Owner,
     has_other_managers,
     held_by_predecessor,
+    holds_string_data,
     inherited_fields,
     owner_of,
 )
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
     from clusterstacks.apply.targets import ApplyTarget
     from clusterstacks.domain.objects import Manifest
     from clusterstacks.kube.client import Client
+
+SECRET_KIND = ("", "Secret")
 
 ATTEMPTS = 3
 """Attempts of a change that fails when another writer changes the object at the same time (arbitrary)."""
@@ -117,7 +120,11 @@ class ObjectApplier:
             return _Response(await self._recreate(step, refusal))
 
     async def _apply(self, step: ObjectStep) -> _Response:
-        """Apply without force; read the object only after a conflict."""
+        """Apply without force; read the object only after a conflict, and Secrets that exist."""
+        if (step.target.id.group, step.target.id.kind) == SECRET_KIND and (step.ours or not step.first):
+            before = await self._find(step.target)
+            if before is not None and holds_string_data(before):
+                return await self._take_over(step.target, before)
         try:
             live = await self._send(step.target)
         except Conflict as conflict:
@@ -132,7 +139,7 @@ class ObjectApplier:
     async def _resolve_conflict(self, step: ObjectStep, conflict: Conflict) -> _Response:
         """Resolve a conflict: override other managers on an object that is ours, reject an object of others."""
         target = step.target
-        live = None if step.ours else await self._client.find(target.place, target.id.name, target.id.namespace)
+        live = None if step.ours else await self._find(target)
         if live is not None:
             owner = owner_of(live, sets=self._sets, uid=step.uid)
             if owner is Owner.FOREIGN:
@@ -142,14 +149,13 @@ class ObjectApplier:
         return _Response(await self._send(target, force=True), conflict.conflicts)
 
     async def _take_over(self, target: ApplyTarget, live: Manifest) -> _Response:
-        """Take over the Go operator's fields, then apply; fields that the manifest lacks are removed."""
-        resource, metadata = target.place, live["metadata"]
+        """Take over inherited fields, then apply; fields that the manifest lacks are removed."""
+        resource = target.place
         for attempt in range(1, ATTEMPTS + 1):
-            fields = inherited_fields(metadata.get("managedFields") or [])
             operations = [
-                {"op": "replace", "path": "/metadata/managedFields", "value": fields},
+                {"op": "replace", "path": "/metadata/managedFields", "value": inherited_fields(live)},
                 # If the object changed, this leads to 409, a test operation to 422.
-                {"op": "replace", "path": "/metadata/resourceVersion", "value": metadata["resourceVersion"]},
+                {"op": "replace", "path": "/metadata/resourceVersion", "value": live["metadata"]["resourceVersion"]},
             ]
             try:
                 await self._client.json_patch(resource, target.id.name, operations, target.id.namespace)
@@ -157,7 +163,7 @@ class ObjectApplier:
             except Conflict:
                 if attempt == ATTEMPTS:
                     raise
-                metadata = (await self._client.get(resource, target.id.name, target.id.namespace))["metadata"]
+                live = await self._client.get(resource, target.id.name, target.id.namespace)
         try:
             return _Response(await self._send(target))
         except Conflict as conflict:
@@ -166,7 +172,7 @@ class ObjectApplier:
     async def _recreate(self, step: ObjectStep, refusal: Invalid) -> Manifest:
         """Delete an object that is ours and create it again; its annotation allows that."""
         resource, identity = step.target.place, step.target.id
-        live = await self._client.find(resource, identity.name, identity.namespace)
+        live = await self._find(step.target)
         if live is not None:
             if owner_of(live, sets=self._sets, uid=step.uid) is Owner.FOREIGN:
                 raise refusal
@@ -174,6 +180,9 @@ class ObjectApplier:
             await self._client.delete(resource, identity.name, identity.namespace, uid=uid)
             await until_gone(self._client, resource, identity, uid, self._deadlines.gone)
         return await self._send(step.target)
+
+    async def _find(self, target: ApplyTarget) -> Manifest | None:
+        return await self._client.find(target.place, target.id.name, target.id.namespace)
 
     async def _send(self, target: ApplyTarget, *, force: bool = False) -> Manifest:
         for pause in pauses(self._deadlines.served if target.new_kind else timedelta(0)):

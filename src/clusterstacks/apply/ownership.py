@@ -10,6 +10,8 @@ from collections.abc import Collection, Iterable, Mapping
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final
 
+from clusterstacks.domain.documents import mapping
+
 if TYPE_CHECKING:
     from clusterstacks.domain.objects import Manifest
 
@@ -74,25 +76,56 @@ def held_by_predecessor(live: Manifest) -> bool:
 
 def applied_fields(live: Manifest, api_version: str) -> object:
     """Return the field set of our manager in a version of the object; None if it applied no fields in it."""
-    entries = live["metadata"].get("managedFields")
-    ours = [entry for entry in entries if _applies(entry, FIELD_MANAGER)] if isinstance(entries, list) else []
+    ours = _applied(live, FIELD_MANAGER)
     return next((entry.get("fieldsV1") for entry in ours if entry.get("apiVersion") == api_version), None)
 
 
-def inherited_fields(managed_fields: Iterable[Any]) -> list[Any]:
-    """Transfer the Go operator's fields to our manager, so that our next apply removes fields that its manifest lacks.
+def holds_string_data(live: Manifest) -> bool:
+    """Return whether an earlier version of this operator applied a Secret with ``stringData``."""
+    return _is_secret(live) and any("f:stringData" in mapping(one, "fieldsV1") for one in _applied(live, FIELD_MANAGER))
 
+
+def inherited_fields(live: Manifest) -> list[Any]:
+    """Return the managed fields of an object, with more of them ours: our next apply removes what its manifest lacks.
+
+    The fields of the Go operator become ours, and so do the keys of a Secret that it or we applied as ``stringData``.
     Entries of other managers do not change. Our entry keeps its API version; field paths are the same in all versions.
     """
-    entries = list(managed_fields)
-    heirs = [entry for entry in entries if _applies(entry, FIELD_MANAGER)]
-    left = [entry for entry in entries if _applies(entry, PREDECESSOR) and _owns_label(entry)]
-    if not left:
+    heirs, left = _applied(live, FIELD_MANAGER), [one for one in _applied(live, PREDECESSOR) if _owns_label(one)]
+    entries = list(live["metadata"].get("managedFields") or ())
+    if not left and not holds_string_data(live):
         return entries
+    others = [entry for entry in entries if entry not in heirs and entry not in left]
     heir = dict(heirs[0] if heirs else left[0], manager=FIELD_MANAGER)
     for entry in left:
         heir["fieldsV1"] = _union(heir.get("fieldsV1") or {}, entry.get("fieldsV1") or {})
-    return [entry for entry in entries if entry not in heirs and entry not in left] + [heir]
+    if _is_secret(live):
+        heir["fieldsV1"] = _with_data(mapping(heir, "fieldsV1"), live, others)
+    return [*others, heir]
+
+
+def _with_data(fields: Manifest, live: Manifest, others: Iterable[Any]) -> Manifest:
+    """Replace ``stringData`` in a field set by all keys of ``data`` without a manager.
+
+    The server stores the values of ``stringData`` in ``data``, and gives them no manager there. So these keys are those
+    of the field set, and those that earlier manifests had.
+    """
+    if "f:stringData" not in fields:
+        return fields
+    owned = {key for entry in others for key in mapping(entry, "fieldsV1", "f:data")}
+    keys = {f"f:{key}" for key in mapping(live, "data")} - owned
+    kept = {key: below for key, below in fields.items() if key != "f:stringData"}
+    return _union(kept, {"f:data": {key: {} for key in sorted(keys)}})
+
+
+def _is_secret(live: Manifest) -> bool:
+    return (live.get("apiVersion"), live.get("kind")) == ("v1", "Secret")
+
+
+def _applied(live: Manifest, manager: str) -> list[Manifest]:
+    """Return the entries of the fields that a manager applied."""
+    entries = live["metadata"].get("managedFields")
+    return [entry for entry in entries if _applies(entry, manager)] if isinstance(entries, list) else []
 
 
 def _claims(entries: object, manager: str) -> bool:

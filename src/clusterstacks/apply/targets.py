@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import re
+from base64 import b64encode
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -102,7 +103,7 @@ async def resolve(
         namespace = ""
         if resource is None or resource.namespaced:
             namespace = manifest["metadata"].get("namespace") or default_namespace
-        sent = stamped(manifest, namespace=namespace, part_of=part_of)
+        sent = stamped(with_data(manifest), namespace=namespace, part_of=part_of)
         group, version = split_api_version(manifest["apiVersion"])
         identity = ObjectId(group, manifest["kind"], namespace, manifest["metadata"]["name"])
         try:
@@ -206,6 +207,24 @@ def documents(manifests: Iterable[Manifest]) -> Iterator[Manifest]:
             yield from documents(manifest["items"])
         else:
             yield manifest
+
+
+def with_data(manifest: Manifest) -> Manifest:
+    """Return a Secret with the values of ``stringData`` in ``data``, where the API server stores them.
+
+    The server records ``stringData`` as the field of a manager, so it would not remove a key from ``data`` that the
+    next manifest lacks. A value that is not a string stays where it is: the server rejects it and names the field.
+    """
+    texts, data = manifest.get("stringData"), manifest.get("data")
+    if (manifest["apiVersion"], manifest["kind"]) != ("v1", "Secret") or "stringData" not in manifest:
+        return manifest
+    if not isinstance(texts or {}, dict) or not isinstance(data or {}, dict):
+        return manifest
+    if not all(isinstance(text or "", str) for text in (texts or {}).values()):
+        return manifest
+    encoded = {key: b64encode((text or "").encode()).decode() for key, text in (texts or {}).items()}
+    stored = {key: value for key, value in manifest.items() if key != "stringData"}
+    return {**stored, "data": {**(data or {}), **encoded}} if data or encoded else stored
 
 
 def stamped(manifest: Manifest, *, namespace: str, part_of: str = "") -> Manifest:

@@ -78,12 +78,6 @@ DIFFERENCES: dict[str, tuple[Manifest, Manifest, Manifest, list[str]]] = {
         {"metadata": {"uid": "2", "generation": 3, "resourceVersion": "9"}},
         [],
     ),
-    "a Secret's text": (
-        {"kind": "Secret", "stringData": {"p": "x"}},
-        {"data": {"p": "eQ=="}},
-        {"data": {"p": "eA=="}},
-        [".data.p"],
-    ),
     "a certificate that is injected": (
         {"webhooks": [{"name": "w", "clientConfig": {"caBundle": ""}}]},
         {"webhooks": [{"name": "w", "clientConfig": {"caBundle": "x"}}]},

@@ -70,13 +70,13 @@ def test_recorded_uid_makes_an_object_ours() -> None:
 @given(st.lists(JSON, max_size=3))
 def test_malformed_managed_fields_count_as_foreign(entries: list[Any]) -> None:
     assert owner_of(live(*entries), sets=()) is Owner.FOREIGN
-    assert inherited_fields(entries) == entries
+    assert inherited_fields(live(*entries)) == entries
 
 
 def test_managed_fields_of_the_go_operator_become_ours() -> None:
     other = entry("somebody", {"f:spec": {}})
 
-    fields = inherited_fields([entry(PREDECESSOR), other])
+    fields = inherited_fields(live(entry(PREDECESSOR), other))
 
     assert fields == [other, entry(FIELD_MANAGER)]
     assert not held_by_predecessor(live(*fields))
@@ -86,7 +86,7 @@ def test_managed_fields_of_the_go_operator_are_merged_with_ours() -> None:
     ours = entry(FIELD_MANAGER, {"f:data": {"f:new": {}}})
     theirs = entry(PREDECESSOR, {**LABELLED, "f:data": {"f:old": {}}})
 
-    assert inherited_fields([ours, theirs]) == [
+    assert inherited_fields(live(ours, theirs)) == [
         entry(FIELD_MANAGER, {"f:data": {"f:new": {}, "f:old": {}}, **LABELLED})
     ]
 
@@ -99,7 +99,7 @@ def paths(trie: dict[str, Any]) -> set[tuple[str, ...]]:
 def test_merged_managed_fields_are_the_union_of_both(ours: dict[str, Any], theirs: dict[str, Any]) -> None:
     theirs = {**theirs, **LABELLED}
 
-    (heir,) = inherited_fields([entry(FIELD_MANAGER, ours), entry(PREDECESSOR, theirs)])
+    (heir,) = inherited_fields(live(entry(FIELD_MANAGER, ours), entry(PREDECESSOR, theirs)))
 
     assert paths(heir["fieldsV1"]) == paths(ours) | paths(theirs)
 
