@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from clusterstacks.apply.class_object_rules import GroupKind, check_class_objects, deletion_fault
 from clusterstacks.apply.object_applier import ObjectStep
 from clusterstacks.apply.ownership import is_marked
-from clusterstacks.apply.policy import refuses_pruning
+from clusterstacks.apply.policy import reason_to_keep
 from clusterstacks.apply.prune import PruneCandidate, Remover
 from clusterstacks.apply.prune_plan import PruneOutcome, PruneResult
 from clusterstacks.apply.results import Deadlines, ObjectResult
@@ -134,16 +134,17 @@ class ClassApplier:
         if live is None:
             return PruneResult(PruneOutcome.GONE)
         metadata = live["metadata"]
-        kept = _reason_to_keep(known, live)
+        kept = _without_delete(known, live)
         leaving = bool(metadata.get("deletionTimestamp"))
         return kept or PruneCandidate(identity, place, metadata["uid"], awaited=True, leaving=leaving)
 
 
-def _reason_to_keep(known: RecordedObject, live: Manifest) -> PruneResult | None:
+def _without_delete(known: RecordedObject, live: Manifest) -> PruneResult | None:
     if known.uid and known.uid != live["metadata"]["uid"]:
         return PruneResult(PruneOutcome.GONE, "another object with its name exists now")
     if not is_marked(live):
         return PruneResult(
             PruneOutcome.KEPT, "its metadata does not show that this operator or the Go operator applied it"
         )
-    return PruneResult(PruneOutcome.KEPT, "its annotation disables pruning") if refuses_pruning(live) else None
+    reason = reason_to_keep(live)
+    return PruneResult(PruneOutcome.KEPT, reason) if reason else None

@@ -18,6 +18,7 @@ from clusterstacks.apply.delivery_plan import (
     record_results,
     shared_objects,
     shares_objects,
+    with_results,
 )
 from clusterstacks.apply.failing_webhooks import CONFIGURATIONS, FailingWebhooks
 from clusterstacks.apply.messages import ObjectInTwoAddons, RecordOfAnotherCluster
@@ -254,7 +255,7 @@ class Delivery:
         await self._store.check_unchanged(stored)
         applied = await self._apply(name, steps, self._failing_webhooks(stored.record, None))
         delivered = _delivered(applied)
-        objects = tuple(delivered.get(known.id, known) for known in stored.record.objects)
+        objects = with_results(stored.record.objects, delivered)
         await self._write(stored, replace(stored.record, objects=objects), stored.kept_revision)
         return applied
 

@@ -45,6 +45,7 @@ class RecordedObject:
         mark: State right after the apply.
         kept: Why an object that is no longer rendered is not deleted, in one line of at most ``MAX_KEPT`` characters;
             otherwise empty.
+        protected: An annotation of the manifest that was sent forbids its deletion.
     """
 
     id: ObjectId
@@ -53,6 +54,7 @@ class RecordedObject:
     digest: str = ""
     mark: Mark | None = None
     kept: str = ""
+    protected: bool = False
 
 
 class DeliveryState(StrEnum):
@@ -132,11 +134,12 @@ def foreign_owners(records: Iterable[DeliveryRecord], cluster: str) -> dict[str,
 
 @dataclass(frozen=True, slots=True)
 class WantedObject:
-    """One object of a revision, with the digest of the manifest to send."""
+    """One object of a revision, with the digest of the manifest to send, and whether it forbids its deletion."""
 
     id: ObjectId
     version: str
     digest: str
+    protected: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,19 +231,26 @@ def record_results(plan: DeliveryPlan, delivered: Mapping[ObjectId, RecordedObje
             failed: its entry does not change, and the state remains ``delivering``.
     """
     record = plan.record
-    objects = tuple(delivered.get(known.id, known) for known in record.objects)
+    objects = with_results(record.objects, delivered)
     if any(known.id not in delivered and known.id not in plan.unchanged for known in objects):
         return replace(record, objects=objects)
     state = DeliveryState.DELIVERED if record.stale else DeliveryState.PRUNED
     return replace(record, objects=objects, state=state)
 
 
+def with_results(
+    objects: Iterable[RecordedObject], delivered: Mapping[ObjectId, RecordedObject]
+) -> tuple[RecordedObject, ...]:
+    """Return entries of a record with the results of an apply, where there are any."""
+    return tuple(replace(delivered.get(known.id, known), protected=known.protected) for known in objects)
+
+
 def _continued(known: RecordedObject, item: WantedObject, seen: Mapping[ObjectId, LiveMember]) -> RecordedObject:
     """Add what an interrupted delivery did not note in the record."""
     live = seen.get(known.id)
     if live is not None and live.applied:
-        return RecordedObject(item.id, item.version, live.uid, item.digest, live.mark)
-    return _adopted(known, seen)
+        return RecordedObject(item.id, item.version, live.uid, item.digest, live.mark, protected=item.protected)
+    return replace(_adopted(known, seen), protected=item.protected)
 
 
 def _adopted(known: RecordedObject, seen: Mapping[ObjectId, LiveMember]) -> RecordedObject:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from clusterstacks.apply.ownership import PART_OF_LABEL
-from clusterstacks.apply.policy import refuses_pruning
+from clusterstacks.apply.policy import reason_to_keep
 from clusterstacks.apply.waiting import pauses
 from clusterstacks.domain.documents import mappings, text
 from clusterstacks.domain.errors import ClusterStacksError
@@ -68,7 +68,7 @@ class FailingWebhooks:
     ) -> None:
         self._client = client
         # An interrupted delivery leaves no uid in the record: then only the label tells the owner of the object.
-        self._leaving = {known.id: (addon, known.uid) for addon, objects in leaving.items() for known in objects}
+        self._leaving = {known.id: (addon, known) for addon, objects in leaving.items() for known in objects}
         self._addons = addons
         self._limit = limit
         self._found: dict[str, Sequence[_Configured] | None] = {}
@@ -142,8 +142,10 @@ class FailingWebhooks:
 
     async def _delete(self, one: _Configured) -> bool:
         uid = one.live["metadata"]["uid"]
-        addon, recorded = self._leaving.get(one.id, ("", ""))
-        if not addon or addon != self._owner(one) or recorded not in {"", uid} or refuses_pruning(one.live):
+        addon, known = self._leaving.get(one.id, ("", None))
+        if known is None or addon != self._owner(one) or known.uid not in {"", uid}:
+            return False
+        if known.protected or reason_to_keep(one.live):
             return False
         try:
             await self._client.delete(one.resource, one.id.name, uid=uid)

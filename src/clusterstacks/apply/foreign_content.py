@@ -6,11 +6,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from clusterstacks.apply.ownership import PART_OF_LABEL
-from clusterstacks.apply.policy import refuses_pruning
+from clusterstacks.apply.policy import reason_to_keep
 from clusterstacks.apply.targets import defined_kinds
 from clusterstacks.apply.waiting import CRDS
 from clusterstacks.apply.waves import CRD_KIND, NAMESPACE_KIND
-from clusterstacks.domain.objects import Manifest, ObjectId, ObjectKey
+from clusterstacks.domain.objects import Manifest, ObjectId, ObjectKey, split_api_version
 from clusterstacks.kube.errors import KindNotServed
 from clusterstacks.runtime.concurrency import gather
 
@@ -59,11 +59,13 @@ class ForeignContentCheck:
 
     Args:
         leaving: Ids of the ApplySets whose members are all pruned.
+        kept: Members that are kept nevertheless.
     """
 
-    def __init__(self, client: Client, leaving: Collection[str]) -> None:
+    def __init__(self, client: Client, leaving: Collection[str], kept: Collection[ObjectId]) -> None:
         self._client = client
         self._leaving = leaving
+        self._kept = kept
 
     async def __call__(self, identity: ObjectId) -> str:
         """Return why an object must be kept; empty when it may be deleted."""
@@ -111,11 +113,13 @@ class ForeignContentCheck:
 
     def _is_deleted_anyway(self, item: Manifest) -> bool:
         metadata = item["metadata"]
+        group, _ = split_api_version(item["apiVersion"])
+        identity = ObjectId(group, item["kind"], metadata.get("namespace") or "", metadata["name"])
         leaves_with_us = (metadata.get("labels") or {}).get(PART_OF_LABEL) in self._leaving
         return bool(
             metadata.get("deletionTimestamp")
             or metadata.get("ownerReferences")
-            or (leaves_with_us and not refuses_pruning(item))
+            or (leaves_with_us and identity not in self._kept and not reason_to_keep(item))
             or (item["kind"], metadata["name"]) in _EVERYWHERE
         )
 

@@ -22,6 +22,10 @@ PRUNE_ANNOTATION: Final = "clusterstack.x-k8s.io/prune"
 KEPT: Final = "disabled"
 """On an object, keeps it when its addon no longer renders it."""
 
+HELM_POLICY_ANNOTATION: Final = "helm.sh/resource-policy"
+HELM_KEPT: Final = "keep"
+"""The same in the words of Helm, in any case. Source: https://helm.sh/docs/howto/charts_tips_and_tricks"""
+
 RECREATE_ANNOTATION: Final = "clusterstack.x-k8s.io/recreate"
 RECREATED: Final = "allowed"
 """In a manifest, allows the deletion and re-creation of the object when a field is immutable."""
@@ -113,6 +117,11 @@ def _with_health_rule(manifest: Manifest, rule: HealthRule | None) -> Manifest:
     return {**manifest, "metadata": {**metadata, "annotations": {**annotations, **added}}}
 
 
-def refuses_pruning(live: Manifest) -> bool:
-    """Return whether an annotation of the object disables pruning."""
-    return (live["metadata"].get("annotations") or {}).get(PRUNE_ANNOTATION) == KEPT
+def reason_to_keep(manifest: Manifest) -> str:
+    """Return which annotation of an object forbids its deletion; empty if none does."""
+    annotations = manifest["metadata"].get("annotations") or {}
+    if annotations.get(PRUNE_ANNOTATION) == KEPT:
+        return "its annotation disables pruning"
+    if str(annotations.get(HELM_POLICY_ANNOTATION)).strip().lower() == HELM_KEPT:
+        return f"its annotation {HELM_POLICY_ANNOTATION} is {HELM_KEPT}"
+    return ""

@@ -16,7 +16,7 @@ from clusterstacks.apply.foreign_content import ForeignContentCheck
 from clusterstacks.apply.live_members import LiveMembers, read_live_members
 from clusterstacks.apply.messages import raise_outage
 from clusterstacks.apply.ownership import PART_OF_LABEL
-from clusterstacks.apply.policy import refuses_pruning
+from clusterstacks.apply.policy import reason_to_keep
 from clusterstacks.apply.prune_plan import PruneOutcome, PrunePlan, PruneResult, record_after_prune
 from clusterstacks.apply.results import Deadlines, Removal
 from clusterstacks.apply.waiting import until_gone
@@ -61,7 +61,9 @@ class Pruner:
             results[plan.record.addon], going = _without_deletes(plan, seen)
             candidates += going
         pruned_sets = {self._store.set_id(plan.record.addon) for plan in plans if plan.whole}
-        guard = ForeignContentCheck(self._client, pruned_sets)
+        settled = ((identity, result) for found in results.values() for identity, result in found.items())
+        kept = {identity for identity, result in settled if result.outcome is PruneOutcome.KEPT}
+        guard = ForeignContentCheck(self._client, pruned_sets, kept)
         left = dict(stored)
         for plan in plans:
             addon = plan.record.addon
@@ -114,8 +116,8 @@ def _without_delete(known: RecordedObject, seen: LiveMembers) -> PruneResult | N
         return PruneResult(PruneOutcome.GONE, "it does not exist any longer, or is not part of the addon")
     if known.uid and live["metadata"]["uid"] != known.uid:
         return PruneResult(PruneOutcome.GONE, "another object with its name exists now")
-    if refuses_pruning(live):
-        return PruneResult(PruneOutcome.KEPT, "its annotation disables pruning")
+    if reason := reason_to_keep(live) or (known.protected and "an annotation of its manifest disables pruning"):
+        return PruneResult(PruneOutcome.KEPT, reason)
     return None
 
 

@@ -178,6 +178,8 @@ def _entry(known: RecordedObject) -> dict[str, Any]:
         "kept": known.kept,
     }
     written: dict[str, Any] = {key: value for key, value in entry.items() if value}
+    if known.protected:
+        written["protected"] = True
     if known.mark:
         written["mark"] = {
             "generation": known.mark.generation,
@@ -221,6 +223,7 @@ def _known(entry: object) -> RecordedObject:
         _text(entry, "digest", _WORD),
         _mark(entry.get("mark")),
         _text(entry, "kept", _TEXT),
+        entry.get("protected") is True,
     )
 
 

@@ -17,6 +17,7 @@ import orjson
 
 from clusterstacks.apply.delivery_plan import Mark, WantedObject
 from clusterstacks.apply.ownership import OWNED_LABEL, OWNED_VALUE, PART_OF_LABEL
+from clusterstacks.apply.policy import reason_to_keep
 from clusterstacks.apply.record_codec import MAX_OBJECTS
 from clusterstacks.apply.waves import CRD_KIND
 from clusterstacks.domain.errors import SpecError
@@ -68,7 +69,7 @@ class ApplyTarget:
     @property
     def wanted(self) -> WantedObject:
         """The object as the delivery plan needs it."""
-        return WantedObject(self.id, self.version, self.digest)
+        return WantedObject(self.id, self.version, self.digest, protected=bool(reason_to_keep(self.manifest)))
 
 
 async def resolve(

@@ -19,7 +19,7 @@ from clusterstacks.apply.ownership import (
     is_marked,
     owner_of,
 )
-from clusterstacks.apply.policy import ineffective_annotation, refuses_pruning, wants_recreation
+from clusterstacks.apply.policy import ineffective_annotation, reason_to_keep, wants_recreation
 from tests.support.builders.documents import JSON
 
 LABELLED: dict[str, Any] = {"f:metadata": {"f:labels": {f"f:{OWNED_LABEL}": {}}}}
@@ -170,10 +170,20 @@ def test_an_annotation_without_effect_is_found(
     assert why.startswith(expected[1])
 
 
-def test_prune_annotation_disabled_prevents_pruning() -> None:
-    assert refuses_pruning(live(annotations={"clusterstack.x-k8s.io/prune": "disabled"}))
-    assert not refuses_pruning(live(annotations={"clusterstack.x-k8s.io/prune": "no"}))
-    assert not refuses_pruning(live())
+@pytest.mark.parametrize(
+    ("annotations", "reason"),
+    [
+        ({"clusterstack.x-k8s.io/prune": "disabled"}, "its annotation disables pruning"),
+        ({"clusterstack.x-k8s.io/prune": "no"}, ""),
+        ({"helm.sh/resource-policy": "keep"}, "its annotation helm.sh/resource-policy is keep"),
+        ({"helm.sh/resource-policy": " Keep "}, "its annotation helm.sh/resource-policy is keep"),
+        ({"helm.sh/resource-policy": "delete"}, ""),
+        ({"helm.sh/resource-policy": None}, ""),
+        (None, ""),
+    ],
+)
+def test_case_03_annotations_forbid_the_deletion_of_an_object(annotations: Any, reason: str) -> None:
+    assert reason_to_keep(live(annotations=annotations)) == reason
 
 
 @pytest.mark.parametrize(

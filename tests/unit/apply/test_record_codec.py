@@ -47,6 +47,7 @@ ENTRIES = st.builds(
     WORDS,
     st.none() | MARKS,
     st.sampled_from(["", "its why"]),
+    st.booleans(),
 )
 RECORDS = st.lists(ENTRIES, max_size=8, unique_by=lambda known: known.id).flatmap(
     lambda entries: st.builds(

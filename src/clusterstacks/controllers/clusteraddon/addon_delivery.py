@@ -65,6 +65,8 @@ class AddonDelivery:
     results: dict[str, tuple[ObjectResult, ...]] = field(default_factory=dict)
     overridden_fields: list[str] = field(default_factory=list)
     """Objects whose fields another manager had set to other values, with the managers."""
+    kept: list[str] = field(default_factory=list)
+    """Objects that were not deleted on purpose, with the reasons."""
     changes: dict[str, AddonChanges] = field(init=False, default_factory=dict)
     """Objects that this reconcile has created, changed and removed, by addon."""
     truncated: set[str] = field(init=False)
@@ -188,11 +190,13 @@ class AddonDelivery:
         return Waiting(Reason.FAILED_TO_DELETE_OBJECTS, message)
 
     def note_removals(self, report: PruneReport) -> None:
-        """Note the objects that a prune has deleted."""
+        """Note the objects that a prune has deleted or kept."""
         gone: dict[str, list[ObjectId]] = defaultdict(list)
         for one in report.removals:
             if one.result.outcome is PruneOutcome.GONE:
                 gone[one.addon].append(one.id)
+            elif one.result.outcome is PruneOutcome.KEPT:
+                self.kept.append(f"{one.id}: {one.result.reason}")
         self.changes = merged(self.changes, {addon: removed_objects(ids) for addon, ids in gone.items()})
 
     def keep_records(self, addons: Collection[str]) -> None:

@@ -10,10 +10,9 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from clusterstacks.api.clusteraddon import DeliveredAddon
-from clusterstacks.api.names import ADOPT_ANNOTATION, GROUP, AddonCondition, Kind, Reason
+from clusterstacks.api.names import ADOPT_ANNOTATION, GROUP, AddonCondition, EventReason, Kind, Reason
 from clusterstacks.apply.delivery import Delivery, RecordOwner
 from clusterstacks.apply.messages import RecordOfAnotherCluster
-from clusterstacks.apply.prune_plan import PruneOutcome
 from clusterstacks.controllers.clusteraddon.addon_delivery import AddonDelivery
 from clusterstacks.controllers.clusteraddon.addon_inputs import AddonInputs, combine_releases, unknown_settings
 from clusterstacks.controllers.clusteraddon.delivery_journal import DeliveryJournal
@@ -32,9 +31,11 @@ from clusterstacks.controllers.clusteraddon.rollout_plan import (
     read_progress,
 )
 from clusterstacks.controllers.clusteraddon.stage_run import StageRun
+from clusterstacks.controllers.resource_list import OBJECTS_SHOWN
 from clusterstacks.domain.addon_config import InvalidAddonConfig, LifecycleHook, StageAction, WaitFor
 from clusterstacks.domain.compatibility import leading
 from clusterstacks.domain.conditions import Severity
+from clusterstacks.domain.documents import and_more
 from clusterstacks.domain.errors import ClusterStacksError
 from clusterstacks.domain.outcomes import Outcome, Settled, Waiting
 from clusterstacks.runtime.concurrency import gather
@@ -252,6 +253,7 @@ class RolloutExecutor:
             plan = journal.plan.reached(index, stage.phase, stage.since)
             journal.reached(plan)
             await self._report_overridden_fields(stage.delivery)
+            await self._report_kept(stage.delivery)
         holds_upgrade = waiting is not None and stage.step.hook is LifecycleHook.BEFORE_CLUSTER_UPGRADE
         self.awaited.follow(stage.delivery.patch.key, stage.workload, stage.awaited if holds_upgrade else ())
         return plan, waiting
@@ -263,16 +265,20 @@ class RolloutExecutor:
             delivery.overridden_fields.clear()
             await self.events.record(delivery.patch.manifest, "Warning", "FieldsTakenBack", message)
 
+    async def _report_kept(self, delivery: AddonDelivery) -> None:
+        """Name the objects that are no longer delivered and were not deleted, with the reasons."""
+        if delivery.kept:
+            kept = and_more(delivery.kept, OBJECTS_SHOWN, separator="; ")
+            message = f"objects that are no longer delivered were kept: {kept}"
+            delivery.kept.clear()
+            await self.events.record(delivery.patch.manifest, "Normal", EventReason.OBJECTS_KEPT, message)
+
     async def _prune(self, delivery: AddonDelivery, keep: frozenset[str]) -> PruneReport:
         patch = delivery.patch
         with patch.failing_condition(AddonCondition.CHART_DELETED, Reason.FAILED_TO_DELETE_OBJECTS):
             report = await delivery.delivery.prune(keep)
         delivery.note_removals(report)
-        kept = [f"{one.id}: {one.result.reason}" for one in report.removals if one.result.outcome is PruneOutcome.KEPT]
-        if kept:
-            release = delivery.inputs.releases.class_release.name
-            message = f"objects that {release} no longer contains were kept: {'; '.join(kept)}"
-            await self.events.record(patch.manifest, "Normal", "ObjectsKept", message)
+        await self._report_kept(delivery)
         if report.complete:
             patch.drop(AddonCondition.CHART_DELETED)
             delivery.keep_records(keep)
