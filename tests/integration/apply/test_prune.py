@@ -8,8 +8,8 @@ import pytest
 
 from clusterstacks.apply.delivery import Delivery, Revision
 from clusterstacks.apply.delivery_plan import DeliveryState
-from clusterstacks.apply.policy import PRUNE_ANNOTATION
-from clusterstacks.apply.prune_plan import PruneOutcome
+from clusterstacks.apply.policy import HELM_POLICY_ANNOTATION, PRUNE_ANNOTATION
+from clusterstacks.apply.prune_plan import PruneOutcome, PruneResult
 from clusterstacks.apply.results import Deadlines
 from clusterstacks.apply.waiting import pauses
 from clusterstacks.kube.errors import Conflict, KindNotServed
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from clusterstacks.apply.results import PruneReport
+    from clusterstacks.kube.resources import Resource
     from tests.integration.apply.conftest import Cluster
 
 AT_ONCE = Deadlines(gone=timedelta(milliseconds=50))
@@ -158,6 +159,61 @@ async def test_prune_annotation_keeps_an_object_and_the_record_names_the_reason(
     assert cluster.requests.writes == []
 
 
+async def test_case_03_object_whose_delivered_manifest_says_keep_is_kept_without_the_live_annotation(
+    cluster: Cluster, unique: str
+) -> None:
+    """Also the Namespace with the object, and as long as the record exists."""
+    delivery = Delivery(cluster.client)
+    kept = with_annotation(config_map("kept", unique), HELM_POLICY_ANNOTATION, "keep")
+    await delivery.install(unique, Revision.of([named("v1", "Namespace", unique), kept, config_map(unique)], "old"))
+    resource = await cluster.user.resource("", "ConfigMap")
+    await cluster.user.merge_patch(resource, "kept", {"metadata": {"annotations": None}}, unique)
+    await delivery.install(unique, Revision.of([config_map(unique)], "new"))
+
+    expected = {f"Namespace {unique}": PruneOutcome.KEPT, "ConfigMap kept": PruneOutcome.KEPT}
+    for keep in ({unique}, ()):
+        report = await Delivery(cluster.client).prune(keep)
+        assert {name: fate for name, fate in fates(report).items() if name in expected} == expected
+    live = await cluster.live("ConfigMap", "kept", unique)
+    assert live
+    assert "deletionTimestamp" not in live["metadata"]
+
+
+async def test_object_whose_later_manifest_does_not_say_keep_is_deleted(cluster: Cluster, unique: str) -> None:
+    delivery = Delivery(cluster.client)
+    kept, released = (config_map(f"{unique}-{name}") for name in ("kept", "released"))
+    first = [with_annotation(one, HELM_POLICY_ANNOTATION, "keep") for one in (kept, released)]
+    await delivery.install(unique, Revision.of([*first, config_map(unique)], "1"))
+    await delivery.install(unique, Revision.of([first[0], released, config_map(unique)], "2"))
+    await delivery.install(unique, Revision.of([config_map(unique)], "3"))
+
+    report = await delivery.prune({unique})
+
+    assert fates(report) == {
+        f"ConfigMap {unique}-kept": PruneOutcome.KEPT,
+        f"ConfigMap {unique}-released": PruneOutcome.GONE,
+    }
+
+
+@pytest.mark.parametrize("kind", ["Namespace", "CustomResourceDefinition"])
+async def test_namespace_or_crd_of_objects_that_are_still_delivered_is_kept(
+    cluster: Cluster, unique: str, kind: str
+) -> None:
+    group = f"{unique}.example.org"
+    content = [config_map(unique, unique), named(f"{group}/v1", "Widget", unique, "default")]
+    delivery = Delivery(cluster.client)
+    await delivery.install(unique, Revision.of([named("v1", "Namespace", unique), crd("Widget", group), *content], "1"))
+    await delivery.install(unique, Revision.of(content, "2"))
+
+    report = await delivery.prune({unique})
+
+    name, of_group = (unique, "") if kind == "Namespace" else (f"widgets.{group}", "apiextensions.k8s.io")
+    assert fates(report)[f"{kind} {name}"] is PruneOutcome.KEPT
+    live = await cluster.live(kind, name, group=of_group)
+    assert live
+    assert "deletionTimestamp" not in live["metadata"]
+
+
 async def test_reinstalled_addon_with_kept_objects_is_complete(cluster: Cluster, unique: str) -> None:
     kept = with_annotation(config_map(f"{unique}-kept"), PRUNE_ANNOTATION, "disabled")
     revision = Revision.of([kept, config_map(unique)], "inputs")
@@ -256,6 +312,28 @@ async def test_object_whose_deletion_conflicts_stays_in_the_record(
     assert await cluster.live("ConfigMap", f"{unique}-old", "kube-system") is None
 
 
+async def test_object_replaced_while_it_is_deleted_is_gone(
+    cluster: Cluster, unique: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    delivery = Delivery(cluster.client)
+    old = config_map(f"{unique}-old", "kube-system")
+    await delivery.install(unique, Revision.of([old, config_map(unique)], "old"))
+    await delivery.install(unique, Revision.of([config_map(unique)], "new"))
+    delete = cluster.client.delete
+
+    async def late(resource: Resource, name: str, namespace: str, *, uid: str) -> None:
+        await cluster.user.delete(resource, name, namespace)
+        await cluster.user.create(resource, old)
+        await delete(resource, name, namespace, uid=uid)
+
+    monkeypatch.setattr(cluster.client, "delete", late)
+    report = await delivery.prune({unique})
+
+    (found,) = report.removals
+    assert found.result == PruneResult(PruneOutcome.GONE, "another object with its name exists now")
+    assert await cluster.live("ConfigMap", f"{unique}-old", "kube-system")
+
+
 async def test_crd_with_foreign_resources_is_kept(cluster: Cluster, unique: str) -> None:
     group = f"{unique}.example.org"
     delivery = Delivery(cluster.client)
@@ -326,6 +404,23 @@ async def test_pending_finalizer_delays_the_pruning_of_later_waves(cluster: Clus
     report = await Delivery(cluster.client, deadlines=AT_ONCE).prune(set())
     assert report.complete
     assert not await delivery.records()
+
+
+async def test_finalizer_of_an_object_without_a_controller_of_the_addon_delays_no_later_wave(
+    cluster: Cluster, unique: str
+) -> None:
+    held = config_map(unique, "kube-system")
+    held["metadata"]["finalizers"] = ["example.org/clean-up"]
+    role = named("rbac.authorization.k8s.io/v1", "ClusterRole", unique, rules=[])
+    delivery = Delivery(cluster.client, deadlines=AT_ONCE)
+    await delivery.install(unique, Revision.of([held, role], "inputs"))
+
+    report = await delivery.prune(set())
+
+    assert set(fates(report).values()) == {PruneOutcome.GONE}
+    assert await cluster.live("ClusterRole", unique, group="rbac.authorization.k8s.io") is None
+    resource = await cluster.user.resource("", "ConfigMap")
+    await cluster.user.merge_patch(resource, unique, {"metadata": {"finalizers": None}}, "kube-system")
 
 
 async def test_d14_prune_uses_a_served_version_and_ignores_removed_kinds(cluster: Cluster, unique: str) -> None:
