@@ -48,6 +48,38 @@ async def test_d66_differing_foreign_object_is_not_changed_and_its_managers_are_
     assert live["data"] == {"key": "theirs"}
 
 
+async def test_case_04_key_removed_from_string_data_of_a_secret_of_the_go_operator_is_removed(
+    cluster: Cluster, unique: str
+) -> None:
+    await apply_as_go_operator(cluster, named("v1", "Secret", unique, stringData={"user": "x", "token": "y"}))
+    secret = named("v1", "Secret", unique, stringData={"user": "x"})
+
+    report = await Delivery(cluster.client).install(unique, Revision.of([secret], "inputs"))
+
+    assert report.synced, report
+    live = await cluster.live("Secret", unique, "kube-system")
+    assert live is not None
+    assert live["data"] == {"user": "eA=="}
+    assert managers(live) == {("cluster-stack-operator", "Apply")}
+
+
+async def test_case_04_secret_has_the_keys_of_each_revision_that_is_delivered(cluster: Cluster, unique: str) -> None:
+    """Also of an older one in a rollback, and of one with values that the API server rejects."""
+    first, second = ({"user": "x", "a": "1"}, {"user": "x", "b": "2"})
+    for number, texts in enumerate((first, second, first, {}, second)):
+        secret = named("v1", "Secret", unique, stringData=texts)
+        report = await Delivery(cluster.client).install(unique, Revision.of([secret], str(number)))
+        assert report.synced, report
+        live = await cluster.live("Secret", unique, "kube-system")
+        assert live is not None
+        assert live.get("data", {}).keys() == texts.keys()
+
+    wrong = named("v1", "Secret", unique, stringData={"user": 5})
+    report = await Delivery(cluster.client).install(unique, Revision.of([wrong], "wrong"))
+
+    assert "500 Invalid: stringData.user (the server's message is withheld" in report.objects[0].error
+
+
 async def test_resumed_delivery_does_not_force_planned_objects(cluster: Cluster, unique: str) -> None:
     await apply_as(cluster, "somebody", config_map(unique, key="theirs"))
     revision = Revision.of([config_map(unique, key="ours")], "inputs")

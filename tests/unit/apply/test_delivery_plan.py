@@ -107,6 +107,17 @@ def test_kept_object_is_a_prune_candidate_after_the_next_delivery() -> None:
     assert record_results(plan_delivery(before, AIM, [wanted("a")], seen("a")), {}).stale == (known("b"),)
 
 
+def test_record_knows_which_manifests_forbid_a_deletion() -> None:
+    before = record(replace(known("a"), protected=True), replace(known("b"), protected=True), known("c"))
+    objects = [wanted("a"), replace(wanted("c", "d2"), protected=True)]
+
+    plan = plan_delivery(before, AIM, objects, seen("a"))
+    finished = record_results(plan, {oid("c"): known("c")})
+
+    assert [(one.id, one.protected) for one in finished.objects] == [(oid("a"), False), (oid("c"), True)]
+    assert [(one.id, one.protected) for one in finished.stale] == [(oid("b"), True)]
+
+
 def test_interrupted_delivery_loses_no_object() -> None:
     """Applied but not recorded, then no longer rendered: only its live membership shows it."""
     killed = record(planned("a"), planned("b"), state=DeliveryState.DELIVERING)

@@ -15,6 +15,7 @@ from clusterstacks.apply.ownership import (
     Owner,
     has_other_managers,
     held_by_predecessor,
+    holds_string_data,
     inherited_fields,
     is_marked,
     owner_of,
@@ -89,6 +90,34 @@ def test_managed_fields_of_the_go_operator_are_merged_with_ours() -> None:
     assert inherited_fields(live(ours, theirs)) == [
         entry(FIELD_MANAGER, {"f:data": {"f:new": {}, "f:old": {}}, **LABELLED})
     ]
+
+
+@pytest.mark.parametrize("manager", [FIELD_MANAGER, PREDECESSOR])
+def test_case_04_keys_that_were_applied_as_string_data_become_ours(manager: str) -> None:
+    applied = entry(manager, {**LABELLED, "f:stringData": {"f:a": {}}, "f:data": {"f:b": {}}})
+    edited = entry("editor", {"f:data": {"f:theirs": {}}}, operation="Update")
+    secret = {"apiVersion": "v1", "kind": "Secret", "data": dict.fromkeys(["a", "b", "earlier", "theirs"], "")}
+
+    fields = inherited_fields({**live(applied, edited), **secret})
+
+    data: dict[str, Any] = {"f:a": {}, "f:b": {}, "f:earlier": {}}
+    assert fields == [edited, entry(FIELD_MANAGER, {**LABELLED, "f:data": data})]
+    assert inherited_fields({**live(*fields), **secret}) == fields
+
+
+@pytest.mark.parametrize(
+    ("found", "kind", "expected"),
+    [
+        (entry(FIELD_MANAGER, {"f:stringData": {}}), "Secret", True),
+        (entry(FIELD_MANAGER, {"f:stringData": {}}), "Words", False),
+        (entry(FIELD_MANAGER, {"f:data": {}}), "Secret", False),
+        (entry("editor", {"f:stringData": {}}), "Secret", False),
+        (entry(FIELD_MANAGER, fieldsV1=[]), "Secret", False),
+        (None, "Secret", False),
+    ],
+)
+def test_string_data_of_our_manager_is_found_in_secrets_only(found: Any, kind: str, *, expected: bool) -> None:
+    assert holds_string_data({"apiVersion": "v1", "kind": kind, **live(found)}) is expected
 
 
 def paths(trie: dict[str, Any]) -> set[tuple[str, ...]]:

@@ -9,7 +9,16 @@ import pytest
 from hypothesis import given
 
 from clusterstacks.apply.ownership import OWNED_LABEL, PART_OF_LABEL
-from clusterstacks.apply.targets import defined_kinds, digest_of, documents, mark_of, resolve, sent_texts, stamped
+from clusterstacks.apply.targets import (
+    defined_kinds,
+    digest_of,
+    documents,
+    mark_of,
+    resolve,
+    sent_texts,
+    stamped,
+    with_data,
+)
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.kube.client import Client
 from clusterstacks.kube.errors import KindNotServed
@@ -281,3 +290,35 @@ def test_change_of_our_labels_or_annotations_changes_the_mark_and_of_others_does
     assert mark(ours | {"others": "x"}) == mark_of(live(), SENT)
     assert mark({"ours": "x"}) != mark_of(live(), SENT)
     assert mark({}) != mark_of(live(), SENT)
+
+
+@pytest.mark.parametrize(
+    ("fields", "sent"),
+    [
+        ({"stringData": {"a": "x"}}, {"data": {"a": "eA=="}}),
+        (
+            {"stringData": {"a": "\u00e9", "b": ""}, "data": {"a": "eA==", "c": "eQ=="}},
+            {"data": {"a": "w6k=", "b": "", "c": "eQ=="}},
+        ),
+        ({"stringData": {"a": "x"}, "data": None}, {"data": {"a": "eA=="}}),
+        ({"stringData": {"a": None}}, {"data": {"a": ""}}),
+        ({"stringData": None, "data": {"a": "eA=="}}, {"data": {"a": "eA=="}}),
+        ({"stringData": {}}, {}),
+    ],
+)
+def test_case_04_string_data_is_sent_as_the_server_stores_it(fields: Manifest, sent: Manifest) -> None:
+    assert with_data(named("v1", "Secret", "a", **fields)) == named("v1", "Secret", "a", **sent)
+
+
+@pytest.mark.parametrize(
+    "manifest",
+    [
+        named("v1", "Secret", "a", data={"a": "eA=="}),
+        named("v1", "Secret", "a", data={"a": "eA=="}, stringData={"a": "x", "b": 5}),
+        named("v1", "Secret", "a", stringData="x"),
+        named("v1", "Secret", "a", stringData={"a": "x"}, data="x"),
+        named("example.org/v1", "Secret", "a", stringData={"a": "x"}),
+    ],
+)
+def test_other_objects_and_values_that_the_server_rejects_are_sent_as_they_are(manifest: Manifest) -> None:
+    assert with_data(manifest) is manifest
