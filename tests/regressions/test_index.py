@@ -43,7 +43,7 @@ FINDINGS = [
     *(f"drop_h{number}" for number in range(1, 6)),
     *(f"drop_m{number}" for number in range(1, 7)),
     *(f"drop_l{number}" for number in range(1, 10)),
-    *(f"case_{number:02}" for number in (1,)),
+    *(f"case_{number:02}" for number in (1, 3, 4)),
 ]
 """Findings of the reviews: security, live faults, side by side with the Go tools, users, public reports."""
 
