@@ -56,16 +56,18 @@ class Revision:
     Args:
         input_digest: Digest of everything that the manifests were rendered from.
         digest: Digest of the manifests.
+        basis: Digest of the part of the inputs that only an upgrade changes; empty if it is not known.
     """
 
     manifests: Sequence[Manifest]
     input_digest: str
     digest: str
+    basis: str = ""
 
     @classmethod
-    def of(cls, manifests: Sequence[Manifest], input_digest: str) -> Revision:
+    def of(cls, manifests: Sequence[Manifest], input_digest: str, basis: str = "") -> Revision:
         """Return the revision of manifests that were just rendered."""
-        return cls(manifests, input_digest, digest_of(list(manifests)))
+        return cls(manifests, input_digest, digest_of(list(manifests)), basis)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +132,11 @@ class Delivery:
         self._stored = stored
         self._unreadable = {secret: f"{why}{self._how_to_reconcile()}" for secret, why in unreadable.items()}
         return _records(stored)
+
+    @property
+    def unreadable(self) -> Mapping[str, str]:
+        """The errors of the unreadable records by Secret, since they were read."""
+        return self._unreadable
 
     def _how_to_reconcile(self) -> str:
         """Return how to trigger a reconcile after a repair, which causes no event."""
@@ -224,7 +231,12 @@ class Delivery:
         if secret := self._unreadable.get(record_name(name)):
             raise RecordUnreadable(secret)
         target = DeliveryRecord(
-            name, revision.digest, revision.input_digest, DeliveryState.DELIVERING, abandoned=abandoned
+            name,
+            revision.digest,
+            revision.input_digest,
+            DeliveryState.DELIVERING,
+            abandoned=abandoned,
+            basis=revision.basis,
         )
         held = stored and stored.record.holds(revision.digest, revision.input_digest)
         if (

@@ -98,6 +98,8 @@ class DeliveryRecord:
         truncated: The revision itself did not fit into the record.
         cluster: Namespace and name of the Cluster, ``team/prod``; empty in records of early versions.
         abandoned: The revision that this one, which is older, replaced again; None without a rollback.
+        basis: Digest of the part of the inputs that only an upgrade changes; empty in records of early versions, and
+            after a rollback.
     """
 
     addon: str
@@ -109,6 +111,7 @@ class DeliveryRecord:
     truncated: bool = False
     cluster: str = ""
     abandoned: AbandonedRevision | None = None
+    basis: str = ""
 
     @property
     def members(self) -> tuple[RecordedObject, ...]:
@@ -284,6 +287,7 @@ def record_before_removal(record: DeliveryRecord) -> DeliveryRecord:
         state=DeliveryState.DELIVERED,
         truncated=False,
         abandoned=None,
+        basis="",
     )
 
 

@@ -72,6 +72,7 @@ def pack_record(record: DeliveryRecord) -> bytes | None:
         **({"abandoned": _abandoned_entry(record.abandoned)} if record.abandoned else {}),
         "digest": record.digest,
         "inputs": record.inputs,
+        **({"basis": record.basis} if record.basis else {}),
         "state": record.state.value,
         "truncated": record.truncated,
         "objects": [_entry(known) for known in record.objects],
@@ -103,6 +104,7 @@ def unpacking_record(packed: bytes) -> Generator[None, None, DeliveryRecord]:
         document.get("truncated") is True,
         _text(document, "cluster", _CLUSTER),
         _abandoned(document.get("abandoned")),
+        _text(document, "basis", _WORD),
     )
 
 

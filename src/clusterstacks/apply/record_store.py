@@ -147,8 +147,8 @@ class RecordStore:
     async def write(self, before: Stored | None, record: DeliveryRecord, revision: bytes | None) -> Stored:
         """Write a record if it has changed; without its revision if that does not fit.
 
-        Every written record names the Cluster of this store. A record that names no Cluster is not written for that
-        reason alone.
+        Every written record names the Cluster of this store. A record that names no Cluster, or no basis, is not
+        written for that reason alone.
 
         Args:
             before: The record as it was read or written last.
@@ -172,8 +172,10 @@ class RecordStore:
                 "split the chart",
             )
         kept = b"" if truncated else revision or b""
-        if before and before.revision == kept and before.record in (record, replace(record, cluster="")):
-            return before
+        if before and before.revision == kept:
+            known = replace(before.record, cluster=before.record.cluster or self._cluster, basis=record.basis)
+            if known == record:
+                return before
         secret = await (self._change(before, record, packed, kept) if before else self._create(record, packed, kept))
         return Stored(record, kept, secret["metadata"]["resourceVersion"])
 

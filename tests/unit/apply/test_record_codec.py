@@ -61,6 +61,7 @@ RECORDS = st.lists(ENTRIES, max_size=8, unique_by=lambda known: known.id).flatma
         st.booleans(),
         st.sampled_from(["", "team/prod", "team/prod.eu"]),
         st.none() | st.builds(AbandonedRevision, WORDS, NAMES, NAMES, st.sampled_from(["", "0 of 1 ready: \u00e9"])),
+        WORDS,
     )
 )
 MARK = Mark(3, "", "t" * 32)
@@ -98,7 +99,7 @@ def test_a_record_reads_back_as_it_was_written(record: DeliveryRecord) -> None:
     assert unpack_record(pack_record(record)) == record
 
 
-def test_a_record_without_a_rollback_is_written_as_by_earlier_versions() -> None:
+def test_a_record_without_rollback_and_basis_is_written_as_by_earlier_versions() -> None:
     assert set(sound()) == {"format", "addon", "digest", "inputs", "state", "truncated", "objects", "stale"}
 
 

@@ -186,6 +186,18 @@ async def test_missing_cluster_name_alone_causes_no_write(before: str, writes: i
     assert len(cluster.written) == writes
 
 
+@pytest.mark.parametrize(("inputs", "writes"), [("i", 0), ("j", 1)])
+async def test_a_basis_is_written_with_other_inputs_only(inputs: str, writes: int) -> None:
+    """A new version of the operator knows more about a record, and writes nothing for that."""
+    cluster = Cluster()
+    stored = Stored(record("a", cluster="team/prod"), b"revision", "7")
+
+    after = await store(cluster).write(stored, replace(stored.record, inputs=inputs, basis="b"), stored.kept_revision)
+
+    assert len(cluster.written) == writes
+    assert after.record.basis == ("b" if writes else "")
+
+
 SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
 LABEL_VALUE = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?")
 

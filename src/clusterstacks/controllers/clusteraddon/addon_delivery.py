@@ -25,7 +25,7 @@ from clusterstacks.controllers.resource_list import OBJECTS_SHOWN, describe_fail
 from clusterstacks.domain.addon_config import StageAction
 from clusterstacks.domain.conditions import Severity
 from clusterstacks.domain.documents import and_more
-from clusterstacks.domain.errors import ClusterStacksError, DependencyError
+from clusterstacks.domain.errors import ClusterStacksError, DependencyError, SpecError
 from clusterstacks.domain.outcomes import Outcome, Waiting
 from clusterstacks.render.renderer import ADDON_NAMESPACE
 from clusterstacks.runtime.tracing import span
@@ -96,7 +96,7 @@ class AddonDelivery:
                 revision = await self._rendered_revision(chart, values)
             del self._renders[addon]
         else:
-            revision = Revision.of(manifests, digest)
+            revision = Revision.of(manifests, digest, self.inputs.basis(chart))
         self.patch.true(AddonCondition.CHART_TEMPLATED)
         if addon in self._ahead:
             await self._ahead.pop(addon)
@@ -173,6 +173,13 @@ class AddonDelivery:
         """Return whether what earlier reconciles delivered is what this one would deliver."""
         earlier = [record for addon, record in self.records.items() if addon not in self.results]
         return all([await self._is_current(record) for record in earlier])
+
+    def are_others_delivered(self) -> bool:
+        """Return whether the cluster has an addon, or the chart of one, that the release does not have.
+
+        Also for a chart that was rendered for another Kubernetes minor.
+        """
+        return any(record.digest and not self._has_basis(record) for record in self.records.values())
 
     def has_changed(self, stage: Stage) -> bool:
         """Return whether the stage, which is done, may have changed the cluster."""
@@ -252,6 +259,13 @@ class AddonDelivery:
             return False
         return record.inputs == self.inputs.digest(chart, values)
 
+    def _has_basis(self, record: DeliveryRecord) -> bool:
+        """Return whether an upgrade would leave a record as it is; a record without a basis does not tell."""
+        try:
+            return record.basis in {"", self.inputs.basis(self.inputs.chart(record.addon))}
+        except SpecError:
+            return False
+
     async def _prepare(self, addon: str) -> None:
         with suppress(ClusterStacksError):
             chart = self.inputs.chart(addon)
@@ -269,7 +283,7 @@ class AddonDelivery:
     async def _render(self, chart: AddonChart, values: str) -> Revision:
         with self.metrics.render_seconds.time():
             manifests = await self.inputs.render(chart, values)
-        return Revision.of(manifests, self.inputs.digest(chart, values))
+        return Revision.of(manifests, self.inputs.digest(chart, values), self.inputs.basis(chart))
 
     @contextmanager
     def _failing_delivery(self) -> Iterator[None]:

@@ -234,7 +234,6 @@ def _entry(known: Manifest, delivery: CurrentDelivery, changes: Changes, now: st
     plan = delivery.plan
     is_end = delivery.result in {DeliveryResult.DELIVERED, DeliveryResult.ROLLED_BACK}
     counts = {kind: _total(known, changes, kind) for kind in KINDS}
-    before = _version(delivery.before) if delivery.before.class_name else ""
     hooks = dict.fromkeys(step.hook.value for step in plan.steps if step.hook and step.phase is not StagePhase.PENDING)
     entry: Manifest = {
         "began": text(known, "began") or delivery.began,
@@ -242,7 +241,7 @@ def _entry(known: Manifest, delivery: CurrentDelivery, changes: Changes, now: st
         "occasion": text(known, "occasion") or _occasion(plan.occasion),
         "fromRelease": text(known, "fromRelease") if known else _release(delivery.before.class_name),
         "release": _release(plan.target.class_name),
-        "fromKubernetesVersion": text(known, "fromKubernetesVersion") if known else before,
+        "fromKubernetesVersion": text(known, "fromKubernetesVersion") if known else _version(delivery.before),
         "kubernetesVersion": _version(plan.target),
         "hooks": list(hooks),
         "stages": _progress(plan),

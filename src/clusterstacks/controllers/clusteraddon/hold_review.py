@@ -10,7 +10,7 @@ from clusterstacks.api.clusterapi import cluster_view
 from clusterstacks.api.clusterstack import ClusterStack
 from clusterstacks.api.names import CLUSTER_API_GROUP, HOLD_UPGRADES_ANNOTATION, EventReason, Reason
 from clusterstacks.clusters.hold_annotation import is_held, release_hold, set_hold
-from clusterstacks.controllers.clusteraddon.rollout_plan import Target
+from clusterstacks.controllers.clusteraddon.rollout_plan import NO_TARGET, Target
 from clusterstacks.controllers.clusteraddon.upgrade_hold import (
     HoldAction,
     HoldDecision,
@@ -140,7 +140,7 @@ class HoldReview:
             is_set=is_held(cluster),
             awaited=awaited,
             honours=hooks_pending(snapshot.cluster),
-            moves=bool(recorded.class_name) and recorded.is_upgraded_by(wanted),
+            moves=recorded.is_upgraded_by(wanted),
             complete=is_before_upgrade_complete(recorded, wanted, patch.status),
             last=read_hold(patch.status),
         )
@@ -217,13 +217,17 @@ def wanted_target(snapshot: ClusterSnapshot) -> Target:
 
 
 def recorded_target(patch: StatusPatch, snapshot: ClusterSnapshot) -> Target:
-    """Return the class and version whose addons the cluster has completely.
+    """Return the class and version whose addons the cluster has completely; ``NO_TARGET`` before the first delivery.
+
+    The class is empty in an upgrade whose ClusterAddon was deleted and created again.
 
     Without a recorded version, as earlier versions of the operator left it, the last observed one counts. The Go
     operator leaves neither: then it is the version of the control plane, so that an upgrade that is in progress runs
     all of its stages.
     """
     status = patch.status
+    class_name, version = text(patch.manifest, "spec", "clusterStack"), text(status, "deliveredKubernetesVersion")
+    if not class_name and not version:
+        return NO_TARGET
     observed = text(status, "observedKubernetesVersion") or snapshot.running.text
-    version = text(status, "deliveredKubernetesVersion") or snapshot.reached(observed)
-    return Target(text(patch.manifest, "spec", "clusterStack"), version)
+    return Target(class_name, version or snapshot.reached(observed))

@@ -32,6 +32,7 @@ from clusterstacks.controllers.clusteraddon.compat_check import ADVISORY
 from clusterstacks.controllers.clusteraddon.hold_review import recorded_target, wanted_target
 from clusterstacks.controllers.clusteraddon.mirrored_conditions import mirror, withdraw
 from clusterstacks.controllers.clusteraddon.rollout_plan import (
+    NO_TARGET,
     RolloutProgress,
     StagePhase,
     read_progress,
@@ -414,7 +415,9 @@ def _beginning(patch: StatusPatch, snapshot: ClusterSnapshot) -> Waiting:
     """Return what the conditions say from the change of the Cluster until the rollout waits or ends."""
     recorded, wanted = recorded_target(patch, snapshot), wanted_target(snapshot)
     message = f"the addons of class {recorded.class_name} are replaced by those of {wanted.class_name}"
-    if recorded.class_name == wanted.class_name:
+    if recorded == NO_TARGET:
+        message = f"the addons of class {wanted.class_name} are installed"
+    elif recorded.class_name in {"", wanted.class_name}:
         message = f"the stages of the upgrade to {wanted.version} run"
     return Waiting("RollingOut", message)
 

@@ -13,10 +13,12 @@ from clusterstacks.api.clusteraddon import DeliveredAddon
 from clusterstacks.api.names import ADOPT_ANNOTATION, GROUP, AddonCondition, EventReason, Kind, Reason
 from clusterstacks.apply.delivery import Delivery, RecordOwner
 from clusterstacks.apply.messages import RecordOfAnotherCluster
+from clusterstacks.apply.record_codec import RecordUnreadable
 from clusterstacks.controllers.clusteraddon.addon_delivery import AddonDelivery
 from clusterstacks.controllers.clusteraddon.addon_inputs import AddonInputs, combine_releases, unknown_settings
 from clusterstacks.controllers.clusteraddon.delivery_journal import DeliveryJournal
 from clusterstacks.controllers.clusteraddon.rollout_plan import (
+    NO_TARGET,
     WAITING_FOR_UPGRADE,
     Done,
     Occasion,
@@ -27,11 +29,13 @@ from clusterstacks.controllers.clusteraddon.rollout_plan import (
     StagePhase,
     Target,
     WaitForUpgrade,
+    is_lost_in_upgrade,
     plan_rollout,
     read_progress,
 )
 from clusterstacks.controllers.clusteraddon.stage_run import StageRun
 from clusterstacks.controllers.resource_list import OBJECTS_SHOWN
+from clusterstacks.controllers.clusteraddon.upgrade_hold import is_upgraded
 from clusterstacks.domain.addon_config import InvalidAddonConfig, LifecycleHook, StageAction, WaitFor
 from clusterstacks.domain.compatibility import leading
 from clusterstacks.domain.conditions import Severity
@@ -105,7 +109,7 @@ class RolloutExecutor:
             patch: The ClusterAddon.
             snapshot: The Cluster, whose control plane is initialized, and what it refers to.
             workload: The workload cluster.
-            recorded: The class and version whose addons the cluster has completely.
+            recorded: The class and version whose addons the cluster has completely, as the ClusterAddon says.
             inputs: Digest of what the addons depend on now.
             begin: Withdraws what the status says about the class before; called before anything changes.
         """
@@ -125,10 +129,13 @@ class RolloutExecutor:
             records=records,
             metrics=self.metrics,
         )
+        wanted = Target(snapshot.cluster.class_name, snapshot.upgrade.wanted.text)
+        if recorded == NO_TARGET:
+            recorded = _recorded_in_cluster(delivery, wanted)
         plan = plan_rollout(
             releases.config,
             recorded=recorded,
-            wanted=Target(snapshot.cluster.class_name, snapshot.upgrade.wanted.text),
+            wanted=wanted,
             changed=patch.status.get("observedInputs", "") != inputs,
             delivered=records,
             progress=read_progress(patch.status),
@@ -357,6 +364,32 @@ async def _read_records(patch: StatusPatch, delivery: Delivery) -> dict[str, Del
     except RecordOfAnotherCluster as error:
         patch.false(AddonCondition.CHART_APPLIED, error.code, error.message, Severity.ERROR)
         raise
+
+
+def _recorded_in_cluster(delivery: AddonDelivery, wanted: Target) -> Target:
+    """Return what the cluster has where the ClusterAddon does not say it: nothing, or the addons of an unknown class.
+
+    Raises:
+        RecordUnreadable: A record that cannot be read may be all that is left of an upgrade.
+    """
+    patch, snapshot = delivery.patch, delivery.inputs.snapshot
+    progress, unreadable = read_progress(patch.status), delivery.delivery.unreadable
+    is_lost = is_lost_in_upgrade(
+        progress,
+        delivery.records.values(),
+        wanted,
+        are_unreadable=bool(unreadable),
+        is_upgraded=is_upgraded(snapshot.cluster, snapshot.data["ControlPlane"], snapshot.upgrade),
+        are_others_delivered=delivery.are_others_delivered(),
+    )
+    if is_lost:
+        log.info("ClusterAddon %s was lost in an upgrade: the stages of the upgrade run from the first one", patch.key)
+        return Target("", snapshot.reached(snapshot.running.text))
+    if unreadable and progress == RolloutProgress():
+        why = next(iter(unreadable.values()))
+        with patch.failing_condition(AddonCondition.CHART_APPLIED, Reason.FAILED_TO_APPLY_OBJECTS):
+            raise RecordUnreadable(f"nothing is delivered, because it is not known what is installed: {why}")
+    return NO_TARGET
 
 
 def _version(release: Release, addon: str) -> str:

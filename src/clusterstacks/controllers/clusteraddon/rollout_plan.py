@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, TypeAlias
 
+from clusterstacks.apply.delivery_plan import DeliveryState
 from clusterstacks.controllers.clusteraddon.upgrade_state import Milestone, milestone_of
 from clusterstacks.domain.addon_config import AddonConfig, LifecycleHook, Rollback, Stage, StageAction, WaitFor
 from clusterstacks.domain.documents import mappings, text
@@ -19,6 +20,7 @@ from clusterstacks.domain.documents import mappings, text
 if TYPE_CHECKING:
     from collections.abc import Collection
 
+    from clusterstacks.apply.delivery_plan import DeliveryRecord
     from clusterstacks.controllers.clusteraddon.upgrade_state import UpgradeState
     from clusterstacks.domain.objects import Manifest
 
@@ -66,7 +68,7 @@ class Target:
     """The class and the Kubernetes version of a Cluster that addons are delivered for.
 
     Args:
-        class_name: Name of the class; empty before the first delivery.
+        class_name: Name of the class; empty before the first delivery, and where it is not known.
         version: Kubernetes version of the Cluster's spec; empty if it is not known.
     """
 
@@ -85,6 +87,10 @@ class Target:
         return bool(self.version and other.version)
 
 
+NO_TARGET = Target()
+"""Nothing was delivered, or nothing is rolled out."""
+
+
 @dataclass(frozen=True, slots=True)
 class RolloutProgress:
     """Progress of a rollout.
@@ -94,7 +100,7 @@ class RolloutProgress:
         stages: All its stages in order, ``status.stages``.
     """
 
-    target: Target = Target()
+    target: Target = NO_TARGET
     stages: tuple[StageProgress, ...] = ()
 
     @property
@@ -327,20 +333,22 @@ def plan_rollout(
 ) -> RolloutPlan:
     """Plan the rollout of a cluster; called once in every reconcile.
 
-    - Install (no class recorded): the stages of AfterControlPlaneInitialized.
-    - Upgrade (another class or Kubernetes version recorded): BeforeClusterUpgrade at once; AfterControlPlaneUpgrade,
-      AfterWorkersUpgrade and AfterClusterUpgrade when the cluster has reached these points; then the
-      AfterControlPlaneInitialized stages of addons that none of them names.
+    - Install (nothing recorded): the stages of AfterControlPlaneInitialized.
+    - Upgrade (another or an unknown class, or another Kubernetes version recorded): BeforeClusterUpgrade at once;
+      AfterControlPlaneUpgrade, AfterWorkersUpgrade and AfterClusterUpgrade when the cluster has reached these points;
+      then the AfterControlPlaneInitialized stages of addons that none of them names.
     - Refresh (values changed, or an earlier rollout was not finished): every addon that AfterControlPlaneInitialized
       applies.
 
-    Install and refresh then update delivered addons that only the upgrade hooks name. Each rollout ends with one prune.
+    Install and refresh then update delivered addons that only the upgrade hooks name, without the conditions of their
+    stages. Each rollout ends with one prune.
     An addon that no stage names is not delivered. A release without stages has one addon and waits for nothing. Stages
     that are done for ``wanted`` do not run again; a rollout to another target starts from the beginning.
 
     Args:
         config: The stages of the wanted release; None for a release without them.
-        recorded: The class and version whose addons the cluster has completely; empty before the first delivery.
+        recorded: The class and version whose addons the cluster has completely; ``NO_TARGET`` before the first
+            delivery, see :func:`is_lost_in_upgrade`.
         wanted: The Cluster's class and version.
         changed: Whether the inputs of the addons differ from those of the last complete delivery.
         delivered: The addons with a delivery record in the cluster.
@@ -354,8 +362,38 @@ def plan_rollout(
     return _taken_up(RolloutPlan(occasion, wanted, steps, waits), changed=changed, progress=progress)
 
 
+def is_lost_in_upgrade(
+    progress: RolloutProgress,
+    records: Collection[DeliveryRecord],
+    wanted: Target,
+    *,
+    are_unreadable: bool,
+    is_upgraded: bool,
+    are_others_delivered: bool,
+) -> bool:
+    """Return whether a cluster is in an upgrade whose ClusterAddon was deleted, so that nothing is recorded.
+
+    Without records it is an installation. An installation that the status knows goes on, also for another target,
+    unless all of its addons are in place: a ClusterAddon that was deleted at rest begins with an installation as well.
+
+    Args:
+        progress: The progress in status.
+        records: The delivery records of the cluster.
+        wanted: The Cluster's class and version.
+        are_unreadable: Whether the cluster has other records, which cannot be read.
+        is_upgraded: Whether Cluster API has an upgrade of the Kubernetes version to begin or to end.
+        are_others_delivered: Whether the cluster has addons or charts of another class, or of another Kubernetes minor.
+    """
+    delivered = {record.addon: record.state for record in records if record.digest}
+    if progress == RolloutProgress():
+        return (is_upgraded and (bool(delivered) or are_unreadable)) or (bool(delivered) and are_others_delivered)
+    applied = {stage.name for stage in progress.stages if stage.action == StageAction.APPLY}
+    in_place = {addon for addon, state in delivered.items() if state is not DeliveryState.DELIVERING}
+    return is_upgraded and not progress.target.is_same(wanted) and bool(applied) and applied <= in_place
+
+
 def _occasion(recorded: Target, wanted: Target, *, changed: bool, progress: RolloutProgress) -> Occasion:
-    if not recorded.class_name:
+    if recorded == NO_TARGET:
         return Occasion.INSTALL
     if not recorded.is_same(wanted):
         return Occasion.UPGRADE
@@ -387,7 +425,9 @@ def _ordered(config: AddonConfig, occasion: Occasion, delivered: Collection[str]
         return named + _others(install, named)
     steps = install if occasion is Occasion.INSTALL else _applying(install)
     for of_hook in upgrading:
-        steps += tuple(step for step in _others(_applying(of_hook), steps) if step.stage.addon in delivered)
+        others = (step for step in _others(_applying(of_hook), steps) if step.stage.addon in delivered)
+        # The conditions of an upgrade may hold only in an upgrade.
+        steps += tuple(replace(step, stage=replace(step.stage, pre=None, post=None)) for step in others)
     return steps
 
 

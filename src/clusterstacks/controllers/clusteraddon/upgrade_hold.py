@@ -15,7 +15,8 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from clusterstacks.api.names import CLUSTER_API_GROUP, PENDING_HOOKS_ANNOTATION, UPGRADE_HOLD_ANNOTATION
-from clusterstacks.controllers.clusteraddon.rollout_plan import Target, read_progress
+from clusterstacks.controllers.clusteraddon.rollout_plan import NO_TARGET, Target, read_progress
+from clusterstacks.controllers.clusteraddon.upgrade_state import Milestone
 from clusterstacks.domain.addon_config import LifecycleHook
 from clusterstacks.domain.documents import mapping, text
 from clusterstacks.domain.versions import InvalidVersion, KubernetesVersion
@@ -212,11 +213,11 @@ def is_before_upgrade_complete(recorded: Target, wanted: Target, status: Manifes
     """Return whether the stages that precede the upgrade to ``wanted`` are complete.
 
     Args:
-        recorded: The class and version whose addons the cluster has completely; without a class there is none.
+        recorded: The class and version whose addons the cluster has completely; ``NO_TARGET`` for none.
         wanted: The class and version of the Cluster.
         status: The status of the ClusterAddon.
     """
-    if not recorded.class_name:
+    if recorded == NO_TARGET:
         return False
     progress = read_progress(status)
     return recorded.is_same(wanted) or (progress.target.is_same(wanted) and progress.before_upgrade)
@@ -236,6 +237,12 @@ def awaits_upgrade(cluster: ClusterView, control_plane: Manifest, state: Upgrade
         reported = state.control_plane
         return bool(reported) and not any(version.reaches(state.wanted) for version in reported)
     return not ordered.reaches(state.wanted)
+
+
+def is_upgraded(cluster: ClusterView, control_plane: Manifest, state: UpgradeState) -> bool:
+    """Return whether Cluster API has an upgrade of the Kubernetes version to begin or to end."""
+    is_behind = bool(state.control_plane) and not state.has_versions and bool(state.missing(Milestone.CLUSTER))
+    return is_behind or hooks_pending(cluster) or awaits_upgrade(cluster, control_plane, state)
 
 
 def hooks_pending(cluster: ClusterView) -> bool:

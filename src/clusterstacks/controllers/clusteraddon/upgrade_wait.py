@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from clusterstacks.api.cluster_conditions import condition_view
 from clusterstacks.api.names import ADDONS_READY_CONDITION, UPGRADE_HOLD_ANNOTATION
-from clusterstacks.controllers.clusteraddon.rollout_plan import StagePhase, Target, read_progress
+from clusterstacks.controllers.clusteraddon.rollout_plan import NO_TARGET, StagePhase, Target, read_progress
 from clusterstacks.controllers.clusteraddon.upgrade_hold import HoldState, assume_held, awaits_upgrade, read_hold
 from clusterstacks.controllers.clusteraddon.upgrade_state import Milestone
 from clusterstacks.domain.documents import mapping, text
@@ -81,7 +81,7 @@ def find_wait(
         message = _cause(cluster, note)
         return UpgradeWait(target=wanted, waits_for=WaitsFor.HOLD, message=message, stage=stage, since=note.since)
     recorded = Target(text(addon, "spec", "clusterStack"), text(status, "deliveredKubernetesVersion"))
-    moves = bool(recorded.class_name) and not recorded.is_same(wanted)
+    moves = recorded != NO_TARGET and not recorded.is_same(wanted)
     if not moves and (not state.control_plane or state.has_versions):
         return None
     awaited = _awaited(progress, wanted) if moves else Milestone.CLUSTER

@@ -23,7 +23,14 @@ from clusterstacks.controllers.clusteraddon.delivery_history import (
     applied_changes,
     updated_history,
 )
-from clusterstacks.controllers.clusteraddon.rollout_plan import Occasion, RolloutPlan, RolloutStep, StagePhase, Target
+from clusterstacks.controllers.clusteraddon.rollout_plan import (
+    NO_TARGET,
+    Occasion,
+    RolloutPlan,
+    RolloutStep,
+    StagePhase,
+    Target,
+)
 from clusterstacks.domain.addon_config import LifecycleHook, Stage, StageAction
 from clusterstacks.domain.objects import ObjectId
 
@@ -159,8 +166,14 @@ def test_deliveries_in_a_row_have_these_entries(steps: list[CurrentDelivery], fo
 
 
 def test_an_installation_has_no_release_before_it() -> None:
-    (entry,) = updated_history([], delivery(before=Target("", "v1.35.4"), occasion=Occasion.INSTALL), END)
+    (entry,) = updated_history([], delivery(before=NO_TARGET, occasion=Occasion.INSTALL), END)
     assert not {"fromRelease", "fromKubernetesVersion"} & entry.keys()
+
+
+def test_an_upgrade_from_an_unknown_class_has_a_kubernetes_version_before_it() -> None:
+    (entry,) = updated_history([], delivery(before=Target("", "v1.35.4")), END)
+    assert "fromRelease" not in entry
+    assert entry["fromKubernetesVersion"] == "v1.35.4"
 
 
 def test_the_oldest_of_more_than_ten_entries_are_dropped() -> None:

@@ -1,9 +1,13 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 
+from clusterstacks.apply.delivery_plan import DeliveryRecord, DeliveryState
 from clusterstacks.controllers.clusteraddon.rollout_plan import (
+    NO_TARGET,
     Done,
     Occasion,
     Prune,
@@ -15,11 +19,20 @@ from clusterstacks.controllers.clusteraddon.rollout_plan import (
     StageProgress,
     Target,
     WaitForUpgrade,
+    is_lost_in_upgrade,
     plan_rollout,
     read_progress,
 )
 from clusterstacks.controllers.clusteraddon.upgrade_state import Milestone, UpgradeState
-from clusterstacks.domain.addon_config import AddonConfig, LifecycleHook, Stage, StageAction, StageCondition, WaitFor
+from clusterstacks.domain.addon_config import (
+    AddonConfig,
+    LifecycleHook,
+    Rollback,
+    Stage,
+    StageAction,
+    StageCondition,
+    WaitFor,
+)
 from clusterstacks.domain.versions import KubernetesVersion
 from tests.support.builders.documents import JSON
 
@@ -297,8 +310,10 @@ def test_progress_of_other_stages_is_ignored() -> None:
     assert not plan(RELEASE, progress=foreign).resumed
 
 
-def test_progress_is_read_back_from_the_status() -> None:
-    progress = plan(RELEASE).reached(0, StagePhase.WAITING_FOR_POST).progress
+@pytest.mark.parametrize("version", ["", "v1.36.1"])
+def test_progress_is_read_back_from_the_status(version: str) -> None:
+    begun = plan(RELEASE).reached(0, StagePhase.WAITING_FOR_POST).progress
+    progress = RolloutProgress(Target("two", version), begun.stages)
 
     assert read_progress(progress.document()) == progress
     assert progress.document()["stages"][0] == {
@@ -335,6 +350,14 @@ def test_the_time_since_when_a_stage_waits_for_health_survives_a_restart() -> No
         "2026-01-02T03:04:05Z",
     )
     assert resumed.reached(0, StagePhase.DONE).steps[0].since == ""
+
+
+def test_only_addons_with_a_stage_that_rolls_back_return_to_a_healthy_revision() -> None:
+    release = AddonConfig(
+        {**config().stages, INSTALL: (WAITING, Stage("csi", StageAction.APPLY, rollback=Rollback.ON_FAILURE))}
+    )
+
+    assert plan(release, recorded="").addons_that_roll_back == {"csi"}
 
 
 def test_a_stage_that_waits_for_health_holds_back_the_next_one_and_the_prune() -> None:
@@ -375,3 +398,112 @@ def test_a_stage_can_run_again_if_a_refresh_runs_it_or_if_it_waits_for_nothing(
     hook: LifecycleHook | None, stage: Stage, *, again: bool
 ) -> None:
     assert RolloutStep(hook, stage).idempotent == again
+
+
+@pytest.mark.parametrize(
+    ("recorded", "wanted", "upgrades"),
+    [
+        (Target("one", "v1.35.4"), Target("one", "v1.36.1"), True),
+        (Target("one", "v1.35.4"), Target("two", "v1.35.4"), False),
+        (Target("one"), Target("two", "v1.36.1"), False),
+        (Target("one", "v1.35.4"), Target("two"), False),
+        (NO_TARGET, Target("one", "v1.35.4"), False),
+        (Target("", "v1.35.4"), Target("one", "v1.36.1"), True),
+    ],
+)
+def test_another_known_version_is_an_upgrade_of_kubernetes(recorded: Target, wanted: Target, *, upgrades: bool) -> None:
+    assert recorded.is_upgraded_by(wanted) is upgrades
+
+
+def test_an_upgrade_from_an_unknown_class_runs_all_stages_in_order_after_its_points() -> None:
+    def rollout(progress: RolloutProgress) -> RolloutPlan:
+        return plan_rollout(
+            EVERY_HOOK,
+            recorded=Target("", "v1.35.4"),
+            wanted=Target("two", "v1.36.1"),
+            changed=True,
+            delivered=["cni", "old"],
+            progress=progress,
+        )
+
+    before, waiting = played(rollout(RolloutProgress()), BEHIND)
+    after, _ = played(rollout(waiting.progress), UPGRADED)
+
+    assert before == ["cni", "wait"]
+    assert after == ["ccm", "kubeproxy", "agent", "csi", "dns", "keep agent ccm cni csi dns kubeproxy", "done"]
+
+
+@pytest.mark.parametrize("recorded", ["", "two"])
+def test_install_and_refresh_leave_out_the_conditions_of_upgrade_stages(recorded: str) -> None:
+    """They may hold only in an upgrade, and the addon is delivered already."""
+    conditioned = Stage("backup", StageAction.APPLY, pre=ONCE, post=ONCE)
+    release = AddonConfig({**config().stages, INSTALL: (replace(conditioned, addon="cni"),), BEFORE: (conditioned,)})
+    cni, backup = (step.stage for step in plan(release, recorded, delivered="backup cni").steps)
+
+    assert (cni.pre, cni.post) == (ONCE, ONCE)
+    assert (backup.pre, backup.post) == (None, None)
+    assert plan(release, "one").steps[0].stage == conditioned
+
+
+def record(addon: str, state: DeliveryState = DeliveryState.PRUNED, digest: str = "sha256:00") -> DeliveryRecord:
+    return DeliveryRecord(addon, digest, "sha256:11", state)
+
+
+def installing(target: str, *addons: str) -> RolloutProgress:
+    return RolloutProgress(
+        Target(target), tuple(StageProgress(INSTALL, name, "apply", StagePhase.PENDING) for name in addons)
+    )
+
+
+HALF = record("csi", DeliveryState.DELIVERING)
+LEFT = record("cni", digest="")
+"""A record of objects that were kept when the addon was deleted."""
+
+
+@pytest.mark.parametrize(
+    ("progress", "records", "is_upgraded", "others", "lost"),
+    [
+        pytest.param(None, [], True, False, False, id="nothing is delivered"),
+        pytest.param(None, [LEFT], True, True, False, id="only kept objects are left of deleted addons"),
+        pytest.param(None, [record("cni")], False, False, False, id="at rest, or an installation that was interrupted"),
+        pytest.param(None, [record("cni")], True, False, True, id="the Kubernetes version is not reached"),
+        pytest.param(None, [HALF], True, False, True, id="the first stage was interrupted"),
+        pytest.param(None, [record("cni")], False, True, True, id="the version is reached, not all stages have run"),
+        pytest.param(installing("one", "cni", "csi"), [record("cni")], True, True, False, id="installing"),
+        pytest.param(installing("one", "cni", "csi"), [record("cni"), HALF], True, True, False, id="half of the last"),
+        pytest.param(installing("two", "cni"), [record("cni")], True, True, False, id="installing the wanted class"),
+        pytest.param(installing("one", "cni"), [record("cni")], False, True, False, id="a faulty class is replaced"),
+        pytest.param(
+            installing("one", "cni", "csi"),
+            [record("cni"), record("csi")],
+            True,
+            False,
+            True,
+            id="lost at rest, then a stage waited, then the upgrade began",
+        ),
+        pytest.param(installing("one"), [record("cni")], True, False, False, id="nothing to install"),
+    ],
+)
+def test_live_lv_9_records_decide_whether_a_cluster_is_in_an_upgrade_that_its_cluster_addon_does_not_know(
+    progress: RolloutProgress | None, records: list[DeliveryRecord], *, is_upgraded: bool, others: bool, lost: bool
+) -> None:
+    assert (
+        is_lost_in_upgrade(
+            progress or RolloutProgress(),
+            records,
+            Target("two"),
+            are_unreadable=False,
+            is_upgraded=is_upgraded,
+            are_others_delivered=others,
+        )
+        is lost
+    )
+
+
+@pytest.mark.parametrize("upgraded", [False, True])
+def test_live_lv_9_an_unreadable_record_shows_that_a_cluster_in_an_upgrade_was_installed(*, upgraded: bool) -> None:
+    lost = is_lost_in_upgrade(
+        RolloutProgress(), [], Target("two"), are_unreadable=True, is_upgraded=upgraded, are_others_delivered=False
+    )
+
+    assert lost is upgraded

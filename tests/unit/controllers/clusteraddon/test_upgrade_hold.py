@@ -19,6 +19,7 @@ from clusterstacks.controllers.clusteraddon.upgrade_hold import (
     decide_hold,
     hooks_pending,
     is_before_upgrade_complete,
+    is_upgraded,
     read_hold,
 )
 from clusterstacks.controllers.clusteraddon.upgrade_state import UpgradeState
@@ -82,6 +83,7 @@ NOTHING, SET, REMOVE = HoldAction
         (replace(BEGUN, complete=True), NOTHING, None),
         (replace(BEGUN, is_set=False, last=HELD), SET, ABSENT),
         (replace(BEGUN, is_set=False, complete=True, last=HELD), SET, RELEASED),
+        (replace(BEGUN, is_set=False, complete=True), SET, note(HoldState.ABSENT, NOW)),
         (replace(BEGUN, is_set=False, last=ABSENT), SET, ABSENT),
         (replace(BEGUN, last=ABSENT), NOTHING, ABSENT),
         # another class while the upgrade runs
@@ -200,6 +202,8 @@ def progress(target: Target, *stages: Manifest) -> Manifest:
         (OLD, progress(NEW, stage("", "done")), True),
         (OLD, progress(OLD, stage(BEFORE, "done")), False),
         (OLD, progress(Target("stack-v2", "v1.36.0"), stage(BEFORE, "done")), False),
+        (Target("", "v1.35.4"), {}, False),
+        (Target("", "v1.35.4"), progress(NEW, stage(BEFORE, "done"), stage(AFTER, "Pending")), True),
         (Target("stack-v2", "v1.35.4"), {}, False),
         (Target("stack-v2", "v1.35.4"), progress(NEW, stage(BEFORE, "done"), stage(AFTER, "Pending")), True),
         (Target("stack-v2", "v1.35.4"), progress(Target("stack-v2", "v1.35.4"), stage(BEFORE, "done")), False),
@@ -244,6 +248,34 @@ def test_an_upgrade_is_awaited_until_the_control_plane_has_the_version_or_hooks_
 
     assert awaits_upgrade(view, {"spec": {"version": control_plane}}, reported) is awaited
     assert hooks_pending(view) is ("AfterClusterUpgrade" in pending)
+
+
+NEWEST, OLDER = KubernetesVersion(1, 36, 1), KubernetesVersion(1, 35, 4)
+ROLLED = replace(state("v1.36.1"), workers=(NEWEST,))
+
+
+@pytest.mark.parametrize(
+    ("pending", "control_plane", "seen", "upgraded"),
+    [
+        ("", "v1.36.1", ROLLED, False),
+        ("AfterControlPlaneInitialized", "v1.36.1", ROLLED, False),
+        ("AfterClusterUpgrade", "v1.36.1", ROLLED, True),
+        ("", "v1.35.4", state("v1.35.4"), True),
+        ("", "v1.36.1", state("v1.36.1", "v1.35.4"), True),
+        ("", "v1.36.1", replace(ROLLED, workers=(OLDER, NEWEST), topology_reconciled=False), True),
+        # a pool outside the topology
+        ("", "v1.36.1", replace(ROLLED, workers=(OLDER, NEWEST)), False),
+        # Cluster API is busy with something else
+        ("", "v1.36.1", replace(ROLLED, topology_reconciled=False), False),
+        # the control plane is being created
+        ("", "v1.36.1", replace(state(), topology_reconciled=False), False),
+        ("", "", state(), False),
+    ],
+)
+def test_a_cluster_is_upgraded_until_all_of_its_nodes_have_the_version_and_no_hook_is_pending(
+    pending: str, control_plane: str, seen: UpgradeState, *, upgraded: bool
+) -> None:
+    assert is_upgraded(cluster_view(cluster(pending)), {"spec": {"version": control_plane}}, seen) is upgraded
 
 
 def test_the_message_says_who_holds_since_when_for_what_and_how_to_release() -> None:

@@ -61,7 +61,9 @@ def addon(
 ) -> Manifest:
     """A ClusterAddon with stages of one addon, each by its hook and phase."""
     listed = [{"name": "cni", "action": "apply", "hook": hook, "phase": phase} for hook, phase in stages]
-    status: dict[str, Any] = {"deliveredKubernetesVersion": OLD if recorded != TARGET.class_name else NEW}
+    status: dict[str, Any] = {}
+    if recorded:
+        status["deliveredKubernetesVersion"] = OLD if recorded != TARGET.class_name else NEW
     if stages:
         status |= {"target": target.class_name, "targetKubernetesVersion": target.version, "stages": listed}
     if hold is not None:
@@ -120,6 +122,14 @@ RUNNING = ((BEFORE, "waitingForHealth"), (AFTER, "Pending"))
             id="the class changed while the upgrade was held",
         ),
         pytest.param(cluster(), {}, "", NOT_REPORTED, "", id="neither ClusterAddon nor control plane can be read"),
+        pytest.param(
+            cluster(f"{NOT_HEALTHY}; {DESCRIBED}"),
+            addon(*RUNNING, hold=noted()) | {"spec": {}},
+            OLD,
+            "addon cni of stack-v2: 1 of 4 objects are not healthy yet: DaemonSet.apps kube-system/cni",
+            SINCE,
+            id="the ClusterAddon was deleted, so the class before the upgrade is not known",
+        ),
         pytest.param(
             cluster(NOT_HEALTHY, paused=True),
             addon(),
@@ -198,6 +208,14 @@ def test_a_held_upgrade_has_a_cause_in_one_line(
             WaitsFor.ADDONS,
             "addon cni of stack-v2: 1 of 4 objects are not healthy yet: DaemonSet.apps kube-system/cni",
             id="a stage after the upgrade is not complete",
+        ),
+        pytest.param(
+            cluster(NOT_HEALTHY, control_plane=NEW, workers=NEW, reconciled="True"),
+            addon((BEFORE, "done"), (AFTER, "waitingForHealth")) | {"spec": {}},
+            NEW,
+            WaitsFor.ADDONS,
+            "addon cni of stack-v2: 1 of 4 objects are not healthy yet: DaemonSet.apps kube-system/cni",
+            id="the ClusterAddon was deleted in the upgrade, so the class before it is not known",
         ),
         pytest.param(
             cluster(control_plane=NEW, workers=NEW),
