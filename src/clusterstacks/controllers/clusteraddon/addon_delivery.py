@@ -25,7 +25,7 @@ from clusterstacks.controllers.resource_list import OBJECTS_SHOWN, describe_fail
 from clusterstacks.domain.addon_config import StageAction
 from clusterstacks.domain.conditions import Severity
 from clusterstacks.domain.documents import and_more
-from clusterstacks.domain.errors import ClusterStacksError, DependencyError, SpecError
+from clusterstacks.domain.errors import ClusterStacksError, DependencyError
 from clusterstacks.domain.outcomes import Outcome, Waiting
 from clusterstacks.render.renderer import ADDON_NAMESPACE
 from clusterstacks.runtime.tracing import span
@@ -96,7 +96,7 @@ class AddonDelivery:
                 revision = await self._rendered_revision(chart, values)
             del self._renders[addon]
         else:
-            revision = Revision.of(manifests, digest, self.inputs.basis(chart))
+            revision = Revision.of(manifests, digest, self.inputs.basis(addon))
         self.patch.true(AddonCondition.CHART_TEMPLATED)
         if addon in self._ahead:
             await self._ahead.pop(addon)
@@ -177,9 +177,11 @@ class AddonDelivery:
     def are_others_delivered(self) -> bool:
         """Return whether the cluster has an addon, or the chart of one, that the release does not have.
 
-        Also for a chart that was rendered for another Kubernetes minor.
+        Also for a chart that was rendered for another Kubernetes minor. A record without a basis does not tell.
         """
-        return any(record.digest and not self._has_basis(record) for record in self.records.values())
+        held = {addon: record.basis for addon, record in self.records.items() if record.digest}
+        wanted = {addon: self.inputs.basis(addon) for addon in held}
+        return any(not wanted[addon] or basis not in {"", wanted[addon]} for addon, basis in held.items())
 
     def has_changed(self, stage: Stage) -> bool:
         """Return whether the stage, which is done, may have changed the cluster."""
@@ -259,13 +261,6 @@ class AddonDelivery:
             return False
         return record.inputs == self.inputs.digest(chart, values)
 
-    def _has_basis(self, record: DeliveryRecord) -> bool:
-        """Return whether an upgrade would leave a record as it is; a record without a basis does not tell."""
-        try:
-            return record.basis in {"", self.inputs.basis(self.inputs.chart(record.addon))}
-        except SpecError:
-            return False
-
     async def _prepare(self, addon: str) -> None:
         with suppress(ClusterStacksError):
             chart = self.inputs.chart(addon)
@@ -283,7 +278,7 @@ class AddonDelivery:
     async def _render(self, chart: AddonChart, values: str) -> Revision:
         with self.metrics.render_seconds.time():
             manifests = await self.inputs.render(chart, values)
-        return Revision.of(manifests, self.inputs.digest(chart, values), self.inputs.basis(chart))
+        return Revision.of(manifests, self.inputs.digest(chart, values), self.inputs.basis(chart.name))
 
     @contextmanager
     def _failing_delivery(self) -> Iterator[None]:

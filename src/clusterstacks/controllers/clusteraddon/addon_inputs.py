@@ -314,9 +314,10 @@ class AddonInputs:
         """Return the digest of everything the addon's manifests are rendered from."""
         return input_digest(str(self.snapshot.minor), chart.digest, values, self._health_rules(chart.name))
 
-    def basis(self, chart: AddonChart) -> str:
-        """Return the digest of the chart and the Kubernetes minor, which values do not change."""
-        return _digest_json([str(self.snapshot.minor), chart.digest])
+    def basis(self, addon: str) -> str:
+        """Return the digest of an addon's chart and the Kubernetes minor; empty where the release has no such addon."""
+        facts = self.releases.release_of(addon).facts.get(addon)
+        return "" if facts is None else _digest_json([str(self.snapshot.minor), facts.digest])
 
     async def render(self, chart: AddonChart, values: str) -> list[Manifest]:
         """Render the manifests of an addon.

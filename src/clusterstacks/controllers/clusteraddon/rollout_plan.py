@@ -386,7 +386,7 @@ def is_lost_in_upgrade(
     """
     delivered = {record.addon: record.state for record in records if record.digest}
     if progress == RolloutProgress():
-        return (is_upgraded and (bool(delivered) or are_unreadable)) or (bool(delivered) and are_others_delivered)
+        return are_others_delivered or (is_upgraded and (bool(delivered) or are_unreadable))
     applied = {stage.name for stage in progress.stages if stage.action == StageAction.APPLY}
     in_place = {addon for addon, state in delivered.items() if state is not DeliveryState.DELIVERING}
     return is_upgraded and not progress.target.is_same(wanted) and bool(applied) and applied <= in_place

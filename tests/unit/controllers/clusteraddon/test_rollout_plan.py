@@ -464,7 +464,7 @@ LEFT = record("cni", digest="")
     ("progress", "records", "is_upgraded", "others", "lost"),
     [
         pytest.param(None, [], True, False, False, id="nothing is delivered"),
-        pytest.param(None, [LEFT], True, True, False, id="only kept objects are left of deleted addons"),
+        pytest.param(None, [LEFT], True, False, False, id="only kept objects are left of deleted addons"),
         pytest.param(None, [record("cni")], False, False, False, id="at rest, or an installation that was interrupted"),
         pytest.param(None, [record("cni")], True, False, True, id="the Kubernetes version is not reached"),
         pytest.param(None, [HALF], True, False, True, id="the first stage was interrupted"),
