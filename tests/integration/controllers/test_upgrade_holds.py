@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,9 @@ from clusterstacks.api.names import (
     UPGRADE_HOLD_ANNOTATION,
     Kind,
 )
+from clusterstacks.controllers import held_reports
 from clusterstacks.controllers.clusteraddon import stage_run
+from clusterstacks.controllers.clusteraddon.addon_delivery import AddonDelivery
 from clusterstacks.domain.documents import mapping, text
 from tests.support.builders.stacks import config_map, stage, templates
 from tests.support.running.world import condition_of, finished_status
@@ -25,6 +28,7 @@ if TYPE_CHECKING:
 
     from clusterstacks.domain.names import ReleaseName
     from clusterstacks.domain.objects import Manifest
+    from clusterstacks.domain.outcomes import Outcome
     from tests.support.running.world import World
 
 ADDON = "cluster-addon-one"
@@ -169,6 +173,35 @@ async def test_a_faulty_class_is_left_for_another_one_while_the_upgrade_is_held(
         await open_gate(world, "v3")
         await begin(world, VERSIONS[1])
         await world.addons_ready("one", third.class_name)
+
+
+async def test_an_upgrade_that_follows_a_change_of_the_class_at_once_is_noted_before_its_stages_run(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The ClusterAddon is not ready any longer then, because of the change of the class."""
+    deliver, may_deliver = AddonDelivery.deliver_addon, asyncio.Event()
+
+    async def wait_and_deliver(delivery: AddonDelivery, addon: str) -> Outcome | None:
+        await may_deliver.wait()
+        return await deliver(delivery, addon)
+
+    async with world.operator():
+        _, second = await cluster_with(world, "v1", "v2")
+        cluster = await world.until(CLUSTER_KIND, "one", is_held)
+        conditions = cluster["status"]["conditions"]
+        unsettled = [one | {"status": "False"} if one["type"] == "TopologyReconciled" else one for one in conditions]
+        await world.patch(cluster, {"status": {"conditions": unsettled}}, "status")
+        monkeypatch.setattr(held_reports, "HOLD", timedelta(hours=1))
+        monkeypatch.setattr(AddonDelivery, "deliver_addon", wait_and_deliver)
+        await world.set_class("one", second.class_name)
+        await world.says(Kind.CLUSTER_ADDON, ADDON, "Ready", "RollingOut")
+
+        await world.set_class("one", second.class_name, version=VERSIONS[1])
+
+        await world.until(Kind.CLUSTER_ADDON, ADDON, noted("Held"))
+        await world.says(CLUSTER_KIND, "one", ADDONS_READY_CONDITION, "RollingOut")
+        may_deliver.set()
+        await world.says(Kind.CLUSTER_ADDON, ADDON, "Ready", "ConditionNotMet")
 
 
 async def test_an_upgrade_that_is_awaited_without_a_hold_is_held(world: World) -> None:
