@@ -125,6 +125,9 @@ class Admitted(Model):
 
     class_: Name = Field(default="", alias="class", description="Name of the class.")
     class_namespace: Name = Field(default="", description="Namespace of the class.")
+    cluster_uid: Name = Field(
+        default="", description="uid of the Cluster: another Cluster of the same name does not have the class."
+    )
     digest: Name = Field(
         default="",
         description="Digest of the Cluster's uid and of the releases of its addons. If any of them changes, the check "

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from clusterstacks.api.clusterapi import is_watched
 from clusterstacks.api.names import GROUP, Kind
+from clusterstacks.controllers.class_access import ClassAccess
 from clusterstacks.controllers.ready_messages import READY_MESSAGES
 from clusterstacks.controllers.status_reconciler import StatusPatch, StatusReconciler
 from clusterstacks.domain.objects import ObjectKey, drop_managed_fields
@@ -132,6 +133,16 @@ class ControllerContext:
     def cache(self, kind: str) -> ObjectCache:
         """Return the objects of a cached kind."""
         return self.informers[kind].cache
+
+    def class_access(self) -> ClassAccess:
+        """Return what decides whether Clusters may use releases."""
+        return ClassAccess(
+            client=self.client,
+            stacks=self.cache(Kind.CLUSTER_STACK),
+            releases=self.cache(Kind.CLUSTER_STACK_RELEASE),
+            addons=self.cache(Kind.CLUSTER_ADDON),
+            listed=self.listings.known,
+        )
 
     def status_reconciler(
         self,

@@ -13,6 +13,7 @@ from clusterstacks.api.names import DIGEST_ANNOTATION, GROUP, CompatibilityPolic
 from clusterstacks.compat.release_facts import facts_text, read_facts
 from clusterstacks.compat.world import Candidate
 from clusterstacks.controllers.clusterstack.reconciler import subscription_of
+from clusterstacks.domain.class_offer import OfferState
 from clusterstacks.domain.documents import mapping, mappings, text
 from clusterstacks.domain.errors import ClusterStacksError, SpecError
 from clusterstacks.domain.names import ReleaseName, release_named
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
     from clusterstacks.api.clusterapi import ClusterView
-    from clusterstacks.controllers.clusteraddon.class_access import ClassAccess
+    from clusterstacks.controllers.class_access import ClassAccess
     from clusterstacks.kube.client import Client
     from clusterstacks.releases.release import Release
     from clusterstacks.runtime.cache import ObjectCache
@@ -93,11 +94,8 @@ class ReleaseCatalog:
 
     async def refused(self, cluster: ClusterView, releases: Collection[ReleaseName]) -> str:
         """Return why the namespace may not use a release; see ``KnownReleases`` of the cluster validator."""
-        found = []
-        for release in sorted(releases):
-            key = ObjectKey(cluster.class_namespace, release.release)
-            found.append(self.releases.get(key) or self._listed(key, release) or await self._find(key))
-        return await self.access.refusal(cluster, filter(None, found))
+        offer = await self.access.decide(cluster, sorted(releases))
+        return offer.message if offer.state is OfferState.REFUSED else ""
 
     def delivered(self, cluster: ObjectKey) -> Mapping[str, ReleaseName]:
         """Return, by addon, the release that a cluster has."""
@@ -121,8 +119,8 @@ class ReleaseCatalog:
         for stack in self._stacks(namespace, release):
             if stack.spec.kubernetes_version == str(release.kubernetes):
                 why = (
-                    f"ClusterStack {stack.key} has not created its ClusterStackRelease; correct the class, or add "
-                    f"{release.version} to spec.versions"
+                    f"ClusterStack {stack.key} has not created its ClusterStackRelease yet; if it does not, correct "
+                    f"the class, or add {release.version} to spec.versions"
                 )
                 return ClassOffer("", stack.spec.compatibility, lacking={release: why})
         return None
@@ -186,7 +184,8 @@ class ReleaseCatalog:
     def _listed(self, key: ObjectKey, name: ReleaseName) -> Manifest | None:
         """Return the ClusterStackRelease that a release would get; None where no ClusterStack would create one."""
         for stack in self._stacks(key.namespace, name):
-            if key.name in self.listings.known(stack.key) and subscription_of(stack).holds(name):
+            known = self.listings.known(stack.key) if stack.spec.auto_subscribe else None
+            if key.name in (known or ()) and subscription_of(stack).holds(name):
                 owner = {"apiVersion": stack.api_version, "kind": stack.kind, "name": stack.key.name}
                 return {"metadata": {"name": key.name, "namespace": key.namespace, "ownerReferences": [owner]}}
         return None

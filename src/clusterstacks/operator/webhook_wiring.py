@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from clusterstacks.api.names import CLUSTER_KIND, Kind
 from clusterstacks.compat.library import facts
-from clusterstacks.controllers.clusteraddon.class_access import ClassAccess
+from clusterstacks.controllers.class_access import ClassAccess
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.objects import ObjectKey
 from clusterstacks.kube.tls import server_context
@@ -77,6 +77,13 @@ class Webhooks:
         rules: ProviderRules,
         metrics: Metrics,
     ) -> None:
+        access = ClassAccess(
+            client=client,
+            stacks=informers[Kind.CLUSTER_STACK].cache,
+            releases=informers[Kind.CLUSTER_STACK_RELEASE].cache,
+            addons=informers[Kind.CLUSTER_ADDON].cache,
+            listed=sources.listings.known,
+        )
         endpoint = Endpoint(settings.webhook_service, settings.webhook_url)
         upstream, releases = facts(), informers[Kind.CLUSTER_STACK_RELEASE].cache
         self._suggester = Suggester()
@@ -85,7 +92,7 @@ class Webhooks:
                 client=client,
                 releases=releases,
                 addons=informers[Kind.CLUSTER_ADDON].cache,
-                access=ClassAccess(client, informers[Kind.CLUSTER_STACK].cache),
+                access=access,
                 fetcher=sources.fetcher(_ignore, RateLimiter(FETCHES, FETCH_INTERVAL)),
                 listings=sources.listings,
                 statements=sources.statements,
@@ -95,7 +102,7 @@ class Webhooks:
             suggester=self._suggester,
         )
         live = informers[CLUSTER_KIND].cache
-        own = StackValidators(client, live, releases, informers[Kind.CLUSTER_STACK].cache, settings.provider_kinds)
+        own = StackValidators(client, live, releases, access.stacks, settings.provider_kinds, access.counts)
         self._validator = Validator(own, clusters, events, live, decided=metrics.count_decision)
         context = server_context()
         self.server = WebhookServer(

@@ -54,7 +54,7 @@ class SourceListing:
         self.health = ComponentHealth(clock=clock, tolerance=FAILURE_TOLERANCE)
         self.followers: set[ObjectKey] = set()
         self.is_read = False
-        self._names: frozenset[str] = frozenset()
+        self._names: frozenset[str] | None = None
         self._failure: ClusterStacksError | None = None
 
     def names(self) -> frozenset[str]:
@@ -65,11 +65,11 @@ class SourceListing:
         """
         if self._failure is not None:
             raise self._failure
-        return self._names
+        return self._names or frozenset()
 
     @property
-    def last_names(self) -> frozenset[str]:
-        """The names of the last successful list."""
+    def last_names(self) -> frozenset[str] | None:
+        """The names of the last successful list; None before the first one."""
         return self._names
 
     def found(self, names: Collection[str]) -> bool:
@@ -124,10 +124,10 @@ class SourceListings:
             del self._listings[listing.settings]
             self._tasks.pop(listing.settings).cancel()
 
-    def known(self, stack: ObjectKey) -> frozenset[str]:
-        """Return the names of the last list of a stack's source; none when the stack follows no source."""
+    def known(self, stack: ObjectKey) -> frozenset[str] | None:
+        """Return the names of the last list of a stack's source; None before it, or if the stack follows none."""
         listing = self._followed.get(stack)
-        return listing.last_names if listing is not None else frozenset()
+        return listing.last_names if listing is not None else None
 
     def failing(self) -> int:
         """Return the number of sources with a failed last list; thread-safe."""

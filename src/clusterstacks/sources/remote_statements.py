@@ -59,7 +59,7 @@ class RemoteStatements:
         """
         found: dict[ReleaseName, Candidate] = {}
         for stack in stacks:
-            names = _of_stack(self._listings.known(stack.key), stack)
+            names = _of_stack(self._listings.known(stack.key) or (), stack)
             if not names:
                 continue
             settings = self._policy.settings(stack)

@@ -61,11 +61,11 @@ class KnownReleases(Protocol):
         ...
 
     async def refused(self, cluster: ClusterView, releases: Collection[ReleaseName]) -> str:
-        """Return why the namespace of a Cluster may not use one of the releases; empty when it may use all.
+        """Return why a Cluster may not use one of the releases; empty when they are offered, or may be offered soon.
 
         Args:
             cluster: The Cluster as it is to be.
-            releases: Releases in the namespace of its class. Unknown ones are ignored.
+            releases: Releases in the namespace of its class.
 
         Raises:
             ClusterStacksError: The API server does not answer.
@@ -323,9 +323,14 @@ def _of_unknown_release(
     """
     if old is not None and (refusal := change_refusal(old.release, new.release, old.view.version, new.view.version)):
         return AdmissionResponse(refusal)
-    why = offer.lacking.get(new.release, "") if offer is not None else ""
+    if offer is None:
+        return warned(
+            f"no ClusterStack of namespace {new.view.class_namespace} offers class {new.view.class_name} yet: nothing "
+            "is created for this Cluster until one does, and its versions were not checked"
+        )
+    why = offer.lacking.get(new.release, "")
     unknown = f"nothing is known of release {new.release} of class {new.view.class_key} yet"
-    if request.operation is not Operation.UPDATE or offer is None or offer.policy is CompatibilityPolicy.PERMISSIVE:
+    if request.operation is not Operation.UPDATE or offer.policy is CompatibilityPolicy.PERMISSIVE:
         return warned(f"{unknown}, so this Cluster is allowed without a check of its versions")
     refusal = f"{unknown}: {why}" if why else unknown
     if reason := new.view.annotations.get(ESCAPE_ANNOTATION, "").strip():

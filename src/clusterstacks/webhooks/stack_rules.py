@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from clusterstacks.api.addon_annotations import AddonReleaseRefused, read_requested_releases
+from clusterstacks.domain.class_offer import ReleaseUse
 from clusterstacks.domain.documents import shown
 from clusterstacks.domain.names import InvalidName, ReleaseName, parse_class, parse_release
 from clusterstacks.domain.versions import STABLE, InvalidVersion, KubernetesMinor, StackVersion
@@ -36,21 +37,6 @@ class StackIdentity:
 
 
 @dataclass(frozen=True, slots=True)
-class Use:
-    """A Cluster uses a release: for its class or, by annotation, for addons.
-
-    Args:
-        cluster: The Cluster.
-        namespace: Namespace of the release and of the class, which may differ from that of the Cluster.
-        release: The release.
-    """
-
-    cluster: ObjectKey
-    namespace: str
-    release: ReleaseName
-
-
-@dataclass(frozen=True, slots=True)
 class AddonReference:
     """``spec.clusterRef`` of a ClusterAddon, whose own namespace counts where the reference names none."""
 
@@ -61,7 +47,7 @@ class AddonReference:
 
 def uses_of(
     cluster: ObjectKey, class_name: str, class_namespace: str, annotations: Mapping[str, str]
-) -> tuple[Use, ...]:
+) -> tuple[ReleaseUse, ...]:
     """Return the releases that a Cluster uses; none when its class comes from no cluster stack."""
     try:
         own = parse_class(class_name)
@@ -72,7 +58,7 @@ def uses_of(
     except AddonReleaseRefused:
         # The annotations were written past the webhook; unreadable ones use no release.
         releases = {own}
-    return tuple(Use(cluster, class_namespace, release) for release in sorted(releases))
+    return tuple(ReleaseUse(cluster, class_namespace, release, release == own) for release in sorted(releases))
 
 
 def created_stack(versions: Sequence[str], *, no_provider: bool, has_provider: bool) -> AdmissionResponse:
@@ -114,8 +100,12 @@ def changed_stack(
 
 
 def stack_users(
-    identity: StackIdentity, namespace: str, owners: Mapping[str, Collection[str]], name: str, uses: Iterable[Use]
-) -> list[Use]:
+    identity: StackIdentity,
+    namespace: str,
+    owners: Mapping[str, Collection[str]],
+    name: str,
+    uses: Iterable[ReleaseUse],
+) -> list[ReleaseUse]:
     """Return the uses of releases that prevent the deletion of a ClusterStack, on any channel.
 
     Args:
@@ -133,7 +123,7 @@ def stack_users(
     ]
 
 
-def release_users(namespace: str, name: str, uses: Iterable[Use]) -> list[Use]:
+def release_users(namespace: str, name: str, uses: Iterable[ReleaseUse]) -> list[ReleaseUse]:
     """Return the uses that prevent the deletion of a ClusterStackRelease."""
     try:
         release = parse_release(name)
@@ -142,7 +132,7 @@ def release_users(namespace: str, name: str, uses: Iterable[Use]) -> list[Use]:
     return [use for use in uses if use.namespace == namespace and use.release == release]
 
 
-def deletion(what: str, users: Sequence[Use]) -> AdmissionResponse:
+def deletion(what: str, users: Sequence[ReleaseUse]) -> AdmissionResponse:
     """Validate the deletion of an object: refused while Clusters use it."""
     if not users:
         return ALLOWED

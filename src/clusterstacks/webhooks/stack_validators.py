@@ -31,14 +31,15 @@ from clusterstacks.webhooks.stack_rules import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 
+    from clusterstacks.api.clusterapi import ClusterView
     from clusterstacks.api.provider_refs import KindPattern
+    from clusterstacks.domain.class_offer import ReleaseUse
+    from clusterstacks.domain.names import ReleaseName
     from clusterstacks.kube.client import Client
     from clusterstacks.runtime.cache import ObjectCache
     from clusterstacks.webhooks.reviews import AdmissionRequest
-    from clusterstacks.webhooks.stack_rules import Use
-
 
 CONFIRMED = 10
 """Number of uses that are read again before a deletion is refused: more cannot all have ended just now. Arbitrary."""
@@ -54,6 +55,7 @@ class StackValidators:
         releases: All ClusterStackReleases.
         stacks: All ClusterStacks.
         provider_kinds: Value of ``--provider-kinds``.
+        counts: Returns whether a Cluster was admitted with its class, or is offered a release.
     """
 
     client: Client
@@ -61,6 +63,7 @@ class StackValidators:
     releases: ObjectCache
     stacks: ObjectCache
     provider_kinds: Collection[KindPattern]
+    counts: Callable[[ClusterView, ReleaseName], Awaitable[bool]]
 
     async def stack(self, request: AdmissionRequest) -> AdmissionResponse:
         """Validate a ClusterStack."""
@@ -116,12 +119,13 @@ class StackValidators:
             return ALLOWED
         return AdmissionResponse(refusal_of(reference, _key(request.new).namespace, self.provider_kinds))
 
-    async def _deleted(self, request: AdmissionRequest, users: Sequence[Use]) -> AdmissionResponse:
+    async def _deleted(self, request: AdmissionRequest, users: Sequence[ReleaseUse]) -> AdmissionResponse:
         """Refuse a deletion while Clusters use the object; they are read again, because the cache may be behind."""
         if is_moving(request.old):
             return ALLOWED
+        users = [use for use in users if await self._is_user(use, self.clusters.get(use.cluster))]
         if len(users) <= CONFIRMED:
-            users = [use for use in users if await self._holds(use)]
+            users = [use for use in users if await self._is_user(use, await self._live(use.cluster))]
         return deletion(f"{request.kind} {_key(request.old)}", users)
 
     def _twins(self, stack: Manifest) -> list[str]:
@@ -134,8 +138,8 @@ class StackValidators:
         )
 
     async def _not_kept(
-        self, stack: ObjectKey, owners: Mapping[str, Collection[str]], users: Sequence[Use]
-    ) -> list[Use]:
+        self, stack: ObjectKey, owners: Mapping[str, Collection[str]], users: Sequence[ReleaseUse]
+    ) -> list[ReleaseUse]:
         """Return the uses of releases that no other ClusterStack keeps by owning them."""
         others = sorted({name for use in users for name in owners.get(use.release.release, ())} - {stack.name})
         keepers = {name for name in others[:CONFIRMED] if await self._stays(ObjectKey(stack.namespace, name))}
@@ -147,12 +151,17 @@ class StackValidators:
         found = await self.client.find_metadata(resource, stack.name, stack.namespace)
         return found is not None and "deletionTimestamp" not in found["metadata"]
 
-    async def _holds(self, use: Use) -> bool:
-        resource = await self.client.resource(CLUSTER_API_GROUP, CLUSTER_KIND)
-        cluster = await self.client.find(resource, use.cluster.name, use.cluster.namespace)
-        return cluster is not None and use in _uses_of(cluster)
+    async def _is_user(self, use: ReleaseUse, cluster: Manifest | None) -> bool:
+        """Return whether a Cluster uses a release; a user who only names one must not prevent its deletion."""
+        return (
+            cluster is not None and use in _uses_of(cluster) and await self.counts(cluster_view(cluster), use.release)
+        )
 
-    def _uses(self) -> Iterator[Use]:
+    async def _live(self, cluster: ObjectKey) -> Manifest | None:
+        resource = await self.client.resource(CLUSTER_API_GROUP, CLUSTER_KIND)
+        return await self.client.find(resource, cluster.name, cluster.namespace)
+
+    def _uses(self) -> Iterator[ReleaseUse]:
         for manifest in self.clusters.all():
             yield from _uses_of(manifest)
 
@@ -167,7 +176,7 @@ class StackValidators:
         return found
 
 
-def _uses_of(cluster: Manifest) -> tuple[Use, ...]:
+def _uses_of(cluster: Manifest) -> tuple[ReleaseUse, ...]:
     view = cluster_view(cluster)
     return uses_of(view.key, view.class_name, view.class_namespace, view.annotations)
 

@@ -16,6 +16,7 @@ from clusterstacks.webhooks.cluster_rules import ClassOffer
 from clusterstacks.webhooks.cluster_validator import ClusterValidator
 from clusterstacks.webhooks.reviews import AdmissionRequest, Operation
 from clusterstacks.webhooks.stack_validators import StackValidators
+from tests.support.builders.class_access import READ, STACKS, class_access
 from tests.support.fakes.api_server import FakeApi
 from tests.support.planner_oracle import candidate
 
@@ -137,7 +138,6 @@ def stack(name: str = "scs", **spec: Any) -> Manifest:
     return {"metadata": {"name": name, "namespace": "stacks"}, "spec": {**plain, **spec}}
 
 
-STACKS = Resource(GROUP, "v1alpha1", "ClusterStack", "clusterstacks", namespaced=True)
 CLUSTERS = Resource("cluster.x-k8s.io", "v1beta2", "Cluster", "clusters", namespaced=True)
 
 
@@ -145,9 +145,10 @@ async def own_kinds(
     *releases: Manifest, seen: tuple[Manifest, ...] = (), there: tuple[Manifest, ...] = ()
 ) -> StackValidators:
     """Validators of our kinds; ``seen`` is in the informers' caches, ``there`` on the server."""
-    api = FakeApi(CLUSTERS, STACKS)
+    api = FakeApi(CLUSTERS, *READ)
     for manifest in there:
         await api.create(STACKS if "provider" in manifest["spec"] else CLUSTERS, manifest)
     stacks = [manifest for manifest in seen if "provider" in manifest["spec"]]
     clusters = [manifest for manifest in seen if "provider" not in manifest["spec"]]
-    return StackValidators(api, stored(*clusters), stored(*releases), stored(*stacks), DEFAULT_KINDS)
+    access = class_access(api, stacks=stacks, releases=releases)
+    return StackValidators(api, stored(*clusters), access.releases, access.stacks, DEFAULT_KINDS, access.counts)

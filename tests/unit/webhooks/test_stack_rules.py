@@ -8,8 +8,8 @@ from clusterstacks.domain.names import parse_release
 from clusterstacks.domain.objects import ObjectKey
 from clusterstacks.webhooks.stack_rules import (
     AddonReference,
+    ReleaseUse,
     StackIdentity,
-    Use,
     changed_addon,
     changed_stack,
     created_addon,
@@ -25,8 +25,8 @@ STABLE = StackIdentity("openstack", "scs", "1.35", "stable")
 CUSTOM = StackIdentity("openstack", "scs", "1.35", "custom")
 
 
-def use(release: str, namespace: str = "stacks", cluster: ObjectKey = ONE) -> Use:
-    return Use(cluster, namespace, parse_release(release))
+def use(release: str, namespace: str = "stacks", cluster: ObjectKey = ONE) -> ReleaseUse:
+    return ReleaseUse(cluster, namespace, parse_release(release))
 
 
 @pytest.mark.parametrize(

@@ -50,11 +50,11 @@ async def test_live_m7_stack_with_releases_kept_by_another_can_be_deleted() -> N
     assert (await shared.stack(review({}, stack("twin")))).allowed
     # The other one is gone already, or does not own the release.
     for name, owners, there in (("twin", ("scs", "twin"), ()), ("scs", ("scs",), (stack("twin"),))):
-        own = await own_kinds(owned(*owners), seen=(cluster(),), there=(cluster(), *there))
+        own = await own_kinds(owned(*owners), seen=(cluster(), stack(name)), there=(cluster(), *there))
         assert "in use by Cluster users/one" in (await own.stack(review({}, stack(name)))).refusal
     leaving = stack()
     leaving["metadata"] |= {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["example.org/x"]}
-    both = await own_kinds(owned("scs", "twin"), seen=(cluster(),), there=(cluster(), leaving))
+    both = await own_kinds(owned("scs", "twin"), seen=(cluster(), stack("twin")), there=(cluster(), leaving))
     assert "in use by Cluster users/one" in (await both.stack(review({}, stack("twin")))).refusal
 
 
@@ -63,6 +63,15 @@ async def test_deleted_or_changed_cluster_does_not_block_a_release_deletion() ->
         own = await own_kinds(seen=(cluster(),), there=there)
 
         assert (await own.release(review({}, release("p-s-1-35-v1")))).allowed
+
+
+async def test_sec_34_cluster_that_is_not_offered_the_class_blocks_no_deletion() -> None:
+    closed = stack(clusterNamespaces={"from": "Same"})
+    for used in (release("p-s-1-35-v1"), owned("scs")):
+        own = await own_kinds(used, seen=(cluster(), closed), there=(cluster(),))
+
+        assert (await own.release(review({}, used))).allowed
+        assert (await own.stack(review({}, closed))).allowed
 
 
 async def test_clusterctl_move_may_delete_releases_and_stacks_in_use() -> None:

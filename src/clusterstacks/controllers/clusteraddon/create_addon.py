@@ -18,16 +18,18 @@ from clusterstacks.api.names import (
     WATCH_FILTER_LABEL,
     Kind,
 )
+from clusterstacks.controllers.class_access import CLASS_NOT_OFFERED
 from clusterstacks.controllers.class_usage import release_of
-from clusterstacks.controllers.clusteraddon.class_access import CLASS_NOT_OFFERED
 from clusterstacks.controllers.clusteraddon.mirrored_conditions import mirror, withdraw_refusal
+from clusterstacks.domain.class_offer import OFFERED, OfferState
+from clusterstacks.domain.names import parse_release
 from clusterstacks.domain.objects import ObjectKey
 from clusterstacks.domain.outcomes import Stalled
 from clusterstacks.kube.errors import AlreadyExists
 
 if TYPE_CHECKING:
     from clusterstacks.api.clusterapi import ClusterView
-    from clusterstacks.controllers.clusteraddon.class_access import ClassAccess
+    from clusterstacks.controllers.class_access import ClassAccess
     from clusterstacks.controllers.object_reader import CachedReader
     from clusterstacks.kube.client import Client
     from clusterstacks.runtime.cache import ObjectCache
@@ -37,13 +39,16 @@ if TYPE_CHECKING:
 REFUSED_RECHECK = timedelta(minutes=5)
 """Interval at which a refusal is checked again: changes of namespace labels are not watched. Arbitrary."""
 
+PENDING_RECHECK = timedelta(seconds=10)
+"""Interval at which a Cluster is checked again whose class may be offered soon. Arbitrary: a list takes seconds."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AddonCreator:
     """Creates ClusterAddons; the key is that of the Cluster. Clusters of other classes are never written.
 
     A Cluster whose class is not offered to its namespace gets no ClusterAddon, but the condition that its ClusterAddon
-    would set. (The webhook rejects such a Cluster, but it may be older than the rule or the webhook.)
+    would set. (The webhook rejects such a Cluster, but it may be older than the ClusterStack, the rule or the webhook.)
     """
 
     client: Client
@@ -65,15 +70,14 @@ class AddonCreator:
         cluster = cluster_view(manifest)
         if cluster.paused or cluster.deleting or cluster.moving:
             return None
-        release_key = release_of(cluster)
-        release = self.releases.get(release_key) if release_key is not None else None
-        refusal = await self.access.refusal(cluster, [release]) if release is not None else ""
-        if refusal:
-            await mirror(self.client, manifest, Stalled(CLASS_NOT_OFFERED, refusal), self.clock.now())
-            await self.events.record(manifest, "Warning", CLASS_NOT_OFFERED, refusal)
-            return REFUSED_RECHECK
+        release = release_of(cluster)
+        offer = await self.access.decide(cluster, [parse_release(release.name)]) if release is not None else OFFERED
+        if offer.state is not OfferState.OFFERED:
+            await mirror(self.client, manifest, Stalled(CLASS_NOT_OFFERED, offer.message), self.clock.now())
+            await self.events.record(manifest, "Warning", CLASS_NOT_OFFERED, offer.message)
+            return PENDING_RECHECK if offer.state is OfferState.PENDING else REFUSED_RECHECK
         await withdraw_refusal(self.client, manifest)
-        if release is not None:
+        if release is not None and self.releases.get(release) is not None:
             await self._create(cluster)
         return None
 

@@ -13,7 +13,7 @@ from clusterstacks.api.names import (
     CLUSTER_KIND,
     WITHIN_RANGES_CONDITION,
 )
-from clusterstacks.controllers.clusteraddon.class_access import CLASS_NOT_OFFERED
+from clusterstacks.controllers.class_access import CLASS_NOT_OFFERED
 from clusterstacks.domain.documents import mappings
 from clusterstacks.domain.outcomes import Outcome, Settled, Stalled, Waiting
 from clusterstacks.kube.errors import Conflict, Invalid

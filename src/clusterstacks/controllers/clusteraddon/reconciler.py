@@ -26,8 +26,8 @@ from clusterstacks.api.names import (
     Reason,
 )
 from clusterstacks.controllers.addon_health import outcome_of_health
+from clusterstacks.controllers.class_access import CLASS_NOT_OFFERED
 from clusterstacks.controllers.clusteraddon.addon_inputs import snapshot_digest
-from clusterstacks.controllers.clusteraddon.class_access import CLASS_NOT_OFFERED
 from clusterstacks.controllers.clusteraddon.compat_check import ADVISORY
 from clusterstacks.controllers.clusteraddon.hold_review import recorded_target, wanted_target
 from clusterstacks.controllers.clusteraddon.mirrored_conditions import mirror, withdraw
@@ -43,6 +43,7 @@ from clusterstacks.controllers.clusteraddon.upgrade_hold import HoldState, read_
 from clusterstacks.controllers.clusteraddon.upgrade_state import Milestone
 from clusterstacks.controllers.object_reader import LiveReader
 from clusterstacks.controllers.status_reconciler import add_finalizer, remove_finalizer
+from clusterstacks.domain.class_offer import OfferState
 from clusterstacks.domain.conditions import Severity
 from clusterstacks.domain.digests import sha256_digest
 from clusterstacks.domain.documents import at, text
@@ -56,7 +57,7 @@ if TYPE_CHECKING:
 
     from clusterstacks.api.clusterapi import ClusterView
     from clusterstacks.controllers.addon_sweep import AddonSweep
-    from clusterstacks.controllers.clusteraddon.class_access import ClassAccess
+    from clusterstacks.controllers.class_access import ClassAccess
     from clusterstacks.controllers.clusteraddon.compat_check import CompatCheck
     from clusterstacks.controllers.clusteraddon.departure import DepartedAddons
     from clusterstacks.controllers.clusteraddon.hold_review import HoldReview
@@ -149,6 +150,7 @@ class AddonReconciler:
         if snapshot.cluster.moving or snapshot.release_object is None:
             self.sweep.configure(patch.key, None)
             self.rollout.awaited.forget(patch.key)
+            await self._report_offer(patch, snapshot)
             await self._explain_hold(patch, snapshot, Waiting(Reason.CHART_MISSING, snapshot.release_missing))
             return None
         if addon.spec.paused or snapshot.cluster.paused:
@@ -159,6 +161,20 @@ class AddonReconciler:
         patch.drop(AddonCondition.PAUSED)
         await add_finalizer(patch, ADDON_FINALIZER, self.client)
         return await self._bring_and_report(patch, addon, snapshot)
+
+    async def _report_offer(self, patch: StatusPatch, snapshot: ClusterSnapshot) -> None:
+        """Report that the class of a Cluster does not exist and is not offered to it.
+
+        Raises:
+            SpecError: It is not offered.
+        """
+        if snapshot.cluster.moving or snapshot.cluster.paused:
+            return
+        try:
+            await self._check_offer(patch, snapshot)
+        except SpecError as error:
+            await self._report_failure(patch, snapshot, snapshot.cluster.raw, error)
+            raise
 
     async def _explain_hold(self, patch: StatusPatch, snapshot: ClusterSnapshot, cause: Waiting) -> None:
         """Report on the Cluster why its held upgrade does not go on, while nothing is delivered."""
@@ -375,18 +391,24 @@ class AddonReconciler:
             SpecError: A class or release is not offered to the Cluster's namespace.
             ReleaseUnsigned: A release lacks a required signature.
         """
-        admitted = _admitted(snapshot)
-        if addon.status.admitted == admitted and addon.spec.cluster_stack == snapshot.cluster.class_name:
+        admitted, known = _admitted(snapshot), addon.status.admitted
+        # Earlier versions did not record the uid; the digest contains it.
+        is_known = known is not None and known.model_copy(update={"cluster_uid": admitted.cluster_uid}) == admitted
+        if is_known and addon.spec.cluster_stack == snapshot.cluster.class_name:
+            patch.status["admitted"] = admitted.document()
             return
-        refusal = await self.access.refusal(snapshot.cluster, filter(None, snapshot.objects.values()))
-        if refusal:
-            patch.false(AddonCondition.CLUSTER_READY, CLASS_NOT_OFFERED, refusal)
-            raise SpecError(CLASS_NOT_OFFERED, refusal)
+        await self._check_offer(patch, snapshot)
         if snapshot.unsigned:
             patch.false(AddonCondition.CHART_FOUND, Reason.CHART_MISSING, snapshot.unsigned)
             raise ReleaseUnsigned(snapshot.unsigned)
         if not snapshot.release_missing:
             patch.status["admitted"] = admitted.document()
+
+    async def _check_offer(self, patch: StatusPatch, snapshot: ClusterSnapshot) -> None:
+        offer = await self.access.decide(snapshot.cluster, snapshot.objects)
+        if offer.state is not OfferState.OFFERED:
+            patch.false(AddonCondition.CLUSTER_READY, CLASS_NOT_OFFERED, offer.message)
+            raise SpecError(CLASS_NOT_OFFERED, offer.message)
 
 
 def _with_hold(outcome: Outcome, patch: StatusPatch, cluster: Manifest) -> Outcome:
@@ -464,7 +486,8 @@ def _admitted(snapshot: ClusterSnapshot) -> Admitted:
     """Return the note in status that a Cluster was admitted; another Cluster with its name is checked again."""
     digest = sha256_digest(f"{snapshot.cluster.uid} {snapshot.digest}".encode())
     name, namespace = snapshot.cluster.class_name, snapshot.cluster.class_namespace
-    return Admitted.model_validate({"class": name, "classNamespace": namespace, "digest": digest})
+    values = {"class": name, "classNamespace": namespace, "clusterUid": snapshot.cluster.uid, "digest": digest}
+    return Admitted.model_validate(values)
 
 
 def _observed(patch: StatusPatch, snapshot: ClusterSnapshot) -> None:

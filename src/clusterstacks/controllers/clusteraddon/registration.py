@@ -14,7 +14,6 @@ from clusterstacks.compat.library import facts
 from clusterstacks.controllers.class_usage import CLASS_INDEX, CLUSTERS, cluster_of
 from clusterstacks.controllers.clusteraddon.addon_inputs import stable
 from clusterstacks.controllers.clusteraddon.awaited_objects import AwaitedObjects
-from clusterstacks.controllers.clusteraddon.class_access import ClassAccess
 from clusterstacks.controllers.clusteraddon.compat_check import ADVISORY, CompatCheck, api_version_of
 from clusterstacks.controllers.clusteraddon.create_addon import AddonCreator
 from clusterstacks.controllers.clusteraddon.delivered_manifests import DeliveredManifests
@@ -207,7 +206,7 @@ def _build_creator(env: ControllerContext) -> Reconciler:
         clock=env.clock,
         releases=env.cache(Kind.CLUSTER_STACK_RELEASE),
         addons=env.cache(Kind.CLUSTER_ADDON),
-        access=ClassAccess(env.client, env.cache(Kind.CLUSTER_STACK)),
+        access=env.class_access(),
         events=env.events,
     )
     clusters = _cluster_watches(env)
@@ -244,7 +243,7 @@ def _build(env: ControllerContext) -> Reconciler:
         client=env.client,
         cached_reads=cached_reads,
         clock=env.clock,
-        access=ClassAccess(env.client, stacks),
+        access=env.class_access(),
         contracts=ContractKinds(env.client),
         workloads=env.workloads,
         rollout=rollout,

@@ -107,8 +107,8 @@ class OwnedReleases:
     async def delete(self, stack: Manifest, spare: Retained) -> None:
         """Delete a release that this stack does not need; if another stack owns it, only remove this owner.
 
-        It is kept while a Cluster uses it, which is read live because the stores may lag or contain one namespace only,
-        and while its class is paused: ``clusterctl move`` pauses it and creates the Clusters a moment later.
+        It is kept while a Cluster names it, which is read live because the stores may lag or contain one namespace
+        only, and while its class is paused: ``clusterctl move`` pauses it and creates the Clusters a moment later.
         """
         key = ObjectKey(stack["metadata"]["namespace"], stack["metadata"]["name"])
         namespace = key.namespace

@@ -19,9 +19,11 @@ from clusterstacks.controllers.clusterstack.provider_template import (
     read_template,
 )
 from clusterstacks.controllers.clusterstack.retention import ReleaseAction, Retention, Subscription, decide_retention
+from clusterstacks.domain.class_offer import OfferState
 from clusterstacks.domain.conditions import Severity
 from clusterstacks.domain.documents import mappings, text
 from clusterstacks.domain.errors import ClusterStacksError, SpecError
+from clusterstacks.domain.names import parse_release
 from clusterstacks.domain.objects import ObjectKey
 from clusterstacks.domain.outcomes import Outcome, Settled, Waiting
 from clusterstacks.domain.versions import KubernetesMinor, StackVersion
@@ -29,11 +31,14 @@ from clusterstacks.domain.versions import KubernetesMinor, StackVersion
 if TYPE_CHECKING:
     from collections.abc import Collection
 
+    from clusterstacks.api.clusterapi import ClusterView
     from clusterstacks.api.meta import ObjectReference
     from clusterstacks.api.provider_refs import KindPattern
+    from clusterstacks.controllers.class_access import ClassAccess
     from clusterstacks.controllers.clusterstack.owned_releases import OwnedReleases
     from clusterstacks.controllers.held_reports import HeldReports
     from clusterstacks.controllers.status_reconciler import StatusPatch
+    from clusterstacks.domain.names import ReleaseName
     from clusterstacks.kube.client import Client
     from clusterstacks.runtime.cache import ObjectCache
     from clusterstacks.runtime.events import EventRecorder
@@ -63,6 +68,7 @@ class StackReconciler:
     listings: SourceListings
     clusters: ObjectCache
     addons: ObjectCache
+    access: ClassAccess
     releases: OwnedReleases
     events: EventRecorder
     provider_kinds: Collection[KindPattern]
@@ -77,12 +83,14 @@ class StackReconciler:
         listed = self._listed(patch, stack)
         if listed is None:
             return None
+        existing = self.releases.existing(stack)
         decision = decide_retention(
             subscription,
             listed=listed.names,
-            existing=self.releases.existing(stack),
+            existing=existing,
             classes_in_use=self._classes_in_use(stack.key.namespace),
             addons_in_use=self._addons_in_use(stack.key.namespace),
+            granted=await self._granted(stack.key.namespace, subscription, {one.name for one in existing}),
         )
         try:
             await self._provide(patch, stack, decision)
@@ -137,6 +145,19 @@ class StackReconciler:
             delivered = {text(one, "release") for one in mappings(addon, "spec", "addons")}
             used += ({key.name for key in releases_used(view)} | delivered) - {own.name, ""}
         return used
+
+    async def _granted(self, namespace: str, subscription: Subscription, existing: Collection[str]) -> set[ReleaseName]:
+        """Return the missing releases that a Cluster names and may use."""
+        granted: set[ReleaseName] = set()
+        for cluster in self.clusters.by_index(CLASS_NAMESPACE_INDEX, namespace):
+            view = cluster_view(cluster)
+            for name in (parse_release(key.name) for key in releases_used(view) if key.name not in existing):
+                if name not in granted and subscription.holds(name) and await self._is_offered(view, name):
+                    granted.add(name)
+        return granted
+
+    async def _is_offered(self, cluster: ClusterView, release: ReleaseName) -> bool:
+        return (await self.access.decide(cluster, [release])).state is OfferState.OFFERED
 
     async def _provide(self, patch: StatusPatch, stack: ClusterStack, decision: Retention) -> None:
         """Create what is missing: first the provider object of a release, then the release."""
@@ -223,7 +244,7 @@ class StackReconciler:
             message = "spec.versions is empty and spec.autoSubscribe is false: name a version, or set autoSubscribe"
         elif not decision.decisions:
             settings, example = self.source_policy.settings(stack), subscription.release(StackVersion(0))
-            message = nothing(subscription, example, self.listings.known(stack.key), str(settings.address))
+            message = nothing(subscription, example, self.listings.known(stack.key) or (), str(settings.address))
         patch.false(StackCondition.RELEASE_AVAILABLE, NO_RELEASE_READY, message, severity)
         return Waiting(NO_RELEASE_READY, message, RESYNC)
 

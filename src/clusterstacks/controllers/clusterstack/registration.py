@@ -28,6 +28,7 @@ def _build(env: ControllerContext) -> Reconciler:
         listings=env.listings,
         clusters=clusters,
         addons=env.cache(Kind.CLUSTER_ADDON),
+        access=env.class_access(),
         releases=OwnedReleases(
             client=env.client, informer=env.informers[Kind.CLUSTER_STACK_RELEASE], events=env.events
         ),

@@ -1,7 +1,7 @@
 """Decides which releases of a cluster stack are created, kept and deleted, with the reasons.
 
-Names are compared as values, on every channel. A failed listing deletes nothing. Missing releases of classes in use are
-created again.
+Names are compared as values, on every channel. A failed listing deletes nothing. A Cluster keeps the releases that it
+names, but only a Cluster that may use a release has it created (again).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from clusterstacks.domain.names import InvalidName, ReleaseName, parse_class, release_named
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
 
     from clusterstacks.domain.versions import KubernetesMinor, StackVersion
 
@@ -123,6 +123,7 @@ def decide_retention(
     existing: Iterable[ExistingRelease],
     classes_in_use: Iterable[str],
     addons_in_use: Iterable[str] = (),
+    granted: Collection[ReleaseName] = (),
 ) -> Retention:
     """Decide which releases to create, keep and delete.
 
@@ -135,9 +136,11 @@ def decide_retention(
         listed: Names of all releases of the source, foreign ones included; None when the listing failed: then nothing
             is deleted, as the latest one is unknown. Only read with ``auto_subscribe``.
         existing: The ClusterStackReleases the ClusterStack owns.
-        classes_in_use: The class of every Cluster that may use this stack, one per Cluster; foreign ones are ignored.
-        addons_in_use: Releases that Clusters take addons from. One that neither exists nor is listed is not
-            created: users who write such an annotation do not decide which releases are offered.
+        classes_in_use: The class of every Cluster of a class in this namespace, one per Cluster; foreign ones are
+            ignored.
+        addons_in_use: Releases that Clusters take addons from.
+        granted: The releases in use that a Cluster may use. Others are kept if they exist, and never created: users who
+            write a Cluster do not decide which releases are offered.
 
     Raises:
         InvalidName: Provider or stack cannot be part of a name.
@@ -147,10 +150,15 @@ def decide_retention(
     names, foreign = _listed(subscription, (listed or ()) if following else ())
     latest = max((name for name in names if name.version.channel == subscription.channel), default=None)
     latest_ready = _last_ready(subscription, own)
-    reasons = _reasons(subscription, latest, latest_ready, classes_in_use)
-    for name, clusters in _addon_uses(subscription, addons_in_use).items():
-        if name in own or name in names:
-            reasons.setdefault(name, []).append(f"addons in use by {_counted(clusters)}")
+    reasons = _reasons(subscription, latest, latest_ready)
+    uses = (
+        ("in use", _class_uses(subscription, classes_in_use)),
+        ("addons in use", _addon_uses(subscription, addons_in_use)),
+    )
+    for what, used in uses:
+        for name, clusters in used.items():
+            if name in own or name in granted:
+                reasons.setdefault(name, []).append(f"{what} by {_counted(clusters)}")
     # Without a listing any release may be the latest, so existing releases are kept.
     spare = (UNKNOWN_SOURCE,) if following and listed is None else ()
     decisions = [_decision(name, own.get(name), reasons.get(name, []), spare) for name in sorted({*own, *reasons})]
@@ -200,7 +208,6 @@ def _reasons(
     subscription: Subscription,
     latest: ReleaseName | None,
     latest_ready: ReleaseName | None,
-    classes_in_use: Iterable[str],
 ) -> dict[ReleaseName, list[str]]:
     reasons: dict[ReleaseName, list[str]] = {}
     if latest is not None:
@@ -209,8 +216,6 @@ def _reasons(
         reasons.setdefault(latest_ready, []).append(LAST_READY)
     for version in dict.fromkeys(subscription.versions):
         reasons.setdefault(subscription.release(version), []).append(WANTED)
-    for name, clusters in _uses(subscription, classes_in_use).items():
-        reasons.setdefault(name, []).append(f"in use by {_counted(clusters)}")
     return reasons
 
 
@@ -223,7 +228,7 @@ def _addon_uses(subscription: Subscription, releases: Iterable[str]) -> Counter[
     return Counter(name for name in named if name is not None)
 
 
-def _uses(subscription: Subscription, classes: Iterable[str]) -> Counter[ReleaseName]:
+def _class_uses(subscription: Subscription, classes: Iterable[str]) -> Counter[ReleaseName]:
     uses: Counter[ReleaseName] = Counter()
     for text, clusters in Counter(classes).items():
         try:

@@ -29,6 +29,7 @@ from clusterstacks.domain.outcomes import Outcome, Settled, Waiting
 
 if TYPE_CHECKING:
     from clusterstacks.apply.class_applier import ClassApplier
+    from clusterstacks.controllers.class_access import ClassAccess
     from clusterstacks.controllers.status_reconciler import StatusPatch
     from clusterstacks.domain.names import ReleaseName
     from clusterstacks.domain.objects import Manifest, ObjectId
@@ -42,7 +43,9 @@ KEPT_SHOWN = 5
 """Objects that an event names, which has room for 1024 characters; arbitrary."""
 
 
-async def delete_release(patch: StatusPatch, client: Client, applier: ClassApplier, events: EventRecorder) -> Outcome:
+async def delete_release(
+    patch: StatusPatch, client: Client, access: ClassAccess, applier: ClassApplier, events: EventRecorder
+) -> Outcome:
     """Delete the objects of the release and remove its finalizer; an event names objects that are kept.
 
     ``clusterctl move`` has copied all objects of the release and deletes them itself.
@@ -52,11 +55,11 @@ async def delete_release(patch: StatusPatch, client: Client, applier: ClassAppli
     if not patch.annotation(DELETE_FOR_MOVE_ANNOTATION):
         # An object without the name of a release has no class, so no Cluster uses it.
         name = release_named(patch.key.name)
-        users = await clusters_using(client, name, patch.key.namespace) if name else []
+        users = await clusters_using(client, name, patch.key.namespace, access) if name else []
         if name and users:
             return Waiting("ClassInUse", _in_use(name, users), timedelta(minutes=1))
         with patch.failing_condition(ReleaseCondition.CHART_APPLIED, Reason.FAILED_TO_DELETE_OBJECTS):
-            shared = await _held_by_others(patch.key, client)
+            shared = await _held_by_others(patch.key, client, access)
             fates = await applier.delete_class(
                 known_objects(patch.status), namespace=patch.key.namespace, wanted_elsewhere=shared
             )
@@ -74,22 +77,33 @@ async def delete_release(patch: StatusPatch, client: Client, applier: ClassAppli
     return Settled()
 
 
-async def clusters_using(client: Client, name: ReleaseName, namespace: str) -> list[str]:
+async def clusters_using(
+    client: Client, name: ReleaseName, namespace: str, access: ClassAccess | None = None
+) -> list[str]:
     """Return the Clusters of all namespaces that use the release's class or addons, as ``namespace/name``; read live.
 
     A Cluster whose class cannot be read is included.
+
+    Args:
+        client: The management cluster.
+        name: The release.
+        namespace: Its namespace.
+        access: Leaves out Clusters that were neither admitted with the class nor are offered the release.
     """
+    release = ObjectKey(namespace, name.release)
     clusters = await client.list_readable(await client.resource(CLUSTER_API_GROUP, CLUSTER_KIND))
     partial = [one for one in clusters.unreadable if isinstance(one.object.get("spec"), dict)]
     using = [
-        f"{view.namespace}/{view.name}"
+        str(view.key)
         for view in map(cluster_view, (*clusters.items, *(one.object for one in partial)))
-        if ObjectKey(namespace, name.release) in releases_used(view)
+        if release in releases_used(view) and (access is None or await access.counts(view, name))
     ]
-    return using + [f"{one.key} (which {one.why})" for one in clusters.unreadable if one not in partial]
+    unread = [one for one in clusters.unreadable if one not in partial]
+    counted = [one for one in unread if access is None or access.had_class(one.key, release)]
+    return using + [f"{one.key} (which {one.why})" for one in counted]
 
 
-async def _held_by_others(key: ObjectKey, client: Client) -> set[ObjectId]:
+async def _held_by_others(key: ObjectKey, client: Client, access: ClassAccess) -> set[ObjectId]:
     """Return objects that other releases of the namespace list as well, for example a shared node image.
 
     Of several releases that are deleted at the same time, the last by name deletes the shared objects.
@@ -99,17 +113,19 @@ async def _held_by_others(key: ObjectKey, client: Client) -> set[ObjectId]:
     for release in releases.items:
         metadata = release["metadata"]
         if metadata["name"] != key.name and (
-            "deletionTimestamp" not in metadata or metadata["name"] > key.name or await _in_use_still(release, client)
+            "deletionTimestamp" not in metadata
+            or metadata["name"] > key.name
+            or await _in_use_still(release, client, access)
         ):
             known = known_objects(release.get("status") or {})
             held |= {replace(one.id, namespace=one.id.namespace or key.namespace) for one in known}
     return held
 
 
-async def _in_use_still(release: Manifest, client: Client) -> bool:
+async def _in_use_still(release: Manifest, client: Client, access: ClassAccess) -> bool:
     metadata = release["metadata"]
     name = release_named(metadata["name"])
-    return name is not None and bool(await clusters_using(client, name, metadata["namespace"]))
+    return name is not None and bool(await clusters_using(client, name, metadata["namespace"], access))
 
 
 def _kept(objects: list[str]) -> str:

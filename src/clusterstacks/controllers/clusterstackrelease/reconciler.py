@@ -32,6 +32,7 @@ from clusterstacks.sources.verification import Unsigned
 
 if TYPE_CHECKING:
     from clusterstacks.apply.class_applier import ClassApplier
+    from clusterstacks.controllers.class_access import ClassAccess
     from clusterstacks.controllers.clusterstackrelease.drift import DriftDetector
     from clusterstacks.controllers.clusterstackrelease.facts_status import StatusFacts
     from clusterstacks.controllers.clusterstackrelease.source_check import SourceCheck
@@ -74,6 +75,7 @@ class ReleaseReconciler:
     source_check: SourceCheck
     drift: DriftDetector
     renderer: Renderer
+    access: ClassAccess
     applier: ClassApplier
     providers: ProviderObjects
     events: EventRecorder
@@ -84,7 +86,7 @@ class ReleaseReconciler:
         if patch.deleting:
             patch.require_live()
             self.facts.forget(patch.key)
-            return await delete_release(patch, self.client, self.applier, self.events)
+            return await delete_release(patch, self.client, self.access, self.applier, self.events)
         with patch.failing_condition(ReleaseCondition.DOWNLOADED, Reason.ISSUE_WITH_RELEASE):
             name = parse_release(patch.key.name)
         await add_finalizer(patch, RELEASE_FINALIZER, self.client)

@@ -118,6 +118,7 @@ def _build(env: ControllerContext) -> Reconciler:
         facts=StatusFacts(fetcher=fetcher),
         drift=drift,
         renderer=env.renderer,
+        access=env.class_access(),
         applier=ClassApplier(env.client, extra_kinds=class_kinds),
         providers=ProviderObjects(
             client=env.client,

@@ -10,7 +10,6 @@ import pytest
 from clusterstacks.api.addon_annotations import MOST_RELEASES
 from clusterstacks.api.names import ADDON_FINALIZER, API_VERSION, GROUP, Kind
 from clusterstacks.controllers.addon_sweep import AddonSweep
-from clusterstacks.controllers.clusteraddon.class_access import ClassAccess
 from clusterstacks.controllers.clusteraddon.hold_review import HoldReview
 from clusterstacks.controllers.clusteraddon.reconciler import AddonReconciler
 from clusterstacks.controllers.clusteraddon.snapshot import ContractKinds, read_snapshot
@@ -26,6 +25,7 @@ from clusterstacks.runtime.cache import ObjectCache
 from clusterstacks.runtime.clock import SYSTEM_CLOCK
 from clusterstacks.runtime.events import EventRecorder
 from clusterstacks.runtime.metrics import Metrics
+from tests.support.builders.class_access import class_access
 from tests.support.fakes.api_server import FakeApi
 
 ADDONS = Resource(GROUP, "v1alpha1", Kind.CLUSTER_ADDON.value, "clusteraddons", namespaced=True)
@@ -75,7 +75,7 @@ async def frame(api: FakeApi) -> StatusReconciler:
         client=api,
         cached_reads=CachedReader(client=api, informers={}),
         clock=SYSTEM_CLOCK,
-        access=ClassAccess(api, ObjectCache()),
+        access=class_access(api),
         contracts=ContractKinds(api),
         workloads=Workloads(api),
         rollout=unused,
@@ -233,11 +233,3 @@ async def test_sec_22_releases_are_read_concurrently(api: FakeApi) -> None:
     assert seen is not None
     assert seen.refusal is None
     assert most == len(seen.objects) == MOST_RELEASES
-
-
-async def test_release_without_a_stack_has_no_namespace_rule(api: FakeApi) -> None:
-    await api.create(CLUSTERS, cluster())
-    seen = await read_snapshot(api, ObjectKey("team", "one"), ContractKinds(api))
-    assert seen is not None
-
-    assert await ClassAccess(api, ObjectCache()).refusal(seen.cluster, [release()]) == ""

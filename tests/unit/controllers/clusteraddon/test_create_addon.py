@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from clusterstacks.api.names import API_VERSION, GROUP, Kind
-from clusterstacks.controllers.clusteraddon.class_access import ClassAccess
 from clusterstacks.controllers.clusteraddon.create_addon import REFUSED_RECHECK, AddonCreator
 from clusterstacks.controllers.object_reader import CachedReader
 from clusterstacks.domain.objects import Manifest, ObjectKey
@@ -16,6 +15,7 @@ from clusterstacks.kube.resources import Resource
 from clusterstacks.runtime.cache import ObjectCache, key_of
 from clusterstacks.runtime.clock import SystemClock
 from clusterstacks.runtime.events import EventRecorder
+from tests.support.builders.class_access import READ, class_access
 from tests.support.fakes.api_server import FakeApi
 
 ADDONS = Resource(GROUP, "v1alpha1", Kind.CLUSTER_ADDON.value, "clusteraddons", namespaced=True)
@@ -39,20 +39,22 @@ def store(*manifests: Manifest) -> ObjectCache:
 
 async def creator(rule: Manifest | None, **labels: str) -> AddonCreator:
     """A class of namespace stacks, offered by a rule, and a Cluster in namespace team that uses it."""
-    api = FakeApi(ADDONS, CLUSTERS, NAMESPACES, EVENTS)
+    api = FakeApi(ADDONS, CLUSTERS, NAMESPACES, EVENTS, *READ)
     await api.create(NAMESPACES, {"metadata": {"name": "team", "labels": labels}})
     topology = {"classRef": {"name": NAME, "namespace": "stacks"}, "version": "v1.35.4"}
     cluster = {"apiVersion": CLUSTERS.api_version, "kind": "Cluster", "metadata": {"name": "one", "namespace": "team"}}
     await api.create(CLUSTERS, cluster | {"spec": {"topology": topology}})
-    spec = {"provider": "openstack", "name": "scs", "kubernetesVersion": "1.35", "clusterNamespaces": rule}
+    spec = {"provider": "openstack", "name": "scs", "kubernetesVersion": "1.35", "versions": ["v9"]}
+    spec |= {"clusterNamespaces": rule}
     owner = {"apiVersion": API_VERSION, "kind": Kind.CLUSTER_STACK.value, "name": "scs", "uid": "1"}
+    release = ours(Kind.CLUSTER_STACK_RELEASE, NAME, metadata={"ownerReferences": [owner]})
     return AddonCreator(
         reads=CachedReader(client=api, informers={}),
         client=api,
         clock=SystemClock(),
-        releases=store(ours(Kind.CLUSTER_STACK_RELEASE, NAME, metadata={"ownerReferences": [owner]})),
+        releases=store(release),
         addons=store(),
-        access=ClassAccess(api, store(ours(Kind.CLUSTER_STACK, "scs", spec=spec))),
+        access=class_access(api, stacks=[ours(Kind.CLUSTER_STACK, "scs", spec=spec)], releases=[release]),
         events=EventRecorder(api, "test"),
     )
 

@@ -24,6 +24,7 @@ from clusterstacks.sources.source_cache import SourceCache
 from clusterstacks.sources.source_opener import SecretReader, SourceOpener
 from clusterstacks.sources.spec import SourceAddress, SourceSettings
 from clusterstacks.sources.stack_source import SourcePolicy
+from tests.support.builders.class_access import class_access
 from tests.support.fakes.api_server import FakeApi
 
 RELEASES = Resource(GROUP, "v1alpha1", Kind.CLUSTER_STACK_RELEASE.value, "clusterstackreleases", namespaced=True)
@@ -68,6 +69,7 @@ async def kept(*, using: str, recorded: str) -> set[str]:
         listings=SourceListings(SourceCache(opener, SystemClock()), SystemClock(), lambda _: None),
         clusters=clusters,
         addons=addons,
+        access=class_access(api, stacks=[STACK], releases=releases.all()),
         releases=OwnedReleases(client=api, informer=informer, events=EventRecorder(api, "test")),
         events=EventRecorder(api, "test"),
         provider_kinds=DEFAULT_KINDS,

@@ -89,9 +89,33 @@ def test_pinned_build_replaces_another_build_of_any_hash() -> None:
 
 
 def test_d22_deleted_release_in_use_is_created_again() -> None:
-    retention = decide_retention(STACK, listed=[name("v2")], existing=ready("v2"), classes_in_use=[class_name("v1")])
+    retention = decide_retention(
+        STACK,
+        listed=[name("v2")],
+        existing=ready("v2"),
+        classes_in_use=[class_name("v1")],
+        granted=[parse_release(name("v1"))],
+    )
 
     assert decisions(retention)[name("v1")] == ("create", "in use by 1 cluster")
+
+
+def test_sec_28_release_that_no_cluster_may_use_is_kept_but_never_created() -> None:
+    used = [class_name("v1"), class_name("v2")]
+    retention = decide_retention(STACK, listed=[name("v2"), name("v3")], existing=ready("v1"), classes_in_use=used)
+
+    assert decisions(retention) == {
+        name("v1"): ("keep", LAST_READY, "in use by 1 cluster"),
+        name("v3"): ("create", LATEST),
+    }
+
+
+def test_newest_ready_release_of_the_channel_precedes_an_older_wanted_one() -> None:
+    retention = decide_retention(
+        stack("v1"), listed=[name("v1"), name("v2")], existing=ready("v1", "v2"), classes_in_use=[]
+    )
+
+    assert retention.latest_ready == parse_release(name("v2"))
 
 
 def test_release_being_deleted_is_ignored_and_neither_ready_nor_usable() -> None:
@@ -153,10 +177,15 @@ def test_provider_invalid_in_a_name_is_rejected() -> None:
         decide_retention(replace(STACK, provider="open-stack"), listed=[name("v1")], existing=[], classes_in_use=[])
 
 
-def test_release_with_addons_in_use_is_kept_and_created_only_if_listed() -> None:
+def test_release_with_addons_in_use_is_kept_and_created_only_if_granted() -> None:
     used = [name("v1"), name("v1"), name("v2"), name("v7"), "other-stack-1-35-v1", "nonsense"]
     retention = decide_retention(
-        STACK, listed=[name("v2"), name("v9")], existing=ready("v1", "v9"), classes_in_use=[], addons_in_use=used
+        STACK,
+        listed=[name("v2"), name("v9")],
+        existing=ready("v1", "v9"),
+        classes_in_use=[],
+        addons_in_use=used,
+        granted={parse_release(name("v2"))},
     )
 
     assert decisions(retention) == {

@@ -37,13 +37,14 @@ QUESTIONS = st.fixed_dictionaries(
             st.builds(ExistingRelease, RELEASES, st.booleans(), st.booleans()), unique_by=lambda release: release.name
         ),
         "classes_in_use": st.lists(NAMES.map(lambda name: name.class_name) | st.just("quick-start")),
+        "granted": st.lists(NAMES),
     }
 )
 
 
 def asked(question: dict[str, Any]) -> Retention:
     return decide_retention(
-        question["subscription"], **{key: question[key] for key in ("listed", "existing", "classes_in_use")}
+        question["subscription"], **{key: question[key] for key in ("listed", "existing", "classes_in_use", "granted")}
     )
 
 
@@ -71,6 +72,14 @@ def test_required_releases_are_never_deleted(question: dict[str, Any]) -> None:
         assert decision.release is not None
         assert decision.name not in needed
         assert decision.release.class_name not in classes
+
+
+@given(QUESTIONS)
+def test_sec_28_clusters_have_only_granted_releases_created(question: dict[str, Any]) -> None:
+    retention, subscription = asked(question), question["subscription"]
+    own = {subscription.release(version) for version in subscription.versions} | {retention.latest}
+
+    assert {one.release for one in retention.doing(ReleaseAction.CREATE)} <= own | set(question["granted"])
 
 
 @given(QUESTIONS)

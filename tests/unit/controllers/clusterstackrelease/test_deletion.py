@@ -15,6 +15,7 @@ from clusterstacks.domain.objects import Manifest, ObjectKey
 from clusterstacks.domain.outcomes import Outcome, Settled, Waiting
 from clusterstacks.kube.resources import Resource
 from clusterstacks.runtime.events import EventRecorder
+from tests.support.builders.class_access import class_access
 from tests.support.fakes.api_server import FakeApi
 
 RELEASES = Resource(GROUP, "v1alpha1", Kind.CLUSTER_STACK_RELEASE.value, "clusterstackreleases", namespaced=True)
@@ -57,8 +58,9 @@ class Namespace:
         return await self.api.create(RELEASES, manifest, "stacks")
 
     async def delete(self, release: Manifest) -> Outcome:
+        access = class_access(self.api, releases=self.api.objects(RELEASES).values())
         return await delete_release(
-            StatusPatch(release), self.api, ClassApplier(self.api), EventRecorder(self.api, "test")
+            StatusPatch(release), self.api, access, ClassApplier(self.api), EventRecorder(self.api, "test")
         )
 
     def told(self) -> str:

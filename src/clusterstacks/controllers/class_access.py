@@ -1,0 +1,172 @@
+"""Decides whether Clusters may use releases: reads ClusterStacks, releases and earlier admissions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from clusterstacks.api.clusteraddon import addon_name
+from clusterstacks.api.clusterstack import ClusterStack
+from clusterstacks.api.names import CLUSTER_API_GROUP, CLUSTER_CLASS_KIND, GROUP, Kind
+from clusterstacks.api.selectors import NamespacesFrom
+from clusterstacks.domain.class_offer import OFFERED, OfferDecision, OfferState, ReleaseUse, StackOffer, decide_offer
+from clusterstacks.domain.documents import mapping, text
+from clusterstacks.domain.errors import SpecError
+from clusterstacks.domain.names import ReleaseName, release_named
+from clusterstacks.domain.objects import Manifest, ObjectKey
+from clusterstacks.domain.versions import StackVersion
+from clusterstacks.kube.errors import NotFound
+from clusterstacks.runtime.cache import key_of
+from clusterstacks.sources.owners import STACK_INDEX, is_stack
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from clusterstacks.api.clusterapi import ClusterView
+    from clusterstacks.kube.client import Client
+    from clusterstacks.runtime.cache import ObjectCache
+
+CLASS_NOT_OFFERED = "ClassNotOffered"
+"""Reason of event and condition when a class is not offered to a Cluster."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClassAccess:
+    """Decides whether Clusters may use releases, for the webhooks and the controllers.
+
+    It sends requests only for the labels of a Cluster's namespace, if a rule selects by labels, for releases that do
+    not exist, and for objects in namespaces that the operator does not watch.
+
+    Args:
+        client: The management cluster.
+        stacks: The ClusterStacks.
+        releases: The ClusterStackReleases.
+        addons: The ClusterAddons, whose status records which Clusters were admitted.
+        listed: Returns the names in the source of a ClusterStack; None while it was not listed.
+    """
+
+    client: Client
+    stacks: ObjectCache
+    releases: ObjectCache
+    addons: ObjectCache
+    listed: Callable[[ObjectKey], frozenset[str] | None]
+
+    async def decide(self, cluster: ClusterView, releases: Iterable[ReleaseName]) -> OfferDecision:
+        """Decide whether a Cluster may use releases in the namespace of its class; the first that it may not counts.
+
+        Raises:
+            DependencyError: The API server is not available.
+        """
+        has_class = self.has_class(cluster)
+        for release in releases:
+            is_class = release.class_name == cluster.class_name
+            use = ReleaseUse(cluster.key, cluster.class_namespace, release, is_class)
+            decision = OFFERED if is_class and has_class else await self._decide(use)
+            if decision.state is not OfferState.OFFERED:
+                return decision
+        return OFFERED
+
+    async def counts(self, cluster: ClusterView, release: ReleaseName) -> bool:
+        """Return whether the use of a release prevents its deletion: not if it was never offered to the Cluster.
+
+        Raises:
+            DependencyError: The API server is not available.
+        """
+        return self.has_class(cluster) or (await self.decide(cluster, [release])).state is OfferState.OFFERED
+
+    def has_class(self, cluster: ClusterView) -> bool:
+        """Return whether this Cluster was admitted with its class, also if the offer has ended since."""
+        uid, admitted = self._admitted(cluster.key)
+        return admitted == cluster.class_key and uid in ("", cluster.uid)
+
+    def had_class(self, cluster: ObjectKey, release: ObjectKey) -> bool:
+        """Return whether a Cluster that cannot be read was last admitted with the class of a release."""
+        named = release_named(release.name)
+        return named is not None and self._admitted(cluster)[1] == ObjectKey(release.namespace, named.class_name)
+
+    def _admitted(self, cluster: ObjectKey) -> tuple[str, ObjectKey]:
+        """Return the uid and the class of the last admission. It is read from the status, which users cannot write."""
+        addon = self.addons.get(ObjectKey(cluster.namespace, addon_name(cluster.name))) or {}
+        admitted = mapping(addon, "status", "admitted")
+        return text(admitted, "clusterUid"), ObjectKey(text(admitted, "classNamespace"), text(admitted, "class"))
+
+    async def _decide(self, use: ReleaseUse) -> OfferDecision:
+        key = ObjectKey(use.namespace, use.release.release)
+        release = self.releases.get(key) or await self._find(Kind.CLUSTER_STACK_RELEASE, key)
+        owners = [ObjectKey(use.namespace, one["name"]) for one in _owners(release) if is_stack(one)]
+        is_unowned = release is not None and not owners
+        offers = [
+            await self._offer(stack, use, exists=is_unowned or key_of(stack) in owners)
+            for stack in await self._stacks_of(use, owners)
+        ]
+        decision = decide_offer(use, offers, is_unowned=is_unowned)
+        if decision.state is OfferState.REFUSED and release is None and await self._is_moved(use, offers):
+            existing = [replace(one, releases=one.releases | {use.release}) for one in offers]
+            return decide_offer(use, existing)
+        return decision
+
+    async def _stacks_of(self, use: ReleaseUse, owners: Iterable[ObjectKey]) -> list[Manifest]:
+        """Return the ClusterStacks of the release's series, and its owners; those are read live if not watched."""
+        found = {key_of(one): one for one in self.stacks.all() if _is_of_series(one, use)}
+        for owner in owners:
+            stack = found.get(owner) or self.stacks.get(owner) or await self._find(Kind.CLUSTER_STACK, owner)
+            if stack is not None:
+                found[owner] = stack
+        return [found[key] for key in sorted(found)]
+
+    async def _offer(self, manifest: Manifest, use: ReleaseUse, *, exists: bool) -> StackOffer:
+        """Return what a ClusterStack offers to a Cluster; ``exists`` says whether it has the release already."""
+        key, provider = key_of(manifest), text(manifest, "spec", "provider")
+        try:
+            spec = ClusterStack.parse(manifest).spec
+            named = [replace(use.release, version=StackVersion.parse(version)) for version in spec.versions]
+        except SpecError as error:
+            return StackOffer(key, provider, problem=error.message)
+        listed = self.listed(key) if spec.auto_subscribe else frozenset()
+        owned = [text(one, "metadata", "name") for one in self.releases.by_index(STACK_INDEX, str(key))]
+        series = f"{use.release.series}-"
+        names = (release_named(name) for name in (*owned, *(listed or ())) if name.startswith(series))
+        rule, labels = spec.cluster_namespaces, {}
+        if rule is not None and rule.from_ is NamespacesFrom.SELECTOR and key.namespace != use.cluster.namespace:
+            labels = await self._namespace_labels(use.cluster.namespace)
+        return StackOffer(
+            key,
+            provider,
+            admits=rule is None or rule.admit(use.cluster.namespace, stack_namespace=key.namespace, labels=labels),
+            releases=frozenset({*named, *filter(None, names), *([use.release] if exists else [])}),
+            is_listed=listed is not None,
+        )
+
+    async def _is_moved(self, use: ReleaseUse, offers: Iterable[StackOffer]) -> bool:
+        """Return whether the class exists before its release, as during ``clusterctl move``."""
+        if not any(one.admits for one in offers):
+            return False
+        found = await self._find(
+            CLUSTER_CLASS_KIND, ObjectKey(use.namespace, use.release.class_name), CLUSTER_API_GROUP
+        )
+        return found is not None and "deletionTimestamp" not in found["metadata"]
+
+    async def _find(self, kind: str, key: ObjectKey, group: str = GROUP) -> Manifest | None:
+        return await self.client.find(await self.client.resource(group, kind), key.name, key.namespace)
+
+    async def _namespace_labels(self, name: str) -> dict[str, str]:
+        try:
+            namespace = await self.client.get(await self.client.resource("", "Namespace"), name)
+        except NotFound:
+            return {}
+        return dict(namespace["metadata"].get("labels") or {})
+
+
+def _owners(release: Manifest | None) -> list[Manifest]:
+    return (release or {"metadata": {}})["metadata"].get("ownerReferences") or []
+
+
+def _is_of_series(stack: Manifest, use: ReleaseUse) -> bool:
+    spec, release = mapping(stack, "spec"), use.release
+    named = (
+        text(stack, "metadata", "namespace"),
+        spec.get("provider"),
+        spec.get("name"),
+        spec.get("kubernetesVersion"),
+    )
+    return named == (use.namespace, release.provider, release.stack, str(release.kubernetes))
