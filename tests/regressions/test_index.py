@@ -35,7 +35,7 @@ WANTED = [
 
 
 FINDINGS = [
-    *(f"sec_{number}" for number in range(1, 25)),
+    *(f"sec_{number}" for number in (*range(1, 25), 28, 34)),
     *(f"live_h{number}" for number in range(1, 6)),
     *(f"live_m{number}" for number in range(1, 9)),
     *(f"live_l{number}" for number in (1, 2, 3, 4, 5, 6, 7, 8, 10)),

@@ -129,7 +129,8 @@ class ClusterStackSpec(Model):
         description="Versions to offer, of any channel, for example v3 or v0-sha.abc1234.",
     )
     auto_subscribe: StrictBool = Field(
-        default=True, description="Whether to offer also the newest release of the channel."
+        default=True,
+        description="Whether to create also the newest release of the channel, and to offer all that the source lists.",
     )
     no_provider: StrictBool = Field(
         default=False, description="Whether the stack works without an object of a provider."

@@ -460,8 +460,8 @@ REASONS: Final = (
     ),
     Explanation(
         "ClassNotOffered",
-        "clusterNamespaces of the ClusterStack does not include the namespace of the Cluster.",
-        "Use another class, or ask the provider to add the namespace.",
+        "No ClusterStack offers the class to the Cluster's namespace, or there is none yet; nothing is created for it.",
+        "Use an offered class, which the message names, or ask the provider to add the namespace or the version.",
     ),
     Explanation(
         "NameNotCanonical",

@@ -56,7 +56,7 @@ class Offered:
 
         Args:
             release: The release.
-            its_class: Whether its class is used; for addons alone the release need not be ready.
+            its_class: Whether its class is used; for addons alone the release must be offered, but need not be ready.
         """
         stacks = self.of_series(release.kubernetes)
         if not stacks:
@@ -69,7 +69,15 @@ class Offered:
                 f"class {release.class_name} does not exist yet: add {release.version} to spec.versions of "
                 f"ClusterStack {stacks[0].key} and wait until it is ready"
             )
-        return ""
+        if release in self.ready or release in self.facts or any(_offers(stack, release) for stack in stacks):
+            return ""
+        first = f"first add {release.version} to spec.versions of ClusterStack {stacks[0].key}"
+        return f"release {release} is not offered: {first}"
+
+
+def _offers(stack: ClusterStack, release: ReleaseName) -> bool:
+    """Return whether the operator would create a release of the source for a Cluster that names it."""
+    return stack.spec.auto_subscribe or release.version.dot in stack.spec.versions
 
 
 async def read_offered(client: Client, namespace: str, release: ReleaseName, notices: list[str]) -> Offered:
