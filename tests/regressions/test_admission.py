@@ -89,8 +89,9 @@ async def test_incumbent_1_5_bundles_behave_as_before(world: World) -> None:
             world.create(cluster_manifest(world.namespace, "a", name.class_name, "v1.35.5"))
         )
         cluster = await world.create(cluster_manifest(world.namespace, "one", name.class_name))
-        # A class whose release is not there is no error: it may come with clusterctl move.
-        await world.create(cluster_manifest(world.namespace, "two", unknown.class_name, "v1.30.0"))
+        # Unlike in the Go operator: a class that the ClusterStack does not offer would never be created.
+        two = cluster_manifest(world.namespace, "two", unknown.class_name, "v1.30.0")
+        assert f"offers {name.class_name}; use another class" in await refusal(world.create(two))
         annotation = {"clusterstack.x-k8s.io/addon-release": name.release}
         assert "cannot be used here" in await refusal(world.patch(cluster, {"metadata": {"annotations": annotation}}))
         other = {"classRef": {"name": name.class_name.replace("local-", "docker-")}}

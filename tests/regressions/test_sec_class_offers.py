@@ -351,8 +351,9 @@ async def test_sec_28b_moved_cluster_keeps_a_class_that_is_only_in_use(world: Wo
         owner = {"apiVersion": API_VERSION, "kind": "ClusterStack", "name": world.stack.word}
         owner["uid"] = stack["metadata"]["uid"]
         metadata = {"name": old.release, "namespace": world.namespace, "ownerReferences": [owner]}
-        release = {"apiVersion": API_VERSION, "kind": "ClusterStackRelease", "metadata": metadata, "spec": {}}
-        release = await world.create(release)
+        release = await world.create(
+            {"apiVersion": API_VERSION, "kind": "ClusterStackRelease", "metadata": metadata, "spec": {}}
+        )
         reference = {"apiVersion": cluster["apiVersion"], "kind": CLUSTER_KIND, "name": "one"}
         metadata = {"name": addon_name("one"), "namespace": world.namespace}
         spec = {"clusterRef": {**reference, "namespace": world.namespace}, "clusterStack": old.class_name}
@@ -372,8 +373,8 @@ async def test_sec_28b_moved_cluster_keeps_a_class_that_is_only_in_use(world: Wo
 async def test_sec_34_cluster_that_was_never_offered_its_class_blocks_no_deletion(world: World) -> None:
     (name,) = published(world, "v1")
     async with tenant(world) as (user, namespace):
-        for squatter, release in (("one", name), ("two", world.stack.release("v99"))):
-            await user.create(using(world, namespace, squatter, release))  # no webhook saw it
+        for squatter, named in (("one", name), ("two", world.stack.release("v99"))):
+            await user.create(using(world, namespace, squatter, named))  # no webhook saw it
         async with guarded(world, namespace=""):
             stack = await offering(world, "v1", clusterNamespaces=SAME)
             await not_offered(world, namespace, "two")

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from clusterstacks.api.clusterapi import ClusterView
+    from clusterstacks.api.selectors import ClusterNamespaces
     from clusterstacks.kube.client import Client
     from clusterstacks.runtime.cache import ObjectCache
 
@@ -34,8 +35,8 @@ CLASS_NOT_OFFERED = "ClassNotOffered"
 class ClassAccess:
     """Decides whether Clusters may use releases, for the webhooks and the controllers.
 
-    It sends requests only for the labels of a Cluster's namespace, if a rule selects by labels, for releases that do
-    not exist, and for objects in namespaces that the operator does not watch.
+    It sends requests only for the labels of a Cluster's namespace, if a rule selects by labels, for a class that is to
+    be refused, and for objects in namespaces that the operator may not watch.
 
     Args:
         client: The management cluster.
@@ -66,13 +67,25 @@ class ClassAccess:
                 return decision
         return OFFERED
 
+    async def is_offered(self, cluster: ClusterView, release: ReleaseName) -> bool:
+        """Return whether a release is created for a Cluster that names it.
+
+        Raises:
+            DependencyError: The API server is not available.
+        """
+        is_class = release.class_name == cluster.class_name
+        if is_class and self.has_class(cluster):
+            return True
+        use = ReleaseUse(cluster.key, cluster.class_namespace, release, is_class)
+        return (await self._decide(use, explain=False)).state is OfferState.OFFERED
+
     async def counts(self, cluster: ClusterView, release: ReleaseName) -> bool:
         """Return whether the use of a release prevents its deletion: not if it was never offered to the Cluster.
 
         Raises:
             DependencyError: The API server is not available.
         """
-        return self.has_class(cluster) or (await self.decide(cluster, [release])).state is OfferState.OFFERED
+        return self.has_class(cluster) or await self.is_offered(cluster, release)
 
     def has_class(self, cluster: ClusterView) -> bool:
         """Return whether this Cluster was admitted with its class, also if the offer has ended since."""
@@ -90,31 +103,30 @@ class ClassAccess:
         admitted = mapping(addon, "status", "admitted")
         return text(admitted, "clusterUid"), ObjectKey(text(admitted, "classNamespace"), text(admitted, "class"))
 
-    async def _decide(self, use: ReleaseUse) -> OfferDecision:
+    async def _decide(self, use: ReleaseUse, *, explain: bool = True) -> OfferDecision:
+        """Decide about one use; without ``explain``, only whether it is offered is correct."""
         key = ObjectKey(use.namespace, use.release.release)
-        release = self.releases.get(key) or await self._find(Kind.CLUSTER_STACK_RELEASE, key)
+        stacks = {key_of(one): one for one in self.stacks.all() if _is_of_series(one, use)}
+        release = self.releases.get(key)
+        if release is None and not stacks:  # the operator may not watch the namespace
+            release = await self._find(Kind.CLUSTER_STACK_RELEASE, key)
         owners = [ObjectKey(use.namespace, one["name"]) for one in _owners(release) if is_stack(one)]
+        for owner in owners:
+            if owner not in stacks and (stack := await self._stack(owner)) is not None:
+                stacks[owner] = stack
         is_unowned = release is not None and not owners
         offers = [
-            await self._offer(stack, use, exists=is_unowned or key_of(stack) in owners)
-            for stack in await self._stacks_of(use, owners)
+            await self._offer(stacks[one], use, exists=is_unowned or one in owners, explain=explain)
+            for one in sorted(stacks)
         ]
         decision = decide_offer(use, offers, is_unowned=is_unowned)
-        if decision.state is OfferState.REFUSED and release is None and await self._is_moved(use, offers):
-            existing = [replace(one, releases=one.releases | {use.release}) for one in offers]
-            return decide_offer(use, existing)
-        return decision
+        may_be_moved = explain and decision.state is OfferState.REFUSED and any(one.admits for one in offers)
+        return OFFERED if may_be_moved and await self._is_moved(use) else decision
 
-    async def _stacks_of(self, use: ReleaseUse, owners: Iterable[ObjectKey]) -> list[Manifest]:
-        """Return the ClusterStacks of the release's series, and its owners; those are read live if not watched."""
-        found = {key_of(one): one for one in self.stacks.all() if _is_of_series(one, use)}
-        for owner in owners:
-            stack = found.get(owner) or self.stacks.get(owner) or await self._find(Kind.CLUSTER_STACK, owner)
-            if stack is not None:
-                found[owner] = stack
-        return [found[key] for key in sorted(found)]
+    async def _stack(self, key: ObjectKey) -> Manifest | None:
+        return self.stacks.get(key) or await self._find(Kind.CLUSTER_STACK, key)
 
-    async def _offer(self, manifest: Manifest, use: ReleaseUse, *, exists: bool) -> StackOffer:
+    async def _offer(self, manifest: Manifest, use: ReleaseUse, *, exists: bool, explain: bool) -> StackOffer:
         """Return what a ClusterStack offers to a Cluster; ``exists`` says whether it has the release already."""
         key, provider = key_of(manifest), text(manifest, "spec", "provider")
         try:
@@ -126,24 +138,25 @@ class ClassAccess:
         owned = [text(one, "metadata", "name") for one in self.releases.by_index(STACK_INDEX, str(key))]
         series = f"{use.release.series}-"
         names = (release_named(name) for name in (*owned, *(listed or ())) if name.startswith(series))
-        rule, labels = spec.cluster_namespaces, {}
-        if rule is not None and rule.from_ is NamespacesFrom.SELECTOR and key.namespace != use.cluster.namespace:
-            labels = await self._namespace_labels(use.cluster.namespace)
+        releases = frozenset({*named, *filter(None, names), *([use.release] if exists else [])})
         return StackOffer(
             key,
             provider,
-            admits=rule is None or rule.admit(use.cluster.namespace, stack_namespace=key.namespace, labels=labels),
-            releases=frozenset({*named, *filter(None, names), *([use.release] if exists else [])}),
+            admits=(explain or use.release in releases) and await self._admits(spec.cluster_namespaces, key, use),
+            releases=releases,
             is_listed=listed is not None,
         )
 
-    async def _is_moved(self, use: ReleaseUse, offers: Iterable[StackOffer]) -> bool:
-        """Return whether the class exists before its release, as during ``clusterctl move``."""
-        if not any(one.admits for one in offers):
-            return False
-        found = await self._find(
-            CLUSTER_CLASS_KIND, ObjectKey(use.namespace, use.release.class_name), CLUSTER_API_GROUP
-        )
+    async def _admits(self, rule: ClusterNamespaces | None, stack: ObjectKey, use: ReleaseUse) -> bool:
+        namespace, labels = use.cluster.namespace, {}
+        if rule is not None and rule.from_ is NamespacesFrom.SELECTOR and stack.namespace != namespace:
+            labels = await self._namespace_labels(namespace)
+        return rule is None or rule.admit(namespace, stack_namespace=stack.namespace, labels=labels)
+
+    async def _is_moved(self, use: ReleaseUse) -> bool:
+        """Return whether the class exists, although its release does not yet, as during ``clusterctl move``."""
+        key = ObjectKey(use.namespace, use.release.class_name)
+        found = await self._find(CLUSTER_CLASS_KIND, key, CLUSTER_API_GROUP)
         return found is not None and "deletionTimestamp" not in found["metadata"]
 
     async def _find(self, kind: str, key: ObjectKey, group: str = GROUP) -> Manifest | None:

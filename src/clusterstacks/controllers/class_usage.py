@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 CLASS_INDEX = "class"
 """Index of Clusters by ``namespace/name`` of their class."""
 
+SERIES_INDEX = "series"
+"""Index of Clusters by ``namespace/series`` of the releases they use, see :meth:`ReleaseName.series`."""
+
 CLASS_NAMESPACE_INDEX = "class namespace"
 """Index of Clusters by the namespace of their class."""
 
@@ -48,6 +51,12 @@ def class_key(cluster: Manifest) -> list[str]:
     return sorted(str(key) for key in ({view.class_key} if view.class_name else set()) | classes)
 
 
+def series_key(cluster: Manifest) -> list[str]:
+    """Return the values of ``SERIES_INDEX``."""
+    used = releases_used(cluster_view(cluster))
+    return sorted({str(ObjectKey(key.namespace, parse_release(key.name).series)) for key in used})
+
+
 def class_namespace(cluster: Manifest) -> list[str]:
     """Return the values of ``CLASS_NAMESPACE_INDEX``."""
     view = cluster_view(cluster)
@@ -57,7 +66,7 @@ def class_namespace(cluster: Manifest) -> list[str]:
 CLUSTERS = CachedKind(
     kind=CLUSTER_KIND,
     group=CLUSTER_API_GROUP,
-    indexes={CLASS_INDEX: class_key, CLASS_NAMESPACE_INDEX: class_namespace},
+    indexes={CLASS_INDEX: class_key, SERIES_INDEX: series_key, CLASS_NAMESPACE_INDEX: class_namespace},
     keep_unreadable=True,
 )
 

@@ -158,7 +158,7 @@ async def test_invalid_annotations_are_reported_on_the_clusteraddon(world: World
         for annotation, value, words in (
             ("cni", "latest", ["addon.cni: 'latest' is not a valid release"]),
             ("cni", "other-stack-1-35-v1", ["belongs to another cluster stack"]),
-            ("cni", world.stack.release("v9").release, ["v9", "does not exist: check that a ClusterStack's source"]),
+            ("cni", world.stack.release("v9").release, ["v9, which an annotation names, is not offered"]),
             ("dns", second.release, ["has no addon dns, it has cni; correct the annotation"]),
         ):
             await annotate(world, {f"{PREFIX}cni": None, f"{PREFIX}dns": None, f"{PREFIX}{annotation}": value})

@@ -123,7 +123,7 @@ async def test_annotation_with_an_unavailable_release_is_denied(world: World) ->
         assert "has no addon csi" in await annotate(world, addon__csi=second.release)
         missing = world.stack.release("v77")
         told = await annotate(world, addon__cilium=missing.class_name)
-        assert f"release {missing}, which an annotation names, cannot be served" in told
+        assert f"release {world.namespace}/{missing}, which an annotation names, is not offered to namespace" in told
         assert await annotate(world, addon_release=second.class_name) == ""
         await delivered(world, "cilium", second)
         assert "cilium may not be downgraded from 1.18.0 to 1.17.2" in await annotate(world, addon_release=None)
@@ -138,7 +138,7 @@ async def test_release_without_a_clusterstackrelease_is_validated_if_an_annotati
         await world.cluster("one", first.class_name)
         await world.addons_ready("one", first.class_name)
 
-        assert "no ClusterStack of namespace" in await annotate(world, addon__cilium=third.release)
+        assert "is not offered to namespace" in await annotate(world, addon__cilium=third.release)
         # It follows the custom releases of its source, and v3 is a stable one.
         await world.patch(stack, {"spec": {"autoSubscribe": True}})
 

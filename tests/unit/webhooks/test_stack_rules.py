@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from clusterstacks.domain.class_offer import ReleaseUse
 from clusterstacks.domain.names import parse_release
 from clusterstacks.domain.objects import ObjectKey
 from clusterstacks.webhooks.stack_rules import (
     AddonReference,
-    ReleaseUse,
     StackIdentity,
     changed_addon,
     changed_stack,

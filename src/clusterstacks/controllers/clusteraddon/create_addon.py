@@ -39,9 +39,6 @@ if TYPE_CHECKING:
 REFUSED_RECHECK = timedelta(minutes=5)
 """Interval at which a refusal is checked again: changes of namespace labels are not watched. Arbitrary."""
 
-PENDING_RECHECK = timedelta(seconds=10)
-"""Interval at which a Cluster is checked again whose class may be offered soon. Arbitrary: a list takes seconds."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AddonCreator:
@@ -75,7 +72,7 @@ class AddonCreator:
         if offer.state is not OfferState.OFFERED:
             await mirror(self.client, manifest, Stalled(CLASS_NOT_OFFERED, offer.message), self.clock.now())
             await self.events.record(manifest, "Warning", CLASS_NOT_OFFERED, offer.message)
-            return PENDING_RECHECK if offer.state is OfferState.PENDING else REFUSED_RECHECK
+            return REFUSED_RECHECK
         await withdraw_refusal(self.client, manifest)
         if release is not None and self.releases.get(release) is not None:
             await self._create(cluster)

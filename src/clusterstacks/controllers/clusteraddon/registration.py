@@ -11,7 +11,7 @@ from clusterstacks.api.compatibilityrule import CompatibilityRule
 from clusterstacks.api.names import CLUSTER_API_GROUP, CLUSTER_KIND, CLUSTER_NAME_LABEL, GROUP, Kind
 from clusterstacks.compat.kubernetes import is_removed
 from clusterstacks.compat.library import facts
-from clusterstacks.controllers.class_usage import CLASS_INDEX, CLUSTERS, cluster_of
+from clusterstacks.controllers.class_usage import CLASS_INDEX, CLUSTERS, SERIES_INDEX, cluster_of
 from clusterstacks.controllers.clusteraddon.addon_inputs import stable
 from clusterstacks.controllers.clusteraddon.awaited_objects import AwaitedObjects
 from clusterstacks.controllers.clusteraddon.compat_check import ADVISORY, CompatCheck, api_version_of
@@ -34,12 +34,11 @@ from clusterstacks.controllers.registration import (
     present,
     self_key,
 )
-from clusterstacks.domain.documents import at, mappings, text
+from clusterstacks.domain.documents import at, mapping, mappings, text
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.names import InvalidName, parse_class, release_named
 from clusterstacks.domain.objects import Manifest, ObjectKey, drop_managed_fields
 from clusterstacks.runtime.cache import key_of
-from clusterstacks.sources.owners import STACK_INDEX
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -59,16 +58,20 @@ _IDENTITY = ("uid", "resourceVersion", "generation")
 class ClusterWatches:
     """Maps changes to the Clusters that they concern."""
 
-    def __init__(self, clusters: ObjectCache, releases: ObjectCache, watch_filter: str) -> None:
+    def __init__(self, clusters: ObjectCache, watch_filter: str) -> None:
         self._clusters = clusters
-        self._releases = releases
         self._watch_filter = watch_filter
 
     def of_stack(self, change: CacheChange) -> Iterator[ObjectKey]:
-        """Yield the Clusters of the classes of a ClusterStack, which may offer them to other namespaces now."""
-        if is_news(change) and of_watched(change, self._watch_filter):
-            for release in self._releases.by_index(STACK_INDEX, str(change.key)):
-                yield from self._of_class(key_of(release))
+        """Yield the Clusters that name releases of a ClusterStack, whose offers may have changed."""
+        if not is_news(change) or not of_watched(change, self._watch_filter):
+            return
+        spec = mapping(change.new or change.old or {}, "spec")
+        minor = text(spec, "kubernetesVersion").replace(".", "-")
+        series = ObjectKey(change.key.namespace, f"{text(spec, 'provider')}-{text(spec, 'name')}-{minor}")
+        for cluster in self._clusters.by_index(SERIES_INDEX, str(series)):
+            if is_watched(cluster, self._watch_filter):
+                yield key_of(cluster)
 
     def of_release(self, change: CacheChange) -> Iterator[ObjectKey]:
         """Yield the Clusters that use a ClusterStackRelease."""
@@ -161,7 +164,7 @@ def addons_of(clusters: ToKeys) -> ToKeys:
 
 
 def _cluster_watches(env: ControllerContext) -> ClusterWatches:
-    return ClusterWatches(env.cache(CLUSTER_KIND), env.cache(Kind.CLUSTER_STACK_RELEASE), env.watch_filter)
+    return ClusterWatches(env.cache(CLUSTER_KIND), env.watch_filter)
 
 
 def _cached_reads(env: ControllerContext) -> CachedReader:

@@ -19,7 +19,6 @@ from clusterstacks.controllers.clusterstack.provider_template import (
     read_template,
 )
 from clusterstacks.controllers.clusterstack.retention import ReleaseAction, Retention, Subscription, decide_retention
-from clusterstacks.domain.class_offer import OfferState
 from clusterstacks.domain.conditions import Severity
 from clusterstacks.domain.documents import mappings, text
 from clusterstacks.domain.errors import ClusterStacksError, SpecError
@@ -31,7 +30,6 @@ from clusterstacks.domain.versions import KubernetesMinor, StackVersion
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from clusterstacks.api.clusterapi import ClusterView
     from clusterstacks.api.meta import ObjectReference
     from clusterstacks.api.provider_refs import KindPattern
     from clusterstacks.controllers.class_access import ClassAccess
@@ -90,7 +88,7 @@ class StackReconciler:
             existing=existing,
             classes_in_use=self._classes_in_use(stack.key.namespace),
             addons_in_use=self._addons_in_use(stack.key.namespace),
-            granted=await self._granted(stack.key.namespace, subscription, {one.name for one in existing}),
+            granted=await self._granted(stack.key.namespace, {one.name for one in existing}, listed.names or ()),
         )
         try:
             await self._provide(patch, stack, decision)
@@ -146,18 +144,18 @@ class StackReconciler:
             used += ({key.name for key in releases_used(view)} | delivered) - {own.name, ""}
         return used
 
-    async def _granted(self, namespace: str, subscription: Subscription, existing: Collection[str]) -> set[ReleaseName]:
-        """Return the missing releases that a Cluster names and may use."""
+    async def _granted(self, namespace: str, existing: Collection[str], listed: Collection[str]) -> set[ReleaseName]:
+        """Return the missing releases that a Cluster names and may use: of the source, or of its admitted class."""
         granted: set[ReleaseName] = set()
         for cluster in self.clusters.by_index(CLASS_NAMESPACE_INDEX, namespace):
             view = cluster_view(cluster)
-            for name in (parse_release(key.name) for key in releases_used(view) if key.name not in existing):
-                if name not in granted and subscription.holds(name) and await self._is_offered(view, name):
-                    granted.add(name)
+            has_class = self.access.has_class(view)
+            for key in releases_used(view):
+                if key.name not in existing and (has_class or key.name in listed):
+                    name = parse_release(key.name)
+                    if name not in granted and await self.access.is_offered(view, name):
+                        granted.add(name)
         return granted
-
-    async def _is_offered(self, cluster: ClusterView, release: ReleaseName) -> bool:
-        return (await self.access.decide(cluster, [release])).state is OfferState.OFFERED
 
     async def _provide(self, patch: StatusPatch, stack: ClusterStack, decision: Retention) -> None:
         """Create what is missing: first the provider object of a release, then the release."""

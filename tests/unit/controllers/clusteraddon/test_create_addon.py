@@ -44,7 +44,7 @@ async def creator(rule: Manifest | None, **labels: str) -> AddonCreator:
     topology = {"classRef": {"name": NAME, "namespace": "stacks"}, "version": "v1.35.4"}
     cluster = {"apiVersion": CLUSTERS.api_version, "kind": "Cluster", "metadata": {"name": "one", "namespace": "team"}}
     await api.create(CLUSTERS, cluster | {"spec": {"topology": topology}})
-    spec = {"provider": "openstack", "name": "scs", "kubernetesVersion": "1.35", "versions": ["v9"]}
+    spec: Manifest = {"provider": "openstack", "name": "scs", "kubernetesVersion": "1.35", "versions": ["v9"]}
     spec |= {"clusterNamespaces": rule}
     owner = {"apiVersion": API_VERSION, "kind": Kind.CLUSTER_STACK.value, "name": "scs", "uid": "1"}
     release = ours(Kind.CLUSTER_STACK_RELEASE, NAME, metadata={"ownerReferences": [owner]})

@@ -83,7 +83,7 @@ def test_changed_rule_enqueues_addons_of_clusters_selected_before_or_after(
     foreign = cluster(name="foreign")
     foreign["spec"]["topology"] = {"classRef": {"name": "hand-made"}}
     clusters.put(ObjectKey("team", "foreign"), foreign)
-    to_keys = addons_of(ClusterWatches(clusters, ObjectCache(), watch_filter="").of_rule)
+    to_keys = addons_of(ClusterWatches(clusters, watch_filter="").of_rule)
 
     found = list(to_keys(CacheChange(ObjectKey("", "no-cilium"), old, new)))
 
@@ -114,7 +114,7 @@ def test_changed_control_plane_enqueues_the_addons_of_its_cluster_if_they_may_de
     for name, operator in (("one", "mine"), ("of-another-operator", "theirs")):
         labels = {"cluster.x-k8s.io/watch-filter": operator}
         clusters.put(ObjectKey("team", name), cluster(name=name, labels=labels))
-    watches = ClusterWatches(clusters, ObjectCache(), "mine")
+    watches = ClusterWatches(clusters, "mine")
 
     found = watches.of_referenced(CacheChange(ObjectKey("team", "plane"), old, new))
 
