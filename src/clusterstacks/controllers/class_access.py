@@ -120,8 +120,8 @@ class ClassAccess:
             for one in sorted(stacks)
         ]
         decision = decide_offer(use, offers, is_unowned=is_unowned)
-        may_be_moved = explain and decision.state is OfferState.REFUSED and any(one.admits for one in offers)
-        return OFFERED if may_be_moved and await self._is_moved(use) else decision
+        is_missing = explain and release is None and decision.state is OfferState.REFUSED
+        return OFFERED if is_missing and await self._is_moved(use, offers) else decision
 
     async def _stack(self, key: ObjectKey) -> Manifest | None:
         return self.stacks.get(key) or await self._find(Kind.CLUSTER_STACK, key)
@@ -153,8 +153,10 @@ class ClassAccess:
             labels = await self._namespace_labels(namespace)
         return rule is None or rule.admit(namespace, stack_namespace=stack.namespace, labels=labels)
 
-    async def _is_moved(self, use: ReleaseUse) -> bool:
-        """Return whether the class exists, although its release does not yet, as during ``clusterctl move``."""
+    async def _is_moved(self, use: ReleaseUse, offers: Iterable[StackOffer]) -> bool:
+        """Return whether the class exists before its release, as during ``clusterctl move``."""
+        if not any(one.admits for one in offers):
+            return False
         key = ObjectKey(use.namespace, use.release.class_name)
         found = await self._find(CLUSTER_CLASS_KIND, key, CLUSTER_API_GROUP)
         return found is not None and "deletionTimestamp" not in found["metadata"]

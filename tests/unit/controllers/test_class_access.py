@@ -104,7 +104,9 @@ async def test_sec_28_releases_of_the_source_are_offered_by_a_stack_that_subscri
 async def test_existing_release_is_offered_by_its_stack_or_if_it_has_none(
     owners: list[str], stacks: list[Manifest], state: OfferState
 ) -> None:
-    access = class_access(api(), stacks=stacks, releases=[release(*owners)])
+    server = api()
+    await server.create(CLASSES, {"metadata": {"name": NAME, "namespace": "stacks"}})
+    access = class_access(server, stacks=stacks, releases=[release(*owners)])
 
     assert (await access.decide(cluster(), [V1])).state is state
 
