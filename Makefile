@@ -7,7 +7,7 @@ STAMP  := $(VENV)/.synced
 UV_VERSION := 0.13.9
 
 .DEFAULT_GOAL := help
-.PHONY: help setup binaries demo demo-ranges demo-upgrade test test-unit test-integration test-e2e test-image test-install krew resolve site cast image image-push check format house docs manifests bench fuzz fuzz-faults fuzz-kills clean
+.PHONY: help setup binaries demo demo-ranges demo-upgrade test test-unit test-integration test-replay test-e2e test-image test-install krew resolve site cast image image-push check format house docs manifests bench fuzz fuzz-faults fuzz-kills clean
 
 help: ## Show this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-18s %s\n", $$1, $$2}'
@@ -40,6 +40,9 @@ test-unit: setup ## Run the tests that need no process and no network
 
 test-integration: binaries ## Run the tests against real API servers
 	$(BIN)/python -m pytest -p tests.support.observing.rights_coverage tests/integration tests/regressions -n 2 -q
+
+test-replay: setup ## Run this build on the recorded state of released versions: nothing is written to workload clusters
+	$(BIN)/pytest tests/replay -n 2 -q
 
 test-e2e: binaries ## Run the tests against the real Cluster API core manager
 	$(BIN)/pytest tests/e2e -q --timeout=1200

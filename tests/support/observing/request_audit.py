@@ -35,6 +35,9 @@ WRITTEN_CONTENT = {
 }
 """Audit policy of all writes, with the content of ConfigMaps."""
 
+REVIEWS = frozenset({"selfsubjectaccessreviews", "selfsubjectrulesreviews"})
+"""Kinds that are created to ask something, and not stored."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditedRequest:
@@ -64,7 +67,7 @@ class AuditedRequest:
     @property
     def is_write(self) -> bool:
         """Whether it may change an object."""
-        return self.verb in {*WRITES, "apply"} and self.kind != "selfsubjectaccessreviews"
+        return self.verb in {*WRITES, "apply"} and self.kind not in REVIEWS
 
     @property
     def is_lease(self) -> bool:

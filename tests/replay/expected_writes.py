@@ -1,0 +1,132 @@
+"""The writes of a started operator to a management cluster that an earlier version left behind, with their reasons.
+
+A write without an entry is an error, and so is an entry without a write. An entry about a patch names all fields that
+the patch may contain. Workload clusters have no such list: nothing is written to them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from tests.support.servers.recorded_clusters import MANAGEMENT
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
+    from clusterstacks.domain.objects import Manifest
+    from tests.support.observing.request_audit import AuditedRequest
+    from tests.support.running.replayed_operator import Writes
+
+SHOWN: Final = 20
+"""Writes in the message of a failure."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExpectedWrite:
+    """A write to the management cluster.
+
+    Args:
+        verb: As in ``AuditedRequest``.
+        kind: Plural, with the subresource after a slash.
+        name: ``<namespace>/<name>``, or the name of a cluster-wide object; empty for each object of the kind.
+        reason: Why the cluster does not have what is written.
+        fields: The fields that a patch may contain, as ``status.ready``; empty for a whole object.
+    """
+
+    verb: str
+    kind: str
+    name: str
+    reason: str
+    fields: frozenset[str] = frozenset()
+
+    def covers(self, write: AuditedRequest) -> bool:
+        """Return whether this is the write."""
+        same = (self.verb, self.kind) == (write.verb, write.kind) and self.name in {"", name_of(write)}
+        return same and (not self.fields or sent_fields(write.content) <= self.fields)
+
+
+AT_START: Final = (
+    ExpectedWrite(
+        "patch",
+        "leases",
+        "default/clusterstack.x-k8s.io",
+        "the operator becomes the leader and renews its Lease, which is not recorded",
+    ),
+    ExpectedWrite(
+        "create",
+        "secrets",
+        "kube-system/cluster-stack-operator-webhook",
+        "the certificate of the webhooks is not recorded, because it has a private key",
+    ),
+    ExpectedWrite(
+        "apply",
+        "validatingwebhookconfigurations",
+        "cluster-stack-operator",
+        "the configuration is not recorded, because it has the address and the certificate of the webhooks",
+    ),
+)
+"""Writes until all delivered objects were compared."""
+
+AT_REQUEST: Final = (
+    ExpectedWrite(
+        "patch",
+        "leases",
+        "default/clusterstack.x-k8s.io",
+        "the leader renews its Lease",
+    ),
+    ExpectedWrite(
+        "patch",
+        "clusteraddons/status",
+        "",
+        "the request of the test is an annotation, which values templates can read, so the addons are checked against "
+        "their delivery records",
+        frozenset({"status.observedInputs"}),
+    ),
+    ExpectedWrite(
+        "patch",
+        "clusteraddons/status",
+        "",
+        "the request of the test was handled",
+        frozenset({"status.lastHandledReconcileAt"}),
+    ),
+)
+"""Writes after the test, as a user, requested a comparison."""
+
+
+def refuse_unexpected(version: str, writes: Writes, expected: Collection[ExpectedWrite]) -> None:
+    """Fail on any write to a workload cluster, and if those to the management cluster are not exactly the entries."""
+    unexpected = [
+        f"{describe(write)} in {cluster}"
+        for cluster in sorted(writes, key=lambda name: name == MANAGEMENT)  # workload clusters first
+        for write in writes[cluster]
+        if cluster != MANAGEMENT or not any(one.covers(write) for one in expected)
+    ]
+    first = "\n  ".join(unexpected[:SHOWN])
+    assert not unexpected, f"{len(unexpected)} writes to the clusters that {version} left behind, the first:\n  {first}"
+    needless = [one for one in expected if not any(map(one.covers, writes[MANAGEMENT]))]
+    assert not needless, f"nothing writes this, remove the entries: {needless}"
+
+
+def describe(write: AuditedRequest) -> str:
+    """Describe a write, for example ``patch clusters/status default/one (status.conditions)``."""
+    fields = f" ({', '.join(sorted(sent_fields(write.content)))})" if write.verb == "patch" else ""
+    return f"{write} {name_of(write)}{fields}"
+
+
+def name_of(write: AuditedRequest) -> str:
+    """Return the namespace and name of the object of a write."""
+    return "/".join(filter(None, (write.namespace, write.name)))
+
+
+def sent_fields(content: Manifest) -> frozenset[str]:
+    """Return the first two levels of the fields of a patch, without the resourceVersion that guards it."""
+    return frozenset(_fields(content)) - {"metadata.resourceVersion"}
+
+
+def _fields(content: Manifest) -> Iterator[str]:
+    for part, value in content.items():
+        if isinstance(value, dict):
+            yield from (f"{part}.{field}" for field in value)
+        else:
+            yield part
