@@ -42,7 +42,7 @@ test-integration: binaries ## Run the tests against real API servers
 	$(BIN)/python -m pytest -p tests.support.observing.rights_coverage tests/integration tests/regressions -n 2 -q
 
 test-replay: setup ## Run this build on the recorded state of released versions: nothing is written to workload clusters
-	$(BIN)/pytest tests/replay -n 2 -q
+	$(BIN)/pytest tests/replay -n 2 -q -rfEP
 
 test-e2e: binaries ## Run the tests against the real Cluster API core manager
 	$(BIN)/pytest tests/e2e -q --timeout=1200

@@ -47,12 +47,8 @@ class ExpectedWrite:
 
 
 AT_START: Final = (
-    ExpectedWrite(
-        "patch",
-        "leases",
-        "default/clusterstack.x-k8s.io",
-        "the operator becomes the leader and renews its Lease, which is not recorded",
-    ),
+    ExpectedWrite("create", "leases", "default/clusterstack.x-k8s.io", "the Lease of the leader is not recorded"),
+    ExpectedWrite("patch", "leases", "default/clusterstack.x-k8s.io", "the leader renews its Lease"),
     ExpectedWrite(
         "create",
         "secrets",
@@ -69,26 +65,14 @@ AT_START: Final = (
 """Writes until all delivered objects were compared."""
 
 AT_REQUEST: Final = (
-    ExpectedWrite(
-        "patch",
-        "leases",
-        "default/clusterstack.x-k8s.io",
-        "the leader renews its Lease",
-    ),
+    ExpectedWrite("patch", "leases", "default/clusterstack.x-k8s.io", "the leader renews its Lease"),
     ExpectedWrite(
         "patch",
         "clusteraddons/status",
         "",
-        "the request of the test is an annotation, which values templates can read, so the addons are checked against "
-        "their delivery records",
-        frozenset({"status.observedInputs"}),
-    ),
-    ExpectedWrite(
-        "patch",
-        "clusteraddons/status",
-        "",
-        "the request of the test was handled",
-        frozenset({"status.lastHandledReconcileAt"}),
+        "the request is an annotation, which values templates can read: the addons are checked against their delivery "
+        "records, everything is compared, and the status says that the request was handled",
+        frozenset({"status.observedInputs", "status.lastHandledReconcileAt"}),
     ),
 )
 """Writes after the test, as a user, requested a comparison."""
