@@ -49,7 +49,7 @@ def build_command(folder: Path, architectures: tuple[str, ...], mirrors: tuple[s
 @click.option("--layout", type=click.Path(path_type=Path), default=LAYOUT, help="Default: dist/image.")
 @click.option("--key", type=FILE, help="Sign the image with this private key, as cosign does.")
 @trust_options
-def push_command(reference: str, layout: Path, key: Path | None, ca: Path | None, *, plain_http: bool) -> None:
+def push_command(trust: ServerTrust, reference: str, layout: Path, key: Path | None) -> None:
     """Push the image that 'make image' built, with its SBOM. Without TAG the tag is the version of the project.
 
     Credentials: those of docker or podman login, or OCI_USERNAME and OCI_PASSWORD for the registry OCI_REGISTRY. The
@@ -58,7 +58,7 @@ def push_command(reference: str, layout: Path, key: Path | None, ca: Path | None
     stored, target = open_layout(layout), Reference.parse(reference)
     if target.digest:
         raise click.UsageError(f"{reference}: the digest follows from the image: write a tag, or none")
-    pushed = asyncio.run(_push(stored, target, _private_key(key), ServerTrust(ca, plain_http=plain_http)))
+    pushed = asyncio.run(_push(stored, target, _private_key(key), trust))
     click.echo(str(pushed))
 
 

@@ -91,7 +91,7 @@ def bundle() -> None:
 @click.option("--dry-run", is_flag=True, help="Only list the content and its size.")
 @trust_options
 @form_option()
-def create(layout: Path, sources: tuple[str, ...], image: str, *, dry_run: bool, trust: ServerTrust, form: str) -> int:
+def create(trust: ServerTrust, layout: Path, sources: tuple[str, ...], image: str, *, dry_run: bool, form: str) -> int:
     """Write releases with their signatures, their container images, and the installation into the directory LAYOUT.
 
     DIR is a release directory or a directory of releases. REF is registry/repository:release; the release can be a
@@ -131,7 +131,7 @@ def create(layout: Path, sources: tuple[str, ...], image: str, *, dry_run: bool,
 @click.option("--dry-run", is_flag=True, help="Only list the content and its size, without any request.")
 @trust_options
 @form_option()
-def push(layout: Path, prefix: str, *, dry_run: bool, trust: ServerTrust, form: str) -> int:
+def push(trust: ServerTrust, layout: Path, prefix: str, *, dry_run: bool, form: str) -> int:
     """Push a layout of 'csctl bundle create' to a registry.
 
     Releases are pushed to PREFIX/stacks, the image of the operator to PREFIX/cluster-stack-operator, its chart to

@@ -186,12 +186,12 @@ def show(component: str | None, form: str) -> None:
 @trust_options
 @form_option()
 def check(
+    trust: ServerTrust,
     subjects: tuple[DirectoryOrRef | ObjectKey, ...],
     *,
     kubernetes: str,
     management: ManagementCluster,
     releases: Path | None,
-    trust: ServerTrust,
     form: str,
 ) -> int:
     """Check every component with a Kubernetes version, and print the facts that decide.
@@ -226,11 +226,11 @@ def check(
 @trust_options
 @form_option("text", "json", "html", "markdown")
 def matrix(
+    trust: ServerTrust,
     subjects: tuple[DirectoryOrRef | ObjectKey, ...],
     *,
     management: ManagementCluster,
     releases: Path | None,
-    trust: ServerTrust,
     form: str,
 ) -> None:
     """Print which releases and component versions work with which Kubernetes minor.

@@ -81,11 +81,11 @@ class CopyRun:
     "--images", type=LIST_FILE, metavar="FILE", help="Write its container images to FILE; - for standard output."
 )
 def copy(
+    trust: ServerTrust,
     origin: str,
     target: str,
     *,
     every: bool,
-    trust: ServerTrust,
     images: Path | None,
     form: str,
     **sides: Path | bool | None,

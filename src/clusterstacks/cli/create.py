@@ -80,7 +80,7 @@ def _with_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 @click.command(short_help="Build releases of stacks, and publish them.")
 @_with_options
-def create(**arguments: Any) -> int:  # noqa: ANN401 - click passes the options above
+def create(trust: ServerTrust, **arguments: Any) -> int:  # noqa: ANN401 - click passes the options above
     """Build the releases of a stack directory, or of all stacks of a repository (providers/PROVIDER/STACK).
 
     By default, csctl builds the release of csctl.yaml, and its charts stay unchanged. With --kubernetes or
@@ -110,7 +110,7 @@ def create(**arguments: Any) -> int:  # noqa: ANN401 - click passes the options 
     from clusterstacks.building.version_rules import NothingChanged
 
     form, into = form_and_directory(arguments.pop("wanted"), arguments.pop("directory_given"), INTO)
-    options = CreateOptions(**arguments, form=form, into=into)
+    options = CreateOptions(**arguments, form=form, into=into, trust=trust)
     _check_versions(options)
     if options.uses_remote:
         options = _with_remote(options, os.environ)

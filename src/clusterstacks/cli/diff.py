@@ -51,7 +51,7 @@ class DiffOptions:
 @kubernetes_option
 @dependency_options
 @trust_options
-def diff(form: str, *, exit_code: bool, **arguments: Any) -> int:  # noqa: ANN401 - click passes the options above
+def diff(trust: ServerTrust, form: str, *, exit_code: bool, **arguments: Any) -> int:  # noqa: ANN401 - click passes the options above
     """Show the changes from A to B: versions, files, values of addons, rendered objects.
 
     A and B are directories of releases or stacks, or references to releases as for 'csctl pull'; --ca and --plain-http
@@ -62,7 +62,7 @@ def diff(form: str, *, exit_code: bool, **arguments: Any) -> int:  # noqa: ANN40
     """
     import asyncio
 
-    found, incomplete = asyncio.run(_difference(DiffOptions(**arguments)))
+    found, incomplete = asyncio.run(_difference(DiffOptions(**arguments, trust=trust)))
     for addon in incomplete:
         output.note(f"addon {addon}: values and objects are not compared, because its chart lacks dependencies")
     _print(found, form)

@@ -58,7 +58,7 @@ class LintOptions:
 @click.option("--rules", is_flag=True, help="Print the rules instead.")
 @dependency_options
 @trust_options
-def lint(form: str, *, rules: bool, **arguments: Any) -> int:  # noqa: ANN401 - click passes the options above
+def lint(trust: ServerTrust, form: str, *, rules: bool, **arguments: Any) -> int:  # noqa: ANN401 - click passes the options above
     """Report problems of stacks with file, line, cause and remedy. Nothing is built or written.
 
     DIR is a stack directory, a directory with stacks below it, or a release directory. REF is a reference to a release
@@ -72,7 +72,7 @@ def lint(form: str, *, rules: bool, **arguments: Any) -> int:  # noqa: ANN401 - 
 
     if rules:
         return _print_rules(form)
-    options = LintOptions(**arguments)
+    options = LintOptions(**arguments, trust=trust)
     if not options.sources:
         raise click.UsageError("DIR is missing (expected for example csctl lint .)")
     reports = asyncio.run(_reports(options))

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 @click.argument("repository", metavar="[REPO]", required=False)
 @trust_options
 @form_option("table", "json")
-def list(repository: str | None, form: str, trust: ServerTrust) -> None:  # noqa: A001 - the verb
+def list(trust: ServerTrust, repository: str | None, form: str) -> None:  # noqa: A001 - the verb
     """List the releases in a repository, sorted by stack, Kubernetes minor and version.
 
     REPO is registry/repository, github://owner/repository, https://host/path of a web server with an index, or a

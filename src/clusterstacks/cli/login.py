@@ -26,7 +26,7 @@ MAX_PASSWORD_BYTES = 64 * 1024
 @click.option("--password-stdin", is_flag=True, help="Read the password from standard input instead of asking for it.")
 @trust_options
 @form_option()
-def login(registry: str, username: str, *, password_stdin: bool, trust: ServerTrust, form: str) -> None:
+def login(trust: ServerTrust, registry: str, username: str, *, password_stdin: bool, form: str) -> None:
     """Check user name and password at a registry, and store them where docker, helm and csctl read them.
 
     REGISTRY is a host such as registry.example.org, with its port. The credentials are stored with the credential

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 @click.argument("reference", metavar="REF")
 @form_or_directory_options(Path(), "the release directory")
 @trust_options
-def pull(reference: str, wanted: str, directory_given: Path | None, trust: ServerTrust) -> None:
+def pull(trust: ServerTrust, reference: str, wanted: str, directory_given: Path | None) -> None:
     """Download a release into DIR/<release name>/, complete or not at all, and its signatures next to it.
 
     REF is registry/repository:release, github://owner/repository:release, https://host/path:release of a web server

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 @click.argument("reference", metavar="[REF]", required=False)
 @trust_options
 @form_option()
-def push(directory: Path, reference: str | None, form: str, trust: ServerTrust) -> None:
+def push(trust: ServerTrust, directory: Path, reference: str | None, form: str) -> None:
     """Push a release directory to a repository, with the release name as tag, and its signatures.
 
     REF is registry/repository, with the release name as tag or without a tag. The default is the repository of

@@ -34,7 +34,7 @@ PASSWORD_VARIABLE = "CSCTL_KEY_PASSWORD"  # noqa: S105 - the name of a variable
 @click.option("--new-key", type=click.Path(path_type=Path), help="Create a key pair PATH and PATH.pub instead.")
 @trust_options
 @form_option()
-def sign(release: str | None, key: Path | None, new_key: Path | None, form: str, trust: ServerTrust) -> None:
+def sign(trust: ServerTrust, release: str | None, key: Path | None, new_key: Path | None, form: str) -> None:
     """Sign the files of a release.
 
     The signature of RELEASE_DIR is written to RELEASE_DIR.dsse.json next to it; 'csctl push' also pushes it. The

@@ -120,7 +120,7 @@ class Images:
 @dependency_options
 @trust_options
 @form_option("yaml", JSON)
-def template(**arguments: Any) -> None:  # noqa: ANN401 - click passes the options above
+def template(trust: ServerTrust, **arguments: Any) -> None:  # noqa: ANN401 - click passes the options above
     """Print the objects of the class and the addons as the operator renders them.
 
     DIR is a stack directory or a release directory. REF is a reference to a release as for 'csctl pull'; --ca and
@@ -131,7 +131,7 @@ def template(**arguments: Any) -> None:  # noqa: ANN401 - click passes the optio
     """
     import asyncio
 
-    options = TemplateOptions(**arguments)
+    options = TemplateOptions(**arguments, trust=trust)
     if options.class_only + options.values + options.images + options.sample > 1:
         raise click.UsageError("--class, --values, --images and --sample cannot be combined")
     if options.addons and (options.class_only or options.sample):

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 @click.option("--key", "keys", type=FILE, multiple=True, required=True, help="Trusted public keys (PEM); repeatable.")
 @form_option()
 @trust_options
-def verify(release: str, keys: tuple[Path, ...], form: str, trust: ServerTrust) -> int:
+def verify(trust: ServerTrust, release: str, keys: tuple[Path, ...], form: str) -> int:
     """Verify that one of the keys signed exactly the files of a release. Exits with 3 if none did.
 
     RELEASE_DIR is a release directory with its signatures in RELEASE_DIR.dsse.json next to it. REF is a reference as

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 import orjson
@@ -17,6 +19,7 @@ from tools.image.layout import Layout, Origin
 from tools.image.pushing import open_layout, push
 from tools.image.sbom import MEDIA_TYPE, bill_of_materials
 from tools.image.signatures import sign, signed_by
+from tools.image.wheels import PROJECT
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -58,6 +61,15 @@ async def test_an_image_is_pushed_with_the_list_of_each_architecture(stored: Sto
         listed = orjson.loads(await there.small_blob(manifest.layers[0], 10_000))
         assert listed["bomFormat"] == "CycloneDX"
         assert await there.has_blob(stored.manifest(image).layers[0].digest)
+
+
+def test_u_33_the_command_pushes_the_image_and_prints_its_reference(stored: Stored, registry: RegistryServer) -> None:
+    place = f"{registry.host}/image/command"
+    command = [sys.executable, "-m", "tools.image", "push", place, "--layout", stored.folder]
+    done = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, check=False)
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == f"{place}:0.1.0@{stored.index.digest}\n"
 
 
 async def test_two_keys_sign_an_image_and_the_same_key_again_changes_nothing(stored: Stored, there: Registry) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from functools import partial, wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
     from clusterstacks.charts.vendor import ChartDependencies
     from clusterstacks.http.client import HTTPClient
+
+Command = TypeVar("Command", bound="Callable[..., Any]")
+"""The function of a verb, of which an option keeps the type."""
 
 FILE: Final = click.Path(exists=True, dir_okay=False, path_type=Path)
 """Type of options with an existing file."""
@@ -81,7 +84,7 @@ def _set_flag(context: click.Context, option: click.Parameter, value: bool) -> N
         setattr(output.SETTINGS, str(option.name), True)
 
 
-def form_option(*forms: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def form_option(*forms: str) -> Callable[[Command], Command]:
     """Return the option -o with these output formats (default: text and json); the first one is the default."""
     choice = click.Choice(forms or (TEXT, JSON))
     return click.option(
@@ -89,7 +92,7 @@ def form_option(*forms: str) -> Callable[[Callable[..., Any]], Callable[..., Any
     )
 
 
-def form_or_directory_options(default: Path, what: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def form_or_directory_options(default: Path, what: str) -> Callable[[Command], Command]:
     """Return the options -o and -d of a verb that writes a directory, for :func:`form_and_directory`.
 
     Args:
@@ -151,7 +154,7 @@ def minor_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return kubernetes_option(click.option("--all-minors", is_flag=True, help="Use every minor.")(checked))
 
 
-def dependency_options(command: Callable[..., Any]) -> Callable[..., Any]:
+def dependency_options(command: Command) -> Command:
     """Add --dependencies and --offline, for :func:`chart_dependencies`."""
     offline = click.option("--offline", is_flag=True, help="Use only the cache for chart dependencies.")
     choice = click.option(

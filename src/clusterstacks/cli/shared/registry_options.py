@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import wraps
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Concatenate
 
 import click
 
@@ -62,12 +62,15 @@ def _read_ca(path: Path) -> str:
     return text.decode(errors="replace")
 
 
-def trust_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add --ca and --plain-http, passed as ``trust``."""
+def trust_options(command: Callable[Concatenate[ServerTrust, ...], Any]) -> Callable[..., Any]:
+    """Add --ca and --plain-http; the command gets the trust as its first argument.
+
+    mypy checks the type of a first argument, but not the name of a keyword.
+    """
 
     @wraps(command)
-    def call(*arguments: Any, ca: Path | None, plain_http: bool, **rest: Any) -> Any:  # noqa: ANN401 - the arguments of the verb
-        return command(*arguments, trust=ServerTrust(ca, plain_http=plain_http), **rest)
+    def call(*, ca: Path | None, plain_http: bool, **rest: Any) -> Any:  # noqa: ANN401 - the arguments of the verb
+        return command(ServerTrust(ca, plain_http=plain_http), **rest)
 
     plain = click.option("--plain-http", is_flag=True, help="Use plain HTTP. Not needed for servers on this machine.")
     return click.option("--ca", type=FILE, help="Trust these CA certificates (PEM) instead of those of the system.")(
