@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,9 +11,10 @@ from hypothesis import settings
 
 from tests.support.servers.api_servers import api_server, etcd, workload_server
 from tests.support.servers.registries import registry, secure_registry
+from tests.support.skips import fail_in_ci
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator, Iterator
 
 __all__ = ["api_server", "etcd", "registry", "secure_registry", "workload_server"]  # fixtures of several suites
 
@@ -25,6 +27,14 @@ def pytest_collection_finish() -> None:
     """Put modules and collected tests aside, so that the collection after each test takes milliseconds."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Apply the rule about skipped tests."""
+    report = yield
+    fail_in_ci(report, os.environ)
+    return report
 
 
 @pytest.fixture(autouse=True)

@@ -14,6 +14,7 @@ from clusterstacks.devcluster.kube_components import Components
 from clusterstacks.devcluster.provider import workload_components
 from clusterstacks.devcluster.state_directory import StateDirectory
 from clusterstacks.devcluster.toolchain import TOOLS, WORKLOADS
+from clusterstacks.operator.settings import parse_settings
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -139,10 +140,9 @@ def test_processes_have_the_mark_that_down_searches_for(bench: Components, serve
 
 
 def test_the_operator_accepts_the_flags_it_is_started_with(bench: Components, server: ApiServer) -> None:
-    settings = pytest.importorskip("clusterstacks.operator.settings")
     process = components.operator(bench, server, 20_005, bench.state.root)
     arguments = process.command.argv[3:]
 
-    parsed = settings.parse_settings(arguments)
+    parsed = parse_settings(arguments)
     assert parsed.probe_address == ("127.0.0.1", 20_005)
     assert (parsed.election.namespace, parsed.election.identity) == ("default", "csctl-dev")
