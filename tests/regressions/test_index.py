@@ -17,7 +17,7 @@ TESTS = Path(__file__).parents[1]
 INDEX = Path(__file__).parent / "README.md"
 FUNCTION = re.compile(r"^(?:async )?def (test_\w+)", re.MULTILINE)
 NUMBER = re.compile(r"(?<=_)d(\d+)(?=_)")
-FINDING = re.compile(r"(?<=_)(sec_\d+|live_[hml]\d+|live_lv_\d+|drop_[hml]\d+|user_\d+|case_\d+)(?=_)")
+FINDING = re.compile(r"(?<=_)(sec_\d+|live_[hml]\d+|live_lv_\d+|drop_[hml]\d+|user_\d+|u_\d+|case_\d+)(?=_)")
 
 WANTED = [
     *range(1, 24),
@@ -41,6 +41,7 @@ FINDINGS = [
     *(f"live_l{number}" for number in (1, 2, 3, 4, 5, 6, 7, 8, 10)),
     "live_lv_9",
     *(f"user_{number}" for number in (*range(3, 18), 19, 20)),
+    "u_33",
     *(f"drop_h{number}" for number in range(1, 6)),
     *(f"drop_m{number}" for number in range(1, 7)),
     *(f"drop_l{number}" for number in range(1, 10)),
@@ -71,7 +72,7 @@ def test_every_listed_finding_has_a_test(finding: str) -> None:
     assert finding in shown(FINDING)
 
 
-ROW = re.compile(r"^\| ((?:D|SEC-|LIVE-|LIVE-LV-|DROP-|USER-|CASE-)[HML]?\d+) \| (.+) \| (.+) \|$", re.MULTILINE)
+ROW = re.compile(r"^\| ((?:D|SEC-|LIVE-|LIVE-LV-|DROP-|USER-|U-|CASE-)[HML]?\d+) \| (.+) \| (.+) \|$", re.MULTILINE)
 """A line of the index: id, defect, and names of test files or an answer."""
 FILES = re.compile(r"`(test_\w+\.py)`")
 SHOWN_FILES = 2

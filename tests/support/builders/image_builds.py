@@ -1,14 +1,16 @@
-"""Two builds of the operator's image: of this checkout, and a copy with another label."""
+"""Two builds of the operator's image: the one that README describes, and a copy with another label."""
 
 from __future__ import annotations
 
+import os
 import shutil
 from typing import TYPE_CHECKING, Any
 
 import orjson
 
 from clusterstacks.oci.descriptor import describe
-from tools.image.building import build, machine, origin_of
+from tests.support.running.doc_pages import INSTALLATION, README, Page
+from tools.image.building import origin_of
 from tools.image.pushing import Stored, open_layout
 from tools.image.wheels import PROJECT
 
@@ -16,16 +18,18 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 LAYOUT = PROJECT / "dist" / "image"
+SECONDS = 1500
+"""Time for a build of both architectures on a busy machine; it takes 100 s of CPU."""
 REVISION = "org.opencontainers.image.revision"
 LABEL = "org.opencontainers.image.version"
 
 
-def built(folder: Path) -> Stored:
-    """Build the image of this checkout for this machine, or use that of ``make image`` for the same commit."""
-    if LAYOUT.is_dir() and _revision(stored := open_layout(LAYOUT)) == origin_of(PROJECT).revision:
-        return stored
-    build([machine()], folder, [], print)
-    return open_layout(folder)
+def built() -> Stored:
+    """Build the image by the commands of README, or use the one that they have left for the same commit."""
+    if not LAYOUT.is_dir() or _revision(open_layout(LAYOUT)) != origin_of(PROJECT).revision:
+        page = Page.read(README, section=INSTALLATION)
+        page.part(page.blocks[:1]).run(PROJECT, os.environ, seconds=SECONDS)
+    return open_layout(LAYOUT)
 
 
 def _revision(stored: Stored) -> str:

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 CHECKOUT = Path(__file__).parents[3]
 DOCS = CHECKOUT / "docs"
+README = "../README.md"
+INSTALLATION = "Install the operator"
+"""Section of README: one block builds the image, one pushes it, and the last one installs the operator."""
 CUT = "..."
 NO = ("denied the request", "There is no plan")
 """What a page shows of commands that do not succeed."""
@@ -69,14 +72,19 @@ class Page:
     others: Mapping[str, Sequence[str]]
 
     @classmethod
-    def read(cls, path: str, replaced: Mapping[str, str] | None = None) -> Page:
+    def read(cls, path: str, replaced: Mapping[str, str] | None = None, *, section: str = "") -> Page:
         """Read a page.
 
         Args:
             path: Below ``docs``.
             replaced: What a reader writes instead of the page's example values; each must be on the page.
+            section: Read only the section with this heading of the second level.
         """
         text = (DOCS / path).read_text()
+        if section:
+            _, found, below = text.partition(f"\n## {section}\n")
+            assert found, f"{path} no longer has the section {section}"
+            text = below.partition("\n## ")[0]
         for example, own in (replaced or {}).items():
             assert example in text, f"{path} no longer has {example}"
             text = text.replace(example, own)

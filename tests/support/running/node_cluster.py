@@ -19,6 +19,7 @@ import yaml
 
 from clusterstacks.cli.shared.registry_options import ServerTrust, open_registry
 from clusterstacks.devcluster import installation, process_records
+from clusterstacks.devcluster.node import node_files
 from clusterstacks.devcluster.provider.kinds import GROUP, TEMPLATES
 from clusterstacks.kube.client import Client
 from clusterstacks.kube.kubeconfig import load_kubeconfig
@@ -85,6 +86,12 @@ class NodeCluster:
         self.namespace = namespace
         self.operator = Kubectl(self.state.kubeconfig, namespace, TIMEOUT_SECONDS)
         self._selector = f"--selector=app.kubernetes.io/name={name}"
+
+    def serve_images_of(self, host: str) -> None:
+        """Have the node pull the images of a host from the registry."""
+        hosts = node_files.registries(self.state) / host / "hosts.toml"
+        hosts.parent.mkdir()
+        hosts.write_text(f'[host."{self.registry.url}"]\ncapabilities = ["pull", "resolve"]\n')
 
     def push_image(self, stored: Stored, version: str) -> None:
         """Push a build of the operator's image."""
