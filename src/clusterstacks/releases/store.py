@@ -1,7 +1,8 @@
 """Content-addressed store of releases on disk.
 
 A directory of the store is complete or does not exist: it is filled under another name, synced, and renamed. Its name
-is the digest of its files, which is checked before use, so a damaged directory is discarded and downloaded again.
+is the digest of its files, which is checked before use, so a damaged directory is discarded and downloaded again. A
+release that was not approved has another name, under which :meth:`ReleaseStore.open` does not find it.
 Different releases are downloaded concurrently, the same release only once, and a failure is not cached. Missing chart
 dependencies are resolved once, after the download, and stored with the release: rendering never uses the network.
 """
@@ -12,6 +13,7 @@ import asyncio
 import logging
 import re
 import threading
+from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
@@ -30,6 +32,7 @@ from clusterstacks.releases.errors import DigestMismatch, ReleaseBroken, Release
 from clusterstacks.releases.open import open_release
 from clusterstacks.releases.release import CLASS_CHART
 from clusterstacks.releases.staging import Staging, discard, sweep
+from clusterstacks.runtime.files import sync_directory
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Coroutine, Hashable, Sequence
@@ -48,7 +51,8 @@ log = logging.getLogger(__name__)
 
 _T = TypeVar("_T")
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
-_DIRECTORY = re.compile(r"sha256-[0-9a-f]{64}")
+_UNAPPROVED = "unapproved-"
+_DIRECTORY = re.compile(rf"(?:{_UNAPPROVED})?sha256-[0-9a-f]{{64}}")
 
 DEADLINE = timedelta(minutes=5)
 """Deadline of the download of one release (arbitrary: 128 MB at 4 Mbit/s)."""
@@ -109,13 +113,14 @@ class ReleaseStore:
         pins = tuple(pinned)
         if digest and (held := await self.open(name, digest, pins)) is not None:
             return held
-        release = await self._on_disk(self._load, name, digest) if digest else None
+        release = await self._on_disk(self._load_any, name, digest) if digest else None
         if release is None:
             release = await self._once((id(source), name), partial(self._fetch, name, source))
         if digest and release.digest != digest:
             raise DigestMismatch(name, pinned=digest, found=release.digest)
         if approve is not None:
             await approve(release)
+        release = await self._on_disk(self._accept, release)
         if not release.lacking:
             return release
         work = partial(self._complete, release, dependencies, pins)
@@ -236,19 +241,45 @@ class ReleaseStore:
         contents = read_contents(name, staging.path)
         release = open_release(contents, self._charts)
         self._fresh.add(contents.digest)
-        held = self._load(name, contents.digest)
+        held = self._load_any(name, contents.digest)
         if held is None:
-            target = self._place(contents.digest)
+            target = self._unapproved(contents.digest)
             try:
                 staging.publish(target)
             except FileExistsError:
                 log.debug("another process stored %s first", name)
-            held = self._kept(release, replace(contents, root=target))
+            held = replace(release, contents=replace(contents, root=target))
         return held
+
+    def _accept(self, release: Release) -> Release:
+        """Give an approved release its name, under which it is opened."""
+        unapproved, place = self._unapproved(release.digest), self._place(release.digest)
+        if release.contents.root == place:
+            return release
+        try:
+            unapproved.rename(place)
+        except OSError:
+            if not place.exists():
+                raise
+            with suppress(FileNotFoundError):
+                discard(unapproved)  # another caller was faster
+        sync_directory(self._root)
+        return self._kept(release, replace(release.contents, root=place))
+
+    def _load_any(self, name: ReleaseName, digest: str) -> Release | None:
+        """Open a release from disk as it was published, also one that was not approved."""
+        release = self._load(name, digest)
+        if release is None and (unapproved := self._unapproved(digest)).exists():
+            contents = self._contents(name, digest, unapproved)
+            release = open_release(contents, self._charts) if contents is not None else None
+        return release
 
     def _load(self, name: ReleaseName, digest: str) -> Release | None:
         """Open a release from disk, as it was published."""
-        directory = self._place(digest)
+        contents = self._contents(name, digest, self._place(digest))
+        return self._kept(open_release(contents, self._charts), contents) if contents is not None else None
+
+    def _contents(self, name: ReleaseName, digest: str, directory: Path) -> Contents | None:
         if not directory.exists():
             return None
         try:
@@ -259,7 +290,7 @@ class ReleaseStore:
             log.warning("the stored copy of release %s is damaged; it is downloaded again", name)
             discard(directory)
             return None
-        return self._kept(open_release(contents, self._charts), contents)
+        return contents
 
     def _load_whole(self, name: ReleaseName, digest: str, pins: tuple[ResolvedChart, ...]) -> Release | None:
         """Open a release from disk with its added dependencies."""
@@ -284,12 +315,14 @@ class ReleaseStore:
             self._opened.pop(key, None)
 
     def _collect(self, wanted: Collection[str]) -> list[str]:
-        stored = {path.name.replace("-", ":"): path for path in self._root.iterdir() if _DIRECTORY.fullmatch(path.name)}
-        removed = sorted(digest for digest in stored if digest not in wanted)
-        for digest in removed:
-            discard(stored[digest])
+        removed = set()
+        for path in [path for path in self._root.iterdir() if _DIRECTORY.fullmatch(path.name)]:
+            digest = path.name.removeprefix(_UNAPPROVED).replace("-", ":")
+            if digest not in wanted:
+                discard(path)
+                removed.add(digest)
         remove_charts(self._root, wanted)
-        return removed
+        return sorted(removed)
 
     def _place(self, digest: str) -> Path:
         # The digest comes from an annotation, which anyone with access to the object may have edited.
@@ -298,6 +331,10 @@ class ReleaseStore:
                 "InvalidDigest", f"{shown(digest)} is not a digest (expected sha256: and 64 hex digits, or nothing)"
             )
         return self._root / digest.replace(":", "-")
+
+    def _unapproved(self, digest: str) -> Path:
+        place = self._place(digest)
+        return place.with_name(f"{_UNAPPROVED}{place.name}")
 
 
 def _permission(release: Release) -> str:

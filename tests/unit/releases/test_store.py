@@ -5,19 +5,23 @@ import gc
 import logging
 import stat
 from datetime import timedelta
+from hashlib import sha256
 from typing import TYPE_CHECKING
 
 import pytest
 
 from clusterstacks.charts.chart import read_chart
+from clusterstacks.domain.digests import content_digest
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.http.errors import SourceUnavailable, StoreUnavailable
 from clusterstacks.releases.errors import DigestMismatch, ReleaseBroken, ReleaseDamaged, ReleaseNotFound
+from clusterstacks.releases.release import Release
 from clusterstacks.releases.staging import Staging
 from clusterstacks.releases.store import ReleaseStore
 from tests.support.builders.releases import SINGLE, STAGED, FakeSource, single_release, staged_release
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
 CLASS = "local-tiny-1-35-cluster-class-v2.tgz"
@@ -240,3 +244,68 @@ async def test_startup_deletes_leftovers_of_a_crash_and_nothing_in_use(root: Pat
 
     assert stored(root) == sorted([used.path.name, ".staging-file"])
     used.remove()
+
+
+class Refused(Exception):
+    """A release that the caller does not accept."""
+
+
+async def refuse(_: object) -> None:
+    raise Refused
+
+
+async def accept(_: object) -> None:
+    """Accept every release."""
+
+
+async def test_sec_30_refused_release_is_not_opened_by_its_digest(root: Path, source: FakeSource) -> None:
+    store, known = ReleaseStore(root), content_digest_of(staged_release())
+    for _ in range(2):
+        with pytest.raises(Refused):
+            await store.ensure(STAGED, source, digest=known, approve=refuse)
+
+    assert source.fetched == [STAGED], "a retry does not download it again"
+    for opened in (store, ReleaseStore(root)):
+        assert await opened.open(STAGED, known) is None
+        assert not opened._opened
+
+    release = await ReleaseStore(root).ensure(STAGED, source, digest=known, approve=accept)
+
+    assert source.fetched == [STAGED]
+    assert release.class_chart()
+    assert await ReleaseStore(root).open(STAGED, known) is not None
+    assert stored(root) == [known.replace(":", "-")]
+
+
+async def test_sec_30_callers_that_share_a_download_decide_for_themselves(root: Path, source: FakeSource) -> None:
+    store = ReleaseStore(root)
+    source.gate.clear()
+    decisions = (refuse, accept, accept, refuse)
+    callers = [asyncio.create_task(store.ensure(STAGED, source, approve=one)) for one in decisions]
+    await source.arrived.acquire()
+    source.gate.set()
+
+    refused, one, other, again = await asyncio.gather(*callers, return_exceptions=True)
+
+    assert source.fetched == [STAGED]
+    assert isinstance(refused, Refused)
+    assert isinstance(again, Refused)
+    assert isinstance(one, Release)
+    assert isinstance(other, Release)
+    assert one.class_chart() == other.class_chart()
+    assert stored(root) == [one.digest.replace(":", "-")]
+
+
+async def test_sec_30_refused_release_is_collected(root: Path, source: FakeSource) -> None:
+    store, known = ReleaseStore(root), content_digest_of(staged_release())
+    with pytest.raises(Refused):
+        await store.ensure(STAGED, source, approve=refuse)
+
+    assert await store.collect(set()) == []
+    assert await store.collect({known}) == []
+    assert await store.collect(set()) == [known]
+    assert stored(root) == []
+
+
+def content_digest_of(files: Mapping[str, bytes]) -> str:
+    return content_digest((name, sha256(content).hexdigest()) for name, content in files.items())
