@@ -53,6 +53,11 @@ class ClusterStackReleaseStatus(Model):
         max_length=MAX_SIGNERS,
         description="Fingerprints of the trusted keys that signed the files of the release.",
     )
+    verified_source: Name = Field(
+        default="",
+        description="The source in which the signatures of digest were verified; absent if they were not. A release is "
+        "verified again before it is used if its source, its trusted keys or the digest in its annotation changed.",
+    )
     resources: tuple[ResourceEntry, ...] = Field(
         default=(),
         max_length=LIST_LENGTH,

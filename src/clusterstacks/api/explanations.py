@@ -347,6 +347,11 @@ REASONS: Final = (
         "Sign it with 'csctl sign'.",
     ),
     Explanation(
+        Reason.SIGNATURE_UNKNOWN,
+        "The release must be signed, and is not verified yet: its source, its trusted keys or its pin changed.",
+        "Wait until its source answers; errors are in the message. Clusters keep their addons, and changes wait.",
+    ),
+    Explanation(
         Reason.SIGNATURES_UNCLEAR,
         "Not all signatures of the release could be read, and none by a trusted key is known.",
         "Delete signatures that others have added; the message names the limit or the error.",

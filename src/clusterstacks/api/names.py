@@ -214,6 +214,8 @@ class Reason(StrEnum):
     """The Cluster left its cluster stack, and its addons were deleted (ours)."""
     HOLD_NOT_HONOURED = "HoldNotHonoured"
     """Cluster API began an upgrade although it was held (ours)."""
+    SIGNATURE_UNKNOWN = "SignatureUnknown"
+    """A release that must be signed was not verified yet with the source, keys and digest of today (ours)."""
     SIGNATURES_UNCLEAR = "SignaturesUnclear"
     """Not all signatures of a release could be looked at, and none of a trusted key is known (ours)."""
 

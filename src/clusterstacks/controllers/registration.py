@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from clusterstacks.domain.names import ReleaseName
     from clusterstacks.domain.outcomes import Outcome
     from clusterstacks.kube.client import Client
-    from clusterstacks.releases.store import ReleaseStore
     from clusterstacks.render.renderer import Renderer
     from clusterstacks.runtime.clock import Clock
     from clusterstacks.runtime.controller import Reconcile
@@ -101,7 +100,6 @@ class ControllerContext:
         run_informer: Starts it.
         enqueue: By name of a controller, what enqueues one of its objects. It can be called once the controllers run.
         make_fetcher: Returns a fetcher of releases; its argument is called with an object whose release was fetched.
-        releases: Verified releases on disk.
         rules: Returns the CompatibilityRules that count for a Cluster, by its release and labels; None while unknown.
         watch_filter: Value of ``--watch-filter``.
         provider_kinds: Value of ``--provider-kinds``.
@@ -123,7 +121,6 @@ class ControllerContext:
     make_fetcher: Callable[[Enqueue], ReleaseFetcher]
     source_policy: SourcePolicy
     listings: SourceListings
-    releases: ReleaseStore
     rules: Callable[[ReleaseName, Mapping[str, str]], tuple[Rule, ...] | None]
     watch_filter: str
     provider_kinds: Collection[KindPattern]

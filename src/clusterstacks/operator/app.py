@@ -18,6 +18,7 @@ from clusterstacks.controllers.object_problems import find_problems
 from clusterstacks.controllers.registered import REGISTRATIONS
 from clusterstacks.controllers.registration import ControllerContext
 from clusterstacks.controllers.workload_clients import Workloads
+from clusterstacks.domain.documents import text
 from clusterstacks.domain.errors import ClusterStacksError
 from clusterstacks.kube.client import Client
 from clusterstacks.kube.kubeconfig import named_connection
@@ -256,7 +257,6 @@ class Operator:
             make_fetcher=self._sources.fetcher,
             source_policy=self._sources.policy,
             listings=self._sources.listings,
-            releases=self._sources.store,
             rules=self._counting,
             watch_filter=self._settings.watch_filter,
             provider_kinds=self._settings.provider_kinds,
@@ -336,11 +336,10 @@ class Operator:
     async def _collect_releases(self) -> None:
         releases = self._informers[Kind.CLUSTER_STACK_RELEASE].cache
         while True:
-            annotations = [release["metadata"].get("annotations") or {} for release in releases.all()]
+            places = (("metadata", "annotations", DIGEST_ANNOTATION), ("status", "digest"))
+            used = {text(release, *place) for release in releases.all() for place in places}
             try:
-                await self._sources.store.collect(
-                    {one[DIGEST_ANNOTATION] for one in annotations if DIGEST_ANNOTATION in one}
-                )
+                await self._sources.store.collect(used)
             except ClusterStacksError as error:
                 log.warning("Unused releases cannot be removed from the cache directory: %s", error)
             await self._clock.sleep(COLLECT_INTERVAL.total_seconds())

@@ -20,7 +20,6 @@ from clusterstacks.domain.names import ReleaseName, release_named
 from clusterstacks.domain.objects import Manifest, ObjectKey
 from clusterstacks.runtime.cache import key_of
 from clusterstacks.sources.owners import leading_stack
-from clusterstacks.sources.pinned_digests import PinnedDigests
 from clusterstacks.webhooks.cluster_rules import ClassOffer
 
 if TYPE_CHECKING:
@@ -62,7 +61,6 @@ class ReleaseCatalog:
     fetcher: ReleaseFetcher
     listings: SourceListings
     statements: RemoteStatements
-    _known: dict[tuple[ReleaseName, str], Candidate] = field(default_factory=dict)
     _stated: dict[ObjectKey, tuple[str, Candidate | None]] = field(default_factory=dict)
     """By ClusterStackRelease, the facts of its status as text and parsed."""
 
@@ -137,19 +135,11 @@ class ReleaseCatalog:
         if stated is not None:
             return stated
         try:
-            pins = PinnedDigests.of(manifest)
-            if not pins.digest:
-                return None
-            key = (name, pins.digest)
-            if key not in self._known:
-                release = await self.fetcher.store.open(name, pins.digest, pins.charts)
-                if release is None:
-                    return None
-                self._known[key] = self._of(release)
+            release = await self.fetcher.stored(manifest, name)
         except ClusterStacksError as error:
             log.debug("The facts of release %s cannot be read: %s", name, error)
             return None
-        return self._known[key]
+        return self._of(release) if release is not None else None
 
     def _of_status(self, manifest: Manifest) -> Candidate | None:
         """Return the facts in the status; they are parsed again only after a change."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import partial
@@ -9,14 +10,16 @@ from typing import TYPE_CHECKING
 
 from clusterstacks.api.clusterstack import ClusterStack
 from clusterstacks.charts.requirements import CHART_ERRORS
+from clusterstacks.domain.documents import mapping
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.http.errors import SourceUnavailable
 from clusterstacks.releases.errors import DigestMismatch, ReleaseBroken, ReleaseNotFound
 from clusterstacks.releases.release_source import Evidence
 from clusterstacks.runtime.tracing import span
 from clusterstacks.sources.owners import leading_stack
-from clusterstacks.sources.pinned_digests import PinnedDigests, signers_of
+from clusterstacks.sources.pinned_digests import PinnedDigests
 from clusterstacks.sources.verification import SignatureVerdict, Unsigned, trusted_keys, uncovered, verify_release
+from clusterstacks.sources.verified_content import RequiredSignature, VerifiedContent, changed_pin, reason_to_verify
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -41,6 +44,8 @@ DOWNLOAD_DEADLINE = timedelta(minutes=15)
 STATE_DEADLINE = timedelta(minutes=2)
 """Deadline of a check. Arbitrary: one or two small requests with a few retries."""
 
+log = logging.getLogger(__name__)
+
 
 @dataclass(frozen=True, slots=True)
 class ReleaseOrigin:
@@ -52,10 +57,19 @@ class ReleaseOrigin:
 
 @dataclass(frozen=True, slots=True)
 class PinnedRelease:
-    """The pinned digests of a ClusterStackRelease, and the keys known to have signed them."""
+    """The pinned digests of a ClusterStackRelease, and what its status says was verified."""
 
     pins: PinnedDigests
-    signers: tuple[str, ...]
+    verified: VerifiedContent
+
+    @classmethod
+    def of(cls, release: Manifest) -> PinnedRelease:
+        """Read a ClusterStackRelease.
+
+        Raises:
+            SpecError: An annotation was edited and is not valid.
+        """
+        return cls(PinnedDigests.of(release), VerifiedContent.of(mapping(release, "status")))
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,14 +133,47 @@ class ReleaseFetcher:
             SpecError: The ClusterStack's source is not allowed.
             DependencyError: The management API server does not answer.
         """
-        manifest = await leading_stack(release, self.stacks, self.client)
-        stack = ClusterStack.parse(manifest) if manifest is not None else None
+        stack = await self._stack(release)
         return ReleaseOrigin(self.policy.settings(stack), self.policy.trusted(stack))
+
+    async def reason_to_verify(self, release: Manifest) -> str:
+        """Return why the content that a ClusterStackRelease pins must be verified by its source before it is used.
+
+        Empty when it may be used. Sends requests only for Secrets with keys, and for ClusterStacks in namespaces that
+        are not watched.
+
+        Raises:
+            SpecError: The ClusterStack, its source or a key cannot be used.
+            DependencyError: The management API server does not answer.
+        """
+        known, stack, required = PinnedRelease.of(release), await self._stack(release), None
+        trust = self.policy.trusted(stack)
+        if trust is not None and trust.required:
+            keys = frozenset(key.fingerprint for key in await trusted_keys(trust, self.secrets))
+            required = RequiredSignature(str(self.policy.settings(stack).address), keys)
+        return reason_to_verify(known.pins.digest, known.verified, required)
+
+    async def stored(self, release: Manifest, name: ReleaseName) -> Release | None:
+        """Return the release that a ClusterStackRelease pins from disk; None if it is not there or must be verified.
+
+        Everything in the operator that uses the content of a release opens it here or with :meth:`fetch`.
+
+        Raises:
+            SpecError: As :meth:`reason_to_verify`, or the content is not that of a release of this name.
+            DependencyError: The management API server does not answer, or the disk fails.
+        """
+        pins = PinnedDigests.of(release)
+        if not pins.digest:
+            return None
+        if reason := await self.reason_to_verify(release):
+            log.debug("the stored content of release %s is verified again: %s", name, reason)
+            return None
+        return await self.store.open(name, pins.digest, pins.charts)
 
     async def fetch(self, key: ObjectKey, release: Manifest, name: ReleaseName) -> FetchedRelease | None:
         """Return a verified release; None while it is downloaded, which enqueues ``key`` at the end.
 
-        A release in the store with the pinned digest was verified when it was pinned: the source is not read.
+        The source is not read for a stored release that was verified before, see :meth:`stored`.
 
         Args:
             key: The object that needs it.
@@ -138,13 +185,12 @@ class ReleaseFetcher:
             SpecError: It is not valid, its content is not the pinned one, or its source is not allowed.
             DependencyError: The source does not have it or cannot be read.
         """
-        pins = PinnedDigests.of(release)
-        held = await self.store.open(name, pins.digest, pins.charts) if pins.digest else None
+        held = await self.stored(release, name)
         if held is not None:
             return FetchedRelease(held, None, fresh=False)
-        origin = await self.origin(release)
-        download = partial(self._download, key, origin, name, PinnedRelease(pins, signers_of(release)))
-        return await self.tasks.result(key, ("download", origin, pins), download)
+        origin, known = await self.origin(release), PinnedRelease.of(release)
+        download = partial(self._download, key, origin, name, known)
+        return await self.tasks.result(key, ("download", origin, known), download)
 
     async def published_state(
         self, key: ObjectKey, origin: ReleaseOrigin, name: ReleaseName, release: Manifest
@@ -155,14 +201,14 @@ class ReleaseFetcher:
             key: The object that asks.
             origin: The source and the trusted keys.
             name: The release's.
-            release: Its ClusterStackRelease, with the pinned digests and their signers.
+            release: Its ClusterStackRelease, with the pinned digests and what was verified.
 
         Raises:
             SpecError: The source cannot be used.
             SignaturesUnclear: The signatures cannot be read completely now.
             DependencyError: The source cannot be read.
         """
-        known = PinnedRelease(PinnedDigests.of(release), signers_of(release))
+        known = PinnedRelease.of(release)
         return await self.tasks.result(key, ("state", origin, known), partial(self._read_state, origin, name, known))
 
     async def _download(
@@ -173,14 +219,14 @@ class ReleaseFetcher:
         async def approve(release: Release) -> None:
             """Verify the release before its chart dependencies are downloaded."""
             if origin.trust is not None:
-                signers = known.signers if release.digest == known.pins.digest else ()
+                signers = known.verified.signers_of(release.digest, str(origin.settings.address))
                 verdicts.append(await self._verify(origin.trust, live, release, signers))
                 if verdicts[-1].refused:
                     raise Unsigned(verdicts[-1].complaint)
 
         async with self.sources.open(origin.settings) as live, live.turn(DOWNLOAD_DEADLINE):
             with span("download release", release=name, source=origin.settings.address):
-                release = await self._ensure_stored(key, live, name, known.pins, approve)
+                release = await self._ensure_stored(key, live, name, known, approve)
             if not verdicts:
                 await approve(release)
         return FetchedRelease(release, verdicts[-1] if verdicts else None, fresh=True)
@@ -190,16 +236,20 @@ class ReleaseFetcher:
         key: ObjectKey,
         live: CachedSource,
         name: ReleaseName,
-        pins: PinnedDigests,
+        known: PinnedRelease,
         approve: Callable[[Release], Awaitable[None]],
     ) -> Release:
         """Download a release, unless it is on disk, was found invalid, or is not the pinned one."""
-        stated = await live.source.digest(name)
+        pins, stated = known.pins, await live.source.digest(name)
+        changed = changed_pin(pins.digest, known.verified)
+        if changed and stated != pins.digest:
+            # A source that does not state digests cannot confirm the pin.
+            raise SpecError("PinChanged", f"release {name}: {changed}")
         if pins.digest and stated not in ("", pins.digest):
             raise DigestMismatch(name, pinned=pins.digest, found=stated)
-        known = self._broken.get(key)
-        if known is not None and stated and known[0] == stated:
-            raise known[1]
+        broken = self._broken.get(key)
+        if broken is not None and stated and broken[0] == stated:
+            raise broken[1]
         try:
             return await self.store.ensure(
                 name,
@@ -223,6 +273,7 @@ class ReleaseFetcher:
 
     async def _read_state(self, origin: ReleaseOrigin, name: ReleaseName, known: PinnedRelease) -> PublishedState:
         place, trust, pins = str(origin.settings.address), origin.trust, known.pins
+        signers = known.verified.signers_of(pins.digest, place)
         async with self.sources.open(origin.settings) as live, live.turn(STATE_DEADLINE):
             try:
                 stated = await live.source.digest(name)
@@ -232,7 +283,11 @@ class ReleaseFetcher:
             if trust is None or stated not in ("", pins.digest):
                 return PublishedState(place, stated, None)
             held = await self.store.open(name, pins.digest, pins.charts)
-            return PublishedState(place, stated, await self._verify(trust, live, held, known.signers) if held else None)
+            return PublishedState(place, stated, await self._verify(trust, live, held, signers) if held else None)
+
+    async def _stack(self, release: Manifest) -> ClusterStack | None:
+        manifest = await leading_stack(release, self.stacks, self.client)
+        return ClusterStack.parse(manifest) if manifest is not None else None
 
     async def _verify(
         self, trust: SignatureTrust, live: CachedSource, release: Release, signers: tuple[str, ...]

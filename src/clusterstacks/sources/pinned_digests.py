@@ -1,4 +1,7 @@
-"""Digests of the first download of a release, pinned in annotations of its ClusterStackRelease."""
+"""Digests of the first download of a release, pinned in annotations of its ClusterStackRelease.
+
+Annotations survive ``clusterctl move``, but users write them: they say what is wanted, not what was verified.
+"""
 
 from __future__ import annotations
 
@@ -15,16 +18,6 @@ from clusterstacks.domain.errors import SpecError
 if TYPE_CHECKING:
     from clusterstacks.domain.objects import Manifest
     from clusterstacks.releases.release import Release
-
-
-def signers_of(release: Manifest) -> tuple[str, ...]:
-    """Return the fingerprints of the keys known to have signed the pinned content; none after a tag was moved."""
-    status = mapping(release, "status")
-    pinned = mapping(release, "metadata", "annotations").get(DIGEST_ANNOTATION)
-    if not pinned or status.get("digest") != pinned:
-        return ()
-    signers = status.get("signedBy")
-    return tuple(one for one in signers if isinstance(one, str)) if isinstance(signers, list) else ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Digests and signers recorded in a ClusterStackRelease."""
+"""Digests pinned in annotations of a ClusterStackRelease."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from clusterstacks.api.names import CHARTS_ANNOTATION, DIGEST_ANNOTATION
 from clusterstacks.charts.lockfile import ResolvedChart
 from clusterstacks.domain.errors import SpecError
-from clusterstacks.sources.pinned_digests import PinnedDigests, signers_of
+from clusterstacks.sources.pinned_digests import PinnedDigests
 
 if TYPE_CHECKING:
     from clusterstacks.domain.objects import Manifest
@@ -38,28 +38,3 @@ def test_release_without_a_download_has_no_pinned_digest() -> None:
 def test_invalid_annotation_is_named(text: str) -> None:
     with pytest.raises(SpecError, match=CHARTS_ANNOTATION):
         PinnedDigests.of(release({DIGEST_ANNOTATION: DIGEST, CHARTS_ANNOTATION: text}))
-
-
-DIGEST = "sha256:" + "0" * 64
-
-
-@pytest.mark.parametrize(
-    ("pinned", "status", "signers"),
-    [
-        (DIGEST, {"digest": DIGEST, "signedBy": ["a", "b"]}, ("a", "b")),
-        (DIGEST, {"digest": DIGEST}, ()),
-        (DIGEST, {"digest": DIGEST, "signedBy": "a"}, ()),
-        (DIGEST, {"digest": DIGEST, "signedBy": [1, {}, "a"]}, ("a",)),
-        (DIGEST, {"digest": "sha256:" + "1" * 64, "signedBy": ["a"]}, ()),
-        (DIGEST, {"signedBy": ["a"]}, ()),
-        ("", {"digest": "", "signedBy": ["a"]}, ()),
-    ],
-)
-def test_signers_are_known_only_for_the_pinned_content(
-    pinned: str, status: dict[str, object], signers: tuple[str, ...]
-) -> None:
-    assert signers_of({"metadata": {"annotations": {DIGEST_ANNOTATION: pinned}}, "status": status}) == signers
-
-
-def test_without_a_status_there_are_no_known_signers() -> None:
-    assert signers_of({"metadata": {"annotations": {DIGEST_ANNOTATION: DIGEST}}}) == ()

@@ -17,17 +17,16 @@ from clusterstacks.compat.world import Candidate, ClusterVersions
 from clusterstacks.domain.documents import mappings, text
 from clusterstacks.domain.errors import ClusterStacksError
 from clusterstacks.domain.names import ReleaseName, release_named
-from clusterstacks.sources.pinned_digests import PinnedDigests
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Awaitable, Callable, Mapping
 
     from clusterstacks.compat.verdicts import Upstream
     from clusterstacks.controllers.clusteraddon.snapshot import ClusterSnapshot
     from clusterstacks.controllers.status_reconciler import StatusPatch
     from clusterstacks.domain.compatibility import Component, Rule
     from clusterstacks.domain.objects import Manifest
-    from clusterstacks.releases.store import ReleaseStore
+    from clusterstacks.releases.release import Release
 
     RulesOf: TypeAlias = Callable[[ReleaseName, Mapping[str, str]], tuple[Rule, ...] | None]
 
@@ -50,17 +49,17 @@ log = logging.getLogger(__name__)
 class CompatCheck:
     """Says in condition ``WithinRanges`` what speaks against a cluster as it is.
 
-    No request is made. As long as the rules have not been read, or a release is not on disk, the condition stays as it
-    is.
+    No request is made to the cluster. As long as the rules have not been read, or a release is not on disk or must be
+    verified, the condition stays as it is.
 
     Args:
-        store: The releases on disk.
+        stored: Opens a ClusterStackRelease's content that is on disk and was verified; see ``ReleaseFetcher``.
         rules_of: Returns the provider's rules for a Cluster, by the release of its class and its labels; None until
             they have been read.
         upstream: What upstream projects state.
     """
 
-    store: ReleaseStore
+    stored: Callable[[Manifest, ReleaseName], Awaitable[Release | None]]
     rules_of: RulesOf
     upstream: Upstream
     _opening: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -91,11 +90,8 @@ class CompatCheck:
         found: dict[ReleaseName, Candidate] = {}
         try:
             for name, manifest in snapshot.objects.items():
-                pins = PinnedDigests.of(manifest or {})
-                if not pins.digest:
-                    return None
                 async with self._opening:  # after a restart all clusters of a release come at once
-                    release = await self.store.open(name, pins.digest, pins.charts)
+                    release = await self.stored(manifest, name) if manifest is not None else None
                 if release is None:
                     return None
                 found[name] = Candidate(name, release.metadata.kubernetes, release.compatibility)

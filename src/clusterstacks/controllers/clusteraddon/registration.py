@@ -39,6 +39,7 @@ from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.names import InvalidName, parse_class, release_named
 from clusterstacks.domain.objects import Manifest, ObjectKey, drop_managed_fields
 from clusterstacks.runtime.cache import key_of
+from clusterstacks.sources.verified_content import SOURCE_FIELD
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -74,10 +75,11 @@ class ClusterWatches:
                 yield key_of(cluster)
 
     def of_release(self, change: CacheChange) -> Iterator[ObjectKey]:
-        """Yield the Clusters that use a ClusterStackRelease."""
+        """Yield the Clusters that use a ClusterStackRelease, if it may have become usable or unusable."""
         if not of_watched(change, self._watch_filter):
             return
-        if is_news(change) or at(change.old, "status", "ready") != at(change.new, "status", "ready"):
+        usable = [[at(one, "status", field) for field in ("ready", SOURCE_FIELD)] for one in (change.old, change.new)]
+        if is_news(change) or usable[0] != usable[1]:
             yield from self._of_class(change.key)
 
     def of_cluster(self, change: CacheChange) -> Iterator[ObjectKey]:
@@ -254,7 +256,7 @@ def _build(env: ControllerContext) -> Reconciler:
         hold=HoldReview(
             client=env.client, stacks=stacks, cached_reads=cached_reads, clock=env.clock, metrics=env.metrics
         ),
-        compat_check=CompatCheck(store=env.releases, rules_of=env.rules, upstream=facts()),
+        compat_check=CompatCheck(stored=fetcher.stored, rules_of=env.rules, upstream=facts()),
         sweep=env.addon_sweep,
         drift_interval=env.drift_interval,
         departed=DepartedAddons(client=env.client, stacks=stacks, workloads=env.workloads, events=env.events),

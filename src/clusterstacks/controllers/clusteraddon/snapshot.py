@@ -24,11 +24,13 @@ from clusterstacks.api.names import (
 )
 from clusterstacks.controllers.class_usage import release_of
 from clusterstacks.controllers.clusteraddon.upgrade_state import UpgradeState
+from clusterstacks.domain.documents import mapping
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.domain.names import ReleaseName, parse_release
 from clusterstacks.domain.versions import InvalidVersion, KubernetesMinor, KubernetesVersion
 from clusterstacks.kube.errors import KindNotServed
 from clusterstacks.runtime.concurrency import gather
+from clusterstacks.sources.verified_content import VerifiedContent, changed_pin
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -171,8 +173,8 @@ class ClusterSnapshot:
 
     @property
     def release_missing(self) -> str:
-        """Describe a release that was not downloaded; empty when all were."""
-        missing = [(name, manifest) for name, manifest in self.objects.items() if not _digest(manifest)]
+        """Describe a release that was not downloaded, or whose pin was changed since; empty when all can be used."""
+        missing = [(name, one) for name, one in self.objects.items() if not _digest(one) or _changed_pin(one)]
         if not missing:
             return ""
         name, manifest = missing[0]
@@ -184,6 +186,8 @@ class ClusterSnapshot:
         )
         if manifest is None:
             return f"{title}, which {used} from, does not exist: check that a ClusterStack's source has the release"
+        if changed := _changed_pin(manifest):
+            return f"{title}, which {used} from: {changed}"
         why = condition_view(manifest, "Ready").message
         return f"{title}, which {used} from, has not been downloaded{why and f': {why}'}"
 
@@ -271,6 +275,10 @@ def _requested(cluster: ClusterView, own: ReleaseName) -> tuple[RequestedRelease
 def _digest(release: Manifest | None) -> str:
     metadata = (release or {}).get("metadata") or {}
     return str((metadata.get("annotations") or {}).get(DIGEST_ANNOTATION, ""))
+
+
+def _changed_pin(release: Manifest | None) -> str:
+    return changed_pin(_digest(release), VerifiedContent.of(mapping(release or {}, "status")))
 
 
 @dataclass(slots=True)

@@ -29,6 +29,7 @@ from clusterstacks.releases.errors import DigestMismatch
 from clusterstacks.signing.errors import SignaturesUnclear
 from clusterstacks.sources.pinned_digests import PinnedDigests
 from clusterstacks.sources.verification import Unsigned
+from clusterstacks.sources.verified_content import VerifiedContent
 
 if TYPE_CHECKING:
     from clusterstacks.apply.class_applier import ClassApplier
@@ -49,6 +50,17 @@ PROVIDER_RECHECK = timedelta(minutes=5)
 
 RESYNC = timedelta(minutes=5)
 """Interval at which a settled release is compared with its class objects, as the Go operator's resync."""
+
+OF_CONTENT = (
+    ReleaseCondition.DOWNLOADED,
+    ReleaseCondition.SOURCE_UNCHANGED,
+    ReleaseCondition.SIGNATURE_VERIFIED,
+    ReleaseCondition.DEPENDENCIES_RESOLVED,
+    ReleaseCondition.FACTS_KEPT,
+    ReleaseCondition.CHART_APPLIED,
+    ReleaseCondition.CLASS_ACCEPTED,
+)
+"""Conditions of the verified content, which do not hold for the content that a changed pin names."""
 
 CHANGED_SHOWN = 3
 """Changed objects that a message names; arbitrary."""
@@ -90,6 +102,9 @@ class ReleaseReconciler:
         with patch.failing_condition(ReleaseCondition.DOWNLOADED, Reason.ISSUE_WITH_RELEASE):
             name = parse_release(patch.key.name)
         await add_finalizer(patch, RELEASE_FINALIZER, self.client)
+        if VerifiedContent.of(patch.status).digest not in ("", patch.annotation(DIGEST_ANNOTATION)):
+            for condition in OF_CONTENT:
+                patch.drop(condition)
         changed = await self._changed(patch)
         if changed is None:
             return None
@@ -112,8 +127,8 @@ class ReleaseReconciler:
             self.drift.repaired(patch.key)
             message = f"{_named(changed)}; will be applied again"
             patch.false(ReleaseCondition.CHART_APPLIED, Reason.CLASS_OBJECTS_CHANGED, message)
-        unresolved = patch.condition(ReleaseCondition.DEPENDENCIES_RESOLVED)
-        whole = unresolved is None or unresolved.status == "True"
+        parts = map(patch.condition, (ReleaseCondition.DOWNLOADED, ReleaseCondition.DEPENDENCIES_RESOLVED))
+        whole = all(part is None or part.status == "True" for part in parts)
         if not (whole and patch.holds(ReleaseCondition.CHART_APPLIED) and patch.annotation(DIGEST_ANNOTATION)):
             release = await self._open(patch, name)
             if release is None:
@@ -177,7 +192,7 @@ class ReleaseReconciler:
         if PinnedDigests.of(patch.manifest) != pins:
             await self._pin(patch, pins)
         if fetched.fresh:
-            self.source_check.record_download(patch, origin, fetched.verdict)
+            self.source_check.record_download(patch, origin, fetched)
         patch.true(ReleaseCondition.DOWNLOADED)
         if release.incomplete is not None:
             patch.false(ReleaseCondition.DEPENDENCIES_RESOLVED, release.incomplete.code, release.incomplete.message)

@@ -8,7 +8,7 @@ change of the signatures in the source has no effect.
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from random import SystemRandom
 from typing import TYPE_CHECKING
@@ -20,13 +20,15 @@ from clusterstacks.domain.outcomes import Outcome, Waiting
 from clusterstacks.runtime.backoff import JITTER
 from clusterstacks.signing.errors import SignaturesUnclear
 from clusterstacks.sources.pinned_digests import PinnedDigests
+from clusterstacks.sources.verification import Unsigned
+from clusterstacks.sources.verified_content import SIGNERS_FIELD, SOURCE_FIELD
 
 if TYPE_CHECKING:
     from clusterstacks.controllers.status_reconciler import StatusPatch
     from clusterstacks.domain.names import ReleaseName
     from clusterstacks.domain.objects import ObjectKey
     from clusterstacks.runtime.clock import Clock
-    from clusterstacks.sources.fetcher import PublishedState, ReleaseFetcher, ReleaseOrigin
+    from clusterstacks.sources.fetcher import FetchedRelease, PublishedState, ReleaseFetcher, ReleaseOrigin
     from clusterstacks.sources.spec import SignatureTrust
     from clusterstacks.sources.verification import SignatureVerdict
 
@@ -35,7 +37,6 @@ INTERVAL = timedelta(minutes=10)
 
 RETRY_INTERVAL = timedelta(minutes=1)
 """Interval for a release that only waits for its signatures. Arbitrary."""
-
 ADVISORY = frozenset(
     {
         ReleaseCondition.SOURCE_UNCHANGED,
@@ -93,17 +94,36 @@ class SourceCheck:
             return self._refusal(patch, None)
         if origin.trust is None:
             patch.drop(ReleaseCondition.SIGNATURE_VERIFIED)
+        else:
+            await self._review(patch, origin.trust)
         watch = self._watch(patch, origin)
         if watch.asked or self.clock.monotonic() >= watch.due:
             await self._check(patch, name, watch)
         return self._refusal(patch, origin.trust)
 
-    def record_download(self, patch: StatusPatch, origin: ReleaseOrigin, verdict: SignatureVerdict | None) -> None:
+    def record_download(self, patch: StatusPatch, origin: ReleaseOrigin, fetched: FetchedRelease) -> None:
         """Record the result of a download."""
         patch.true(ReleaseCondition.SOURCE_UNCHANGED)
-        patch.status.pop("signedBy", None)  # the content may have changed
-        _set_verdict(patch, verdict)
+        patch.status.pop(SIGNERS_FIELD, None)  # the content may have changed
+        _set_verdict(patch, origin, fetched.release.digest, fetched.verdict)
         self._watches[patch.key] = _Watch(origin, self._next())
+
+    async def _review(self, patch: StatusPatch, trust: SignatureTrust) -> None:
+        """Compare an earlier verification with the present pin, source and keys."""
+        # With CRDs that drop the proof, the one that this process sent last counts.
+        status = {**patch.pruned, **patch.status}
+        try:
+            reason = await self.fetcher.reason_to_verify({**patch.manifest, "status": status})
+        except ClusterStacksError as error:
+            reason = error.message
+        found, watch = patch.condition(ReleaseCondition.SIGNATURE_VERIFIED), self._watches.get(patch.key)
+        if not reason and trust.required:
+            patch.true(ReleaseCondition.SIGNATURE_VERIFIED)
+        elif reason and found is not None and found.status != "False":
+            if watch is not None and found.status == "True":
+                watch.due = self.clock.monotonic()
+            message = "; ".join(filter(None, (reason, watch.failure if watch is not None else "")))
+            patch.unknown(ReleaseCondition.SIGNATURE_VERIFIED, Reason.SIGNATURE_UNKNOWN, message)
 
     def _watch(self, patch: StatusPatch, origin: ReleaseOrigin) -> _Watch:
         """Return when the next check is due: at once if something is unknown or was wrong, else at a random time."""
@@ -123,33 +143,42 @@ class SourceCheck:
 
     async def _check(self, patch: StatusPatch, name: ReleaseName, watch: _Watch) -> None:
         patch.require_live()
-        found_release, soon = None, not _is_applied(patch)
+        unverified = _requires(watch.origin.trust) and _is_unknown(patch)
+        found_release, soon = None, unverified or not _is_applied(patch)
         try:
             pinned = PinnedDigests.of(patch.manifest).digest
             found_release = await self.fetcher.published_state(patch.key, watch.origin, name, patch.manifest)
             watch.asked, watch.failure = found_release is None, ""
+            if found_release is not None and found_release.verdict is None and unverified:
+                # It is not on disk, as after a restart with an empty cache: it is downloaded to be verified.
+                fetched = await self.fetcher.fetch(patch.key, patch.manifest, name)
+                watch.asked = fetched is None
+                found_release = replace(found_release, verdict=fetched.verdict if fetched else None)
         except ClusterStacksError as error:
             log.info("cannot check the source of %s, which has no effect: %s", name, error)
             watch.asked, watch.failure = False, error.message
+            if isinstance(error, Unsigned):
+                set_unsigned(patch, error.message, required=True)
+                soon = True
             if isinstance(error, SignaturesUnclear):
                 set_signatures_unclear(patch, error)
                 soon = soon or not patch.holds(ReleaseCondition.SIGNATURE_VERIFIED)
         if found_release is not None:
             _set_source_unchanged(patch, name, found_release, pinned)
             if found_release.verdict is not None:
-                _set_verdict(patch, found_release.verdict)
+                _set_verdict(patch, watch.origin, pinned, found_release.verdict)
                 soon = found_release.verdict.refused
         watch.due = self._next(soon=soon)
 
     def _refusal(self, patch: StatusPatch, trust: SignatureTrust | None) -> Outcome | None:
         found = patch.condition(ReleaseCondition.SIGNATURE_VERIFIED)
-        required = trust is not None and trust.required
+        required = _requires(trust)
         if found is not None and found.status == "False" and (required or found.reason == Reason.SIGNATURE_REQUIRED):
             return Waiting(found.reason, found.message, self.until_next_check(patch.key))
-        if found is None and required and not _is_applied(patch):
+        if _is_unknown(patch) and required and not _is_applied(patch):
             why = self._watches[patch.key].failure if patch.key in self._watches else ""
             message = why or "its signatures have not been checked yet"
-            return Waiting("SignatureUnknown", message, self.until_next_check(patch.key))
+            return Waiting(Reason.SIGNATURE_UNKNOWN, message, self.until_next_check(patch.key))
         return None
 
     def _next(self, *, soon: bool = False) -> float:
@@ -179,14 +208,17 @@ def _set_source_unchanged(patch: StatusPatch, name: ReleaseName, found_release: 
         )
 
 
-def _set_verdict(patch: StatusPatch, verdict: SignatureVerdict | None) -> None:
+def _set_verdict(patch: StatusPatch, origin: ReleaseOrigin, digest: str, verdict: SignatureVerdict | None) -> None:
+    patch.status.pop(SOURCE_FIELD, None)
     if verdict is None:
         patch.drop(ReleaseCondition.SIGNATURE_VERIFIED)
         return
-    # Signed content stays signed: later checks use this list to decide whether a trusted key signed it.
+    # Signed content stays signed: later checks use these fields to decide whether a trusted key signed it.
     if verdict.signers:
-        patch.status["signedBy"] = list(verdict.signers)
+        patch.status[SIGNERS_FIELD] = list(verdict.signers)
     if not verdict.complaint:
+        patch.status["digest"] = digest
+        patch.status[SOURCE_FIELD] = str(origin.settings.address)
         patch.true(ReleaseCondition.SIGNATURE_VERIFIED)
     else:
         set_unsigned(patch, verdict.complaint, required=verdict.required)
@@ -203,6 +235,15 @@ def set_signatures_unclear(patch: StatusPatch, error: SignaturesUnclear) -> None
     """Report that not all signatures could be checked; an earlier verification remains valid."""
     if not patch.holds(ReleaseCondition.SIGNATURE_VERIFIED):
         patch.false(ReleaseCondition.SIGNATURE_VERIFIED, Reason.SIGNATURES_UNCLEAR, error.message)
+
+
+def _is_unknown(patch: StatusPatch) -> bool:
+    found = patch.condition(ReleaseCondition.SIGNATURE_VERIFIED)
+    return found is None or found.status == "Unknown"
+
+
+def _requires(trust: SignatureTrust | None) -> bool:
+    return trust is not None and trust.required
 
 
 def _is_applied(patch: StatusPatch) -> bool:
