@@ -9,11 +9,13 @@ import pytest
 
 from clusterstacks.api.clusteraddon import addon_name
 from clusterstacks.api.crd_manifests import all_crds
-from clusterstacks.api.names import CLUSTER_KIND, Kind
+from clusterstacks.api.names import CLUSTER_KIND, DIGEST_ANNOTATION, Kind
 from clusterstacks.controllers.status_reconciler import StatusPatch, StatusReconciler
 from clusterstacks.kube.client import Client
 from clusterstacks.kube.kubeconfig import parse_kubeconfig
 from clusterstacks.kube.transport import Pool
+from clusterstacks.sources.verified_content import VerifiedContent
+from tests.regressions.test_sec_30_pins import SIGNED, attacked, is_verified, requiring
 from tests.support.builders.manifests import deployment
 from tests.support.builders.stacks import stage, templates
 from tests.support.running import world as operating
@@ -141,3 +143,28 @@ async def test_live_h1_a_history_that_the_crds_drop_causes_no_write_of_its_own(
     reports = [one.message for one in caplog.records if "of ClusterAddon does not have all fields" in one.message]
     assert len(reports) == 1, reports
     assert "status.history" in reports[0]
+
+
+async def test_sec_30_with_the_crds_of_the_go_operator_releases_are_verified_again_without_a_loop(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with requiring(world), attacked(world) as attack:
+        assert not VerifiedContent.of((await attack.release())["status"]).digest
+    writes = counting(monkeypatch)
+
+    async with requiring(world) as operator:
+        release = await world.until(Kind.CLUSTER_STACK_RELEASE, attack.name.release, is_verified)
+        for _ in range(3):
+            await world.look_again(operator, "clusterstackrelease", release)
+        first = len(writes)
+        for _ in range(3):
+            await world.look_again(operator, "clusterstackrelease", release)
+        assert len(writes) == first, writes
+        assert is_verified(await attack.release())
+        await attack.delivers_again()
+
+        pin = {"metadata": {"annotations": {DIGEST_ANNOTATION: attack.evil}}}
+        await world.patch(release, pin)
+        await attack.addon_waits(f"pinned to {attack.evil}", attack.good)
+        await world.until(Kind.CLUSTER_STACK_RELEASE, attack.name.release, lambda one: not is_verified(one))
+        assert await attack.delivered() == SIGNED
