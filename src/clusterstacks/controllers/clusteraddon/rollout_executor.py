@@ -34,8 +34,8 @@ from clusterstacks.controllers.clusteraddon.rollout_plan import (
     read_progress,
 )
 from clusterstacks.controllers.clusteraddon.stage_run import StageRun
-from clusterstacks.controllers.resource_list import OBJECTS_SHOWN
 from clusterstacks.controllers.clusteraddon.upgrade_hold import is_upgraded
+from clusterstacks.controllers.resource_list import OBJECTS_SHOWN
 from clusterstacks.domain.addon_config import InvalidAddonConfig, LifecycleHook, StageAction, WaitFor
 from clusterstacks.domain.compatibility import leading
 from clusterstacks.domain.conditions import Severity
