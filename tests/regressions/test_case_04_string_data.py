@@ -80,7 +80,7 @@ async def compare_everything(world: World, operator: Operator) -> None:
 
 async def versions(world: World) -> dict[str, str]:
     """Return the resource versions of everything that the operator wrote into the workload cluster."""
-    found = {}
+    found: dict[str, str] = {}
     for kind in ("Secret", "ConfigMap"):
         listing = await world.workload.list(await world.workload.resource("", kind))
         found |= {

@@ -90,7 +90,7 @@ async def test_case_01_documents_are_split_as_by_the_helm_command(renderer: Rend
     for path, content in {"Chart.yaml": NESTED_CHART, **files}.items():
         (tmp_path / path).parent.mkdir(exist_ok=True)
         (tmp_path / path).write_text(content)
-    command = [resolve(["helm"])["helm"].path, "template", "any", tmp_path]
+    command = [str(resolve(["helm"])["helm"].path), "template", "any", str(tmp_path)]
     printed = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, check=True)
 
     found = await renderer.chart(chart_request(packed(files)))

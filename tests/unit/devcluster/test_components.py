@@ -145,4 +145,5 @@ def test_the_operator_accepts_the_flags_it_is_started_with(bench: Components, se
 
     parsed = parse_settings(arguments)
     assert parsed.probe_address == ("127.0.0.1", 20_005)
+    assert parsed.election is not None
     assert (parsed.election.namespace, parsed.election.identity) == ("default", "csctl-dev")
