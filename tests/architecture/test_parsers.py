@@ -84,6 +84,7 @@ PATTERNS = {
     "releases/store.py": "a digest or file name; patterns of 71 characters",
     "charts/lockfile.py": OBJECT,
     "kube/pipeline.py": "paths and headers of our own requests; one set of characters each",
+    "render/helm_output.py": "a rendered text: MAX_RENDERED; linear",
     "render/cel.py": "an expression: render.renderer.MAX_EXPRESSION; in a worker with a deadline",
     "render/gotemplate.py": "a message of Helm, in a worker with a deadline",
     "render/template_syntax.py": "a file of a release, in a worker with a deadline",

@@ -490,11 +490,6 @@ REASONS: Final = (
         "ClassInUse", "A Cluster uses the class, so that the release is not deleted.", "Move the Cluster first."
     ),
     Explanation(
-        "SignatureUnknown",
-        "The signatures of the release have not been checked yet.",
-        "Wait; errors are in the message.",
-    ),
-    Explanation(
         "Unreachable", "An API server does not answer.", "Check the network and the server that the message names."
     ),
     Explanation(
