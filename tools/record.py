@@ -1,8 +1,8 @@
 """Records the state that a version leaves behind after the three demos: ``python -m tools.record 0.1.0``.
 
 The commit of the version is in ``RELEASES``. Each demo runs in a checkout of that commit, with the environment that it
-sets up there. A recording is taken once nothing in both clusters has changed for longer than the operator needs to
-compare them, and then written to ``tests/replay/recorded``.
+sets up there; names of demos after the version select them. A recording is taken once nothing in both clusters has
+changed for longer than the operator needs to compare them, and then written to ``tests/replay/recorded``.
 """
 
 from __future__ import annotations
