@@ -64,6 +64,19 @@ AT_START: Final = (
 )
 """Writes until all delivered objects were compared."""
 
+AT_FIRST_START: Final = {
+    "0.1.0": (
+        ExpectedWrite(
+            "patch",
+            "clusteraddons/status",
+            "",
+            "the version did not record the uid of the Cluster that was admitted (SEC-28)",
+            frozenset({"status.admitted"}),
+        ),
+    ),
+}
+"""Further writes until then, after an upgrade from a version."""
+
 AT_REQUEST: Final = (
     ExpectedWrite("patch", "leases", "default/clusterstack.x-k8s.io", "the leader renews its Lease"),
     ExpectedWrite(
