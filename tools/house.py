@@ -1,13 +1,17 @@
-"""Measure how the source is cut and worded: ``make house``. A mirror for people, not a gate.
+"""Measure how large the source is, how it is cut and how it is worded: ``make house``.
 
-``python -m tools.house`` prints the table, ``python -m tools.house NAME`` what one measure counts.
+A mirror for people, not a gate. ``python -m tools.house`` prints the table, ``python -m tools.house NAME`` what one
+measure counts. Print the table before and after a change. ``delivery`` is not in the table, because it runs a test
+against real API servers.
 """
 
 from __future__ import annotations
 
 import ast
+import builtins
 import re
 import statistics
+import subprocess
 import sys
 from collections import Counter, defaultdict
 from dataclasses import dataclass
@@ -16,6 +20,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 import grimp
+
+from clusterstacks.cli.main import VERBS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -31,6 +37,11 @@ SMALL_FUNCTION = 4
 LONG_FUNCTION = 60
 FEW_WORDS = 4
 """Words from which on a text is counted as a message."""
+
+SECTION = re.compile(r"^( *)(Args|Raises):\n(?:\1 .*(?:\n|$)|\n(?=\1 ))*", re.MULTILINE)
+OPERATOR_START = "import clusterstacks.operator.startup, clusterstacks.operator.webhook_wiring"
+"""What ``cluster-stack-operator`` imports at its start; other modules are loaded with the source that needs them."""
+DELIVERY = "tests/integration/controllers/test_main_path.py::test_cluster_gets_the_addons_of_its_class"
 
 HEADLESS = re.compile(r"^(What|Who|Whom|Whose|Which|Where|Whether|How)\b")
 ODD = re.compile(
@@ -57,6 +68,31 @@ class Module:
     @cached_property
     def lines(self) -> int:
         return self.text.count("\n")
+
+    @cached_property
+    def code_lines(self) -> int:
+        """Lines that are not blank, no comment and no docstring."""
+        lines = enumerate(map(str.strip, self.text.splitlines()), 1)
+        return sum(bool(line) and line[0] != "#" and number not in self.docstring_lines for number, line in lines)
+
+    @cached_property
+    def docstring_lines(self) -> set[int]:
+        """Numbers of the lines of docstrings."""
+        docstrings = (node.value for node in self.nodes(ast.Expr) if id(node.value) in self.docstrings)
+        return {line for one in docstrings for line in range(one.lineno, (one.end_lineno or one.lineno) + 1)}
+
+    def section_lines(self, name: str) -> int:
+        """Lines of the sections of docstrings with a name, ``Args`` or ``Raises``."""
+        return sum(
+            found[0].strip().count("\n") + 1
+            for text in self.docstrings.values()
+            for found in SECTION.finditer(text)
+            if found[2] == name
+        )
+
+    @property
+    def room(self) -> str:
+        return [*self.name.split("."), ""][1]
 
     @property
     def stem(self) -> str:
@@ -108,6 +144,51 @@ class House:
     @cached_property
     def graph(self) -> grimp.ImportGraph:
         return grimp.build_graph(PACKAGE, cache_dir=None)
+
+    def rooms(self) -> list[str]:
+        rooms = defaultdict(list)
+        for module in self.modules.values():
+            rooms[module.room].append(module.code_lines)
+        return [f"{room}: {len(lines)} modules, {sum(lines)} code lines" for room, lines in rooms.items() if room]
+
+    def arrows(self) -> list[str]:
+        imports = (
+            (module.room, self.modules[imported].room)
+            for name, module in self.modules.items()
+            for imported in self.graph.find_modules_directly_imported_by(name)
+        )
+        return [f"{room} -> {imported}" for room, imported in sorted(set(imports)) if room != imported]
+
+    def exceptions(self) -> list[str]:
+        bases: defaultdict[str, set[str]] = defaultdict(set)
+        for module in self.modules.values():
+            for node in module.nodes(ast.ClassDef):
+                bases[node.name] |= {ast.unparse(base).rpartition(".")[2] for base in node.bases}
+        known = {
+            name for name, one in vars(builtins).items() if isinstance(one, type) and issubclass(one, BaseException)
+        }
+        found: set[str] = set()
+        while more := {name for name, of in bases.items() if of & (known | found)} - found:
+            found |= more
+        return sorted(found)
+
+    def arbitrary_numbers(self) -> list[str]:
+        return [
+            f"{name}:{number}: {line.strip()}"
+            for name, module in self.modules.items()
+            for number, line in enumerate(module.text.splitlines(), 1)
+            for _ in re.findall(r"\barbitrary\b", line, re.IGNORECASE)
+        ]
+
+    def operator_modules(self) -> list[str]:
+        code = f"{OPERATOR_START}; import sys; print(*sorted(sys.modules))"
+        loaded = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+        return [name for name in loaded.stdout.split() if name in self.modules]
+
+    def delivery_modules(self) -> list[str]:
+        test = [sys.executable, "-m", "pytest", "-p", "tests.support.observing.entered_modules", DELIVERY, "-n", "0"]
+        run = subprocess.run(test, check=True, capture_output=True, text=True)
+        return [name for name in run.stdout.split() if name in self.modules]
 
     def small_with_one_importer(self) -> list[str]:
         return [
@@ -191,6 +272,12 @@ def _length(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
 
 
 MEASURES: dict[str, tuple[str, Callable[[House], list[str]]]] = {
+    "rooms": ("rooms: packages directly below the top", House.rooms),
+    "arrows": ("arrows: pairs of rooms of which one imports the other", House.arrows),
+    "exceptions": ("exception classes", House.exceptions),
+    "arbitrary": ("numbers commented as arbitrary", House.arbitrary_numbers),
+    "operator": ("modules loaded by the operator at its start", House.operator_modules),
+    "delivery": ("modules entered between the creation of a Cluster and its ready addons", House.delivery_modules),
     "small": (f"modules below {SMALL_MODULE} lines with one importer", House.small_with_one_importer),
     "classes": ("class names used twice or more", House.repeated_classes),
     "stems": ("module names used twice or more", House.repeated_stems),
@@ -205,17 +292,27 @@ MEASURES: dict[str, tuple[str, Callable[[House], list[str]]]] = {
 
 def table(house: House) -> Iterator[str]:
     """Yield the lines of the table."""
-    sizes = sorted(module.lines for module in house.modules.values())
-    yield f"{len(sizes):6} modules, {sum(sizes)} lines"
+    modules = house.modules.values()
+    sizes = sorted(module.lines for module in modules)
+    yield f"{sum(module.code_lines for module in modules):6} code lines of {sum(sizes)} lines in {len(sizes)} modules"
     p90 = sizes[len(sizes) * 9 // 10]
     yield f"{statistics.median(sizes):6.0f} lines in the median module, {p90} p90, {sizes[-1]} max"
-    docstrings = sum(len(module.docstrings) for module in house.modules.values())
-    messages = sum(len(module.messages) for module in house.modules.values())
+    sections = ", ".join(
+        f"{sum(module.section_lines(name) for module in modules)} {name}" for name in ("Args", "Raises")
+    )
+    yield f"{sum(len(module.docstring_lines) for module in modules):6} docstring lines: {sections}"
+    yield f"{len(VERBS):6} verbs of csctl"
+    docstrings = sum(len(module.docstrings) for module in modules)
+    messages = sum(len(module.messages) for module in modules)
     of = {"docstrings": docstrings, "messages": messages}
     for name, (about, measure) in MEASURES.items():
-        count = len(measure(house))
+        if name == "delivery":
+            continue
+        counted = measure(house)
+        count = len(counted)
         share = f" of {of[name]} ({count / of[name]:.0%})" if name in of else ""
-        yield f"{count:6} {about}{share}   [{name}]"
+        code = f", {sum(house.modules[one].code_lines for one in counted)} code lines" if name == "operator" else ""
+        yield f"{count:6} {about}{share}{code}   [{name}]"
 
 
 def main() -> None:
