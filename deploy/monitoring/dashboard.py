@@ -184,18 +184,6 @@ ROWS: Final[dict[str, tuple[Panel, ...]]] = {
         Panel("Memory", f"process_resident_memory_bytes{JOB}", "{{instance}}", "bytes"),
         Panel("CPU", f"rate(process_cpu_seconds_total{JOB}[$__rate_interval])", "{{instance}}"),
         Panel("Open files", f"process_open_fds{JOB} / process_max_fds{JOB}", "{{instance}}", "percentunit"),
-        Panel(
-            "Stalls of the event loop",
-            f"rate(clusterstacks_loop_stall_seconds_count{JOB}[$__rate_interval])",
-            "{{instance}}",
-            "ops",
-        ),
-        Panel(
-            "Longest stall since the start",
-            f"clusterstacks_loop_longest_stall_seconds{JOB}",
-            "{{instance}} {{clock}}",
-            "s",
-        ),
     ),
 }
 """The panels by row of the dashboard."""

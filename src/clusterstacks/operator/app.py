@@ -38,7 +38,6 @@ from clusterstacks.runtime.informer import Informer
 from clusterstacks.runtime.metrics import Metrics
 from clusterstacks.runtime.process import memory_limit
 from clusterstacks.runtime.unreadable_objects import UnreadableObjectReporter
-from clusterstacks.runtime.watchdog import Watchdog
 from clusterstacks.webhooks.configuration import WebhookScope
 from clusterstacks.webhooks.unregistration import unregister
 
@@ -151,7 +150,6 @@ class Operator:
         services["unreadable objects"] = (
             self._unreadable.run if elector is None else elector.while_held(self._unreadable.run)
         )
-        services["watchdog"] = Watchdog(self._metrics).run
         settings = self._settings
         leftovers = GoLeftovers(client=self._client, namespace=settings.operator_namespace, remove=settings.take_over)
         services["leftovers"] = leftovers.run if elector is None else elector.while_held(leftovers.run)

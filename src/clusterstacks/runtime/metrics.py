@@ -32,9 +32,6 @@ WEBHOOK_SECONDS: Final = (0.001, 0.005, 0.025, 0.1, 0.5, 1, 2.5, 5, 10)
 
 CODES: Final = frozenset(HTTPStatus)
 
-# From tasks of a busy loop to the timeout of a probe (arbitrary).
-STALL_SECONDS: Final = (0.005, 0.025, 0.1, 0.25, 1, 5, 30)
-
 
 class ControllerMetrics:
     """The series of one controller."""
@@ -114,7 +111,6 @@ class Metrics:
         self._add_objects()
         self._add_renders()
         self._add_health()
-        self._add_event_loop()
         self.count_applied()
         self.count_drift()
         self.registry.register(
@@ -266,23 +262,6 @@ class Metrics:
             "Unix time of the oldest last successful listing of a source; NaN if no source is listed.",
         )
 
-    def _add_event_loop(self) -> None:
-        self._stalls = Histogram(
-            "clusterstacks_loop_stall_seconds",
-            "Duration of stalls of the event loop longer than 5 ms.",
-            buckets=STALL_SECONDS,
-            registry=self.registry,
-        )
-        self._longest_stall = Gauge(
-            "clusterstacks_loop_longest_stall_seconds",
-            "Longest stall of the event loop since the process started: wall time, and CPU time used during it.",
-            ("clock",),
-            registry=self.registry,
-        )
-        self._longest = dict.fromkeys(("wall", "cpu"), 0.0)
-        for clock in self._longest:
-            self._longest_stall.labels(clock)
-
     def before_scrape(self, measure: Callable[[], None]) -> None:
         """Call ``measure``, which must not block, on the event loop before each scrape."""
         self._before_scrape.append(measure)
@@ -333,16 +312,6 @@ class Metrics:
     def watch_failing_sources(self, count: Callable[[], int]) -> None:
         """Call ``count`` for the number of failing sources at each scrape, from another thread."""
         self._sources_failing.set_function(count)
-
-    def note_stall(self, wall: float, cpu: float) -> None:
-        """Record the delay of a heartbeat of the event loop: wall time and CPU time in seconds."""
-        if wall < STALL_SECONDS[0]:
-            return
-        self._stalls.observe(wall)
-        for clock, seconds in (("wall", wall), ("cpu", cpu)):
-            if seconds > self._longest[clock]:
-                self._longest[clock] = seconds
-                self._longest_stall.labels(clock).set(seconds)
 
     def watch_unreadable(self, kind: str, count: Callable[[], int]) -> None:
         """Call ``count`` for the number of unreadable objects at each scrape, from another thread."""

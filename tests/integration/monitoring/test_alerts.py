@@ -25,8 +25,6 @@ HEALTHY = {
     'clusterstacks_readiness_check_failing{check="releases"}': "0x300",
     'clusterstacks_failing_since_timestamp_seconds{part="p"}': "0x300",
     'clusterstacks_last_success_timestamp_seconds{part="p"}': "0+60x300",
-    "clusterstacks_loop_stall_seconds_count": "0+2x300",
-    'clusterstacks_loop_stall_seconds_bucket{le="1.0"}': "0+2x300",
     'clusterstacks_reconcile_total{controller="c",result="success"}': "0+100x300",
     'clusterstacks_reconcile_total{controller="c",result="error"}': "0+1x300",
     'clusterstacks_reconcile_total{controller="c",result="bug"}': "0x300",
@@ -59,7 +57,6 @@ FIRING: dict[str, tuple[dict[str, str], int, int]] = {
     "ClusterStacksNotReady": ({'clusterstacks_readiness_check_failing{check="releases"}': "0x10 1x300"}, 15, 17),
     "ClusterStacksPartFailing": ({'clusterstacks_failing_since_timestamp_seconds{part="p"}': "0x10 660x300"}, 16, 17),
     "ClusterStacksPartSilent": ({'clusterstacks_last_success_timestamp_seconds{part="p"}': "0+60x10 600x300"}, 15, 16),
-    "ClusterStacksEventLoopStalls": ({"clusterstacks_loop_stall_seconds_count": "0+2x10 23+2x300"}, 10, 12),
     "ClusterStacksVersionsDiffer": ({'clusterstacks_build_info{version="2"}': "1x300"}, 59, 61),
     "ClusterStacksReconcileErrors": (
         {'clusterstacks_reconcile_total{controller="c",result="error"}': "0+200x300"},
