@@ -52,17 +52,17 @@ class EventRecorder:
         content = hash((type, reason, message))
         if self._last.get(uid) == content:
             return
+        self._last[uid] = content
+        self._last.move_to_end(uid)
+        if len(self._last) > REMEMBERED:
+            self._last.popitem(last=False)
         event = self._event(regarding, type, reason, message)
         try:
             resource = await self._client.resource("", "Event", "v1")
             await self._client.create(resource, event, event["metadata"]["namespace"])
         except ClusterStacksError as error:
+            self._last.pop(uid, None)
             log.warning("Event %s was not written: %s", reason, error)
-            return
-        self._last[uid] = content
-        self._last.move_to_end(uid)
-        if len(self._last) > REMEMBERED:
-            self._last.popitem(last=False)
 
     def _event(self, regarding: Manifest, type: EventType, reason: str, message: str) -> Manifest:  # noqa: A002 - as above
         metadata = regarding["metadata"]

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import OrderedDict
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
@@ -36,34 +34,13 @@ PAUSES_SECONDS: Final = (0.2, 1.0, 5.0)
 """Pauses before each look for a Cluster that an annotation allowed. Arbitrary: the watch reports a write within
 milliseconds, and later under load."""
 
-MOST_AWAITED: Final = 512
-"""Clusters that are looked for at a time; for further ones no event is written. As many as there are connections."""
-
-REMEMBERED: Final = 4096
-"""Clusters whose last event is remembered, as ``runtime.events`` does (arbitrary)."""
+EVENTS, EVENT_INTERVAL = 100, timedelta(seconds=10)
+"""Rate limit for events, and so for Clusters that are looked for: the burst, and the interval after it. Arbitrary."""
 
 REFUSALS_LOGGED, REFUSAL_INTERVAL = 100, timedelta(seconds=1)
 """Rate limit for log lines about refusals: the burst, and the interval after it. Arbitrary."""
 
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Written:
-    """A state of a Cluster, reduced to what the webhook validates."""
-
-    cluster: ObjectKey
-    uid: str
-    cluster_class: ObjectKey
-    version: str
-    annotations: frozenset[tuple[str, str]]
-
-
-def written(cluster: Manifest) -> Written:
-    """Read the state off a Cluster of any version."""
-    view = cluster_view(cluster)
-    ours = frozenset((key, value) for key, value in view.annotations.items() if key.startswith(f"{GROUP}/"))
-    return Written(view.key, view.uid, view.class_key, view.version, ours)
 
 
 class Validator:
@@ -98,8 +75,8 @@ class Validator:
         self._events = events
         self._live = live
         self._clock = clock
-        self._recorded: OrderedDict[str, tuple[int, Written]] = OrderedDict()  # uid -> generation and state
         self._recording: set[asyncio.Task[None]] = set()
+        self._recorded = RateLimiter(EVENTS, EVENT_INTERVAL, clock)
         self._logged = RateLimiter(REFUSALS_LOGGED, REFUSAL_INTERVAL, clock)
 
     async def validate(self, request: AdmissionRequest) -> AdmissionResponse:
@@ -131,8 +108,12 @@ class Validator:
 
     async def _validate_cluster(self, request: AdmissionRequest) -> AdmissionResponse:
         answer = await self._clusters.validate(request)
-        if answer.excused and not request.dry_run:
-            self._record_later(request, answer)
+        if answer.excused and not request.dry_run and self._recorded.take() == 0:
+            # In the background: the answer does not wait for the event.
+            recorded = self._record_once_written(cluster_view(request.new).key, _validated(request.new), answer.excused)
+            task = asyncio.create_task(recorded, name="event of an admission")
+            self._recording.add(task)
+            task.add_done_callback(self._recording.discard)
         return answer
 
     async def close(self) -> None:
@@ -141,33 +122,17 @@ class Validator:
             task.cancel()
         await asyncio.gather(*self._recording, return_exceptions=True)
 
-    def _record_later(self, request: AdmissionRequest, answer: AdmissionResponse) -> None:
-        """Write the event in the background: the answer does not wait for it."""
-        if len(self._recording) >= MOST_AWAITED:
-            log.warning("Annotations allow so many Clusters at a time that no event is written for some of them")
-            return
-        recorded = self._record_once_written(written(request.new), answer.excused)
-        task = asyncio.create_task(recorded, name="event of an admission")
-        self._recording.add(task)
-        task.add_done_callback(self._recording.discard)
-
-    async def _record_once_written(self, asked: Written, message: str) -> None:
+    async def _record_once_written(self, cluster: ObjectKey, asked: tuple[object, ...], message: str) -> None:
         for pause in PAUSES_SECONDS:
             await self._clock.sleep(pause)
-            live = self._live.get(asked.cluster)
-            if live is None or written(live) != asked:
-                continue
-            if self._is_news(live, asked):
+            live = self._live.get(cluster)
+            if live is not None and _validated(live) == asked:
                 await self._events.record(live, "Warning", EventReason.INCOMPATIBLE_ALLOWED, message)
-            return
+                return
 
-    def _is_news(self, live: Manifest, state: Written) -> bool:
-        """Note a state of a Cluster; its event is written once, however many requests contain it."""
-        now = (live["metadata"].get("generation", 0), state)
-        if self._recorded.get(state.uid) == now:
-            return False
-        self._recorded[state.uid] = now
-        self._recorded.move_to_end(state.uid)
-        if len(self._recorded) > REMEMBERED:
-            self._recorded.popitem(last=False)
-        return True
+
+def _validated(cluster: Manifest) -> tuple[object, ...]:
+    """Return the identity of a Cluster, and what the webhook validates of it."""
+    view = cluster_view(cluster)
+    annotations = {key: value for key, value in view.annotations.items() if key.startswith(f"{GROUP}/")}
+    return view.uid, view.class_key, view.version, annotations

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any
 
 from clusterstacks.kube.resources import Resource
@@ -71,6 +72,15 @@ async def test_one_event_per_transition() -> None:
     await record(stack(), "Normal", "Ready", "ready")
 
     assert [event["reason"] for event in written(api)] == ["Ready", "NotReady", "Ready"]
+
+
+@in_virtual_time
+async def test_equal_events_at_the_same_time_are_written_once() -> None:
+    api = FakeApi(EVENTS)
+    record = recorder(api).record
+    await asyncio.gather(*(record(stack(), "Normal", "Ready", "ready") for _ in range(3)))
+
+    assert len(written(api)) == 1
 
 
 @in_virtual_time

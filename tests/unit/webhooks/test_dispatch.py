@@ -16,6 +16,7 @@ from clusterstacks.kube.resources import Resource
 from clusterstacks.runtime.cache import ObjectCache
 from clusterstacks.runtime.events import EventRecorder
 from clusterstacks.webhooks.cluster_validator import ClusterValidator
+from clusterstacks.webhooks.dispatch import EVENTS as MOST_EVENTS
 from clusterstacks.webhooks.dispatch import REFUSALS_LOGGED, Validator
 from clusterstacks.webhooks.suggestions import Suggester
 from tests.support.builders.admission import (
@@ -42,17 +43,21 @@ EVENTS = Resource("", "v1", "Event", "events", namespaced=True)
 ESCAPED = {"allow-incompatible": "drill"}
 
 
-def let_through(uid: str = "u7", generation: int = 1) -> Manifest:
+def let_through(uid: str = "u7", generation: int = 1, name: str = "one") -> Manifest:
     """A Cluster that only the escape annotation lets through."""
     found = cluster(version="v1.36.1", **ESCAPED)
-    found["metadata"] |= {"uid": uid, "generation": generation}
+    found["metadata"] |= {"name": name, "uid": uid, "generation": generation}
     return found
 
 
 async def events_of(
-    suggester: Suggester, *asked: Manifest, live: ObjectCache, between: Callable[[], None] = lambda: None
+    suggester: Suggester,
+    *asked: Manifest,
+    live: ObjectCache,
+    between: Callable[[], None] = lambda: None,
+    pause: float = 60,
 ) -> list[Manifest]:
-    """Validate each Cluster in turn, and return the events written within a minute."""
+    """Validate each Cluster, with pauses in between, and return the events written until a minute after the last."""
     api, clock = FakeApi(EVENTS), VirtualClock()
     clusters = ClusterValidator(
         releases=Given(), rules=ProviderRules(Noon()).counting, upstream=NOTHING_KNOWN, suggester=suggester
@@ -64,7 +69,8 @@ async def events_of(
         assert (await validator.validate(question)).excused
         await asyncio.sleep(0.1)
         between()
-        await asyncio.sleep(60)
+        await asyncio.sleep(pause)
+    await asyncio.sleep(60)
     await validator.close()
     return list(api.objects(EVENTS).values())
 
@@ -102,6 +108,15 @@ async def test_sec_6_repeated_review_writes_one_event(suggester: Suggester) -> N
     assert len(events) == 1
     put(live, let_through(generation=3))
     assert len(await events_of(suggester, let_through(generation=3), live=live)) == 1
+
+
+@in_virtual_time
+async def test_sec_6_flood_of_allowed_clusters_writes_a_limited_number_of_events(suggester: Suggester) -> None:
+    flood = [let_through(f"u{number}", name=f"c{number}") for number in range(3 * MOST_EVENTS)]
+
+    events = await events_of(suggester, *flood, live=stored(*flood), pause=0)
+
+    assert MOST_EVENTS <= len(events) < 2 * MOST_EVENTS
 
 
 async def test_close_cancels_pending_events(suggester: Suggester) -> None:
