@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from clusterstacks.installer.installations import OperatorDeployment
     from clusterstacks.kube.client import Client
 
-_DEFINITIONS: Final = "apiextensions.k8s.io"
 _NAMED: Final = 5
 """Maximum number of objects that a message names (arbitrary)."""
 
