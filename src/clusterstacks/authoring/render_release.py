@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from clusterstacks.authoring.example_objects import ExampleObjects
     from clusterstacks.domain.names import ReleaseName
     from clusterstacks.domain.objects import Manifest
-    from clusterstacks.oci.image_repository import ImageRepository
+    from clusterstacks.oci.registry import Registry
     from clusterstacks.releases.release import Release
     from clusterstacks.render.renderer import Renderer
 
@@ -118,15 +118,15 @@ async def _addon(release: Release, name: str, renderer: Renderer, examples: Exam
     return RenderedAddon(values, tuple(with_health_rules(await renderer.chart(request), rules)))
 
 
-async def published_images(repository: ImageRepository, name: ReleaseName, renderer: Renderer) -> tuple[str, ...]:
-    """Render a release of a repository for an example cluster, and return the images of its objects.
+async def published_images(repository: Registry, digest: str, name: ReleaseName, renderer: Renderer) -> tuple[str, ...]:
+    """Render a release, named by its manifest, for an example cluster, and return the images of its objects.
 
     Raises:
         SpecError: The release cannot be rendered.
         DependencyError: The repository or a render worker fails.
     """
     with TemporaryDirectory(prefix="csctl-") as scratch:
-        pulled = await pull(OCISource(repository), name, Path(scratch))
+        pulled = await pull(OCISource(repository, digest), name, Path(scratch))
         return (await render_release(pulled.release, renderer)).images
 
 

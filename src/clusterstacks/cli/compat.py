@@ -224,7 +224,7 @@ def check(
 @subjects_argument
 @management_options
 @trust_options
-@form_option("text", "json", "html", "markdown")
+@form_option()
 def matrix(
     trust: ServerTrust,
     subjects: tuple[DirectoryOrRef | ObjectKey, ...],

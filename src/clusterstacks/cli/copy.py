@@ -1,29 +1,97 @@
-"""``csctl copy``: copy releases to another registry."""
+"""``csctl copy``: copy releases to another registry, or to and from a directory."""
 
 from __future__ import annotations
 
-from contextlib import AsyncExitStack
+import fnmatch
+import re
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import click
 
 from clusterstacks.cli.shared import output
 from clusterstacks.cli.shared.options import FILE, JSON, form_option
 from clusterstacks.cli.shared.registry_options import ServerTrust, open_registry, trust_options
-from clusterstacks.cli.shared.release_ref import ReleaseSelection
+from clusterstacks.cli.shared.release_ref import sorted_releases
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import AsyncIterator, Sequence
 
     from clusterstacks.domain.errors import ClusterStacksError
     from clusterstacks.domain.names import ReleaseName
     from clusterstacks.oci.reference import Reference
-    from clusterstacks.sources.oci_copy import Copied
+    from clusterstacks.render.renderer import Renderer
+    from clusterstacks.sources.oci_copy import Copied, Repository
 
 LIST_FILE = click.Path(dir_okay=False, writable=True, allow_dash=True, path_type=Path)
 STANDARD_OUTPUT = Path("-")
+
+_LAYOUT: Final = re.compile(r"oci-layout:(?P<path>.+?)(?::(?P<tag>[^/:@]+))?(?:@(?P<digest>sha256:[0-9a-f]{64}))?")
+_WILDCARDS: Final = frozenset("*?[")
+SHOWN_TAGS: Final = 5
+"""Tags in a message (arbitrary)."""
+
+
+@dataclass(frozen=True, slots=True)
+class CopyPlace:
+    """A repository of a registry or a directory in OCI image layout, and what is named in it.
+
+    Args:
+        repository: The repository, without tag and digest, or the directory.
+        tag: Name of a release, or a shell pattern for names; empty for none.
+        digest: Digest of the manifest; empty for none.
+    """
+
+    repository: Reference | Path
+    tag: str
+    digest: str
+
+    @classmethod
+    def parse(cls, text: str) -> CopyPlace:
+        """Parse ``registry/repository[:tag][@digest]`` or ``oci-layout:directory[:tag][@digest]``.
+
+        Raises:
+            SpecError: It is neither.
+        """
+        from clusterstacks.oci.reference import Reference
+
+        if found := _LAYOUT.fullmatch(text):
+            return cls(Path(found["path"]), found["tag"] or "", found["digest"] or "")
+        place, _, pattern = text.rpartition(":")
+        if _WILDCARDS.isdisjoint(pattern) or "/" in pattern:
+            reference = Reference.parse(text)
+            return cls(reference.at(""), reference.tag, reference.digest)
+        return cls(Reference.parse(place), pattern, "")
+
+    @property
+    def is_pattern(self) -> bool:
+        """True if the tag is a pattern."""
+        return not _WILDCARDS.isdisjoint(self.tag)
+
+    def __str__(self) -> str:
+        return f"oci-layout:{self.repository}" if isinstance(self.repository, Path) else str(self.repository)
+
+    async def releases(self, source: Repository) -> list[ReleaseName]:
+        """Return the releases that the tag selects, sorted; one that is named may not exist.
+
+        Raises:
+            SpecError: The repository has no release that matches the pattern.
+            DependencyError: The registry fails.
+        """
+        from clusterstacks.domain.documents import and_more
+        from clusterstacks.domain.errors import SpecError
+        from clusterstacks.domain.names import parse_release
+
+        if not self.is_pattern:
+            return [parse_release(self.tag)]
+        tags = await source.tags()
+        found, _ = sorted_releases(fnmatch.filter(tags, self.tag))
+        if not found:
+            what = "no release" if self.tag == "*" else f"no release with a name like {self.tag}"
+            raise SpecError("NoReleaseMatches", f"{self} has {what}; its tags: {and_more(tags, SHOWN_TAGS) or 'none'}")
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,13 +100,13 @@ class CopiedRelease:
 
     Args:
         name: The release.
-        place: Where it is now.
+        place: Its name in the target.
         result: What was copied.
         images: Its container images; empty unless they were requested.
     """
 
     name: ReleaseName
-    place: Reference
+    place: str
     result: Copied
     images: Sequence[str]
 
@@ -46,7 +114,7 @@ class CopiedRelease:
         """Return the JSON form, without images."""
         return {
             "release": self.name.release,
-            "reference": str(self.place),
+            "reference": self.place,
             "manifestDigest": self.result.digest,
             "new": self.result.new,
             "signatures": self.result.signatures,
@@ -67,10 +135,10 @@ class CopyRun:
         return sorted({image for one in self.copied for image in one.images})
 
 
-@click.command(short_help="Copy releases to another repository.")
-@click.argument("origin", metavar="REF")
-@click.argument("target", metavar="REF")
-@click.option("--all", "every", is_flag=True, help="Copy every release of the first REF, which is a repository.")
+@click.command(short_help="Copy releases to another registry or a directory.")
+@click.argument("origin", metavar="REF|oci-layout:DIR")
+@click.argument("target", metavar="REF|oci-layout:DIR")
+@click.option("--all", "every", is_flag=True, help="Copy every release of the first REF or DIR, without a name.")
 @trust_options
 @click.option("--from-ca", type=FILE, help="Like --ca, for the first REF only.")
 @click.option("--to-ca", type=FILE, help="Like --ca, for the second REF only.")
@@ -90,33 +158,54 @@ def copy(
     form: str,
     **sides: Path | bool | None,
 ) -> int:
-    """Copy releases from one registry to another, byte for byte, with their signatures.
+    """Copy releases from one registry to another, or to and from a directory, byte for byte, with their signatures.
 
     The first REF is registry/repository:release; the release can be a pattern such as 'local-shop-1-3*', in quotes, and
     a digest (@sha256:...) can follow its name. The second REF is registry/repository, with the same tag or without a
     tag. Existing content is not sent again; a tag with other content is never overwritten.
 
+    oci-layout:DIR is a directory in OCI image layout, for example on a disk that crosses an air gap, in place of either
+    REF; ':release' or a pattern can follow DIR. Digests are verified when it is read. Nothing in it is deleted.
+
     With a pattern or --all, a failure does not stop the other releases. The failures are listed at the end.
 
-    --images lists the images of pod templates only: it cannot find images that an operator in the cluster takes from a
-    custom resource.
+    --images lists the images of pod templates only, with their registries: it cannot find images that an operator in
+    the cluster takes from a custom resource.
     """
     import asyncio
 
-    from clusterstacks.oci.reference import Reference
-
-    chosen, sink = ReleaseSelection.parse(origin, every=every), Reference.parse(target)
+    chosen, sink = selected(CopyPlace.parse(origin), every=every), CopyPlace.parse(target)
     if sink.digest:
-        raise click.UsageError("expected a target repository without a digest")
-    if sink.tag and sink.tag != chosen.pattern:
+        raise click.UsageError("expected a target without a digest")
+    if sink.tag not in ("", chosen.tag):
         raise click.UsageError(f"the tag of a release is its name: remove :{sink.tag}")
+    if isinstance(chosen.repository, Path) and isinstance(sink.repository, Path):
+        raise click.UsageError("both are directories (expected a registry as origin or target)")
     trusts = [_trust(side, trust, sides) for side in ("from", "to")]
-    run = asyncio.run(_copy(chosen, sink.at(""), trusts, list_images=images is not None))
+    run = asyncio.run(_copy(chosen, sink, trusts, list_images=images is not None))
     if form == JSON:
-        _print_json(run, images, single=chosen.single)
+        _print_json(run, images, single=not chosen.is_pattern)
     else:
         _print(run, images)
     return _exit_code(run)
+
+
+def selected(place: CopyPlace, *, every: bool) -> CopyPlace:
+    """Return the place with a name or pattern of releases.
+
+    Raises:
+        SpecError: The name is not the name of a release.
+        UsageError: It is missing, or cannot be combined with ``every``.
+    """
+    from clusterstacks.domain.names import parse_release
+
+    if every and (place.tag or place.digest):
+        raise click.UsageError(f"--all cannot be combined with a release (expected {place})")
+    if not every and not place.tag:
+        raise click.UsageError(f"the release is missing (expected {place}:<release name>, a pattern, or --all)")
+    if not every and not place.is_pattern:
+        parse_release(place.tag)
+    return CopyPlace(place.repository, place.tag or "*", place.digest)
 
 
 def _print(run: CopyRun, images: Path | None) -> None:
@@ -163,10 +252,18 @@ def _trust(side: str, both: ServerTrust, sides: dict[str, Path | bool | None]) -
     return ServerTrust(own if isinstance(own, Path) else both.ca, plain_http=plain_http)
 
 
-async def _copy(
-    chosen: ReleaseSelection, target: Reference, trusts: Sequence[ServerTrust], *, list_images: bool
-) -> CopyRun:
-    from clusterstacks.authoring.render_release import published_images
+@asynccontextmanager
+async def _opened(place: CopyPlace, trust: ServerTrust, *, new: bool) -> AsyncIterator[Repository]:
+    from clusterstacks.oci.image_layout import ImageLayout
+
+    if isinstance(place.repository, Path):
+        yield ImageLayout.open(place.repository, new=new)
+        return
+    async with open_registry(place.repository, trust) as registry:
+        yield registry
+
+
+async def _copy(chosen: CopyPlace, target: CopyPlace, trusts: Sequence[ServerTrust], *, list_images: bool) -> CopyRun:
     from clusterstacks.domain.errors import ClusterStacksError
     from clusterstacks.render.renderer import Renderer
     from clusterstacks.sources import oci_copy
@@ -176,19 +273,30 @@ async def _copy(
     renderer = Renderer()
     async with (
         AsyncExitStack() as resources,
-        open_registry(chosen.repository, trusts[0]) as here,
-        open_registry(target, trusts[1]) as there,
+        _opened(chosen, trusts[0], new=False) as here,
+        _opened(target, trusts[1], new=True) as there,
     ):
         resources.push_async_callback(renderer.close)
         for name in await chosen.releases(here):
             try:
                 result = await oci_copy.copy(here, chosen.digest or name.release, there, name.release)
-                images = await published_images(there, name, renderer) if list_images else ()
+                images = await _images(result.digest, name, renderer, there, here) if list_images else ()
             except ClusterStacksError as error:
-                if chosen.single:
+                if not chosen.is_pattern:
                     raise
                 failed.append((name, error))
                 output.note(f"{name} was not copied")
             else:
-                copied.append(CopiedRelease(name, target.at(name.release), result, images))
+                copied.append(CopiedRelease(name, there.place(name.release), result, images))
     return CopyRun(tuple(copied), tuple(failed))
+
+
+async def _images(digest: str, name: ReleaseName, renderer: Renderer, *places: Repository) -> list[str]:
+    """Return the images of a release with their registries, as tools that copy images need them."""
+    from clusterstacks.authoring.render_release import published_images
+    from clusterstacks.oci.reference import Reference
+    from clusterstacks.oci.registry import Registry
+
+    registry = next(one for one in places if isinstance(one, Registry))
+    found = await published_images(registry, digest, name, renderer)
+    return [str(Reference.parse_image(image)) for image in found]

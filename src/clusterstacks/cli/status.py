@@ -1,88 +1,215 @@
-"""``csctl status``: describe the state of a Cluster, or of all Clusters, in a management cluster."""
+"""``csctl status``: list the Clusters of management clusters, or describe the state of one Cluster."""
 
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import click
 
 from clusterstacks.api.names import CLUSTER_API_GROUP, CLUSTER_KIND, CLUSTER_NAME_LABEL, GROUP, Kind, addon_name
 from clusterstacks.cli.shared import output
-from clusterstacks.cli.shared.cluster_options import ClusterName, ManagementCluster, contexts_options
+from clusterstacks.cli.shared.cluster_options import (
+    ClusterName,
+    ListScope,
+    ManagementCluster,
+    contexts_options,
+    filter_options,
+)
 from clusterstacks.cli.shared.contexts import read_contexts, read_objects_of
-from clusterstacks.cli.shared.management_objects import ObjectQuery, follow
+from clusterstacks.cli.shared.live_view import MARKS, LiveView, print_nodes
+from clusterstacks.cli.shared.management_objects import ObjectQuery, follow, read_all
 from clusterstacks.cli.shared.options import TEXT, form_option
 from clusterstacks.clusters.cluster_summary import addons_by_cluster, summarize
-from clusterstacks.clusters.cluster_tree import Snapshot, cluster_status, overview
+from clusterstacks.clusters.cluster_tree import NodeState, Snapshot, cluster_status, overview
+from clusterstacks.clusters.fleet_table import group_by_release
+from clusterstacks.domain.documents import and_more
+from clusterstacks.domain.errors import DependencyError
+from clusterstacks.domain.objects import age
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from clusterstacks.cli.shared.contexts import ContextResults
     from clusterstacks.clusters.cluster_summary import ClusterSummary
     from clusterstacks.clusters.cluster_tree import ViewNode
+    from clusterstacks.clusters.fleet_table import FleetRelease
+    from clusterstacks.clusters.recent_events import ClusterEvent
     from clusterstacks.domain.objects import Manifest, ObjectKey
 
     Found = Sequence[list[Manifest] | None]
 
 NO_ADDONS: Final = "stages, versions of addons and drift are not shown"
 
+SHOWN_EVENTS: Final = 5
+"""Events of a Cluster (arbitrary); ``kubectl events`` lists all."""
 
-@click.command(short_help="Describe the state of Clusters.")
+SHOWN_RELEASES: Final = 10
+"""Releases in the line below the table (arbitrary)."""
+
+HEADER: Final = ("NAMESPACE", "NAME", "READY", "RELEASE", "NEWER", "KUBERNETES", "STAGE", "REASON", "SINCE")
+
+
+@click.command(short_help="List Clusters, or describe the state of one.")
 @click.argument("cluster", metavar="[NAMESPACE/CLUSTER]", type=ClusterName(), required=False)
 @contexts_options
+@filter_options
+@click.option("--troubled", is_flag=True, help="Only Clusters that are not well: those with a REASON.")
 @form_option("text", "json", "yaml")
 @click.option("--watch", "-w", is_flag=True, help="Redraw the state when it changes, until Ctrl-C.")
-def status(cluster: ObjectKey | None, managements: Sequence[ManagementCluster], form: str, *, watch: bool) -> int:
-    """Describe the current and wanted versions, the rollout, health and drift of a Cluster.
+def status(
+    cluster: ObjectKey | None,
+    managements: Sequence[ManagementCluster],
+    scope: ListScope,
+    form: str,
+    *,
+    troubled: bool,
+    watch: bool,
+) -> int:
+    """List the Clusters with a class of a cluster stack, or describe the current and wanted state of one Cluster.
 
-    The tree shows control plane, workers and addons, the running stage and what it waits for, the hold of an upgrade,
-    and the last change. Without an argument, each Cluster with a class of a cluster stack has one line. With --watch,
-    a terminal shows the current tree; in a pipe, csctl prints the lines that change.
+    READY means that all addons of the class are delivered, and that Cluster API reports the Cluster as available.
+    RELEASE and KUBERNETES show 'v1 → v2' while an upgrade is not complete. NEWER names the newest ready release of the
+    same Kubernetes minor and that of the next one: 'csctl why' says whether a Cluster may move there, 'csctl plan' how.
+    REASON is the first thing to look at, also if the Cluster is ready. The last line counts the Clusters of each
+    release. Without the right to list the Clusters of all namespaces, those of the namespace of the context are listed.
 
-    With several contexts, the lines of each are below its name. A management cluster that cannot be read does not stop
-    the others; the failures are listed at the end. NAMESPACE/CLUSTER and --watch take one context.
+    With NAMESPACE/CLUSTER, a tree shows control plane, workers and addons, the running stage and what it waits for, the
+    hold of an upgrade, health, drift, the last change and the newest events. With --watch, a terminal shows the current
+    tree, or a line for each Cluster; in a pipe, csctl prints the lines that change.
+
+    A management cluster that cannot be read does not stop the others; the failures are listed at the end.
+    NAMESPACE/CLUSTER and --watch take one context.
     """
     if watch and form != TEXT:
         raise click.UsageError(f"--watch cannot be combined with -o {form}")
     if len(managements) > 1 and (cluster is not None or watch):
         one = "--watch" if cluster is None else "NAMESPACE/CLUSTER"
         raise click.UsageError(f"{one} cannot be combined with several --context: name one")
-    queries = _all() if cluster is None else _of_cluster(cluster)
-    if watch:
-        asyncio.run(_watch(managements[0], queries, _overviews if cluster is None else _tree))
+    if cluster is not None:
+        if scope != ListScope() or troubled:
+            raise click.UsageError("NAMESPACE/CLUSTER cannot be combined with --namespace, --selector or --troubled")
+        if watch:
+            asyncio.run(_watch(managements[0], _of_cluster(cluster), _tree))
+        else:
+            _print_cluster(*asyncio.run(_read_cluster(managements[0], cluster)), form)
         return 0
-    results = read_contexts(managements, lambda management: read_objects_of(management, queries))
+    if watch:
+        asyncio.run(_watch(managements[0], _all(managements[0], scope), partial(_lines, troubled=troubled)))
+        return 0
+    results = read_contexts(managements, lambda management: read_objects_of(management, _all(management, scope)))
+    clusters = [one for context, found in results.found.items() for one in list_clusters(found, context)]
+    shown = [one for one in clusters if one.troubled or not troubled]
     if form != TEXT:
-        documents = [
-            results.named(context, one.document())
-            for context, found in results.found.items()
-            for one in _summaries(found)
-            if cluster or one.of_cluster_stack
-        ]
-        output.print_document(documents[0] if cluster else documents, form)
-    else:
-        _print(results, _overviews if cluster is None else _tree)
+        output.print_document([results.named(one.context, one.document()) for one in shown], form)
+    elif clusters:
+        _print_table(shown, several=results.several)
+        output.say(count_clusters(clusters), wraps=True)
+    elif not results.failed:
+        output.note("No Cluster has a class of a cluster stack.")
     return results.show_failures()
 
 
-def _print(results: ContextResults[list[list[Manifest] | None]], draw: Callable[[Found], list[ViewNode]]) -> None:
-    from clusterstacks.cli.shared.live_view import print_nodes
+@dataclass(frozen=True, slots=True)
+class ListedCluster:
+    """A Cluster in the table.
 
-    for number, (context, found) in enumerate(results.found.items()):
-        if results.several:
-            output.say(f"\nContext {context}" if number else f"Context {context}", bold=True)
-        nodes = draw(found)
-        print_nodes(nodes)
-        if not nodes:
-            output.note("No Cluster has a class of a cluster stack.")
+    Args:
+        context: The context of its management cluster.
+        summary: Its state.
+        group: The release that it has, or that it asks for while it has none; None for a class of another project.
+    """
+
+    context: str
+    summary: ClusterSummary
+    group: FleetRelease | None
+
+    @property
+    def troubled(self) -> bool:
+        """True if there is something to look at."""
+        return overview(self.summary).state is not NodeState.DONE
+
+    @property
+    def release(self) -> str:
+        """Name of the release or class."""
+        return self.group.name.release if self.group else self.summary.delivered
+
+    def row(self, now: datetime) -> tuple[str, ...]:
+        """Return a mark, and the cells of ``HEADER``."""
+        summary, concern = self.summary, self.summary.concern
+        _, arrow, wanted = summary.release_change.partition("→")
+        release = f"{self.release} {arrow}{wanted}" if summary.delivered else f"→ {self.release}"
+        newer = self.group.newer_versions() if self.group else ()
+        return (
+            MARKS[overview(summary).state].sign,
+            summary.key.namespace,
+            summary.key.name,
+            summary.ready.status,
+            release.rstrip(),
+            ", ".join(newer),
+            summary.kubernetes_change,
+            str(summary.stage),
+            concern.reason,
+            age(concern.last_transition_time, now) if concern.reason else "",
+        )
+
+    def document(self) -> Manifest:
+        """Return the Cluster as JSON."""
+        newer = self.group.newer if self.group else ()
+        return self.summary.document() | {"newer": [one.release for one in newer]}
 
 
-def _all() -> list[ObjectQuery]:
+def list_clusters(found: Found, context: str = "") -> list[ListedCluster]:
+    """Return the Clusters with a class of a cluster stack, from Clusters, ClusterAddons and ClusterStackReleases."""
+    summaries = [one for one in _summaries(found) if one.of_cluster_stack]
+    groups = group_by_release(found[2] or [], summaries)
+    group_of = {cluster.key: group for group in groups for cluster in group.clusters}
+    return [ListedCluster(context, one, group_of.get(one.key)) for one in summaries]
+
+
+def count_clusters(clusters: Sequence[ListedCluster]) -> str:
+    """Return a line with the number of Clusters, of those that are not well, and of those with each release."""
+    releases = Counter(one.release for one in clusters)
+    names = [f"{name} ({number})" for name, number in releases.most_common()]
+    troubled = sum(one.troubled for one in clusters)
+    number = f"{len(clusters)} Cluster{'' if len(clusters) == 1 else 's'}, {troubled or 'none'} troubled"
+    return f"{number}; releases: {and_more(names, SHOWN_RELEASES)}"
+
+
+def _print_table(clusters: Sequence[ListedCluster], *, several: bool) -> None:
+    now = datetime.now(UTC)
+    header = ("", *(("CONTEXT",) if several else ()), *HEADER)
+    rows = []
+    for one in clusters:
+        mark, *cells = one.row(now)
+        rows.append((mark, *((one.context,) if several else ()), *cells))
+    if rows:
+        output.print_table(header, rows, marks={mark.sign: mark for mark in MARKS.values()})
+
+
+def _print_cluster(found: Found, events: Sequence[ClusterEvent], form: str) -> None:
+    if form != TEXT:
+        (summary,) = _summaries(found)
+        output.print_document(summary.document() | {"events": [one.document() for one in events]}, form)
+        return
+    print_nodes(_tree(found))
+    if events:
+        now = datetime.now(UTC)
+        rows = [(age(one.last_seen, now), one.type, one.reason, one.subject, one.message) for one in events]
+        output.say("")
+        output.print_table(("LAST SEEN", "TYPE", "REASON", "OBJECT", "MESSAGE"), rows)
+
+
+def _all(management: ManagementCluster, scope: ListScope) -> list[ObjectQuery]:
+    own = management.connection().namespace
+    unknown = "newer releases are not shown"
     return [
-        ObjectQuery(CLUSTER_API_GROUP, CLUSTER_KIND),
-        ObjectQuery(GROUP, Kind.CLUSTER_ADDON, consequence=NO_ADDONS),
+        ObjectQuery(CLUSTER_API_GROUP, CLUSTER_KIND, scope.namespace, scope.labels, fallback=own),
+        ObjectQuery(GROUP, Kind.CLUSTER_ADDON, scope.namespace, consequence=NO_ADDONS, fallback=own),
+        ObjectQuery(GROUP, Kind.CLUSTER_STACK_RELEASE, consequence=unknown, fallback=scope.namespace or own),
     ]
 
 
@@ -97,11 +224,24 @@ def _of_cluster(cluster: ObjectKey) -> list[ObjectQuery]:
     ]
 
 
+async def _read_cluster(management: ManagementCluster, key: ObjectKey) -> tuple[Found, list[ClusterEvent]]:
+    """Read a Cluster, and its newest events, the oldest of them first; none if they cannot be read."""
+    from clusterstacks.clusters.recent_events import read_events
+
+    async with management.connected() as client:
+        found = await read_all(client, _of_cluster(key))
+        ((cluster,), *_) = [one or [] for one in found]
+        try:
+            newest_first, _ = await read_events(client, cluster)
+        except DependencyError as error:
+            output.warn(f"{error.message}: events are not shown")
+            newest_first = []
+    return found, newest_first[:SHOWN_EVENTS][::-1]
+
+
 async def _watch(
     management: ManagementCluster, queries: Sequence[ObjectQuery], draw: Callable[[Found], list[ViewNode]]
 ) -> None:
-    from clusterstacks.cli.shared.live_view import LiveView
-
     async with management.connected() as client:
         with LiveView() as view:
             await follow(client, queries, lambda found: view.show(draw(found)))
@@ -113,8 +253,9 @@ def _summaries(found: Found) -> list[ClusterSummary]:
     return [summarize(cluster, addons.get((namespace, name))) for namespace, name, cluster in clusters]
 
 
-def _overviews(found: Found) -> list[ViewNode]:
-    return [overview(one) for one in _summaries(found) if one.of_cluster_stack]
+def _lines(found: Found, *, troubled: bool) -> list[ViewNode]:
+    """Draw each Cluster in one line."""
+    return [overview(one.summary) for one in list_clusters(found) if one.troubled or not troubled]
 
 
 def _tree(found: Found) -> list[ViewNode]:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 SHOWN_EVENTS = 50
-"""Events of a Cluster on the page (arbitrary: two screens); ``csctl events`` lists all."""
+"""Events of a Cluster on the page (arbitrary: two screens); ``kubectl events`` lists all."""
 
 
 @click.command(short_help="Show clusters and releases in a browser.")
@@ -151,7 +151,7 @@ def _queries(scope: ListScope) -> list[ObjectQuery]:
 
 @dataclass(frozen=True, slots=True)
 class ClusterQuestions:
-    """Answers of ``csctl events``, ``csctl why``, ``csctl plan`` and ``csctl compat`` about a Cluster."""
+    """Answers of ``csctl status``, ``csctl why``, ``csctl plan`` and ``csctl compat`` about a Cluster."""
 
     management: ManagementCluster
     client: Client

@@ -39,6 +39,13 @@ class FleetRelease:
     clusters: tuple[ClusterSummary, ...] = ()
     newer: tuple[ReleaseName, ...] = field(default=())
 
+    def newer_versions(self) -> list[str]:
+        """Return the versions of the newer releases; those of another Kubernetes minor have the minor: ``1.36-v1``."""
+        return [
+            str(one.version) if one.kubernetes == self.name.kubernetes else f"{one.kubernetes}-{one.version}"
+            for one in self.newer
+        ]
+
     def document(self) -> Manifest:
         """Return the release and its Clusters as JSON."""
         return {

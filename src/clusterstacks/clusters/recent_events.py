@@ -1,4 +1,4 @@
-"""Reads and describes the events of a Cluster, its ClusterAddon and its release, for csctl events and csctl ui."""
+"""Reads and describes the events of a Cluster, its ClusterAddon and its release, for csctl status and csctl ui."""
 
 from __future__ import annotations
 

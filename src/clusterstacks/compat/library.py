@@ -57,17 +57,6 @@ def read_facts(content: bytes, file: str, origin: str = "") -> ComponentFacts:
     return parse_facts(document, file=file, supported=supported_minors, origin=origin)
 
 
-def facts_files(installed: Path | None = None) -> dict[str, bytes]:
-    """Return the files with facts, by name; installed files replace the built-in ones of the same name.
-
-    Raises:
-        OSError: A file cannot be read.
-    """
-    built_in = resources.files(__package__).joinpath("facts").iterdir()
-    there = sorted(installed.iterdir()) if installed is not None and installed.is_dir() else ()
-    return {file.name: file.read_bytes() for file in (*built_in, *there) if file.name.endswith(".yaml")}
-
-
 class _FactsFiles(Mapping[str, ComponentFacts]):
     """Facts by component; each file is read once."""
 

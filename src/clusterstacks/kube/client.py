@@ -36,11 +36,6 @@ MAX_DISCOVERY_VALUES = 1_000_000
 """Maximum number of values in a discovery document that is decoded group by group (arbitrary). A kind has 25 values,
 Kubernetes has 70 kinds, and the largest clusters have some thousand kinds."""
 
-MAX_LOG_BYTES = 4 * 1024 * 1024
-"""Maximum size of the log of a pod that is read (arbitrary)."""
-
-PODS = Resource("", "v1", "Pod", "pods", namespaced=True)
-
 _APPLY = "application/apply-patch+yaml"  # JSON is YAML
 _MERGE = "application/merge-patch+json"
 _JSON_PATCH = "application/json-patch+json"
@@ -147,17 +142,6 @@ class Client:
         except NotFound:
             return None
         return strip_to_metadata(found, resource)
-
-    async def pod_log(self, name: str, namespace: str, *, since_seconds: int) -> str:
-        """Read the log of a pod with one container, at most ``MAX_LOG_BYTES``.
-
-        Raises:
-            NotFound: The pod does not exist.
-        """
-        target = RequestTarget(PODS, namespace, name, "log").named()
-        parameters = query(sinceSeconds=str(since_seconds), limitBytes=str(MAX_LOG_BYTES))
-        answer = await self._transport.send(target.call("get", parameters, accept="text/plain, */*"))
-        return answer.decode(errors="replace")
 
     async def list(
         self, resource: Resource, namespace: str = "", *, labels: str = "", fields: str = "", pages: int = 0

@@ -77,30 +77,21 @@ class Manifest:
         Raises:
             ManifestInvalid: There are too many, or one violates the image-spec.
         """
-        return self._descriptors("layers")
+        items = self._node.child("layers").items()
+        if len(items) > MAX_BLOBS:
+            raise ManifestInvalid(
+                f"{self.place}: layers has more than {MAX_BLOBS} members: publish it in smaller parts"
+            )
+        return tuple(parse_descriptor(item) for item in items)
 
     @property
     def manifests(self) -> tuple[Descriptor, ...]:
-        """The members of an index; raises as ``layers``."""
-        return self._descriptors("manifests")
-
-    @property
-    def is_index(self) -> bool:
-        """True if it lists manifests of several platforms."""
-        return self.media_type in (OCI_INDEX, DOCKER_LIST)
-
-    @property
-    def all_manifests(self) -> tuple[Descriptor, ...]:
-        """The members of an index, however many; empty for an image. Raises as ``layers``, but for their number."""
-        if not self.is_index:
-            return ()
+        """The members of an index, however many. Raises as ``layers``, but for their number."""
         return tuple(parse_descriptor(item) for item in self._node.child("manifests").items())
 
     @property
     def blobs(self) -> tuple[Descriptor, ...]:
-        """Config and layers of an image, each once; empty for an index. Raises as ``layers``."""
-        if self.is_index:
-            return ()
+        """Config and layers of an image, each once. Raises as ``layers``."""
         return tuple({blob.digest: blob for blob in (self.config, *self.layers)}.values())
 
     @property
@@ -130,12 +121,6 @@ class Manifest:
         if self.media_type != OCI_MANIFEST:
             problem = what or "has an unknown type"
             raise ManifestUnsupported(self.place, f"{problem}, not a release: name one that csctl push published")
-
-    def _descriptors(self, key: str) -> tuple[Descriptor, ...]:
-        items = self._node.child(key).items()
-        if len(items) > MAX_BLOBS:
-            raise ManifestInvalid(f"{self.place}: {key} has more than {MAX_BLOBS} members: publish it in smaller parts")
-        return tuple(parse_descriptor(item) for item in items)
 
     @property
     def _node(self) -> Node:

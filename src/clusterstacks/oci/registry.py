@@ -68,6 +68,10 @@ class Registry:
         self._session = Session(web, self.reference, credentials, plain_http=plain_http)
         self._progress = progress
 
+    def place(self, target: str) -> str:
+        """Return the name of a tag or digest in messages."""
+        return str(self.reference.at(target))
+
     async def tags(self) -> tuple[str, ...]:
         """Return all tags, sorted.
 
@@ -137,18 +141,14 @@ class Registry:
             raise ContentCorrupt(place, expected=blob.digest, found=found)
         return content
 
-    @property
-    def scratch(self) -> None:
-        """Downloads that are uploaded again use the directory of the system."""
-
     @asynccontextmanager
-    async def blob_file(self, blob: Descriptor, scratch: Path | None) -> AsyncIterator[Path]:
-        """Yield a file with a blob, which is deleted at the end of the block unless it was moved.
+    async def blob_file(self, blob: Descriptor) -> AsyncIterator[Path]:
+        """Yield a temporary file with a blob, verified.
 
         Raises:
             As :meth:`blob`.
         """
-        with tempfile.TemporaryDirectory(prefix=".csctl-", dir=scratch) as directory:
+        with tempfile.TemporaryDirectory(prefix="csctl-") as directory:
             file = Path(directory, "blob")
             await self.blob(blob, file)
             yield file

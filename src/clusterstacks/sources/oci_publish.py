@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
     from clusterstacks.domain.names import ReleaseName
     from clusterstacks.oci.descriptor import Descriptor
-    from clusterstacks.oci.image_repository import ImageRepository
     from clusterstacks.oci.manifests import Manifest
     from clusterstacks.oci.reference import Reference
+    from clusterstacks.oci.registry import Registry
 
 _SHOWN_FILES = 3
 
@@ -49,7 +49,7 @@ class Publication:
     new: bool
 
 
-async def publish(directory: Path, registry: ImageRepository, created: datetime) -> Publication:
+async def publish(directory: Path, registry: Registry, created: datetime) -> Publication:
     """Publish a release directory, which has the name of the release; do nothing if the same content is published.
 
     Args:
@@ -85,7 +85,7 @@ async def publish(directory: Path, registry: ImageRepository, created: datetime)
 
 
 async def publish_with_signatures(
-    directory: Path, registry: ImageRepository, environ: Mapping[str, str]
+    directory: Path, registry: Registry, environ: Mapping[str, str]
 ) -> tuple[Publication, int]:
     """Publish a release directory and the signatures beside it; raises as :func:`publish`.
 

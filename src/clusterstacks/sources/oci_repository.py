@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from clusterstacks.domain.names import ReleaseName
-    from clusterstacks.oci.image_repository import ImageRepository
     from clusterstacks.oci.manifests import Manifest
+    from clusterstacks.oci.registry import Registry
     from clusterstacks.releases.release_source import Evidence
 
 DIGEST_TAG = "sha256-"
@@ -38,7 +38,7 @@ class OCISource:
         digest: Digest of the manifest to read for every release instead of its tag; empty for the tag.
     """
 
-    def __init__(self, registry: ImageRepository, digest: str = "") -> None:
+    def __init__(self, registry: Registry, digest: str = "") -> None:
         self.registry = registry
         self._digest = digest
         self._known: dict[ReleaseName, Manifest] = {}

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
     from clusterstacks.oci.descriptor import Descriptor
-    from clusterstacks.oci.image_repository import ImageRepository
     from clusterstacks.oci.manifests import Manifest
+    from clusterstacks.oci.registry import Registry
 
 DEADLINE = timedelta(seconds=60)
 """Deadline for the signatures of a release (arbitrary: a thousand requests of 0.2 s, four at a time)."""
@@ -55,7 +55,7 @@ def cosign_tag(digest: str, kind: str = "sig") -> str:
     return f"{digest_tag(digest)}.{kind}"
 
 
-async def attach(registry: ImageRepository, manifest_digest: str, envelope: bytes) -> str:
+async def attach(registry: Registry, manifest_digest: str, envelope: bytes) -> str:
     """Push an envelope as a referrer of a manifest; the same envelope is stored once.
 
     Args:
@@ -82,7 +82,7 @@ async def attach(registry: ImageRepository, manifest_digest: str, envelope: byte
     return await registry.push_manifest(raw, OCI_MANIFEST)
 
 
-async def find_evidence(registry: ImageRepository, manifest: Manifest) -> Evidence:
+async def find_evidence(registry: Registry, manifest: Manifest) -> Evidence:
     """Return the unverified signatures of a manifest.
 
     A signature that cannot be read is only reported, because anyone who may push may have added it.
@@ -105,7 +105,7 @@ async def find_evidence(registry: ImageRepository, manifest: Manifest) -> Eviden
 class _Search:
     """Collects the signatures of a manifest: their references, and the blobs by digest."""
 
-    registry: ImageRepository
+    registry: Registry
     digest: str
     envelopes: tuple[Descriptor, ...] = ()
     cosign: tuple[tuple[Descriptor, bytes], ...] = ()

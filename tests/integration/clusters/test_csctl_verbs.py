@@ -86,21 +86,13 @@ async def test_every_day_verbs_describe_a_live_cluster(world: World) -> None:
     async with world.operator():
         release = await delivered(world)
 
-        clusters = await csctl(world, "get", "clusters", *here)
-        assert row(clusters, "one")[:4] == ["one", "True", release.class_name, "v1"]
-        everywhere = await csctl(world, "get", "cluster", "-A", "-o", "wide")
-        assert row(everywhere, release.class_name)[:3] == [world.namespace, "one", "True"]
-        assert row(await csctl(world, "get", "stacks", *here), world.stack.word)[1] == "True"
-        assert row(await csctl(world, "get", "releases", *here), release.release)[1:3] == ["True", "v1.35.4"]
-        addons = await csctl(world, "get", "addons", *here, "-o", "wide")
-        assert "1 addon, 1 object " in addons
-        named = await csctl(world, "get", "addons", "cluster-addon-one", *here, "-o", "json")
-        assert json.loads(named)["metadata"]["name"] == "cluster-addon-one"
-        assert await csctl(world, "get", "addons", *here, "-o", "name") == (
-            "clusteraddon.clusterstack.x-k8s.io/cluster-addon-one\n"
-        )
-        assert json.loads(await csctl(world, "get", "clusters", *here, "-l", "team=none", "-o", "json"))["items"] == []
-        assert await csctl(world, "get", "clusters", *here, "-l", "team=none") == ""
+        clusters = await csctl(world, "status", *here)
+        assert row(clusters, "one") == ["✓", world.namespace, "one", "True", release.release, "v1.35.4"]
+        assert clusters.splitlines()[-1] == f"1 Cluster, none troubled; releases: {release} (1)"
+        assert world.namespace in await csctl(world, "status")
+        assert row(await csctl(world, "status", *here, "--troubled"), "1")[:4] == ["1", "Cluster,", "none", "troubled;"]
+        assert json.loads(await csctl(world, "status", *here, "-l", "team=none", "-o", "json")) == []
+        assert await csctl(world, "status", *here, "-l", "team=none") == ""
 
         tree = (await csctl(world, "status", f"{world.namespace}/one")).splitlines()
         assert tree[0] == (
@@ -109,14 +101,9 @@ async def test_every_day_verbs_describe_a_live_cluster(world: World) -> None:
         assert "  ✓ control plane  v1.35.4" in tree
         assert f"    ✓ dns  1 objects of {release}" in tree
         assert any(line.startswith("  ✓ last change  ") for line in tree)
-        (line,) = [one for one in (await csctl(world, "status")).splitlines() if f"{world.namespace}/" in one]
-        assert line == tree[0]
-        cells = row(await csctl(world, "fleet"), release.release)
-        assert cells == [world.namespace, release.release, "True", "v1.35.4", "1", f"{world.namespace}/one"]
         document = json.loads(await csctl(world, "status", f"{world.namespace}/one", "-o", "json"))
         assert (document["ready"], document["addons"]) == (True, [{"name": "dns", "version": release.release}])
         assert "not found" in await csctl(world, "status", f"{world.namespace}/two", code=1)
-        assert "not found" in await csctl(world, "get", "clusters", "two", *here, code=1)
         await page_shows_cluster(world)
 
 
@@ -133,51 +120,29 @@ def three_contexts(world: World, file: Path) -> Path:
     return file
 
 
-async def test_fleet_of_several_contexts_shows_those_that_answer(world: World, tmp_path: Path) -> None:
-    file = three_contexts(world, tmp_path / "kubeconfig")
-    async with world.operator():
-        release = world.stack.release("v1")
-        world.publish(release, world.stack.files("v1", {}))
-        await world.create(world.stack.manifest(world.namespace, "v1"))
-        await world.release_ready(release)
-        fleet = ("fleet", "--context=here", "--context=there")
-
-        found = [one.split() for one in (await csctl(world, *fleet, kubeconfig=file)).splitlines()]
-        document = json.loads(await csctl(world, *fleet, "-o", "json", kubeconfig=file))
-        process = await start(world, *fleet, "--context=gone", kubeconfig=file)
-        out, err = await asyncio.wait_for(process.communicate(), DEADLINE)
-        unread = await start(world, "fleet", "--context=gone", "--context=away", kubeconfig=file)
-        nothing, failures = await asyncio.wait_for(unread.communicate(), DEADLINE)
-
-    assert found[0][0] == "CONTEXT"
-    assert [one[0] for one in found if release.release in one] == ["here", "there"]
-    assert [one["context"] for one in document if one["release"] == release.release] == ["here", "there"]
-    assert (process.returncode, out.decode().count(release.release)) == (1, 2)
-    assert "1 of 3 management clusters could not be read" in err.decode()
-    assert "gone: " in err.decode()
-    assert (unread.returncode, nothing) == (1, b"")
-    assert "There are no releases" not in failures.decode()
-
-
 async def test_status_of_several_contexts_shows_the_clusters_of_those_that_answer(world: World, tmp_path: Path) -> None:
     file = three_contexts(world, tmp_path / "kubeconfig")
     await world.cluster("one", world.stack.release("v1").class_name, ready=False)
-    status = ("status", "--context=here", "--context=there")
+    status = ("status", "-n", world.namespace, "--context=here", "--context=there")
 
     lines = (await csctl(world, *status, kubeconfig=file)).splitlines()
     document = json.loads(await csctl(world, *status, "-o", "json", kubeconfig=file))
     process = await start(world, *status, "--context=gone", kubeconfig=file)
     out, err = await asyncio.wait_for(process.communicate(), DEADLINE)
+    unread = await start(world, "status", "--context=gone", "--context=away", kubeconfig=file)
+    nothing, failures = await asyncio.wait_for(unread.communicate(), DEADLINE)
 
-    shown = [one for one in lines if one.startswith("Context ") or f"Cluster {world.namespace}/one" in one]
-    assert [shown[0], shown[2]] == ["Context here", "Context there"]
-    assert shown[1] == shown[3]
-    assert f"Cluster {world.namespace}/one" in shown[1]
-    own = [one["context"] for one in document if one["namespace"] == world.namespace]
-    assert own == ["here", "there"]
+    header, here, there, count = (line.split() for line in lines)
+    assert (header[0], here[1], there[1]) == ("CONTEXT", "here", "there")
+    assert here[2:] == there[2:]
+    assert here[2:5] == [world.namespace, "one", "Unknown"]
+    assert count[:4] == ["2", "Clusters,", "2", "troubled;"]
+    assert [one["context"] for one in document] == ["here", "there"]
     assert (process.returncode, out.decode().splitlines()) == (1, lines)
     assert "1 of 3 management clusters could not be read" in err.decode()
     assert "gone: " in err.decode()
+    assert (unread.returncode, nothing) == (1, b"")
+    assert "No Cluster" not in failures.decode()
 
 
 async def test_version_prints_those_of_the_management_cluster_after_the_lines_of_csctl(world: World) -> None:
@@ -201,7 +166,7 @@ async def test_version_prints_those_of_the_management_cluster_after_the_lines_of
 async def test_reconcile_restores_objects_and_suspend_pauses_until_resume(world: World) -> None:
     key = f"{world.namespace}/one"
     async with world.operator(drift_interval=None):
-        release = await delivered(world)
+        await delivered(world)
         resource = await world.workload.resource("", "ConfigMap")
         await world.workload.delete(resource, "dns", "kube-system")
 
@@ -217,10 +182,9 @@ async def test_reconcile_restores_objects_and_suspend_pauses_until_resume(world:
         assert await csctl(world, "reconcile", key)
 
         await world.at_rest()
-        told = await csctl(world, "events", key)
-        assert row(told, "AddonsDelivered")[1:4] == ["Normal", "AddonsDelivered", "Cluster/one"]
-        assert f"ClusterStackRelease/{release.release}" in told
-        assert json.loads(await csctl(world, "events", key, "-o", "json"))["items"]
+        events = (await csctl(world, "status", key)).partition("LAST SEEN")[2]
+        assert row(events, "AddonsDelivered")[1:4] == ["Normal", "AddonsDelivered", "Cluster/one"]
+        assert json.loads(await csctl(world, "status", key, "-o", "json"))["events"]
 
         other = await world.cluster("other", "mine", ready=False)
         assert "has no ClusterAddon" in await csctl(world, "suspend", f"{world.namespace}/other", code=2)
@@ -248,21 +212,16 @@ async def test_watched_status_in_a_pipe_prints_the_lines_that_change(world: Worl
         assert seen.count("control plane") == 1
 
 
-async def test_watched_table_prints_a_row_again_when_it_changes(world: World) -> None:
+async def test_watched_list_of_clusters_prints_a_line_again_when_it_changes(world: World) -> None:
     async with world.operator():
-        release = await delivered(world)
-        process = await start(world, "get", "clusters", "-n", world.namespace, "--watch")
+        await delivered(world)
+        process = await start(world, "status", "-n", world.namespace, "--watch")
         assert process.stdout is not None
 
         async with asyncio.timeout(DEADLINE):
-            assert (await process.stdout.readline()).split()[:2] == [b"NAME", b"READY"]
-            assert (await process.stdout.readline()).split()[1] == b"True"
+            assert f"✓ Cluster {world.namespace}/one" in (await process.stdout.readline()).decode()
             await world.patch(await world.addon("one"), {"spec": {"paused": True}})
-            line = b""
-            while b"Paused" not in line:
-                line = await process.stdout.readline()
-                assert line, "csctl ended"
-            assert line.split()[:3] == [b"one", b"True", release.class_name.encode()]
+            assert f"… Cluster {world.namespace}/one" in (await process.stdout.readline()).decode()
             process.send_signal(signal.SIGINT)
             _, err = await process.communicate()
         assert (process.returncode, err.strip()) == (130, b"interrupted")

@@ -89,12 +89,9 @@ async def test_names_of_live_objects_are_completed(world: World, program: Path) 
     assert await completed(program, file, "status", f"{here}/") == [f"{here}/one"]
     assert await completed(program, file, "why", f"{here}/one", "") == released
     assert await completed(program, file, "plan", f"{here}/one", "--to", "") == released
-    assert await completed(program, file, "get", "clusters", "-n", other, "") == ["two"]
-    assert await completed(program, file, "get", "-n", here, "releases", released[0][:-1]) == [*reversed(released)]
-    assert await completed(program, file, "get", "clusters", "-A", "") == []
-    assert {here, other} <= {*await completed(program, file, "get", "clusters", "-n", here)}
+    assert {here, other} <= {*await completed(program, file, "status", "-n", here)}
     context = yaml.safe_load(file.read_text())["current-context"]
-    assert await completed(program, file, "fleet", "--context", "") == [context]
+    assert await completed(program, file, "status", "--context", "") == [context]
     assert f"{other}/two" in await completed(program, file, "drift", "--context", context, "")
 
     assert await answered(program, file, "zsh", f"history {here}/", 2) == ["plain", f"{here}/one", "_"]
@@ -112,8 +109,7 @@ async def test_only_what_the_user_may_list_is_completed_and_nothing_is_said(
     file.write_text(yaml.safe_dump(config))
 
     assert await completed(program, file, "status", "") == []
-    assert await completed(program, file, "get", "clusters", "") == []
-    assert await completed(program, file, "get", "clusters", "-n", "") == []
+    assert await completed(program, file, "status", "-n", "") == []
 
     rule = {"apiGroups": ["cluster.x-k8s.io"], "resources": ["clusters"], "verbs": ["list"]}
     metadata = {"name": "lister", "namespace": world.namespace}
@@ -124,7 +120,6 @@ async def test_only_what_the_user_may_list_is_completed_and_nothing_is_said(
     await world.create({**rbac, "kind": "RoleBinding", "roleRef": role, "subjects": [subject]})
 
     async def may_list() -> bool:
-        return await completed(program, file, "get", "clusters", "") == ["one"]
+        return await completed(program, file, "status", "") == [f"{world.namespace}/one"]
 
     await eventually(may_list, seconds=DEADLINE, about="the new role")
-    assert await completed(program, file, "status", "") == [f"{world.namespace}/one"]

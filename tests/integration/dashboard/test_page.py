@@ -187,7 +187,7 @@ async def test_cluster_has_its_deliveries_and_newest_events(page: Page, fleet: F
     await page.until(f"document.querySelectorAll('#events-list tbody tr').length === {SHOWN_EVENTS}")
     await fleet.event("team-a", "Cluster/healthy", reason="Newest", lastTimestamp=ago(minutes=-1))
     await page.until("document.querySelector('#events-list').textContent.includes('Newest')")
-    assert "1 older events: csctl events team-a/healthy" in await page.text("main")
+    assert "1 older events: kubectl events --namespace team-a" in await page.text("main")
 
 
 async def test_events_are_read_for_the_open_cluster_only_and_while_it_is_open(

@@ -9,12 +9,12 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from clusterstacks.api.names import Kind
-from clusterstacks.cli.operator_logs import parse_line
 from clusterstacks.devcluster.loopback import free_port
 from clusterstacks.http.allowlist import AllowedHosts
 from clusterstacks.runtime.log_format import JsonFormatter, TextFormatter
 from clusterstacks.webhooks.configuration import SECRET_NAME
 from tests.support.builders.stacks import TinyStack, config_map, templates
+from tests.support.observing.log_lines import parse_line
 from tests.support.running.admission import guarded
 from tests.support.running.sources import secret
 from tests.support.waiting import eventually

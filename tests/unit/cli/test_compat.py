@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from clusterstacks.cli.shared import output
-from clusterstacks.cli.shared.matrix_pages import matrix_html, matrix_markdown
+from clusterstacks.cli.shared.compat_output import print_matrix
 from clusterstacks.compat.matrices import Cell, Matrix, Row
 from clusterstacks.compat.verdicts import Verdict
 from clusterstacks.domain.versions import KubernetesMinor
@@ -257,44 +256,19 @@ def test_directory_named_like_a_cluster_is_read_as_a_directory(
     assert capsys.readouterr().out.startswith("local-tiny-1-35-v2 with Kubernetes v1.35.4")
 
 
-HOSTILE = "a|b <script>alert(1)</script> [x](https://evil.example) `c` www.evil.example \x1b[31m\n# d"
+HOSTILE = "a|b <script>alert(1)</script> \x1b[31m# d"
 
 
-def hostile_matrix() -> Matrix:
+def test_a_matrix_shows_hostile_names_without_control_characters(capsys: pytest.CaptureFixture[str]) -> None:
     cells = (Cell(Verdict.OK, partly=True), Cell(Verdict.INCOMPATIBLE))
     minors = (KubernetesMinor(1, 35), KubernetesMinor(1, 36))
-    return Matrix(minors, (Row((HOSTILE,), "", "", "", cells),), (Row((), "\"'&", HOSTILE, "1.0", cells),))
+    matrix = Matrix(minors, (Row((HOSTILE,), "", "", "", cells),), (Row((), "\"'&", HOSTILE, "1.0", cells),))
 
+    print_matrix(matrix, "text")
 
-def test_a_matrix_as_html_shows_hostile_names_as_text_and_loads_nothing() -> None:
-    page = matrix_html(hostile_matrix())
-    tags = set(re.findall(r"</?([a-z]+)", page))
-    assert tags == {"html", "head", "meta", "title", "style", "body", "table", "caption"} | {
-        "thead",
-        "tbody",
-        "tr",
-        "th",
-        "td",
-        "p",
-    }
-    assert "default-src 'none'" in page
-    assert "\x1b" not in page
-    assert "[addon &quot;&#x27;&amp;]" in page
-    assert '<td class="ok">✓ ok*</td><td class="incompatible">✗ incompatible</td>' in page
-
-
-def test_a_matrix_as_markdown_shows_hostile_names_as_text_in_one_line() -> None:
-    lines = matrix_markdown(hostile_matrix()).splitlines()
-    assert lines[:2] == ["| Kubernetes | 1.35 | 1.36 |", "| --- | --- | --- |"]
-    assert lines[2] == (
-        r"| a\|b &lt;script&gt;alert(1)&lt;/script&gt; \[x\](https\://evil.example) \`c\` www\.evil.example "
-        r"\\x1b\[31m # d | ✓ ok\* | ✗ incompatible |"
-    )
-    assert lines[-1].startswith(r"\* not with every patch")
-
-
-def test_a_matrix_is_printed_as_a_page(release: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run("matrix", release, "-o", "markdown") == 0
-    assert "| mine 1.0.0 | ? unknown | ? unknown | ? unknown |" in capsys.readouterr().out.splitlines()
-    assert run("matrix", release, "-o", "html") == 0
-    assert capsys.readouterr().out.startswith("<!DOCTYPE html>")
+    header, release, component, hint = capsys.readouterr().out.splitlines()
+    assert header.split() == ["KUBERNETES", "1.35", "1.36"]
+    assert release.split("   ")[0] == r"a|b <script>alert(1)</script> \x1b[31m# d"
+    assert component.split()[-2:] == ["ok*", "incompatible"]
+    assert "[addon \"'&]" in component
+    assert hint.startswith("* not with every patch")

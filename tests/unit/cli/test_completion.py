@@ -79,8 +79,6 @@ def test_verbs_are_completed_without_importing_them_or_a_client() -> None:
     [
         (["explain"], "pause", ["Paused"]),
         (["explain"], "healtht", ["HealthTimeout"]),
-        (["get"], "", ["stacks", "releases", "clusters", "addons"]),
-        (["get"], "cl", ["clusters"]),
         (["no-such-verb"], "", None),
     ],
 )
@@ -94,11 +92,11 @@ def test_words_that_need_no_cluster_are_completed(words: list[str], incomplete: 
 @pytest.mark.parametrize(
     ("words", "joined"),
     [
-        (["get", "--context", "=", "a", "b"], ["get", "--context=a", "b"]),
-        (["get", "--context", "="], ["get", "--context="]),
-        (["get", "--context", "=", ""], ["get", "--context="]),
-        (["get", "--context", "a", ""], ["get", "--context", "a", ""]),
-        (["get", "=", "--context=a", "b"], ["get", "=", "--context=a", "b"]),
+        (["status", "--context", "=", "a", "b"], ["status", "--context=a", "b"]),
+        (["status", "--context", "="], ["status", "--context="]),
+        (["status", "--context", "=", ""], ["status", "--context="]),
+        (["status", "--context", "a", ""], ["status", "--context", "a", ""]),
+        (["status", "=", "--context=a", "b"], ["status", "=", "--context=a", "b"]),
     ],
 )
 def test_values_that_bash_splits_at_the_equals_sign_are_joined(words: list[str], joined: list[str]) -> None:
@@ -109,7 +107,7 @@ def test_all_reasons_are_completed() -> None:
     assert {str(one.name) for one in REASONS} <= {*offered(complete(["explain"]))}
 
 
-@pytest.mark.parametrize("words", [["status"], ["get"], ["fleet", "--context", "a", "--context", "b"]])
+@pytest.mark.parametrize("words", [["status"], ["plan"], ["status", "--context", "a", "--context", "b"]])
 def test_contexts_of_the_kubeconfig_are_completed(words: list[str], tmp_path: Path) -> None:
     file = kubeconfig(tmp_path, "https://127.0.0.1:1", {})
 
@@ -118,7 +116,7 @@ def test_contexts_of_the_kubeconfig_are_completed(words: list[str], tmp_path: Pa
     assert offered(complete([*words, "--kubeconfig=missing", "--context"])) == []
 
 
-@pytest.mark.parametrize("words", [["status"], ["why", "team/one"], ["get", "clusters"], ["get", "clusters", "-n"]])
+@pytest.mark.parametrize("words", [["status"], ["why", "team/one"], ["status", "-n"]])
 def test_nothing_is_completed_or_printed_if_the_server_does_not_answer(words: list[str], tmp_path: Path) -> None:
     file = kubeconfig(tmp_path, "https://127.0.0.1:1", {})
 

@@ -237,18 +237,6 @@ async def test_emulated_version_counts(server: ScriptedServer, client: Client) -
     assert str((await client.version()).minor) == "1.36"
 
 
-async def test_log_of_a_pod_is_read_as_text_within_bounds(server: ScriptedServer, client: Client) -> None:
-    async def log(_: web.Request) -> web.StreamResponse:
-        return web.Response(text="one\ntwo\n")
-
-    server.plays(log)
-
-    assert await client.pod_log("operator-1", "system", since_seconds=60) == "one\ntwo\n"
-    (request,) = server.requests
-    assert request.path == "/api/v1/namespaces/system/pods/operator-1/log"
-    assert dict(request.query) == {"sinceSeconds": "60", "limitBytes": str(4 * 1024 * 1024)}
-
-
 async def test_keys_are_read_page_by_page_until_the_limit_and_only_from_metadata(
     server: ScriptedServer, client: Client
 ) -> None:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from clusterstacks.cli.operator_logs import parse_line
 from clusterstacks.runtime.log_format import (
     FIELDS,
     MESSAGE_LIMIT,
@@ -18,6 +17,7 @@ from clusterstacks.runtime.log_format import (
     configure_logging,
     log_context,
 )
+from tests.support.observing.log_lines import parse_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

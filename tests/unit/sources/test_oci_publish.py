@@ -12,6 +12,7 @@ from clusterstacks.domain.errors import SpecError
 from clusterstacks.http.errors import NotThere
 from clusterstacks.oci.descriptor import EMPTY, EMPTY_TYPE, describe
 from clusterstacks.oci.errors import InvalidReference, ManifestUnsupported
+from clusterstacks.oci.image_layout import ImageLayout
 from clusterstacks.oci.manifests import OCI_INDEX, OCI_MANIFEST, write_manifest
 from clusterstacks.oci.reference import Reference
 from clusterstacks.oci.registry import Registry
@@ -150,6 +151,37 @@ async def test_copy_has_the_same_bytes_and_signatures(
         # Whoever sees the tag finds the signatures.
         assert last.endswith("/mirrored")
         assert any(line.endswith(".sig") for line in before)
+
+
+async def test_release_that_crosses_in_an_image_layout_keeps_its_bytes_and_signatures(
+    double: RegistryDouble, registry: Registry, web: HTTPClient, directory: Path, tmp_path: Path
+) -> None:
+    published = await publish(directory, registry, EPOCH)
+    await attach(registry, published.reference.digest, b'{"envelope": 1}')
+    raw, media_type = double.manifests["kaas/stacks", STAGED.release]
+    double.tags(cosign_tag(published.reference.digest), raw, media_type)
+
+    written = await copy(registry, STAGED.release, ImageLayout.open(tmp_path / "disk", new=True), STAGED.release)
+    again = await copy(registry, STAGED.release, ImageLayout.open(tmp_path / "disk", new=True), STAGED.release)
+    async with RegistryDouble.started() as elsewhere:
+        target = Registry(web, elsewhere.reference)
+        read = await copy(ImageLayout.open(tmp_path / "disk"), STAGED.release, target, STAGED.release)
+
+        assert (written.digest, written.new, written.signatures) == (published.reference.digest, True, 2)
+        assert (again.new, again.signatures) == (False, 2)
+        assert (read.digest, read.new, read.signatures) == (published.reference.digest, True, 2)
+        assert elsewhere.manifests["kaas/stacks", STAGED.release] == (raw, media_type)
+        assert (await find_evidence(target, await target.manifest(read.digest))).envelopes == (b'{"envelope": 1}',)
+        assert elsewhere.blobs == double.blobs
+
+
+async def test_copy_to_an_image_layout_does_not_overwrite(registry: Registry, directory: Path, tmp_path: Path) -> None:
+    await publish(directory, registry, EPOCH)
+    layout = ImageLayout.open(tmp_path / "disk", new=True)
+    await layout.push_manifest(b'{"schemaVersion":2}', OCI_INDEX, STAGED.release)
+
+    with pytest.raises(ReleaseTaken, match=f"oci-layout:{tmp_path}/disk:{STAGED}"):
+        await copy(registry, STAGED.release, layout, STAGED.release)
 
 
 async def test_copy_within_a_registry_transfers_no_blobs(

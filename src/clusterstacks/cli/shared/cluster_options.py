@@ -196,6 +196,27 @@ class ListScope:
     labels: str = ""
 
 
+_SELECTOR = click.option(
+    "--selector", "-l", default="", help="Label selector of Clusters, for example team=a,stage!=test."
+)
+
+
+def _namespace_option(default: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    return click.option(
+        "--namespace", "-n", default="", help=f"Namespace.  [default: {default}]", shell_complete=complete_namespaces
+    )
+
+
+def filter_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add --namespace, by default all, and --selector, passed as ``scope``."""
+
+    @wraps(command)
+    def call(*, namespace: str, selector: str, **rest: Any) -> Any:  # noqa: ANN401 - the arguments of the verb
+        return command(scope=ListScope(namespace, selector), **rest)
+
+    return _namespace_option("all")(_SELECTOR(call))
+
+
 def scope_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add --kubeconfig and --context, passed as ``management``, and --namespace, -A and --selector as ``scope``."""
 
@@ -207,19 +228,8 @@ def scope_options(command: Callable[..., Any]) -> Callable[..., Any]:
         chosen = "" if everywhere else namespace or management.connection().namespace
         return command(management=management, scope=ListScope(chosen, labels), **given)
 
-    for option in (
-        click.option("--selector", "-l", default="", help="Label selector, for example team=a,stage!=test."),
-        click.option("--all-namespaces", "-A", is_flag=True, help="Objects of all namespaces."),
-        click.option(
-            "--namespace",
-            "-n",
-            default="",
-            help="Namespace.  [default: that of the context]",
-            shell_complete=complete_namespaces,
-        ),
-    ):
-        call = option(call)
-    return cluster_options(call)
+    everywhere = click.option("--all-namespaces", "-A", is_flag=True, help="Objects of all namespaces.")
+    return cluster_options(_namespace_option("that of the context")(everywhere(_SELECTOR(call))))
 
 
 def management_options(command: Callable[..., Any]) -> Callable[..., Any]:

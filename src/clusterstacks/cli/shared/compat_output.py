@@ -8,17 +8,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from clusterstacks.cli.shared import output
-from clusterstacks.cli.shared.matrix_pages import (
-    MARKS,
-    NOT_EVERY_PATCH,
-    PARTLY,
-    cell_text,
-    is_partly,
-    matrix_html,
-    matrix_markdown,
-    row_label,
-)
-from clusterstacks.cli.shared.terminal import columns, cut
+from clusterstacks.cli.shared.terminal import ResultMark, columns, cut
 from clusterstacks.compat.matrices import worst
 from clusterstacks.compat.verdicts import Verdict
 
@@ -33,7 +23,18 @@ if TYPE_CHECKING:
 WIDTH: Final = max(map(len, Verdict))
 TWO_MINORS: Final = 16
 """Columns that two Kubernetes minors take in a table; labels of rows leave them free on a narrow terminal."""
-_PAGES: Final = {"html": matrix_html, "markdown": matrix_markdown}
+MARKS: Final = {
+    Verdict.OK: ResultMark.GOOD,
+    Verdict.UNTESTED: ResultMark.OPEN,
+    Verdict.UNKNOWN: ResultMark.OPEN,
+    Verdict.INCOMPATIBLE: ResultMark.BAD,
+}
+"""Marks of verdicts."""
+
+PARTLY: Final = "*"
+"""Follows a verdict that holds for some patch releases only."""
+
+NOT_EVERY_PATCH: Final = f"{PARTLY} not with every patch: check one with csctl compat check --kubernetes"
 _CELLS: Final = {
     f"{text}{partly}": mark
     for verdict, mark in MARKS.items()
@@ -89,20 +90,17 @@ def print_matrix(matrix: Matrix, form: str) -> None:
     if form == "json":
         output.print_json(matrix_document(matrix))
         return
-    if form in _PAGES:
-        output.print_text(_PAGES[form](matrix))
-        return
     lines = (*matrix.releases, *matrix.components)
-    words = [[row_label(row), *map(cell_text, row.cells)] for row in lines]
+    words = [[_label(row), *map(_word, row.cells)] for row in lines]
     header = ("KUBERNETES", *map(str, matrix.minors))
     width = columns()
     if not width or output.table_width([header, *words]) <= width:
         output.print_table(header, words, marks=_CELLS)
     else:
-        signs = [[cut(row_label(row), width - TWO_MINORS), *map(_sign, row.cells)] for row in lines]
+        signs = [[cut(_label(row), width - TWO_MINORS), *map(_sign, row.cells)] for row in lines]
         _print_blocks(header, signs, width)
         output.say(LEGEND, wraps=True)
-    if is_partly(matrix):
+    if any(cell.partly for row in lines for cell in row.cells):
         output.say(NOT_EVERY_PATCH, wraps=True)
 
 
@@ -119,6 +117,17 @@ def _print_blocks(header: Sequence[str], rows: Sequence[Sequence[str]], width: i
 
 def _block_width(header: Sequence[str], rows: Sequence[Sequence[str]], first: int, end: int) -> int:
     return output.table_width([(row[0], *row[first:end]) for row in (header, *rows)])
+
+
+def _label(row: Row) -> str:
+    """Return the label of a row: a release, or a component with its version and addon."""
+    if not row.name:
+        return row.releases[0]
+    return f"{row.name} {row.version}{_of_addon(row.addon)}"
+
+
+def _word(cell: Cell) -> str:
+    return f"{cell.verdict.value}{PARTLY if cell.partly else ''}"
 
 
 def _sign(cell: Cell) -> str:

@@ -13,11 +13,6 @@ _RELEASE: Final = "openstack-scs-1-35-v1"
 _REF: Final = f"registry.example.org/kaas/stacks:{_RELEASE}"
 
 EXAMPLES: Final = {
-    "bundle": (
-        "create carried 'registry.example.org/kaas/stacks:openstack-scs-1-3*' --dry-run",
-        "create carried .release --image registry.example.org/kaas/cluster-stack-operator:v1",
-        "push carried mirror.example.net/kaas",
-    ),
     "completion": ("bash",),
     "compat": (
         f"check {_REF}",
@@ -30,7 +25,8 @@ EXAMPLES: Final = {
     "copy": (
         f"{_REF} mirror.example.net/stacks --images images.txt",
         "'registry.example.org/kaas/stacks:openstack-scs-1-3*' mirror.example.net/stacks",
-        "--all registry.example.org/kaas/stacks mirror.example.net/stacks -o json",
+        "--all registry.example.org/kaas/stacks oci-layout:carried",
+        "--all oci-layout:carried mirror.example.net/stacks -o json",
     ),
     "create": (
         f"{_STACK} --remote none",
@@ -52,10 +48,7 @@ EXAMPLES: Final = {
     ),
     "diff": (f".release/{_RELEASE} {_STACK}", f"{_REF} .release/{_RELEASE}"),
     "drift": ("default/my-cluster", "default/my-cluster --exit-code -o json"),
-    "events": ("default/my-cluster", "default/my-cluster -o json"),
     "explain": ("InSync", "HealthTimeout"),
-    "fleet": ("", "-l stage=prod -o wide", "--context eu-1 --context eu-2"),
-    "get": ("clusters -A", "releases -o wide", "addons -n team-a -l stage=prod", "clusters my-cluster --watch"),
     "hash": (_STACK,),
     "help": ("create", "dev up"),
     "history": ("default/my-cluster", "default/my-cluster -o json"),
@@ -70,7 +63,6 @@ EXAMPLES: Final = {
     "list": ("registry.example.org/kaas/stacks", "github://example-org/cluster-stacks -o json"),
     "login": ("registry.example.org", "registry.example.org -u robot --password-stdin < token"),
     "logout": ("registry.example.org",),
-    "logs": ("default/my-cluster", "default/my-cluster --since 10m"),
     "plan": ("default/my-cluster --to v1.36.1",),
     "pull": (_REF, f"{_REF} -d releases"),
     "push": (f".release/{_RELEASE} registry.example.org/kaas/stacks",),
@@ -78,7 +70,14 @@ EXAMPLES: Final = {
     "resume": ("default/my-cluster",),
     "schemas": (".schemas",),
     "sign": ("--new-key release.key", f".release/{_RELEASE} --key release.key"),
-    "status": ("", "default/my-cluster", "default/my-cluster --watch", "-o json", "--context eu-1 --context eu-2"),
+    "status": (
+        "",
+        "-l stage=prod --troubled",
+        "-n team-a -o json",
+        "default/my-cluster",
+        "default/my-cluster --watch",
+        "--context eu-1 --context eu-2",
+    ),
     "suspend": ("default/my-cluster",),
     "template": (f"{_STACK} --class", f"{_STACK} --addon cni --values", f"{_REF} --images"),
     "ui": ("-A", "-n team-a --port 8001 --no-open"),
@@ -90,19 +89,26 @@ EXAMPLES: Final = {
 """Arguments of each verb; those of a verb with commands begin with one of them."""
 
 
-_OBJECTS: Final = "'csctl get' lists clusters, addons, stacks and releases, 'csctl status' describes a Cluster"
+_OBJECTS: Final = "'csctl status' lists Clusters with their releases, 'csctl status NAMESPACE/CLUSTER' describes one"
+_LOGS: Final = "'kubectl logs' prints the log of the operator: the field object of its lines names the Cluster"
 _INSTALL: Final = "'csctl install' installs the operator, 'csctl uninstall' removes it"
 
 SUGGESTIONS: Final = {
     "auth": "'csctl login' logs in to a registry; logins of docker, podman, helm and oras are used as well",
     **dict.fromkeys(("tree", "describe", "watch", "ps", "top"), _OBJECTS),
-    "log": "'csctl logs' prints the log lines of the operator about a Cluster",
+    "fleet": _OBJECTS,
+    "get": "'kubectl get clusters,clusterstacks,clusterstackreleases,clusteraddons' lists objects; " + _OBJECTS,
+    **dict.fromkeys(
+        ("event", "events"), "'csctl status NAMESPACE/CLUSTER' prints the newest events, 'kubectl events' lists all"
+    ),
+    **dict.fromkeys(("log", "logs"), _LOGS),
     **dict.fromkeys(("validate", "check", "doctor", "test", "vet"), "'csctl lint' reports problems of a stack"),
     **dict.fromkeys(("build", "package", "pack", "make"), "'csctl create' builds releases"),
     **dict.fromkeys(("publish", "upload", "deploy"), "'csctl push' publishes a release in a registry"),
     **dict.fromkeys(("download", "fetch", "get-release"), "'csctl pull' downloads a release"),
     **dict.fromkeys(
-        ("export", "save", "backup"), "'csctl pull' writes a release to a directory, 'csctl bundle' releases and images"
+        ("export", "save", "backup", "bundle"),
+        "'csctl pull' writes a release to a directory, 'csctl copy' releases with their signatures to an image layout",
     ),
     **dict.fromkeys(("mirror", "promote", "sync"), "'csctl copy' copies a release to another repository"),
     **dict.fromkeys(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -52,6 +52,7 @@ class ObjectQuery:
         labels: Label selector in the syntax of kubectl.
         name: Only this object; empty for all.
         consequence: What is not known if the user may not read them, for a warning; empty if they are required.
+        fallback: Namespace to read instead if the user may not read all namespaces; empty for none.
     """
 
     group: str
@@ -60,6 +61,7 @@ class ObjectQuery:
     labels: str = ""
     name: str = ""
     consequence: str = ""
+    fallback: str = ""
 
 
 async def served(client: Client, group: str, kind: str) -> Resource:
@@ -104,20 +106,38 @@ async def read_all(
         NotFound: A query names an object that does not exist, and is not optional.
         DependencyError: The kind of a required query is not served, or the user may not read it.
     """
+    return [objects for _, objects in await _read_each(client, queries, warn)]
+
+
+async def _read_each(
+    client: Client, queries: Sequence[ObjectQuery], warn: Callable[[list[str]], None]
+) -> list[tuple[ObjectQuery, list[Manifest] | None]]:
+    """Read the objects of several queries; return each with the query that the rights of the user allow."""
     from clusterstacks.clusters.permissions import or_else
-    from clusterstacks.kube.errors import NotFound
+    from clusterstacks.kube.errors import Forbidden, NotFound
 
     notices: list[str] = []
 
-    async def read(query: ObjectQuery) -> list[Manifest] | None:
+    async def read(query: ObjectQuery) -> tuple[ObjectQuery, list[Manifest] | None]:
         if not query.consequence:
-            return await read_objects(client, query)
+            return query, await read_objects(client, query)
         try:
-            return await or_else(read_objects(client, query), None, query.consequence, notices)
+            return query, await or_else(read_objects(client, query), None, query.consequence, notices)
         except NotFound:
-            return []
+            return query, []
 
-    found = await asyncio.gather(*map(read, queries))
+    async def read_within_rights(query: ObjectQuery) -> tuple[ObjectQuery, list[Manifest] | None]:
+        if query.namespace or not query.fallback:
+            return await read(query)
+        try:
+            return query, await read_objects(client, query)
+        except Forbidden:
+            if not query.consequence:
+                shown = f"only those of namespace {query.fallback} are shown"
+                notices.append(f"you may not list the {query.kind}s of all namespaces: {shown}")
+            return await read(replace(query, namespace=query.fallback))
+
+    found = await asyncio.gather(*map(read_within_rights, queries))
     warn(notices)
     return found
 
@@ -145,9 +165,9 @@ async def follow(
     from clusterstacks.runtime.informer import Informer
 
     # An informer would retry for ever what the user may not read.
-    readable = [one is not None for one in await read_all(client, queries, warn)]
-    informers = [Informer(client, one.group, one.kind, namespace=one.namespace, labels=one.labels) for one in queries]
-    running = [one for one, may in zip(informers, readable, strict=True) if may]
+    read = await _read_each(client, queries, warn)
+    informers = [Informer(client, one.group, one.kind, namespace=one.namespace, labels=one.labels) for one, _ in read]
+    running = [informer for informer, (_, found) in zip(informers, read, strict=True) if found is not None]
     changed = asyncio.Event()
     async with asyncio.TaskGroup() as tasks:
         for informer in running:

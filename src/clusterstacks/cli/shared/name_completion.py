@@ -61,11 +61,6 @@ async def namespaces(client: Client) -> list[str]:
     return await _names(client, "", "Namespace")
 
 
-async def objects(client: Client, group: str, kind: str, namespace: str) -> list[str]:
-    """Return the names of the objects of a kind in a namespace."""
-    return await _names(client, group, kind, namespace)
-
-
 async def clusters(client: Client, incomplete: str, default_namespace: str) -> list[str]:
     """Return the Clusters as ``NAMESPACE/NAME``: of the namespace before the cursor, otherwise of all.
 

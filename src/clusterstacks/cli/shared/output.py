@@ -213,8 +213,8 @@ def show_failures(lines: Sequence[str], summary: str, errors: Sequence[ClusterSt
 
 def print_table(
     header: Sequence[str], rows: Sequence[Sequence[object]], *, marks: Mapping[str, ResultMark] = MappingProxyType({})
-) -> list[int]:
-    """Print aligned columns, as kubectl does, and return their widths.
+) -> None:
+    """Print aligned columns, as kubectl does.
 
     Cells have the colours of ``marks``, by their text. A terminal that is too narrow wraps the last column, or cuts the
     widest ones if the others take more than half of it.
@@ -224,7 +224,6 @@ def print_table(
     _print_cells(cells[0], widths, lambda cell: click.style(cell, bold=True))
     for row in cells[1:]:
         _print_cells(row, widths, lambda cell: _styled(cell, marks))
-    return widths
 
 
 def table_width(rows: Iterable[Sequence[str]]) -> int:
@@ -244,11 +243,6 @@ def _fitted(widths: Sequence[int], width: int) -> list[int]:
     while _total(found) > width and max(found) > NARROWEST_COLUMN:
         found[found.index(max(found))] -= 1
     return found
-
-
-def print_row(row: Sequence[object], widths: Sequence[int]) -> None:
-    """Print a further row of a table with these widths."""
-    _print_cells([printable(str(cell)) for cell in row], widths, lambda cell: cell)
 
 
 def _print_cells(cells: Sequence[str], widths: Sequence[int], style: Callable[[str], str]) -> None:

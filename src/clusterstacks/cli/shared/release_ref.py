@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fnmatch
 import os
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
@@ -20,8 +19,6 @@ if TYPE_CHECKING:
 
     from clusterstacks.cli.shared.registry_options import ServerTrust
     from clusterstacks.domain.names import ReleaseName
-    from clusterstacks.oci.reference import Reference
-    from clusterstacks.oci.registry import Registry
     from clusterstacks.releases.contents import Contents
     from clusterstacks.releases.release_source import Evidence, ReleaseSource
     from clusterstacks.sources.spec import Location, SourceAddress
@@ -171,74 +168,6 @@ def parse_release_ref(text: str) -> tuple[Location, ReleaseName]:
         return Location(SourceAddress(DIRECTORY, str(Path(text).resolve().parent)), name), name
     ref = read_ref(text)
     return Location(ref.address, ref.name), ref.name
-
-
-_WILDCARDS = frozenset("*?[")
-
-
-@dataclass(frozen=True, slots=True)
-class ReleaseSelection:
-    """One release, some, or all of a repository in a registry.
-
-    Args:
-        repository: The repository, without tag and digest.
-        pattern: Name of a release, or a shell pattern for names.
-        digest: Digest of the manifest; empty for none, and for patterns.
-    """
-
-    repository: Reference
-    pattern: str
-    digest: str = ""
-
-    @classmethod
-    def parse(cls, text: str, *, every: bool) -> ReleaseSelection:
-        """Parse ``registry/repository:pattern``, or only the repository to select ``every`` release.
-
-        Raises:
-            SpecError: It is not a reference, or the name is not the name of a release.
-            UsageError: The release is missing, or cannot be combined with ``every``.
-        """
-        from clusterstacks.domain.names import parse_release
-        from clusterstacks.oci.reference import Reference
-
-        place, _, pattern = text.rpartition(":")
-        if _WILDCARDS.isdisjoint(pattern) or "/" in pattern:
-            reference = Reference.parse(text)
-            place, pattern = reference.place, reference.tag
-        else:
-            reference = Reference.parse(place)
-        if every and (pattern or reference.digest):
-            raise click.UsageError(f"--all cannot be combined with a release (expected {place})")
-        if not every and not pattern:
-            raise click.UsageError(f"the release is missing (expected {place}:<release name>, a pattern, or --all)")
-        chosen = cls(reference.at(""), "*" if every else pattern, reference.digest)
-        if chosen.single:
-            parse_release(pattern)
-        return chosen
-
-    @property
-    def single(self) -> bool:
-        """True if it names one release."""
-        return _WILDCARDS.isdisjoint(self.pattern)
-
-    async def releases(self, source: Registry) -> list[ReleaseName]:
-        """Return the selected releases, sorted; one that is named may not exist.
-
-        Raises:
-            SpecError: The repository has no release that matches the pattern.
-            DependencyError: The registry fails.
-        """
-        from clusterstacks.domain.errors import SpecError
-        from clusterstacks.domain.names import parse_release
-
-        if self.single:
-            return [parse_release(self.pattern)]
-        found, _ = sorted_releases(fnmatch.filter(await source.tags(), self.pattern))
-        if not found:
-            what = "no release" if self.pattern == "*" else f"no release with a name like {self.pattern}"
-            remedy = f"'csctl list {self.repository}' shows the releases"
-            raise SpecError("NoReleaseMatches", f"{self.repository} has {what}: {remedy}")
-        return found
 
 
 def sorted_releases(names: Iterable[str]) -> tuple[list[ReleaseName], int]:

@@ -202,7 +202,7 @@ function eventsSection({ document, events }) {
       ${(found?.notices ?? []).map((one) => html`<p class="notice">${one}</p>`)}
       ${rows.length ? table("Events of the Cluster, its addons and its release, the newest first", ["Last seen", "Type", "Reason", "Object", "Message"], rows, "events-list") : ""}
       ${found && !rows.length ? html`<p class="hint">The API server has no events of this Cluster; it keeps them for an hour by default.</p>` : ""}
-      ${found?.more ? html`<p class="hint">${found.more} older events: <code>csctl events ${document.namespace}/${document.name}</code></p>` : ""}
+      ${found?.more ? html`<p class="hint">${found.more} older events: <code>kubectl events --namespace ${document.namespace}</code></p>` : ""}
     </section>
   `;
 }

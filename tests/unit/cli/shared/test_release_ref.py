@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import click
 import pytest
 
-from clusterstacks.cli.shared.release_ref import DIRECTORY_OR_REF, ReleaseRef, ReleaseSelection
-from clusterstacks.domain.errors import ClusterStacksError
+from clusterstacks.cli.shared.release_ref import DIRECTORY_OR_REF, ReleaseRef
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from clusterstacks.oci.registry import Registry
 
 REPOSITORY = "registry.example.org/kaas/stacks"
 NAME = "local-shop-1-35-v1"
@@ -70,42 +68,3 @@ def test_mistyped_path_and_incomplete_reference_have_errors_of_their_own(
 
     with pytest.raises(click.BadParameter, match=message):
         read(text)
-
-
-class Tags:
-    """A registry that only lists."""
-
-    async def tags(self) -> tuple[str, ...]:
-        return ("latest", "local-shop-1-35-v10", "local-shop-1-35-v2", "local-shop-1-36-v1", "sha256-aa.sig")
-
-
-@pytest.mark.parametrize(
-    ("text", "every", "names"),
-    [
-        (f"{REPOSITORY}:{NAME}", False, [NAME]),
-        (f"{REPOSITORY}:{NAME}@{DIGEST}", False, [NAME]),
-        (f"{REPOSITORY}:local-shop-1-35-*", False, ["local-shop-1-35-v2", "local-shop-1-35-v10"]),
-        (f"{REPOSITORY}:*-v[12]", False, ["local-shop-1-35-v2", "local-shop-1-36-v1"]),
-        (REPOSITORY, True, ["local-shop-1-35-v2", "local-shop-1-35-v10", "local-shop-1-36-v1"]),
-        ("localhost:5000/stacks", True, ["local-shop-1-35-v2", "local-shop-1-35-v10", "local-shop-1-36-v1"]),
-    ],
-)
-async def test_name_pattern_and_all_select_releases_in_order(text: str, names: list[str], *, every: bool) -> None:
-    chosen = ReleaseSelection.parse(text, every=every)
-
-    assert [one.release for one in await chosen.releases(cast("Registry", Tags()))] == names
-
-
-@pytest.mark.parametrize(
-    ("text", "every", "message"),
-    [
-        (REPOSITORY, False, "the release is missing"),
-        (f"{REPOSITORY}:{NAME}", True, "--all cannot be combined"),
-        (f"{REPOSITORY}:latest", False, "is not .*release"),
-        ("stacks:v*", False, "is not a valid reference"),
-        (f"{REPOSITORY}:none-*", False, "has no release with a name like none-\\*: 'csctl list"),
-    ],
-)
-async def test_selection_without_a_release_is_refused(text: str, message: str, *, every: bool) -> None:
-    with pytest.raises((click.UsageError, ClusterStacksError), match=message):
-        await ReleaseSelection.parse(text, every=every).releases(cast("Registry", Tags()))

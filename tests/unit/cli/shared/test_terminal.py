@@ -134,8 +134,8 @@ def test_a_table_whose_other_columns_are_wide_is_cut(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(output, "columns", lambda **_: 30)
-    widths = output.print_table(("NAME", "TITLE", "AGE"), [("a-rather-long-name", "a title of it", "3m")])
-    output.print_row(("another-rather-long-name", "title", "4m"), widths)
+    rows = [("a-rather-long-name", "a title of it", "3m"), ("another-rather-long-name", "title", "4m")]
+    output.print_table(("NAME", "TITLE", "AGE"), rows)
     lines = capsys.readouterr().out.splitlines()
     assert lines == [
         "NAME         TITLE         AGE",
