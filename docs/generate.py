@@ -109,8 +109,9 @@ The operator logs to standard error, one line for each decision or problem, also
 ```
 
 Neither contains Secrets. Messages and traces are cut after 6 KiB, control characters are escaped, and the same problem
-is not repeated at each retry of a watch or a check. `csctl logs NAMESPACE/CLUSTER` prints the lines about a Cluster, of
-either format and of all replicas. `--log-level debug` adds what the operator tries without effect on objects.
+is not repeated at each retry of a watch or a check. To read the lines about a Cluster, look for `NAMESPACE/CLUSTER` and
+`NAMESPACE/cluster-addon-CLUSTER`, the names of the Cluster and its ClusterAddon, in the logs of all replicas.
+`--log-level debug` adds what the operator tries without effect on objects.
 """  # noqa: E501 - a line of the log
 
 METRICS_PREFACE = f"""\

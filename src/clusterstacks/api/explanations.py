@@ -104,7 +104,7 @@ CONDITIONS: Final = (
     Explanation(
         StackCondition.RELEASE_AVAILABLE,
         "At least one release is ready, so that Clusters can use its class.",
-        "'csctl get releases -o wide' shows why the releases are not ready.",
+        "'kubectl get clusterstackreleases -o wide' shows why the releases are not ready.",
         _STACK,
     ),
     Explanation(
@@ -294,7 +294,7 @@ REASONS: Final = (
     Explanation(
         Reason.CHART_MISSING,
         "A release of the addons is missing, not downloaded yet, or may not be used by this Cluster.",
-        "Look at the ClusterStackRelease: 'csctl get releases -o wide'.",
+        "Look at the ClusterStackRelease: 'kubectl get clusterstackreleases -o wide'.",
     ),
     Explanation(
         Reason.TEMPLATE_NEW_FAILED,
@@ -476,7 +476,7 @@ REASONS: Final = (
     Explanation(
         "NoReleaseReady",
         "No release of the ClusterStack is ready, or the source has none for it.",
-        "'csctl get releases -o wide' shows why; the message lists what the source has.",
+        "'kubectl get clusterstackreleases -o wide' shows why; the message lists what the source has.",
     ),
     Explanation(
         "ClusterClassNotAccepted", "Cluster API has not accepted the ClusterClass.", "The message contains its error."

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 NO_ADDONS: Final = "stages, versions of addons and drift are not shown"
 
-SHOWN_EVENTS: Final = 5
+SHOWN_EVENTS: Final = 10
 """Events of a Cluster (arbitrary); ``kubectl events`` lists all."""
 
 SHOWN_RELEASES: Final = 10

@@ -202,7 +202,7 @@ def test_releases_that_the_user_may_not_read_leave_one_column_empty(
 def test_newest_events_of_a_cluster_are_below_its_tree(api: Tenant, capsys: pytest.CaptureFixture[str]) -> None:
     fleet = Fleet(api)
     fleet.events = 100
-    for minute in range(6, 9):
+    for minute in (6, 7, 8, 10, 11, 12, 13):
         event = {"reason": f"Old{minute}", "message": "a\nb", "lastTimestamp": ago(minutes=minute)}
         asyncio.run(fleet.event("team-a", "Cluster/upgrading", **event))
 
@@ -211,8 +211,15 @@ def test_newest_events_of_a_cluster_are_below_its_tree(api: Tenant, capsys: pyte
     assert tree.startswith("… Cluster team-a/upgrading")
     header, *events = cells(table)
     assert header == ["LAST SEEN", "TYPE", "REASON", "OBJECT", "MESSAGE"]
-    assert [row[2] for row in events] == ["Old7", "Old6", "TopologyVersion", "StageStarted", "ObjectsInProgress"]
-    assert events[0][1:] == ["Normal", "Old7", "Cluster/upgrading", "a b"]
+    assert [row[2] for row in events] == [
+        *(f"Old{minute}" for minute in (12, 11, 10)),
+        "ReleaseReady",
+        *(f"Old{minute}" for minute in (8, 7, 6)),
+        "TopologyVersion",
+        "StageStarted",
+        "ObjectsInProgress",
+    ]
+    assert events[0][1:] == ["Normal", "Old12", "Cluster/upgrading", "a b"]
 
     assert call_csctl("status", "team-a/upgrading", "-o", "json") == 0
     document = json.loads(capsys.readouterr().out)
