@@ -69,7 +69,6 @@ class ClusterSummary:
 
     Args:
         key: The Cluster.
-        created: Its creation time (RFC 3339).
         class_name: Class that its topology asks for; empty without a topology.
         class_namespace: Namespace of the class.
         delivered: Class whose addons were completely delivered last; empty if none were.
@@ -87,7 +86,6 @@ class ClusterSummary:
     """
 
     key: ObjectKey
-    created: str
     class_name: str
     class_namespace: str
     delivered: str
@@ -178,7 +176,6 @@ def summarize(cluster: Manifest, addon: Manifest | None) -> ClusterSummary:
     hold = mapping(status, "upgradeHold")
     return ClusterSummary(
         key=view.key,
-        created=text(cluster, "metadata", "creationTimestamp"),
         class_name=view.class_name,
         class_namespace=view.class_namespace,
         delivered=text(addon or {}, "spec", "clusterStack"),
