@@ -254,7 +254,7 @@ def _trust(side: str, both: ServerTrust, sides: dict[str, Path | bool | None]) -
 
 @asynccontextmanager
 async def _opened(place: CopyPlace, trust: ServerTrust, *, new: bool) -> AsyncIterator[Repository]:
-    from clusterstacks.oci.image_layout import ImageLayout
+    from clusterstacks.sources.image_layout import ImageLayout
 
     if isinstance(place.repository, Path):
         yield ImageLayout.open(place.repository, new=new)

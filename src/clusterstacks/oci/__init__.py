@@ -13,5 +13,4 @@
     blob_upload         blobs to a registry, resumed
     referrers           referrers of a manifest, with and without the registry's API
     registry            one repository: all of the above together
-    image_layout        one repository as a directory
 """

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from clusterstacks.oci.descriptor import Descriptor
-    from clusterstacks.oci.image_layout import ImageLayout
     from clusterstacks.oci.manifests import Manifest
+    from clusterstacks.sources.image_layout import ImageLayout
 
 MAX_BLOB_BYTES = 16 * 1024 * 1024 * 1024
 """Largest blob that is copied (arbitrary: a disk should have room for it)."""

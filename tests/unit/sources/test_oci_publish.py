@@ -12,7 +12,6 @@ from clusterstacks.domain.errors import SpecError
 from clusterstacks.http.errors import NotThere
 from clusterstacks.oci.descriptor import EMPTY, EMPTY_TYPE, describe
 from clusterstacks.oci.errors import InvalidReference, ManifestUnsupported
-from clusterstacks.oci.image_layout import ImageLayout
 from clusterstacks.oci.manifests import OCI_INDEX, OCI_MANIFEST, write_manifest
 from clusterstacks.oci.reference import Reference
 from clusterstacks.oci.registry import Registry
@@ -22,6 +21,7 @@ from clusterstacks.signing.envelope import parse_envelope
 from clusterstacks.signing.keys import new_key_pair, parse_private_key
 from clusterstacks.signing.statement import release_envelope
 from clusterstacks.sources.download_release import ReleaseInTheWay, pull
+from clusterstacks.sources.image_layout import ImageLayout
 from clusterstacks.sources.oci_copy import copy
 from clusterstacks.sources.oci_publish import check_tag, publish
 from clusterstacks.sources.oci_repository import OCISource

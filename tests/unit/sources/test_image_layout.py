@@ -11,8 +11,8 @@ import pytest
 from clusterstacks.domain.errors import SpecError
 from clusterstacks.http.errors import NotThere
 from clusterstacks.oci.descriptor import EMPTY, EMPTY_TYPE, describe
-from clusterstacks.oci.image_layout import REF_NAME, ImageLayout
 from clusterstacks.oci.manifests import OCI_INDEX, OCI_MANIFEST, write_manifest
+from clusterstacks.sources.image_layout import REF_NAME, ImageLayout
 
 if TYPE_CHECKING:
     from collections.abc import Callable
