@@ -56,7 +56,9 @@ def test_commands_of_the_page_carry_everything_to_the_isolated_side(
     (tmp_path / "ca.crt").write_text(secure_registry.ca)
     (tmp_path / "password").write_text(PASSWORD)
     shutil.copytree(CHECKOUT / "charts", tmp_path / "charts")
-    programs = [str(Path(sys.executable).parent), str(resolve(["helm"])["helm"].path.parent), os.environ["PATH"]]
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "helm").symlink_to(resolve(["helm"])["helm"].path)
+    programs = [str(tmp_path / "bin"), str(Path(sys.executable).parent), os.environ["PATH"]]
     environ = {"HOME": str(tmp_path), "PATH": os.pathsep.join(programs), "SSL_CERT_FILE": str(tmp_path / "ca.crt")}
     operator = asyncio.run(push_image(registry, "docs/connected/cluster-stack-operator", "v1"))
     web = asyncio.run(push_image(registry, "docs/connected/web", "1.0"))

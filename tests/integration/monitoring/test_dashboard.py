@@ -88,7 +88,7 @@ async def _refused_write(world: World) -> None:
 
 async def _rules_work(prometheus: PrometheusServer) -> bool:
     rules = await asyncio.to_thread(prometheus.rules)
-    assert len(rules) >= 28
+    assert len(rules) >= 27
     assert {rule["name"]: rule.get("lastError") for rule in rules if rule["health"] != "ok"} == {}
     states = {rule["name"]: rule["state"] for rule in rules}
     assert states["ClusterStacksStalled"] in {"pending", "firing"}
