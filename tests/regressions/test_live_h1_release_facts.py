@@ -125,7 +125,7 @@ async def test_live_h1_without_facts_an_update_asks_for_a_retry_and_a_creation_g
     assert labelled == ""
 
 
-async def test_live_h1_update_to_a_release_not_created_yet_asks_for_a_retry(world: World) -> None:
+async def test_live_h1_update_to_a_release_that_is_not_offered_is_refused_with_those_that_are(world: World) -> None:
     async with guarded(world):
         name = await ranged_release(world)
         await world.cluster("one", name.class_name, version=OLD)
@@ -134,7 +134,8 @@ async def test_live_h1_update_to_a_release_not_created_yet_asks_for_a_retry(worl
 
         told = await refusal(world.patch(cluster, {"spec": {"topology": {"classRef": {"name": later}}}}))
 
-    assert "has not created its ClusterStackRelease; correct the class, or add v7 to spec.versions" in told
+    assert f"offers {name.class_name}; use another class, or ask the administrators" in told
+    assert "to add v7 to its spec.versions" in told
 
 
 async def test_live_h1_facts_are_restored_after_a_move_without_status(world: World) -> None:

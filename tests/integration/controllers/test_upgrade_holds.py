@@ -319,7 +319,7 @@ async def test_a_held_upgrade_to_a_missing_release_is_taken_back(world: World) -
         missing = world.stack.release("v9").class_name
         await world.set_class("one", missing, version=VERSIONS[1])
         said = await world.says(
-            CLUSTER_KIND, "one", ADDONS_READY_CONDITION, "HelmChartMissing", words=["holds the upgrade to v1.35.5"]
+            CLUSTER_KIND, "one", ADDONS_READY_CONDITION, "ClassNotOffered", words=["holds the upgrade to v1.35.5"]
         )
         assert world.stack.release("v9").release in said["message"]
 

@@ -89,7 +89,7 @@ async def running(block: Block, environ: Mapping[str, str]) -> AsyncIterator[str
 
 async def test_every_command_of_the_page_shows_the_cluster(world: World, chromium: list[str], tmp_path: Path) -> None:
     key, port, launched = f"{world.namespace}/one", free_port(), tmp_path / "launched"
-    page = Page.read("how-to/watch-in-a-browser.md", {"team-a/web": key, "8001": str(port)})
+    page = Page.read("how-to/watch-in-a-browser.md", {"team-a/web": key, "team-a": world.namespace, "8001": str(port)})
     served = [block for block in page.blocks if "csctl ui" in block.commands]
     program(tmp_path / "ssh", SSH.format(port=port))
     environ = environ_of_reader(world.management_kubeconfig)

@@ -173,7 +173,10 @@ class AddonReconciler:
         try:
             await self._check_offer(patch, snapshot)
         except SpecError as error:
-            await self._report_failure(patch, snapshot, snapshot.cluster.raw, error)
+            if self.hold.describe(patch, snapshot):
+                await self._explain_hold(patch, snapshot, Waiting(CLASS_NOT_OFFERED, error.message))
+            else:
+                await self._report_failure(patch, snapshot, snapshot.cluster.raw, error)
             raise
 
     async def _explain_hold(self, patch: StatusPatch, snapshot: ClusterSnapshot, cause: Waiting) -> None:
