@@ -57,9 +57,8 @@ async def test_d54_silent_cluster_and_endless_chart_delay_no_other_cluster(
         for kind, stack in stacks.items():
             await world.release_ready(stack.release("v1"))
             await world.release_ready(stack.release("v2"))
-            await world.cluster(kind, stack.release("v1").class_name)
-            if kind == "silent":
-                await world.connect(kind, elsewhere(world, port))
+            kubeconfig = elsewhere(world, port) if kind == "silent" else None
+            await world.cluster(kind, stack.release("v1").class_name, kubeconfig=kubeconfig)
         good = stacks["good"]
         await world.addons_ready("good", good.release("v1").class_name)
         await world.set_class("good", good.release("v2").class_name)

@@ -115,12 +115,13 @@ class World:
         namespace: str = "",
         version: str = KUBERNETES,
         ready: bool = True,
+        kubeconfig: Mapping[str, Any] | None = None,
         **topology: Any,
     ) -> Manifest:
-        """Create a Cluster with the workload cluster behind it; Cluster API has finished it if ``ready``."""
+        """Create a Cluster with the workload cluster, or another, behind it; Cluster API has finished it if ``ready``."""
         namespace = namespace or self.namespace
         cluster = await self.create(cluster_manifest(namespace, name, class_name, version, **topology))
-        await self.connect(name, namespace=namespace)
+        await self.connect(name, kubeconfig, namespace=namespace)
         return await self.finish(cluster, version) if ready else cluster
 
     async def finish(self, cluster: Manifest, version: str = KUBERNETES) -> Manifest:
