@@ -58,11 +58,8 @@ class ClassAccess:
         Raises:
             DependencyError: The API server is not available.
         """
-        has_class = self.has_class(cluster)
         for release in releases:
-            is_class = release.class_name == cluster.class_name
-            use = ReleaseUse(cluster.key, cluster.class_namespace, release, is_class)
-            decision = OFFERED if is_class and has_class else await self._decide(use)
+            decision = await self._decide(cluster, release)
             if decision.state is not OfferState.OFFERED:
                 return decision
         return OFFERED
@@ -73,11 +70,7 @@ class ClassAccess:
         Raises:
             DependencyError: The API server is not available.
         """
-        is_class = release.class_name == cluster.class_name
-        if is_class and self.has_class(cluster):
-            return True
-        use = ReleaseUse(cluster.key, cluster.class_namespace, release, is_class)
-        return (await self._decide(use, explain=False)).state is OfferState.OFFERED
+        return (await self._decide(cluster, release, explain=False)).state is OfferState.OFFERED
 
     async def counts(self, cluster: ClusterView, release: ReleaseName) -> bool:
         """Return whether the use of a release prevents its deletion: not if it was never offered to the Cluster.
@@ -103,24 +96,28 @@ class ClassAccess:
         admitted = mapping(addon, "status", "admitted")
         return text(admitted, "clusterUid"), ObjectKey(text(admitted, "classNamespace"), text(admitted, "class"))
 
-    async def _decide(self, use: ReleaseUse, *, explain: bool = True) -> OfferDecision:
-        """Decide about one use; without ``explain``, only whether it is offered is correct."""
+    async def _decide(self, cluster: ClusterView, release: ReleaseName, *, explain: bool = True) -> OfferDecision:
+        """Decide about one release; without ``explain``, only whether it is offered is correct."""
+        is_class = release.class_name == cluster.class_name
+        if is_class and self.has_class(cluster):
+            return OFFERED
+        use = ReleaseUse(cluster.key, cluster.class_namespace, release, is_class)
         key = ObjectKey(use.namespace, use.release.release)
         stacks = {key_of(one): one for one in self.stacks.all() if _is_of_series(one, use)}
-        release = self.releases.get(key)
-        if release is None and not stacks:  # the operator may not watch the namespace
-            release = await self._find(Kind.CLUSTER_STACK_RELEASE, key)
-        owners = [ObjectKey(use.namespace, one["name"]) for one in _owners(release) if is_stack(one)]
+        manifest = self.releases.get(key)
+        if manifest is None and not stacks:  # the operator may not watch the namespace
+            manifest = await self._find(Kind.CLUSTER_STACK_RELEASE, key)
+        owners = [ObjectKey(use.namespace, one["name"]) for one in _owners(manifest) if is_stack(one)]
         for owner in owners:
             if owner not in stacks and (stack := await self._stack(owner)) is not None:
                 stacks[owner] = stack
-        is_unowned = release is not None and not owners
+        is_unowned = manifest is not None and not owners
         offers = [
             await self._offer(stacks[one], use, exists=is_unowned or one in owners, explain=explain)
             for one in sorted(stacks)
         ]
         decision = decide_offer(use, offers, is_unowned=is_unowned)
-        is_missing = explain and release is None and decision.state is OfferState.REFUSED
+        is_missing = explain and manifest is None and decision.state is OfferState.REFUSED
         return OFFERED if is_missing and await self._is_moved(use, offers) else decision
 
     async def _stack(self, key: ObjectKey) -> Manifest | None:

@@ -79,20 +79,17 @@ class OfferDecision:
 OFFERED: Final = OfferDecision(OfferState.OFFERED)
 
 
-def decide_offer(
-    use: ReleaseUse, stacks: Sequence[StackOffer], *, has_class: bool = False, is_unowned: bool = False
-) -> OfferDecision:
-    """Decide whether a Cluster may use a release.
+def decide_offer(use: ReleaseUse, stacks: Sequence[StackOffer], *, is_unowned: bool = False) -> OfferDecision:
+    """Decide whether a Cluster may use a release, unless it was admitted with this class before.
 
     Args:
         use: What the Cluster names.
         stacks: The ClusterStacks in the namespace of the class that have the provider, name and Kubernetes minor of the
             release, or that own it.
-        has_class: Whether the Cluster was admitted with this class before: it keeps the class without an offer.
         is_unowned: Whether the release exists and belongs to no ClusterStack: an administrator created it.
     """
     admitting = [one for one in stacks if one.admits]
-    if (has_class and use.is_class) or any(use.release in one.releases for one in admitting):
+    if any(use.release in one.releases for one in admitting):
         return OFFERED
     if not stacks:
         return OFFERED if is_unowned else OfferDecision(OfferState.PENDING, _without_stack(use))

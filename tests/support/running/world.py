@@ -118,7 +118,7 @@ class World:
         kubeconfig: Mapping[str, Any] | None = None,
         **topology: Any,
     ) -> Manifest:
-        """Create a Cluster with the workload cluster, or another, behind it; Cluster API has finished it if ``ready``."""
+        """Create a Cluster and its kubeconfig (the workload cluster's); Cluster API has finished it if ``ready``."""
         namespace = namespace or self.namespace
         cluster = await self.create(cluster_manifest(namespace, name, class_name, version, **topology))
         await self.connect(name, kubeconfig, namespace=namespace)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from clusterstacks.api.names import API_VERSION, Kind
 from clusterstacks.domain.class_offer import OfferState
 from clusterstacks.domain.names import parse_release
 from clusterstacks.domain.objects import Manifest, ObjectKey
+from clusterstacks.domain.versions import StackVersion
 from clusterstacks.kube.resources import Resource
 from tests.support.builders.class_access import CLASSES, READ, RELEASES, STACKS, class_access
 from tests.support.fakes.api_server import FakeApi
@@ -155,6 +157,7 @@ async def test_sec_28_only_the_recorded_admission_of_this_cluster_proves_that_it
 
     assert access.has_class(cluster()) is has
     assert (await access.decide(cluster(), [V1])).state is (OFFERED if has else REFUSED)
+    assert (await access.decide(cluster(), [replace(V1, version=StackVersion.parse("v3"))])).state is REFUSED
     assert await access.counts(cluster(), V1) is has
 
 

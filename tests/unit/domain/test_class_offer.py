@@ -46,12 +46,6 @@ def test_sec_28_new_use_needs_a_stack_that_offers_the_release(stacks: list[Stack
     assert decide_offer(ADDONS, stacks).state is state
 
 
-@pytest.mark.parametrize("stacks", [[], [stack(V2)], [stack(V1, admits=False)]])
-def test_admitted_cluster_keeps_its_class_but_no_other_release(stacks: list[StackOffer]) -> None:
-    assert decide_offer(USE, stacks, has_class=True).state is OFFERED
-    assert decide_offer(ADDONS, stacks, has_class=True).state is not OFFERED
-
-
 def test_release_without_a_stack_may_be_used_until_a_stack_decides() -> None:
     assert decide_offer(USE, [], is_unowned=True).state is OFFERED
     assert decide_offer(USE, [stack(V2)], is_unowned=True).state is REFUSED
