@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from clusterstacks.compat.verdicts import NOTHING_KNOWN, OK, Upstream, Verdict, contains, judge_kubernetes
+from clusterstacks.compat.verdicts import NOTHING_KNOWN, OK, Upstream, Verdict, judge_kubernetes
 from clusterstacks.domain.compatibility import RuleSeverity
 
 if TYPE_CHECKING:
@@ -145,7 +145,7 @@ def depends_on_labels_or_variables(candidate: Candidate, before: Judges, after: 
 
 def _class(candidate: Candidate, kubernetes: KubernetesVersion) -> Iterator[Violation]:
     stated = candidate.compatibility
-    if stated is not None and not contains(stated.kubernetes, kubernetes):
+    if stated is not None and not stated.kubernetes.contains(kubernetes):
         text = f"class {candidate.name.class_name} is for Kubernetes {stated.kubernetes}"
         yield Violation(class_fact(candidate.name), CLASS, "", (), text, str(candidate.name))
 
@@ -154,7 +154,7 @@ def _components(
     kubernetes: KubernetesVersion, components: Collection[Component], judges: Judges
 ) -> Iterator[Violation]:
     for one in components:
-        in_range = one.kubernetes is not None and contains(one.kubernetes, kubernetes)
+        in_range = one.kubernetes is not None and one.kubernetes.contains(kubernetes)
         judgement = OK if in_range else judge_kubernetes(one, kubernetes, judges.upstream)
         if judgement.verdict is Verdict.INCOMPATIBLE:
             subject = kubernetes_subject(one)
@@ -196,7 +196,7 @@ def _matches(
     judges: Judges,
 ) -> bool:
     return (
-        (when.kubernetes is None or contains(when.kubernetes, kubernetes))
+        (when.kubernetes is None or when.kubernetes.contains(kubernetes))
         and when.provider in ("", candidate.name.provider)
         and all(_present(name, stated, components) for name, stated in when.components.items())
         and all(judges.labels.get(key) == value for key, value in when.labels.items())

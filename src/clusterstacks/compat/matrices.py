@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from clusterstacks.compat.constraints import class_fact, kubernetes_fact, requires_fact, violations
-from clusterstacks.compat.verdicts import Judgement, Verdict, contains, judge_kubernetes
+from clusterstacks.compat.verdicts import Judgement, Verdict, judge_kubernetes
 from clusterstacks.domain.compatibility import FILE
 from clusterstacks.domain.versions import KubernetesVersion
 
@@ -245,7 +245,7 @@ def _bundle(candidate: Candidate, kubernetes: KubernetesVersion) -> ReleasePart:
 
 
 def _class(candidate: Candidate, stated: Compatibility, kubernetes: KubernetesVersion) -> ReleasePart:
-    fine = contains(stated.kubernetes, kubernetes)
+    fine = stated.kubernetes.contains(kubernetes)
     text = f"the class is for Kubernetes {stated.kubernetes}"
     judgement = Judgement(Verdict.OK if fine else Verdict.INCOMPATIBLE, text, FILE)
     return _part(class_fact(candidate.name), None, judgement)

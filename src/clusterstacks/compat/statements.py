@@ -19,7 +19,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from clusterstacks.compat.verdicts import Judgement, Verdict, contains
+from clusterstacks.compat.verdicts import Judgement, Verdict
 from clusterstacks.domain.compatibility import TESTED, UpgradeRule
 from clusterstacks.domain.ranges import merged
 
@@ -192,12 +192,12 @@ class ComponentFacts:
         if not about:
             return self._judgement(Verdict.UNKNOWN, f"nothing is known about {title}")
         for one in about:
-            if one.limit is not None and not contains(one.limit, kubernetes):
+            if one.limit is not None and not one.limit.contains(kubernetes):
                 text = f"{title} needs Kubernetes {one.limit}{pre}"
                 return self._judgement(Verdict.INCOMPATIBLE, text, one.limit_source)
         ranged = sorted((one for one in about if one.kubernetes is not None), key=lambda one: _STRENGTH.index(one.kind))
         for one in ranged:
-            if one.kubernetes is not None and contains(one.kubernetes, kubernetes):
+            if one.kubernetes is not None and one.kubernetes.contains(kubernetes):
                 return self._judgement(Verdict.OK, _stated(title, [one]), one.source, _doubt([one]))
         if not ranged:
             text = f"no range of Kubernetes versions is published for {title}"

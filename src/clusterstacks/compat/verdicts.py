@@ -10,7 +10,6 @@ from clusterstacks.domain.compatibility import TESTED
 
 if TYPE_CHECKING:
     from clusterstacks.domain.compatibility import Component
-    from clusterstacks.domain.ranges import Range
     from clusterstacks.domain.semver import SemVer
     from clusterstacks.domain.versions import KubernetesVersion
 
@@ -70,11 +69,6 @@ def judge_kubernetes(component: Component, kubernetes: KubernetesVersion, upstre
     soft = component.kind == TESTED
     verb = "is tested with" if soft else "works with"
     text = f"{component.name} {component.text} {verb} Kubernetes {stated}"
-    if contains(stated, kubernetes):
+    if stated.contains(kubernetes):
         return Judgement(Verdict.OK, text, component.source)
     return Judgement(Verdict.UNTESTED if soft else Verdict.INCOMPATIBLE, text, component.source)
-
-
-def contains(stated: Range, kubernetes: KubernetesVersion) -> bool:
-    """Return whether a range contains a Kubernetes version; build metadata (``+k3s1``) is ignored."""
-    return stated.holds((kubernetes.major, kubernetes.minor, kubernetes.patch), kubernetes.pre)

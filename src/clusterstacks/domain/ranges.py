@@ -13,6 +13,8 @@ from clusterstacks.domain.errors import SpecError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from clusterstacks.domain.versions import KubernetesVersion
+
 MAX_CHARACTERS: Final = 512
 """Longest accepted range in characters. Arbitrary; the longest of the built-in data has 40."""
 
@@ -103,6 +105,10 @@ class Range:
             pre: Identifiers of a pre-release; empty for a release.
         """
         return not pre and any(all(one.holds(numbers) for one in comparators) for comparators in self.alternatives)
+
+    def contains(self, kubernetes: KubernetesVersion) -> bool:
+        """Return whether a Kubernetes version is in the range; build metadata (``+k3s1``) is ignored."""
+        return self.holds((kubernetes.major, kubernetes.minor, kubernetes.patch), kubernetes.pre)
 
     def __str__(self) -> str:
         return self.text

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from clusterstacks.compat.constraints import kubernetes_fact, requires_fact
-from clusterstacks.compat.verdicts import Verdict, contains, judge_kubernetes
+from clusterstacks.compat.verdicts import Verdict, judge_kubernetes
 from clusterstacks.domain.compatibility import TESTED
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ class Traits:
     def held(self, stated: Range) -> int:
         """Return the Kubernetes versions in a range as a bit mask."""
         if stated.text not in self._masks:
-            self._masks[stated.text] = _bits(contains(stated, one) for one in self.versions)
+            self._masks[stated.text] = _bits(stated.contains(one) for one in self.versions)
         return self._masks[stated.text]
 
     def works_with(self, component: Component) -> int:

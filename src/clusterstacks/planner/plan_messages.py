@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from clusterstacks.compat.constraints import KUBERNETES, violations
-from clusterstacks.compat.verdicts import Verdict, contains, judge_kubernetes
+from clusterstacks.compat.verdicts import Verdict, judge_kubernetes
 from clusterstacks.domain.names import ReleaseName
 from clusterstacks.domain.versions import KubernetesMinor
 from clusterstacks.planner.steps import StepKind
@@ -175,7 +175,7 @@ def _without_bridge(asked: PlanningProblem, addon: str, lower: KubernetesVersion
         (component, option)
         for option in options
         for component in option.components
-        if component.kubernetes is not None and option.releases and contains(component.kubernetes, lower)
+        if component.kubernetes is not None and option.releases and component.kubernetes.contains(lower)
     ]
     if not close:
         return Refusal(message)

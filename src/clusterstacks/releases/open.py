@@ -19,7 +19,6 @@ from clusterstacks.charts.chart import (
 )
 from clusterstacks.charts.lockfile import NOTHING_VENDORED
 from clusterstacks.charts.requirements import unmet
-from clusterstacks.compat.verdicts import contains
 from clusterstacks.domain.addon_config import AddonConfig, LifecycleHook, StageAction, parse_addon_config
 from clusterstacks.domain.compatibility import FILE as COMPATIBILITY
 from clusterstacks.domain.compatibility import parse_compatibility
@@ -191,7 +190,7 @@ def _compatibility(contents: Contents, metadata: Metadata) -> Compatibility | No
     label = _label(contents, COMPATIBILITY)
     document = yaml.load(contents.read(COMPATIBILITY), name=label, max_bytes=MAX_DOCUMENT_BYTES)
     stated = parse_compatibility(document, file=label)
-    if not contains(stated.kubernetes, metadata.kubernetes):
+    if not stated.kubernetes.contains(metadata.kubernetes):
         problem = f"is for Kubernetes {stated.kubernetes}, which does not contain {metadata.kubernetes} of {METADATA}"
         raise ReleaseBroken(contents.release, COMPATIBILITY, f"{problem}; widen the range and build the release again")
     return stated
