@@ -20,19 +20,19 @@ import uvloop
 
 from benchmarks.deliveries import api_server
 from benchmarks.report import Figure, show
-from clusterstacks.api.crd_manifests import all_crds
-from clusterstacks.api.names import CLUSTER_API_GROUP, CLUSTER_KIND
-from clusterstacks.kube.client import Client
-from clusterstacks.kube.kubeconfig import parse_kubeconfig
-from clusterstacks.kube.tls import client_context
-from clusterstacks.kube.transport import Pool
+from clusterstacks.model.kinds.crd_manifests import all_crds
+from clusterstacks.model.kinds.names import CLUSTER_API_GROUP, CLUSTER_KIND
+from clusterstacks.net.kube.client import Client
+from clusterstacks.net.kube.kubeconfig import parse_kubeconfig
+from clusterstacks.net.kube.tls import client_context
+from clusterstacks.net.kube.transport import Pool
 from tests.support.builders.stacks import TinyStack
 from tests.support.running.admission import guarded, of_minor, ranged, refusal
 from tests.support.running.world import World, accept_classes, cluster_manifest, foreign_crds, install
 
 if TYPE_CHECKING:
-    from clusterstacks.devcluster.apiserver import ApiServer
-    from clusterstacks.domain.names import ReleaseName
+    from clusterstacks.dev.apiserver import ApiServer
+    from clusterstacks.model.names import ReleaseName
 
 CLUSTERS = 200
 RUNS = 5

@@ -20,11 +20,11 @@ import uvloop
 
 from benchmarks.deliveries import api_server
 from benchmarks.report import Figure, show
-from clusterstacks.apply.ownership import PART_OF_LABEL
-from clusterstacks.domain.objects import split_api_version
-from clusterstacks.kube.client import Client
-from clusterstacks.kube.kubeconfig import load_kubeconfig
-from clusterstacks.kube.transport import Pool
+from clusterstacks.deliver.apply.ownership import PART_OF_LABEL
+from clusterstacks.model.objects import split_api_version
+from clusterstacks.net.kube.client import Client
+from clusterstacks.net.kube.kubeconfig import load_kubeconfig
+from clusterstacks.net.kube.transport import Pool
 from tests.support.builders.every_kind import KEEPS_FINALIZER, SCALED, edit_of, every_kind, placed
 from tests.support.builders.stacks import templates
 from tests.support.observing.audit_log import audit_flags
@@ -35,8 +35,8 @@ from tests.support.waiting import eventually
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from clusterstacks.devcluster.apiserver import ApiServer
-    from clusterstacks.domain.objects import Manifest
+    from clusterstacks.dev.apiserver import ApiServer
+    from clusterstacks.model.objects import Manifest
     from tests.support.observing.request_audit import AuditedRequest
 
 INTERVAL = timedelta(seconds=10)

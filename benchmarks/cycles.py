@@ -15,15 +15,15 @@ import uvloop
 from benchmarks.fleet import FLEET, Bench, release_ready, until
 from benchmarks.report import Figure, show
 from benchmarks.rollouts import pss, tree
-from clusterstacks.api.clusteraddon import addon_name
-from clusterstacks.api.names import GROUP, Kind
-from clusterstacks.devcluster import supervisor, teardown
-from clusterstacks.devcluster.demo.scenario import build_first
-from clusterstacks.devcluster.environment import EnvironmentSettings
-from clusterstacks.devcluster.state_directory import StateDirectory
-from clusterstacks.kube.client import Client
-from clusterstacks.kube.kubeconfig import load_kubeconfig
-from clusterstacks.kube.transport import Pool
+from clusterstacks.dev import supervisor, teardown
+from clusterstacks.dev.demo.scenario import build_first
+from clusterstacks.dev.environment import EnvironmentSettings
+from clusterstacks.dev.state_directory import StateDirectory
+from clusterstacks.model.kinds.clusteraddon import addon_name
+from clusterstacks.model.kinds.names import GROUP, Kind
+from clusterstacks.net.kube.client import Client
+from clusterstacks.net.kube.kubeconfig import load_kubeconfig
+from clusterstacks.net.kube.transport import Pool
 from tests.support.builders.e2e_objects import cluster, create, delivered, namespace, stack
 
 CYCLES = 500

@@ -18,21 +18,21 @@ from typing import TYPE_CHECKING, NamedTuple
 import uvloop
 
 from benchmarks.report import Figure, show
-from clusterstacks.apply.delivery import Delivery, Revision
-from clusterstacks.controllers.workload_clients import BUDGET
-from clusterstacks.devcluster import binaries
-from clusterstacks.devcluster.apiserver import WITHOUT_SERVICE_ACCOUNTS, ApiServer, ApiServerSettings
-from clusterstacks.devcluster.etcd import Etcd
-from clusterstacks.devcluster.processes import start_on_free_port
-from clusterstacks.kube.client import Client
-from clusterstacks.kube.kubeconfig import load_kubeconfig
-from clusterstacks.kube.transport import Pool
+from clusterstacks.deliver.apply.delivery import Delivery, Revision
+from clusterstacks.dev import binaries
+from clusterstacks.dev.apiserver import WITHOUT_SERVICE_ACCOUNTS, ApiServer, ApiServerSettings
+from clusterstacks.dev.etcd import Etcd
+from clusterstacks.dev.processes import start_on_free_port
+from clusterstacks.net.kube.client import Client
+from clusterstacks.net.kube.kubeconfig import load_kubeconfig
+from clusterstacks.net.kube.transport import Pool
+from clusterstacks.operator.controllers.workload_clients import BUDGET
 from tests.support.builders.manifests import config_map, deployment
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Iterator
 
-    from clusterstacks.domain.objects import Manifest
+    from clusterstacks.model.objects import Manifest
 
 SIZES = (10, 40, 200)
 RUNS = 5

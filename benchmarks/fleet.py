@@ -18,14 +18,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from benchmarks.report import Figure, show
-from clusterstacks.devcluster import inspection, process_records, supervisor, teardown
-from clusterstacks.devcluster.demo.scenario import build_first, build_second
-from clusterstacks.devcluster.environment import EnvironmentSettings
-from clusterstacks.devcluster.provider.kinds import GROUP, TEMPLATES
-from clusterstacks.devcluster.state_directory import StateDirectory
-from clusterstacks.kube.client import Client
-from clusterstacks.kube.kubeconfig import load_kubeconfig
-from clusterstacks.kube.transport import Pool
+from clusterstacks.dev import inspection, process_records, supervisor, teardown
+from clusterstacks.dev.demo.scenario import build_first, build_second
+from clusterstacks.dev.environment import EnvironmentSettings
+from clusterstacks.dev.provider.kinds import GROUP, TEMPLATES
+from clusterstacks.dev.state_directory import StateDirectory
+from clusterstacks.net.kube.client import Client
+from clusterstacks.net.kube.kubeconfig import load_kubeconfig
+from clusterstacks.net.kube.transport import Pool
 from tests.support.builders.e2e_objects import cluster, create, delivered, namespace, set_topology, stack
 from tests.support.observing.write_counter import writes
 

@@ -18,13 +18,13 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from benchmarks.fleet import FLEET, Bench, cpu_seconds, release_ready, until
-from clusterstacks.devcluster.demo.scenario import build_first, build_second
-from clusterstacks.devcluster.environment import Environment, EnvironmentSettings
-from clusterstacks.devcluster.private_files import private_directory
-from clusterstacks.devcluster.state_directory import StateDirectory
-from clusterstacks.kube.client import Client
-from clusterstacks.kube.kubeconfig import load_kubeconfig
-from clusterstacks.kube.transport import Pool
+from clusterstacks.dev.demo.scenario import build_first, build_second
+from clusterstacks.dev.environment import Environment, EnvironmentSettings
+from clusterstacks.dev.private_files import private_directory
+from clusterstacks.dev.state_directory import StateDirectory
+from clusterstacks.net.kube.client import Client
+from clusterstacks.net.kube.kubeconfig import load_kubeconfig
+from clusterstacks.net.kube.transport import Pool
 from clusterstacks.operator.app import COMPONENT
 from tests.support.builders.e2e_objects import cluster, create, delivered, namespace, set_topology, stack
 from tests.support.observing.audit_log import audit_flags
@@ -39,9 +39,9 @@ from tests.support.observing.request_audit import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from clusterstacks.devcluster.apiserver import ApiServerSettings
-    from clusterstacks.devcluster.etcd import Etcd
-    from clusterstacks.devcluster.kube_components import Components
+    from clusterstacks.dev.apiserver import ApiServerSettings
+    from clusterstacks.dev.etcd import Etcd
+    from clusterstacks.dev.kube_components import Components
 
 CLUSTERS = 5
 RESTARTS = 3

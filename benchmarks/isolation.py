@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING
 
 from benchmarks.deliveries import api_server
 from benchmarks.report import Figure, show
-from clusterstacks.api.clusteraddon import addon_name
-from clusterstacks.api.names import Kind
+from clusterstacks.model.kinds.clusteraddon import addon_name
+from clusterstacks.model.kinds.names import Kind
 from tests.support.builders.stacks import config_map, templates
 from tests.support.running.operator_process import OPERATOR, process
 from tests.support.running.world import cluster_manifest, is_ready, opened_world
@@ -31,7 +31,7 @@ from tests.support.servers.fault_proxy import FaultProxy
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from clusterstacks.devcluster.apiserver import ApiServer
+    from clusterstacks.dev.apiserver import ApiServer
     from tests.support.running.world import World
 
 SILENT = 20

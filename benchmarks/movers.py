@@ -17,14 +17,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from clusterstacks.domain.names import parse_release
-from clusterstacks.http.client import HTTPClient
-from clusterstacks.oci.descriptor import EMPTY, Descriptor, digest_of
-from clusterstacks.oci.reference import Reference
-from clusterstacks.oci.registry import Registry
-from clusterstacks.sources.download_release import pull
-from clusterstacks.sources.oci_publish import publish
-from clusterstacks.sources.oci_repository import OCISource
+from clusterstacks.model.names import parse_release
+from clusterstacks.net.http.client import HTTPClient
+from clusterstacks.net.oci.descriptor import EMPTY, Descriptor, digest_of
+from clusterstacks.net.oci.reference import Reference
+from clusterstacks.net.oci.registry import Registry
+from clusterstacks.release.sources.download_release import pull
+from clusterstacks.release.sources.oci_publish import publish
+from clusterstacks.release.sources.oci_repository import OCISource
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

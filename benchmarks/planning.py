@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from benchmarks.worlds import FAMILIES, Family
-from clusterstacks.planner.budget import Budget
-from clusterstacks.planner.planner import Answer, NoPlan, Plan, find_plan
+from clusterstacks.plan.planner.budget import Budget
+from clusterstacks.plan.planner.planner import Answer, NoPlan, Plan, find_plan
 
 if TYPE_CHECKING:
     from collections.abc import Callable

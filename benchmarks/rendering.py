@@ -8,11 +8,11 @@ import time
 from pathlib import Path
 
 from benchmarks.report import Figure, show
-from clusterstacks.devcluster.demo.scenario import build_first
-from clusterstacks.domain.names import parse_release
-from clusterstacks.releases.store import ReleaseStore
-from clusterstacks.render.renderer import ChartRequest, Renderer
-from clusterstacks.sources.directory import DirectorySource
+from clusterstacks.deliver.render.renderer import ChartRequest, Renderer
+from clusterstacks.dev.demo.scenario import build_first
+from clusterstacks.model.names import parse_release
+from clusterstacks.release.sources.directory import DirectorySource
+from clusterstacks.release.store import ReleaseStore
 
 RUNS = 20
 

@@ -31,26 +31,26 @@ from typing import TYPE_CHECKING, NamedTuple
 import uvloop
 
 from benchmarks.fleet import FLEET, Bench, release_ready, until
-from clusterstacks.api.clusteraddon import addon_name
-from clusterstacks.api.names import CLUSTER_API_GROUP, CLUSTER_KIND, GROUP, Kind
-from clusterstacks.apply.delivery import Delivery
-from clusterstacks.building.release_builder import build_release
-from clusterstacks.controllers.workload_clients import BUDGET
-from clusterstacks.devcluster import supervisor, teardown
-from clusterstacks.devcluster.demo.scenario import stacks
-from clusterstacks.devcluster.environment import EnvironmentSettings
-from clusterstacks.devcluster.state_directory import StateDirectory
-from clusterstacks.kube.client import Client
-from clusterstacks.kube.kubeconfig import load_kubeconfig
-from clusterstacks.kube.transport import Pool
+from clusterstacks.csctl.building.release_builder import build_release
+from clusterstacks.deliver.apply.delivery import Delivery
+from clusterstacks.dev import supervisor, teardown
+from clusterstacks.dev.demo.scenario import stacks
+from clusterstacks.dev.environment import EnvironmentSettings
+from clusterstacks.dev.state_directory import StateDirectory
+from clusterstacks.model.kinds.clusteraddon import addon_name
+from clusterstacks.model.kinds.names import CLUSTER_API_GROUP, CLUSTER_KIND, GROUP, Kind
+from clusterstacks.net.kube.client import Client
+from clusterstacks.net.kube.kubeconfig import load_kubeconfig
+from clusterstacks.net.kube.transport import Pool
+from clusterstacks.operator.controllers.workload_clients import BUDGET
 from tests.support.builders.e2e_objects import cluster, create, delivered, namespace, stack
 from tests.support.builders.manifests import config_map, deployment, named
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from clusterstacks.domain.names import ReleaseName
-    from clusterstacks.domain.objects import Manifest
+    from clusterstacks.model.names import ReleaseName
+    from clusterstacks.model.objects import Manifest
 
 SIZES = (10, 40, 200, 563)
 RUNS = 5

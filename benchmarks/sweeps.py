@@ -19,23 +19,23 @@ import uvloop
 
 from benchmarks.deliveries import Meter, api_server, deliver, objects
 from benchmarks.report import Figure, show
-from clusterstacks.apply.delivery import Delivery
-from clusterstacks.apply.record_store import RECORD_LABEL, SECRETS
-from clusterstacks.controllers.addon_sweep import AddonSweep
-from clusterstacks.controllers.workload_clients import BUDGET, WORKLOAD_BOUNDS
-from clusterstacks.domain.drift_settings import DriftSettings
-from clusterstacks.domain.objects import ObjectKey
-from clusterstacks.kube.client import Client
-from clusterstacks.kube.kubeconfig import load_kubeconfig
-from clusterstacks.kube.transport import Pool
-from clusterstacks.render.renderer import Renderer
+from clusterstacks.deliver.apply.delivery import Delivery
+from clusterstacks.deliver.apply.record_store import RECORD_LABEL, SECRETS
+from clusterstacks.deliver.render.renderer import Renderer
+from clusterstacks.model.drift_settings import DriftSettings
+from clusterstacks.model.objects import ObjectKey
+from clusterstacks.net.kube.client import Client
+from clusterstacks.net.kube.kubeconfig import load_kubeconfig
+from clusterstacks.net.kube.transport import Pool
+from clusterstacks.operator.controllers.addon_sweep import AddonSweep
+from clusterstacks.operator.controllers.workload_clients import BUDGET, WORKLOAD_BOUNDS
 from clusterstacks.runtime.clock import SystemClock
 from clusterstacks.runtime.metrics import Metrics
 from tests.support.builders.manifests import addon, crd, deployment, named
 
 if TYPE_CHECKING:
-    from clusterstacks.devcluster.apiserver import ApiServer
-    from clusterstacks.domain.objects import Manifest
+    from clusterstacks.dev.apiserver import ApiServer
+    from clusterstacks.model.objects import Manifest
 
 OBJECTS = 2000
 CLUSTERS = 50

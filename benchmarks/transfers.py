@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING
 from benchmarks.movers import PIECE_BYTES
 from benchmarks.processes import Spent, run
 from benchmarks.report import Figure, show
-from clusterstacks.releases.open import open_directory
-from clusterstacks.sources.oci_artifact import compose, created_at
+from clusterstacks.release.open import open_directory
+from clusterstacks.release.sources.oci_artifact import compose, created_at
 from tests.support.builders.releases import staged_release, write_release
 from tests.support.builders.stacks import TinyStack
 from tests.support.servers.registries import running_registry

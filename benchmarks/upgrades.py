@@ -26,14 +26,14 @@ import uvloop
 
 from benchmarks.fleet import FLEET, Bench, release_ready, until
 from benchmarks.report import Figure, show
-from clusterstacks.api.names import CLUSTER_API_GROUP, CLUSTER_KIND, UPGRADE_HOLD_ANNOTATION
-from clusterstacks.building.release_builder import build_release
-from clusterstacks.devcluster.demo.scenario import stacks
-from clusterstacks.domain.documents import at, mapping, mappings, text
-from clusterstacks.kube.client import Client
-from clusterstacks.kube.errors import NotFound, Unreachable
-from clusterstacks.kube.kubeconfig import load_kubeconfig
-from clusterstacks.kube.transport import Pool
+from clusterstacks.csctl.building.release_builder import build_release
+from clusterstacks.dev.demo.scenario import stacks
+from clusterstacks.model.documents import at, mapping, mappings, text
+from clusterstacks.model.kinds.names import CLUSTER_API_GROUP, CLUSTER_KIND, UPGRADE_HOLD_ANNOTATION
+from clusterstacks.net.kube.client import Client
+from clusterstacks.net.kube.errors import NotFound, Unreachable
+from clusterstacks.net.kube.kubeconfig import load_kubeconfig
+from clusterstacks.net.kube.transport import Pool
 from tests.support.builders.e2e_objects import addon_of, cluster, create, delivered, namespace, set_topology, stack
 from tests.support.builders.manifests import config_map, deployment
 from tests.support.builders.stacks import stage
@@ -43,7 +43,7 @@ from tests.support.running.local_environment import AUDIT_LOG, local_environment
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from clusterstacks.domain.names import ReleaseName
+    from clusterstacks.model.names import ReleaseName
     from tests.support.running.local_environment import Local
 
 UPGRADES = 24

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from clusterstacks.compat.world import ClusterState, World
+from clusterstacks.plan.compat.world import ClusterState, World
 from tests.support.planner_oracle import candidate
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from clusterstacks.planner.model_builder import Target
+    from clusterstacks.plan.planner.model_builder import Target
 
 OLDEST_MINOR = 28
 

@@ -13,7 +13,7 @@ from hashlib import sha256
 from importlib.metadata import version
 from pathlib import Path
 
-from clusterstacks.api.yaml import dump
+from clusterstacks.model.yaml import dump
 
 ROOT = Path(__file__).parents[1]
 MANIFEST = ROOT / "deploy/krew/clusterstacks.yaml"

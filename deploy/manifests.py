@@ -11,17 +11,17 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from clusterstacks.api.crd_manifests import all_crds
-from clusterstacks.api.yaml import dump, load
-from clusterstacks.installer.installations import INSTALLATION_LABEL
-from clusterstacks.installer.operator_chart import NAME, NAMESPACE, installation_objects
+from clusterstacks.csctl.install.installations import INSTALLATION_LABEL
+from clusterstacks.csctl.install.operator_chart import NAME, NAMESPACE, installation_objects
+from clusterstacks.model.kinds.crd_manifests import all_crds
+from clusterstacks.model.yaml import dump, load
 from clusterstacks.operator.rbac import RIGHTS, RightScope
-from clusterstacks.webhooks.configuration import NAME as CONFIGURATION_NAME
+from clusterstacks.operator.webhooks.configuration import NAME as CONFIGURATION_NAME
 from deploy import krew
 from deploy.monitoring import dashboard
 
 if TYPE_CHECKING:
-    from clusterstacks.domain.objects import Manifest
+    from clusterstacks.model.objects import Manifest
 
 ROOT = Path(__file__).parents[1]
 CHART = ROOT / "charts" / NAME

@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from clusterstacks.api.crd_manifests import TERMS, all_crds
-from clusterstacks.api.explanations import CONDITIONS, REASONS
-from clusterstacks.api.yaml import dump
-from clusterstacks.authoring.file_schemas import all_schemas, schema_text
-from clusterstacks.authoring.linter import BEFORE_BUILD, REFUSED, RULES
-from clusterstacks.cli.main import csctl
-from clusterstacks.cli.shared.output import EXIT_CODES
-from clusterstacks.installer import preflight
+from clusterstacks.csctl.authoring.file_schemas import all_schemas, schema_text
+from clusterstacks.csctl.authoring.linter import BEFORE_BUILD, REFUSED, RULES
+from clusterstacks.csctl.install import preflight
+from clusterstacks.csctl.main import csctl
+from clusterstacks.csctl.shared.output import EXIT_CODES
+from clusterstacks.model.kinds.crd_manifests import TERMS, all_crds
+from clusterstacks.model.kinds.explanations import CONDITIONS, REASONS
+from clusterstacks.model.yaml import dump
 from clusterstacks.operator.go_operator import WITHOUT_MEANING
 from clusterstacks.operator.rbac import RIGHTS, TAKE_OVER_RIGHTS, Right, RightScope, policy_rules
 from clusterstacks.operator.settings import option_parser
@@ -105,7 +105,7 @@ The operator logs to standard error, one line for each decision or problem, also
 `--log-format json` a line is a JSON object with the fields below; with `text` it has them in another form, for people:
 
 ```text
-2026-11-23T11:53:25.042+00:00 info clusterstacks.controllers... controller=clusteraddon object=team-a/cluster-addon-one reconcileID=5f3a91c2 the addons of class local-demo-1-35-v1 are delivered
+2026-11-23T11:53:25.042+00:00 info clusterstacks.operator.controllers... controller=clusteraddon object=team-a/cluster-addon-one reconcileID=5f3a91c2 the addons of class local-demo-1-35-v1 are delivered
 ```
 
 Neither contains Secrets. Messages and traces are cut after 6 KiB, control characters are escaped, and the same problem

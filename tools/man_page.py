@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from clusterstacks.cli.main import csctl
-from clusterstacks.cli.shared.output import EXIT_CODES
+from clusterstacks.csctl.main import csctl
+from clusterstacks.csctl.shared.output import EXIT_CODES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING, Final
 
 import yaml
 
-from clusterstacks.api.names import KUBECONFIG_SUFFIX
-from clusterstacks.devcluster import binaries, process_records
-from clusterstacks.devcluster.etcd import EtcdAccess
-from clusterstacks.devcluster.state_directory import state_directory
+from clusterstacks.dev import binaries, process_records
+from clusterstacks.dev.etcd import EtcdAccess
+from clusterstacks.dev.state_directory import state_directory
+from clusterstacks.model.kinds.names import KUBECONFIG_SUFFIX
 from tools.recordings import (
     IN_JSON,
     MANAGEMENT,
@@ -38,8 +38,8 @@ from tools.recordings import (
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
-    from clusterstacks.devcluster.state_directory import StateDirectory
-    from clusterstacks.domain.objects import Manifest
+    from clusterstacks.dev.state_directory import StateDirectory
+    from clusterstacks.model.objects import Manifest
 
 DEMOS: Final = {"demo": (), "ranges": ("--ranges",), "upgrade": ("--upgrade",)}
 """The options of ``csctl demo``, by the name of the recording."""

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import yaml
 
-from clusterstacks.devcluster.loopback import request
+from clusterstacks.dev.loopback import request
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from clusterstacks.devcluster.etcd import EtcdAccess
-    from clusterstacks.domain.objects import Manifest
+    from clusterstacks.dev.etcd import EtcdAccess
+    from clusterstacks.model.objects import Manifest
 
 PROJECT: Final = Path(__file__).parents[1]
 RELEASES: Final = PROJECT / "RELEASES"

@@ -13,7 +13,7 @@ from deploy.manifests import CHART, chart_files
 
 ROOT = Path(__file__).parents[2]
 MODULE = re.compile(r"`([a-z_]+(?:/[a-z_]+)*/(?:[a-z_]+\.py)?)`")
-"""A path of a module or package in a page, for example ``cli/main.py`` or ``webhooks/rules/``."""
+"""A path of a module or package in a page, for example ``csctl/main.py`` or ``plan/compat/rules/``."""
 
 
 def test_the_reference_pages_are_up_to_date() -> None:

@@ -19,16 +19,16 @@ from typing import TYPE_CHECKING, Any
 import aiohttp
 import pytest
 
-from clusterstacks.api.clusteraddon import addon_name
-from clusterstacks.apply.record_store import RECORD_LABEL, SECRET_TYPE, SECRETS
-from clusterstacks.devcluster import teardown
-from clusterstacks.devcluster.binaries import silent
-from clusterstacks.devcluster.demo.scenario import build_first
-from clusterstacks.devcluster.state_directory import StateDirectory
-from clusterstacks.kube.client import Client
-from clusterstacks.kube.errors import Forbidden, Invalid
-from clusterstacks.kube.kubeconfig import load_kubeconfig
-from clusterstacks.kube.transport import Pool
+from clusterstacks.deliver.apply.record_store import RECORD_LABEL, SECRET_TYPE, SECRETS
+from clusterstacks.dev import teardown
+from clusterstacks.dev.binaries import silent
+from clusterstacks.dev.demo.scenario import build_first
+from clusterstacks.dev.state_directory import StateDirectory
+from clusterstacks.model.kinds.clusteraddon import addon_name
+from clusterstacks.net.kube.client import Client
+from clusterstacks.net.kube.errors import Forbidden, Invalid
+from clusterstacks.net.kube.kubeconfig import load_kubeconfig
+from clusterstacks.net.kube.transport import Pool
 from tests.support.builders.e2e_objects import addon_of, cluster, create, delivered, namespace, set_topology, stack
 from tests.support.observing.loop_probe import LoopProbe
 from tests.support.running.csctl import Csctl
@@ -38,7 +38,7 @@ from tests.support.waiting import eventually
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
-    from clusterstacks.domain.objects import Manifest
+    from clusterstacks.model.objects import Manifest
 
 STALL_SECONDS = 0.5
 """CPU time of the operator that one answer may wait for: 42 ms on a busy machine, and seconds without bounds."""

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from clusterstacks.devcluster import teardown
-from clusterstacks.devcluster.binaries import cache_directory, resolve, silent
-from clusterstacks.devcluster.state_directory import StateDirectory
+from clusterstacks.dev import teardown
+from clusterstacks.dev.binaries import cache_directory, resolve, silent
+from clusterstacks.dev.state_directory import StateDirectory
 from tests.support.running.doc_pages import CHECKOUT, Page
 
 if TYPE_CHECKING:

@@ -6,9 +6,9 @@ import asyncio
 from functools import partial
 from typing import TYPE_CHECKING
 
-from clusterstacks.devcluster.demo.await_state import read_back
-from clusterstacks.devcluster.demo.scenario import build_first, build_second
-from clusterstacks.kube.transport import Pool
+from clusterstacks.dev.demo.await_state import read_back
+from clusterstacks.dev.demo.scenario import build_first, build_second
+from clusterstacks.net.kube.transport import Pool
 from tests.support.builders.e2e_objects import addon_of, cluster, create, delivered, namespace, set_topology, stack
 from tests.support.observing.request_audit import RequestAudit
 from tests.support.observing.write_counter import writes
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from collections import Counter
     from collections.abc import Awaitable, Callable
 
-    from clusterstacks.domain.objects import Manifest, ObjectId
-    from clusterstacks.kube.client import Client
+    from clusterstacks.model.objects import Manifest, ObjectId
+    from clusterstacks.net.kube.client import Client
     from tests.support.running.local_environment import Local
 
 HOME = "kill"

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from clusterstacks.api.yaml import dump
-from clusterstacks.devcluster import binaries, capi_managers, teardown
-from clusterstacks.devcluster.state_directory import StateDirectory
+from clusterstacks.dev import binaries, capi_managers, teardown
+from clusterstacks.dev.state_directory import StateDirectory
+from clusterstacks.model.yaml import dump
 from tests.support.running.csctl import Csctl
 
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from clusterstacks.devcluster import process_records, teardown
-from clusterstacks.devcluster.binaries import silent
-from clusterstacks.devcluster.state_directory import StateDirectory
+from clusterstacks.dev import process_records, teardown
+from clusterstacks.dev.binaries import silent
+from clusterstacks.dev.state_directory import StateDirectory
 from tests.support.running.csctl import Csctl
 
 if TYPE_CHECKING:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from clusterstacks.building.release_builder import build_release
-from clusterstacks.devcluster.demo.await_state import read_back
-from clusterstacks.devcluster.demo.scenario import build_first, build_second, examples
-from clusterstacks.domain.documents import mappings, text
-from clusterstacks.kube.transport import Pool
+from clusterstacks.csctl.building.release_builder import build_release
+from clusterstacks.dev.demo.await_state import read_back
+from clusterstacks.dev.demo.scenario import build_first, build_second, examples
+from clusterstacks.model.documents import mappings, text
+from clusterstacks.net.kube.transport import Pool
 from tests.support.builders.e2e_objects import (
     addon_of,
     cluster,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from clusterstacks.authoring.scaffold import NewStack, write_new_files
-from clusterstacks.building.release_builder import build_release
-from clusterstacks.kube.transport import Pool
+from clusterstacks.csctl.authoring.scaffold import NewStack, write_new_files
+from clusterstacks.csctl.building.release_builder import build_release
+from clusterstacks.net.kube.transport import Pool
 from tests.support.builders.e2e_objects import cluster, create, delivered, namespace, stack
 from tests.support.running.kubectl import Kubectl
 from tests.support.waiting import eventually

@@ -5,13 +5,18 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from clusterstacks.api.names import ADDONS_READY_CONDITION, CLUSTER_API_GROUP, CLUSTER_KIND, UPGRADE_HOLD_ANNOTATION
-from clusterstacks.building.release_builder import build_release
-from clusterstacks.devcluster.demo.scenario import build_first, stacks
-from clusterstacks.devcluster.provider import kinds
-from clusterstacks.domain.documents import at, mapping, text
-from clusterstacks.kube.errors import Unreachable
-from clusterstacks.kube.transport import Pool
+from clusterstacks.csctl.building.release_builder import build_release
+from clusterstacks.dev.demo.scenario import build_first, stacks
+from clusterstacks.dev.provider import kinds
+from clusterstacks.model.documents import at, mapping, text
+from clusterstacks.model.kinds.names import (
+    ADDONS_READY_CONDITION,
+    CLUSTER_API_GROUP,
+    CLUSTER_KIND,
+    UPGRADE_HOLD_ANNOTATION,
+)
+from clusterstacks.net.kube.errors import Unreachable
+from clusterstacks.net.kube.transport import Pool
 from tests.support.builders.e2e_objects import (
     addon_of,
     cluster,
@@ -27,9 +32,9 @@ from tests.support.running.kubectl import Kubectl
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
-    from clusterstacks.domain.names import ReleaseName
-    from clusterstacks.domain.objects import Manifest
-    from clusterstacks.kube.client import Client
+    from clusterstacks.model.names import ReleaseName
+    from clusterstacks.model.objects import Manifest
+    from clusterstacks.net.kube.client import Client
     from tests.support.running.local_environment import Local
 
 HOME = "hold"

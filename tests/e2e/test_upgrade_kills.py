@@ -17,7 +17,10 @@ from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from clusterstacks.api.names import (
+from clusterstacks.dev import capi_managers, process_records, restart
+from clusterstacks.dev.provider import kinds
+from clusterstacks.model.documents import at, mapping, mappings, text
+from clusterstacks.model.kinds.names import (
     CLUSTER_API_GROUP,
     CLUSTER_KIND,
     GROUP,
@@ -25,11 +28,8 @@ from clusterstacks.api.names import (
     UPGRADE_HOLD_ANNOTATION,
     Kind,
 )
-from clusterstacks.devcluster import capi_managers, process_records, restart
-from clusterstacks.devcluster.provider import kinds
-from clusterstacks.domain.documents import at, mapping, mappings, text
-from clusterstacks.domain.objects import ObjectKey
-from clusterstacks.kube.transport import Pool
+from clusterstacks.model.objects import ObjectKey
+from clusterstacks.net.kube.transport import Pool
 from clusterstacks.runtime.informer import Informer
 from tests.support.builders.e2e_objects import cluster, create, delivered, namespace, set_topology, stack
 from tests.support.builders.hooked_stack import HookedStack
@@ -51,8 +51,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
     from pathlib import Path
 
-    from clusterstacks.domain.objects import Manifest
-    from clusterstacks.kube.client import Client
+    from clusterstacks.model.objects import Manifest
+    from clusterstacks.net.kube.client import Client
     from tests.support.running.local_environment import Local
 
 HOME = "upgrade-kills"

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from clusterstacks.api.names import UPGRADE_HOLD_ANNOTATION
-from clusterstacks.domain.documents import at, mappings, text
-from clusterstacks.kube.transport import Pool
+from clusterstacks.model.documents import at, mappings, text
+from clusterstacks.model.kinds.names import UPGRADE_HOLD_ANNOTATION
+from clusterstacks.net.kube.transport import Pool
 from tests.support.builders.e2e_objects import cluster, create, delivered, namespace, set_topology, stack
 from tests.support.builders.hooked_stack import HookedStack
 from tests.support.builders.stacks import stage

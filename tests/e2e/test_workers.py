@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from clusterstacks.api.names import CLUSTER_API_GROUP, CLUSTER_CLASS_KIND, CLUSTER_KIND
-from clusterstacks.devcluster.provider import kinds
-from clusterstacks.domain.documents import at, mappings, text
-from clusterstacks.kube.errors import NotFound, Unreachable
-from clusterstacks.kube.transport import Pool
+from clusterstacks.dev.provider import kinds
+from clusterstacks.model.documents import at, mappings, text
+from clusterstacks.model.kinds.names import CLUSTER_API_GROUP, CLUSTER_CLASS_KIND, CLUSTER_KIND
+from clusterstacks.net.kube.errors import NotFound, Unreachable
+from clusterstacks.net.kube.transport import Pool
 from tests.support.builders import e2e_objects
 from tests.support.builders.e2e_objects import create
 from tests.support.builders.manifests import named
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
-    from clusterstacks.domain.objects import Manifest
-    from clusterstacks.kube.client import Client
+    from clusterstacks.model.objects import Manifest
+    from clusterstacks.net.kube.client import Client
     from tests.support.running.local_environment import Local
 
 SPACE, SECONDS = "workers", 240

@@ -15,7 +15,7 @@ from pathlib import Path
 import orjson
 import pytest
 
-from clusterstacks.domain.errors import SpecError
+from clusterstacks.model.errors import SpecError
 from tools.image.building import build, machine
 from tools.image.bytecode import enter
 from tools.image.debian import require_programs
@@ -152,7 +152,7 @@ def test_a_render_worker_starts_with_helm_and_cel(root: Path) -> None:
         said = python(
             root,
             "import asyncio\n"
-            "from clusterstacks.render.worker_pool import WorkerProcess\n"
+            "from clusterstacks.deliver.render.worker_pool import WorkerProcess\n"
             "async def main():\n"
             "    worker = await WorkerProcess.start(768 << 20)\n"
             "    await worker.ready()\n"

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from clusterstacks.devcluster import binaries, supervisor, teardown
-from clusterstacks.devcluster.environment import EnvironmentSettings
-from clusterstacks.devcluster.node import node_process
-from clusterstacks.devcluster.node.host_requirements import require_host
-from clusterstacks.devcluster.state_directory import StateDirectory
-from clusterstacks.domain.errors import SpecError
+from clusterstacks.dev import binaries, supervisor, teardown
+from clusterstacks.dev.environment import EnvironmentSettings
+from clusterstacks.dev.node import node_process
+from clusterstacks.dev.node.host_requirements import require_host
+from clusterstacks.dev.state_directory import StateDirectory
+from clusterstacks.model.errors import SpecError
 from tests.support.builders.image_builds import built, relabelled
 from tests.support.running.node_cluster import FIGURES, FIRST, IMAGE_HOST, SECOND, NodeCluster
 from tests.support.servers.registries import RegistryMissing, running_registry

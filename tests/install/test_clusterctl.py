@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 import pytest
 import yaml
 
-from clusterstacks.devcluster import binaries, installation
-from clusterstacks.devcluster.binaries import cache_directory, silent
-from clusterstacks.devcluster.demo.scenario import build_first, examples
-from clusterstacks.devcluster.go_build import cluster_api_version
-from clusterstacks.devcluster.node import cluster_api_deployment
-from clusterstacks.devcluster.private_files import server_keys
-from clusterstacks.kube.pki import Authority
+from clusterstacks.dev import binaries, installation
+from clusterstacks.dev.binaries import cache_directory, silent
+from clusterstacks.dev.demo.scenario import build_first, examples
+from clusterstacks.dev.go_build import cluster_api_version
+from clusterstacks.dev.node import cluster_api_deployment
+from clusterstacks.dev.private_files import server_keys
+from clusterstacks.net.kube.pki import Authority
 from tests.support.running.node_cluster import (
     CLASS_KINDS,
     FIRST,

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from clusterstacks.api.crd_manifests import all_crds
-from clusterstacks.devcluster import restart
-from clusterstacks.devcluster.demo.scenario import build_first, build_second, examples
+from clusterstacks.dev import restart
+from clusterstacks.dev.demo.scenario import build_first, build_second, examples
+from clusterstacks.model.kinds.crd_manifests import all_crds
 from tests.support.running.node_cluster import FIGURES, FIRST, LEASE, NAMESPACE, SECOND
 
 if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
 
-    from clusterstacks.domain.objects import Manifest
+    from clusterstacks.model.objects import Manifest
     from tests.support.running.node_cluster import NodeCluster
 
 pytestmark = pytest.mark.timeout(1800)

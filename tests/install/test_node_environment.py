@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from clusterstacks.devcluster import teardown
-from clusterstacks.devcluster.binaries import silent
-from clusterstacks.devcluster.demo.scenario import build_first, examples
-from clusterstacks.devcluster.node import node_process
-from clusterstacks.devcluster.state_directory import StateDirectory
+from clusterstacks.dev import teardown
+from clusterstacks.dev.binaries import silent
+from clusterstacks.dev.demo.scenario import build_first, examples
+from clusterstacks.dev.node import node_process
+from clusterstacks.dev.state_directory import StateDirectory
 from tests.support.running.csctl import Csctl
 from tests.support.running.kubectl import Kubectl
 

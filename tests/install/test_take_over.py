@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from clusterstacks.api.crd_manifests import all_crds
-from clusterstacks.devcluster.demo.scenario import build_first, examples
+from clusterstacks.dev.demo.scenario import build_first, examples
+from clusterstacks.model.kinds.crd_manifests import all_crds
 from tests.support.builders.go_chart import ALL, CERTIFICATES, NAMESPACE, write_go_chart
 from tests.support.builders.manifests import lost, named
 from tests.support.running.node_cluster import CHART, CLASS_KINDS, FIGURES, FIRST, IMAGE_HOST, NAME, serve_cert_manager
@@ -15,7 +15,7 @@ from tests.support.running.node_cluster import CHART, CLASS_KINDS, FIGURES, FIRS
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from clusterstacks.domain.objects import Manifest
+    from clusterstacks.model.objects import Manifest
     from tests.support.running.node_cluster import NodeCluster
 
 pytestmark = pytest.mark.timeout(1800)

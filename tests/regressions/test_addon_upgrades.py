@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from clusterstacks.api.names import Kind
+from clusterstacks.model.kinds.names import Kind
 from tests.support.builders.manifests import crd
 from tests.support.builders.stacks import config_map, stage, templates
 from tests.support.running.world import condition_of, install, is_ready, is_unready
@@ -12,7 +12,7 @@ from tests.support.running.world import condition_of, install, is_ready, is_unre
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from clusterstacks.domain.names import ReleaseName
+    from clusterstacks.model.names import ReleaseName
     from tests.support.running.world import World
 
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from clusterstacks.api.names import CLUSTER_KIND, Kind
+from clusterstacks.model.kinds.names import CLUSTER_KIND, Kind
 from tests.support.builders.stacks import KUBERNETES
 from tests.support.running.admission import guarded, refusal
 from tests.support.running.world import cluster_manifest
 
 if TYPE_CHECKING:
-    from clusterstacks.domain.names import ReleaseName
-    from clusterstacks.domain.objects import Manifest
+    from clusterstacks.model.names import ReleaseName
+    from clusterstacks.model.objects import Manifest
     from tests.support.running.world import World
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from clusterstacks.api import yaml
+from clusterstacks.model import yaml
 from tests.support.builders.manifests import crd
 from tests.support.builders.tiny_stack import tiny, write
 from tests.support.running.csctl import call_csctl

@@ -5,10 +5,10 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from clusterstacks.api.clusteraddon import addon_name
-from clusterstacks.api.names import Kind
-from clusterstacks.apply.policy import HELM_POLICY_ANNOTATION
-from clusterstacks.controllers.clusteraddon import stage_run
+from clusterstacks.deliver.apply.policy import HELM_POLICY_ANNOTATION
+from clusterstacks.model.kinds.clusteraddon import addon_name
+from clusterstacks.model.kinds.names import Kind
+from clusterstacks.operator.controllers.clusteraddon import stage_run
 from tests.support.builders.manifests import config_map, crd, deployment, named, with_annotation
 from tests.support.builders.stacks import stage, templates
 

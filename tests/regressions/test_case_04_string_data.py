@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from clusterstacks.api.names import CLUSTER_KIND, RECONCILE_ANNOTATION, Kind
-from clusterstacks.apply import object_applier, targets
+from clusterstacks.deliver.apply import object_applier, targets
+from clusterstacks.model.kinds.names import CLUSTER_KIND, RECONCILE_ANNOTATION, Kind
 from tests.support.builders.manifests import named
 from tests.support.builders.stacks import config_map, templates
 from tests.support.running.world import attempts, condition_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from typing import TYPE_CHECKING
 
-from clusterstacks.api.names import CLUSTER_CLASS_KIND, Kind
+from clusterstacks.model.kinds.names import CLUSTER_CLASS_KIND, Kind
 from tests.support.builders.stacks import INFRASTRUCTURE
 from tests.support.running.world import condition_of, is_unready
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from clusterstacks.api.names import Kind
+from clusterstacks.model.kinds.names import Kind
 from tests.support.running.world import LOOKING_OFTEN, PROVIDER_GROUP, condition_of, is_ready, is_unready
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
-    from clusterstacks.domain.names import ReleaseName
-    from clusterstacks.domain.objects import Manifest
+    from clusterstacks.model.names import ReleaseName
+    from clusterstacks.model.objects import Manifest
     from tests.support.running.world import World
 
 READINESS = {True: is_ready, False: is_unready}

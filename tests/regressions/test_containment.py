@@ -9,12 +9,12 @@ from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from clusterstacks.api.names import Kind
-from clusterstacks.apply.delivery import Delivery, Revision
-from clusterstacks.controllers import workload_clients
-from clusterstacks.kube.client import Client
-from clusterstacks.kube.kubeconfig import parse_kubeconfig
-from clusterstacks.kube.transport import Pool
+from clusterstacks.deliver.apply.delivery import Delivery, Revision
+from clusterstacks.model.kinds.names import Kind
+from clusterstacks.net.kube.client import Client
+from clusterstacks.net.kube.kubeconfig import parse_kubeconfig
+from clusterstacks.net.kube.transport import Pool
+from clusterstacks.operator.controllers import workload_clients
 from clusterstacks.runtime import controller
 from tests.support.builders.stacks import TinyStack, config_map, templates
 from tests.support.fakes.silent_server import silent_server

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from clusterstacks.domain.errors import DependencyError
-from clusterstacks.http.client import HTTPClient, RetryPolicy
-from clusterstacks.oci.reference import Reference
-from clusterstacks.oci.registry import Registry
-from clusterstacks.sources.oci_publish import publish
+from clusterstacks.model.errors import DependencyError
+from clusterstacks.net.http.client import HTTPClient, RetryPolicy
+from clusterstacks.net.oci.reference import Reference
+from clusterstacks.net.oci.registry import Registry
+from clusterstacks.release.sources.oci_publish import publish
 from tests.support.builders.releases import STAGED, staged_release, write_release
 from tests.support.fakes.scripted_server import ScriptedServer, hangs_up, says
 

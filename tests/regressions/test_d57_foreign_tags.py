@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from clusterstacks.http.allowlist import AllowedHosts
+from clusterstacks.net.http.allowlist import AllowedHosts
 from tests.support.builders.stacks import TinyStack
 from tests.support.fakes.github import OWNER, REPOSITORY, GitHubDouble
 from tests.support.running.world import attempts

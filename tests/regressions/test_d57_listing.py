@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from clusterstacks.http.client import HTTPClient
-from clusterstacks.sources.github.assets import GitHubSource
+from clusterstacks.net.http.client import HTTPClient
+from clusterstacks.release.sources.github.assets import GitHubSource
 from tests.support.fakes.github import OWNER, REPOSITORY, TOKEN, GitHubDouble
 
 if TYPE_CHECKING:

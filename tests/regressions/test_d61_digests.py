@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from clusterstacks.http.client import HTTPClient
-from clusterstacks.oci.errors import ContentCorrupt
-from clusterstacks.oci.manifests import OCI_MANIFEST
-from clusterstacks.oci.registry import Registry
-from clusterstacks.releases.errors import DigestMismatch
-from clusterstacks.releases.store import ReleaseStore
-from clusterstacks.sources.oci_publish import publish
-from clusterstacks.sources.oci_repository import OCISource
+from clusterstacks.net.http.client import HTTPClient
+from clusterstacks.net.oci.errors import ContentCorrupt
+from clusterstacks.net.oci.manifests import OCI_MANIFEST
+from clusterstacks.net.oci.registry import Registry
+from clusterstacks.release.errors import DigestMismatch
+from clusterstacks.release.sources.oci_publish import publish
+from clusterstacks.release.sources.oci_repository import OCISource
+from clusterstacks.release.store import ReleaseStore
 from tests.support.builders.releases import STAGED, staged_release, write_release
 from tests.support.fakes.registry import RegistryDouble, digest
 

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from clusterstacks.domain.names import parse_release
-from clusterstacks.releases.contents import read_contents
-from clusterstacks.signing.errors import SignatureRequired
-from clusterstacks.signing.verifier import enforce, verify
-from clusterstacks.sources.directory import DirectorySource
-from clusterstacks.sources.signature_store import sign_beside, signature_file
+from clusterstacks.model.names import parse_release
+from clusterstacks.release.contents import read_contents
+from clusterstacks.release.signing.errors import SignatureRequired
+from clusterstacks.release.signing.verifier import enforce, verify
+from clusterstacks.release.sources.directory import DirectorySource
+from clusterstacks.release.sources.signature_store import sign_beside, signature_file
 from tests.support.builders.releases import STAGED, staged_release, write_release
 from tests.support.builders.signatures import ecdsa_key
 

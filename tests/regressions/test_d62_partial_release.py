@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from clusterstacks.releases.store import ReleaseStore
+from clusterstacks.release.store import ReleaseStore
 from tests.support.builders.releases import STAGED, FakeSource, read_release, staged_release
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from clusterstacks.domain.names import ReleaseName
+    from clusterstacks.model.names import ReleaseName
 
 WRITING = ("mkdir", "open", "fchmod", "fsync", "rename", "unlink", "rmdir")
 

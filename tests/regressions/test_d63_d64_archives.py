@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from clusterstacks.charts.errors import UnsafeArchive
-from clusterstacks.releases.store import ReleaseStore
+from clusterstacks.release.charts.errors import UnsafeArchive
+from clusterstacks.release.store import ReleaseStore
 from tests.support.builders.releases import STAGED, FakeSource, gzipped, staged_release, tar_of
 
 if TYPE_CHECKING:

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from clusterstacks.charts.archive import write_archive
-from clusterstacks.charts.errors import ChartDigestMismatch
-from clusterstacks.charts.requirements import ChartDependenciesMissing, lock_digest
-from clusterstacks.charts.vendor import ChartDependencies
-from clusterstacks.http.allowlist import AllowedHosts
-from clusterstacks.http.client import HTTPClient
-from clusterstacks.releases.store import ReleaseStore
-from clusterstacks.render.renderer import Renderer, addon_request, class_request
+from clusterstacks.deliver.render.renderer import Renderer, addon_request, class_request
+from clusterstacks.net.http.allowlist import AllowedHosts
+from clusterstacks.net.http.client import HTTPClient
+from clusterstacks.release.charts.archive import write_archive
+from clusterstacks.release.charts.errors import ChartDigestMismatch
+from clusterstacks.release.charts.requirements import ChartDependenciesMissing, lock_digest
+from clusterstacks.release.charts.vendor import ChartDependencies
+from clusterstacks.release.store import ReleaseStore
 from tests.support.builders.releases import STAGED, FakeSource, below, chart, staged_release
 from tests.support.servers.chart_repository import chart_files, chart_repository, packaged
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
-    from clusterstacks.releases.release import Release
+    from clusterstacks.release.release import Release
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from clusterstacks.building.release_builder import build_release
+from clusterstacks.csctl.building.release_builder import build_release
 from tests.support.builders.releases import read_release
 from tests.support.builders.stack_directories import LAYOUTS, directory_of
 
@@ -53,7 +53,7 @@ def create(source: Path, into: Path, environment: dict[str, str]) -> dict[str, d
     into.mkdir()
     subprocess.run(
         [
-            "sh", "-c", 'umask "$UMASK"; exec "$@"', "sh", sys.executable, "-m", "clusterstacks.cli.main",
+            "sh", "-c", 'umask "$UMASK"; exec "$@"', "sh", sys.executable, "-m", "clusterstacks.csctl.main",
             "create", str(source), "--mode", "hash", "--offline", "--dependencies", dependencies, "-o", "out",
         ],
         cwd=into,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from clusterstacks.api.names import Kind
-from clusterstacks.http.allowlist import AllowedHosts
+from clusterstacks.model.kinds.names import Kind
+from clusterstacks.net.http.allowlist import AllowedHosts
 from tests.support.builders.remote_repositories import repository
 from tests.support.builders.stacks import TinyStack
 from tests.support.fakes.github import OWNER, REPOSITORY, GitHubDouble

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from clusterstacks.api.names import Kind
-from clusterstacks.http.allowlist import AllowedHosts
-from clusterstacks.kube.pki import Authority
-from clusterstacks.sources.http_index import write_index
+from clusterstacks.model.kinds.names import Kind
+from clusterstacks.net.http.allowlist import AllowedHosts
+from clusterstacks.net.kube.pki import Authority
+from clusterstacks.release.sources.http_index import write_index
 from tests.support.builders.remote_repositories import repository
 from tests.support.servers.static_server import StaticServer
 

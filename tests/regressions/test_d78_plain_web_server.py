@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from clusterstacks.domain.errors import SpecError
-from clusterstacks.http.client import HTTPClient, RetryPolicy
-from clusterstacks.http.errors import SourceUnavailable
-from clusterstacks.kube.pki import Authority
-from clusterstacks.releases.store import ReleaseStore
-from clusterstacks.sources.http_index import HttpSource, write_index
+from clusterstacks.model.errors import SpecError
+from clusterstacks.net.http.client import HTTPClient, RetryPolicy
+from clusterstacks.net.http.errors import SourceUnavailable
+from clusterstacks.net.kube.pki import Authority
+from clusterstacks.release.sources.http_index import HttpSource, write_index
+from clusterstacks.release.store import ReleaseStore
 from tests.support.builders.releases import STAGED, staged_release, write_release
 from tests.support.servers.static_server import StaticServer
 

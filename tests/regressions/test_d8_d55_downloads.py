@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from clusterstacks.http.errors import SourceUnavailable
-from clusterstacks.releases.store import ReleaseStore
+from clusterstacks.net.http.errors import SourceUnavailable
+from clusterstacks.release.store import ReleaseStore
 from tests.support.builders.releases import SINGLE, STAGED, FakeSource, single_release, staged_release
 
 if TYPE_CHECKING:

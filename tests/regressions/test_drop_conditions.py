@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from clusterstacks.api.clusteraddon import addon_name
-from clusterstacks.api.names import Kind
-from clusterstacks.controllers.clusteraddon import reconciler
+from clusterstacks.model.kinds.clusteraddon import addon_name
+from clusterstacks.model.kinds.names import Kind
+from clusterstacks.operator.controllers.clusteraddon import reconciler
 from tests.support.builders.stacks import config_map, templates
 from tests.support.running.world import cluster_manifest, condition_of
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     import pytest
 
-    from clusterstacks.domain.objects import Manifest
+    from clusterstacks.model.objects import Manifest
     from tests.support.running.world import World
 
 

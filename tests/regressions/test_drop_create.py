@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from clusterstacks.api import yaml
-from clusterstacks.authoring.linter import apply_rules
-from clusterstacks.authoring.stack import load_stack
-from clusterstacks.building.source_tree import read_tree
-from clusterstacks.charts.archive import read_archive
-from clusterstacks.cli.create import UNCHANGED, create, default_remote
-from clusterstacks.cli.hash import hash as hash_command
-from clusterstacks.cli.shared import output
-from clusterstacks.cli.template import template
+from clusterstacks.csctl.authoring.linter import apply_rules
+from clusterstacks.csctl.authoring.stack import load_stack
+from clusterstacks.csctl.building.source_tree import read_tree
+from clusterstacks.csctl.shared import output
+from clusterstacks.csctl.verbs.create import UNCHANGED, create, default_remote
+from clusterstacks.csctl.verbs.hash import hash as hash_command
+from clusterstacks.csctl.verbs.template import template
+from clusterstacks.model import yaml
+from clusterstacks.release.charts.archive import read_archive
 from tests.support.builders.stack_directories import copied
 
 if TYPE_CHECKING:

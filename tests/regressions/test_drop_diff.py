@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from clusterstacks.api import yaml
-from clusterstacks.building.release_builder import build_release
-from clusterstacks.charts.archive import read_archive, write_archive
-from clusterstacks.cli.diff import diff
-from clusterstacks.cli.shared import output
-from clusterstacks.cli.template import template
+from clusterstacks.csctl.building.release_builder import build_release
+from clusterstacks.csctl.shared import output
+from clusterstacks.csctl.verbs.diff import diff
+from clusterstacks.csctl.verbs.template import template
+from clusterstacks.model import yaml
+from clusterstacks.release.charts.archive import read_archive, write_archive
 from tests.support.builders.tiny_stack import tiny, write
 
 if TYPE_CHECKING:

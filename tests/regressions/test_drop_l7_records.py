@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING
 import orjson
 import pytest
 
-from clusterstacks.api.clusteraddon import addon_name
-from clusterstacks.api.names import ADOPT_ANNOTATION, CLUSTER_KIND, Kind
-from clusterstacks.apply.delivery import Delivery, RecordOwner, Revision
-from clusterstacks.apply.messages import RecordOfAnotherCluster
-from clusterstacks.apply.record_store import SECRETS, record_name
-from clusterstacks.domain.objects import ObjectKey
+from clusterstacks.deliver.apply.delivery import Delivery, RecordOwner, Revision
+from clusterstacks.deliver.apply.messages import RecordOfAnotherCluster
+from clusterstacks.deliver.apply.record_store import SECRETS, record_name
+from clusterstacks.model.kinds.clusteraddon import addon_name
+from clusterstacks.model.kinds.names import ADOPT_ANNOTATION, CLUSTER_KIND, Kind
+from clusterstacks.model.objects import ObjectKey
 from tests.support.builders.stacks import TinyStack, config_map, templates
 from tests.support.observing.client_requests import Recorder
 
 if TYPE_CHECKING:
-    from clusterstacks.domain.names import ReleaseName
-    from clusterstacks.domain.objects import Manifest
+    from clusterstacks.model.names import ReleaseName
+    from clusterstacks.model.objects import Manifest
     from tests.support.running.world import World
 
 

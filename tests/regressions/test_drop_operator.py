@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from clusterstacks.api.names import Kind
-from clusterstacks.devcluster.loopback import free_port
+from clusterstacks.dev.loopback import free_port
+from clusterstacks.model.kinds.names import Kind
 from clusterstacks.operator.go_operator import EXTENSIONS, WEBHOOKS, GoLeftovers
 from clusterstacks.operator.rbac import TAKE_OVER_RIGHTS, RightScope
 from tests.support.builders.manifests import crd, named
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     import pytest
 
-    from clusterstacks.domain.objects import Manifest
+    from clusterstacks.model.objects import Manifest
     from tests.support.running.world import World
 
 RBAC = "rbac.authorization.k8s.io"

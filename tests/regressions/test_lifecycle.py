@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from clusterstacks.api.clusteraddon import addon_name
-from clusterstacks.api.names import ADDON_FINALIZER, API_VERSION, CLUSTER_API_GROUP, Kind
-from clusterstacks.kube.client import Client
-from clusterstacks.kube.kubeconfig import load_kubeconfig
-from clusterstacks.kube.transport import Pool
+from clusterstacks.model.kinds.clusteraddon import addon_name
+from clusterstacks.model.kinds.names import ADDON_FINALIZER, API_VERSION, CLUSTER_API_GROUP, Kind
+from clusterstacks.net.kube.client import Client
+from clusterstacks.net.kube.kubeconfig import load_kubeconfig
+from clusterstacks.net.kube.transport import Pool
 from tests.support.builders.stacks import KUBERNETES, config_map, templates
 from tests.support.running.world import condition_of, finished_status, foreign_crds, install, is_ready
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
-    from clusterstacks.domain.objects import Manifest
+    from clusterstacks.model.objects import Manifest
     from tests.support.running.world import World
 
 READS_THE_CLASS = "values: |\n  used: {{ .Cluster.spec.topology.class }}\n"

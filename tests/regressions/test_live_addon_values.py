@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from clusterstacks.api.names import Kind
+from clusterstacks.model.kinds.names import Kind
 from tests.support.builders.stacks import config_map, templates
 from tests.support.running.admission import guarded, ranged
 from tests.support.running.kubectl import Kubectl

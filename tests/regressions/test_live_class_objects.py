@@ -7,16 +7,16 @@ import math
 import time
 from typing import TYPE_CHECKING
 
-from clusterstacks.api.names import CLUSTER_CLASS_KIND, Kind
+from clusterstacks.model.kinds.names import CLUSTER_CLASS_KIND, Kind
 from tests.support.builders.stacks import INFRASTRUCTURE
 from tests.support.observing.write_counter import writes
 from tests.support.running.world import condition_of, is_ready
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
-    from clusterstacks.domain.names import ReleaseName
-    from clusterstacks.domain.objects import Manifest
-    from clusterstacks.kube.client import Client
+    from clusterstacks.model.names import ReleaseName
+    from clusterstacks.model.objects import Manifest
+    from clusterstacks.net.kube.client import Client
     from tests.support.running.world import World
 
 GROUP = INFRASTRUCTURE.partition("/")[0]

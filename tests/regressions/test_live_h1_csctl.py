@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING
 
 import yaml
 
-from clusterstacks.api.addon_annotations import ADDON_ANNOTATION
-from clusterstacks.api.names import Kind
+from clusterstacks.model.kinds.addon_annotations import ADDON_ANNOTATION
+from clusterstacks.model.kinds.names import Kind
 from tests.support.running.admission import of_minor, ranged
 from tests.support.running.world import is_ready
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from clusterstacks.domain.names import ReleaseName
+    from clusterstacks.model.names import ReleaseName
     from tests.support.running.world import World
 
 OLD, NEW = "v1.35.4", "v1.36.1"
@@ -30,7 +30,7 @@ async def csctl(kubeconfig: Path, *arguments: str) -> tuple[int, str, str]:
     """Exit code, output and messages of csctl in an environment that names no source."""
     kept = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "clusterstacks.cli.main", *arguments, f"--kubeconfig={kubeconfig}"),
+        *(sys.executable, "-m", "clusterstacks.csctl.main", *arguments, f"--kubeconfig={kubeconfig}"),
         env={**kept, "XDG_DATA_HOME": str(kubeconfig.parent)},
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,

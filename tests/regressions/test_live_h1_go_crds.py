@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from clusterstacks.api.clusteraddon import addon_name
-from clusterstacks.api.crd_manifests import all_crds
-from clusterstacks.api.names import CLUSTER_KIND, DIGEST_ANNOTATION, Kind
-from clusterstacks.controllers.status_reconciler import StatusPatch, StatusReconciler
-from clusterstacks.kube.client import Client
-from clusterstacks.kube.kubeconfig import parse_kubeconfig
-from clusterstacks.kube.transport import Pool
-from clusterstacks.sources.verified_content import VerifiedContent
+from clusterstacks.model.kinds.clusteraddon import addon_name
+from clusterstacks.model.kinds.crd_manifests import all_crds
+from clusterstacks.model.kinds.names import CLUSTER_KIND, DIGEST_ANNOTATION, Kind
+from clusterstacks.net.kube.client import Client
+from clusterstacks.net.kube.kubeconfig import parse_kubeconfig
+from clusterstacks.net.kube.transport import Pool
+from clusterstacks.operator.controllers.status_reconciler import StatusPatch, StatusReconciler
+from clusterstacks.release.sources.verified_content import VerifiedContent
 from tests.regressions.test_sec_30_pins import SIGNED, attacked, is_verified, requiring
 from tests.support.builders.manifests import deployment
 from tests.support.builders.stacks import stage, templates
@@ -25,9 +25,9 @@ from tests.support.servers.api_servers import started_api_server
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from clusterstacks.devcluster.apiserver import ApiServer
-    from clusterstacks.devcluster.etcd import Etcd
-    from clusterstacks.domain.objects import Manifest
+    from clusterstacks.dev.apiserver import ApiServer
+    from clusterstacks.dev.etcd import Etcd
+    from clusterstacks.model.objects import Manifest
     from tests.support.running.world import World
 
 OLD, NEW = "v1.35.4", "v1.36.1"

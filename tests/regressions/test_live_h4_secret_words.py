@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from clusterstacks.api.names import ADDONS_READY_CONDITION, CLUSTER_KIND, Kind
-from clusterstacks.kube.errors import ApiError
+from clusterstacks.model.kinds.names import ADDONS_READY_CONDITION, CLUSTER_KIND, Kind
+from clusterstacks.net.kube.errors import ApiError
 from tests.support.builders.stacks import templates
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from clusterstacks.domain.objects import Manifest
+    from clusterstacks.model.objects import Manifest
     from tests.support.running.world import World
 
 GROUP = "admissionregistration.k8s.io"

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from clusterstacks.apply.delivery import Delivery, RecordOwner, Revision
-from clusterstacks.domain.objects import ObjectKey
-from clusterstacks.kube.client import Client
-from clusterstacks.kube.kubeconfig import parse_kubeconfig
-from clusterstacks.kube.transport import Pool
+from clusterstacks.deliver.apply.delivery import Delivery, RecordOwner, Revision
+from clusterstacks.model.objects import ObjectKey
+from clusterstacks.net.kube.client import Client
+from clusterstacks.net.kube.kubeconfig import parse_kubeconfig
+from clusterstacks.net.kube.transport import Pool
 from tests.support.builders.manifests import pod_template
 from tests.support.builders.stacks import config_map, templates
 

@@ -6,16 +6,16 @@ import logging
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from clusterstacks.devcluster.loopback import free_port
+from clusterstacks.dev.loopback import free_port
+from clusterstacks.operator.webhooks.certificates import CertificateRotator, Times, create_serving
+from clusterstacks.operator.webhooks.configuration import Endpoint, WebhookScope, configuration
 from clusterstacks.runtime.controller import Controller
-from clusterstacks.webhooks.certificates import CertificateRotator, Times, create_serving
-from clusterstacks.webhooks.configuration import Endpoint, WebhookScope, configuration
 from tests.support.running.admission import guarded
 
 if TYPE_CHECKING:
     import pytest
 
-    from clusterstacks.webhooks.certificates import Serving
+    from clusterstacks.operator.webhooks.certificates import Serving
     from tests.support.running.world import World
 
 

@@ -6,7 +6,7 @@ import asyncio
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from clusterstacks.api.names import ADDONS_READY_CONDITION, CLUSTER_KIND
+from clusterstacks.model.kinds.names import ADDONS_READY_CONDITION, CLUSTER_KIND
 from tests.support.builders.stacks import config_map, stage, templates
 from tests.support.running.kubectl import Kubectl
 

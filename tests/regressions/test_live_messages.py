@@ -7,22 +7,22 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from clusterstacks.apply.messages import explain
-from clusterstacks.apply.targets import ApplyTarget
-from clusterstacks.domain.errors import DependencyError
-from clusterstacks.domain.names import parse_release
-from clusterstacks.domain.objects import ObjectId
-from clusterstacks.kube.errors import NotFound
-from clusterstacks.kube.failure_status import status_error
-from clusterstacks.sources import source_kinds
-from clusterstacks.sources.directory import DirectorySource
-from clusterstacks.sources.spec import SourceAddress
+from clusterstacks.deliver.apply.messages import explain
+from clusterstacks.deliver.apply.targets import ApplyTarget
+from clusterstacks.model.errors import DependencyError
+from clusterstacks.model.names import parse_release
+from clusterstacks.model.objects import ObjectId
+from clusterstacks.net.kube.errors import NotFound
+from clusterstacks.net.kube.failure_status import status_error
+from clusterstacks.release.sources import source_kinds
+from clusterstacks.release.sources.directory import DirectorySource
+from clusterstacks.release.sources.spec import SourceAddress
 from tests.support.builders.releases import write_release
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from clusterstacks.domain.objects import Manifest
+    from clusterstacks.model.objects import Manifest
 
 OBJECT: Manifest = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "shop"}}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from clusterstacks.api.names import API_VERSION, Kind
+from clusterstacks.model.kinds.names import API_VERSION, Kind
 from tests.support.builders.stacks import config_map, templates
 from tests.support.waiting import eventually
 

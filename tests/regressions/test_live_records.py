@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from clusterstacks.api.names import Kind
-from clusterstacks.apply.record_store import SECRETS
+from clusterstacks.deliver.apply.record_store import SECRETS
+from clusterstacks.model.kinds.names import Kind
 from tests.support.builders.stacks import config_map, templates
 
 if TYPE_CHECKING:

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from clusterstacks.api.names import ADDONS_READY_CONDITION, CLUSTER_KIND, Kind
-from clusterstacks.apply.delivery import Delivery, Revision
-from clusterstacks.apply.delivery_plan import DeliveryState
-from clusterstacks.apply.failing_webhooks import CONFIGURATIONS
-from clusterstacks.apply.record_store import SECRETS
-from clusterstacks.apply.results import Deadlines
-from clusterstacks.kube.client import Client
-from clusterstacks.kube.errors import WebhookFailed
-from clusterstacks.kube.kubeconfig import parse_kubeconfig
-from clusterstacks.kube.transport import Pool
+from clusterstacks.deliver.apply.delivery import Delivery, Revision
+from clusterstacks.deliver.apply.delivery_plan import DeliveryState
+from clusterstacks.deliver.apply.failing_webhooks import CONFIGURATIONS
+from clusterstacks.deliver.apply.record_store import SECRETS
+from clusterstacks.deliver.apply.results import Deadlines
+from clusterstacks.model.kinds.names import ADDONS_READY_CONDITION, CLUSTER_KIND, Kind
+from clusterstacks.net.kube.client import Client
+from clusterstacks.net.kube.errors import WebhookFailed
+from clusterstacks.net.kube.kubeconfig import parse_kubeconfig
+from clusterstacks.net.kube.transport import Pool
 from tests.support.builders.stacks import config_map, templates
 from tests.support.running.world import condition_of
 from tests.support.waiting import eventually
@@ -24,8 +24,8 @@ from tests.support.waiting import eventually
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from clusterstacks.domain.objects import Manifest
-    from clusterstacks.kube.resources import Resource
+    from clusterstacks.model.objects import Manifest
+    from clusterstacks.net.kube.resources import Resource
     from tests.support.running.world import World
 
 VALIDATING, MUTATING = CONFIGURATIONS

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from clusterstacks.building.previous_release import Remote
-from clusterstacks.building.release_builder import ReleaseBuilder
-from clusterstacks.building.version_inputs import VersionChooser
-from clusterstacks.building.version_rules import (
+from clusterstacks.csctl.building.previous_release import Remote
+from clusterstacks.csctl.building.release_builder import ReleaseBuilder
+from clusterstacks.csctl.building.version_inputs import VersionChooser
+from clusterstacks.csctl.building.version_rules import (
     Mode,
     NothingChanged,
     PreviousRelease,
@@ -18,19 +18,19 @@ from clusterstacks.building.version_rules import (
     beta_release,
     stable_release,
 )
-from clusterstacks.charts.archive import read_archive, write_archive
-from clusterstacks.domain.errors import SpecError
-from clusterstacks.domain.hashes import Hashes
-from clusterstacks.domain.names import parse_release
-from clusterstacks.domain.versions import StackVersion
-from clusterstacks.releases.published_releases import PublishedReleases
-from clusterstacks.sources.directory import DirectorySource
+from clusterstacks.model.errors import SpecError
+from clusterstacks.model.files.hashes import Hashes
+from clusterstacks.model.names import parse_release
+from clusterstacks.model.versions import StackVersion
+from clusterstacks.release.charts.archive import read_archive, write_archive
+from clusterstacks.release.published_releases import PublishedReleases
+from clusterstacks.release.sources.directory import DirectorySource
 from tests.support.builders.stack_directories import copied, directory_of, first_stack, versions
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from clusterstacks.domain.metadata import Metadata
+    from clusterstacks.model.files.metadata import Metadata
 
 
 async def decide(stack: Path, published: Path) -> Metadata:

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from clusterstacks.api.names import CLUSTER_KIND, Kind
-from clusterstacks.kube.errors import NotFound
+from clusterstacks.model.kinds.names import CLUSTER_KIND, Kind
+from clusterstacks.net.kube.errors import NotFound
 from clusterstacks.operator.go_operator import EXTENSIONS
 from clusterstacks.operator.rbac import ANY, RIGHTS, RightScope, policy_rules
-from clusterstacks.webhooks.configuration import SECRET_NAME
+from clusterstacks.operator.webhooks.configuration import SECRET_NAME
 from tests.support.builders.manifests import crd
 from tests.support.builders.signatures import ecdsa_key, public_pem
 from tests.support.builders.stacks import INFRASTRUCTURE, KUBERNETES, config_map, templates
@@ -24,8 +24,8 @@ from tests.support.waiting import eventually
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from clusterstacks.domain.names import ReleaseName
-    from clusterstacks.domain.objects import Manifest
+    from clusterstacks.model.names import ReleaseName
+    from clusterstacks.model.objects import Manifest
     from clusterstacks.operator.rbac import Right
     from tests.support.observing.request_recorder import Request
     from tests.support.running.world import World

@@ -13,8 +13,8 @@ import orjson
 import pytest
 import yaml
 
-from clusterstacks.api.clusteraddon import addon_name
-from clusterstacks.api.names import (
+from clusterstacks.model.kinds.clusteraddon import addon_name
+from clusterstacks.model.kinds.names import (
     ADDONS_READY_CONDITION,
     API_VERSION,
     CHARTS_ANNOTATION,
@@ -23,12 +23,12 @@ from clusterstacks.api.names import (
     DIGEST_ANNOTATION,
     Kind,
 )
-from clusterstacks.api.source import SourceSpec
-from clusterstacks.kube.client import Client
-from clusterstacks.kube.errors import Forbidden
-from clusterstacks.kube.kubeconfig import parse_kubeconfig
-from clusterstacks.kube.transport import Pool
-from clusterstacks.releases.contents import read_contents
+from clusterstacks.model.kinds.source import SourceSpec
+from clusterstacks.net.kube.client import Client
+from clusterstacks.net.kube.errors import Forbidden
+from clusterstacks.net.kube.kubeconfig import parse_kubeconfig
+from clusterstacks.net.kube.transport import Pool
+from clusterstacks.release.contents import read_contents
 from tests.support.builders.signatures import ecdsa_key, signed
 from tests.support.builders.stacks import config_map, publish, templates
 from tests.support.running.sources import below_the_operators_directory, trusting
@@ -39,10 +39,10 @@ if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
     from pathlib import Path
 
-    from clusterstacks.domain.names import ReleaseName
-    from clusterstacks.domain.objects import Manifest
+    from clusterstacks.model.names import ReleaseName
+    from clusterstacks.model.objects import Manifest
     from clusterstacks.operator.app import Operator
-    from clusterstacks.signing.keys import PrivateKey
+    from clusterstacks.release.signing.keys import PrivateKey
     from tests.support.running.world import World
 
 OURS, NEXT = ecdsa_key("ours"), ecdsa_key("next")

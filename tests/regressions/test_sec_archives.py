@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from clusterstacks.charts.archive import read_archive
-from clusterstacks.charts.errors import UnsafeArchive
-from clusterstacks.domain.errors import ClusterStacksError, SpecError
-from clusterstacks.releases.open import open_directory
-from clusterstacks.releases.release import class_chart_file
-from clusterstacks.releases.release_source import Evidence
-from clusterstacks.render.renderer import Renderer, class_request
-from clusterstacks.sources import source_kinds
-from clusterstacks.sources.directory import DirectorySource
-from clusterstacks.sources.source_opener import SecretReader, SourceAccess, SourceOpener
-from clusterstacks.sources.spec import SourceAddress
+from clusterstacks.deliver.render.renderer import Renderer, class_request
+from clusterstacks.model.errors import ClusterStacksError, SpecError
+from clusterstacks.release.charts.archive import read_archive
+from clusterstacks.release.charts.errors import UnsafeArchive
+from clusterstacks.release.open import open_directory
+from clusterstacks.release.release import class_chart_file
+from clusterstacks.release.release_source import Evidence
+from clusterstacks.release.sources import source_kinds
+from clusterstacks.release.sources.directory import DirectorySource
+from clusterstacks.release.sources.source_opener import SecretReader, SourceAccess, SourceOpener
+from clusterstacks.release.sources.spec import SourceAddress
 from tests.support.builders import charts
 from tests.support.builders.releases import STAGED, gzipped, read_release, staged_release, tar_of, write_release
 from tests.support.builders.tar_headers import GNU, USTAR, V7, Header, extended, long_name, record, stream

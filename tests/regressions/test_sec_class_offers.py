@@ -12,12 +12,19 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from clusterstacks.api.clusteraddon import addon_name
-from clusterstacks.api.names import API_VERSION, CLUSTER_CLASS_KIND, CLUSTER_KIND, GROUP, PAUSED_ANNOTATION, Kind
-from clusterstacks.apply.ownership import OWNED_LABEL, OWNED_VALUE
-from clusterstacks.kube.client import Client
-from clusterstacks.kube.kubeconfig import parse_kubeconfig
-from clusterstacks.kube.transport import Pool
+from clusterstacks.deliver.apply.ownership import OWNED_LABEL, OWNED_VALUE
+from clusterstacks.model.kinds.clusteraddon import addon_name
+from clusterstacks.model.kinds.names import (
+    API_VERSION,
+    CLUSTER_CLASS_KIND,
+    CLUSTER_KIND,
+    GROUP,
+    PAUSED_ANNOTATION,
+    Kind,
+)
+from clusterstacks.net.kube.client import Client
+from clusterstacks.net.kube.kubeconfig import parse_kubeconfig
+from clusterstacks.net.kube.transport import Pool
 from tests.support.builders.stacks import config_map, templates
 from tests.support.running.admission import guarded, refusal
 from tests.support.running.kubectl import Kubectl
@@ -27,8 +34,8 @@ from tests.support.waiting import eventually
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from clusterstacks.domain.names import ReleaseName
-    from clusterstacks.domain.objects import Manifest
+    from clusterstacks.model.names import ReleaseName
+    from clusterstacks.model.objects import Manifest
     from tests.support.running.world import World
 
 READY = "ClusterStackAddonsReady"

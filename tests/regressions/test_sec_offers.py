@@ -8,9 +8,9 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from clusterstacks.api.clusteraddon import addon_name
-from clusterstacks.api.names import API_VERSION, CLUSTER_KIND, Kind
-from clusterstacks.controllers import addon_sweep
+from clusterstacks.model.kinds.clusteraddon import addon_name
+from clusterstacks.model.kinds.names import API_VERSION, CLUSTER_KIND, Kind
+from clusterstacks.operator.controllers import addon_sweep
 from tests.support.builders.signatures import ecdsa_key, public_pem
 from tests.support.builders.stacks import TinyStack, config_map, templates
 from tests.support.observing.write_counter import writes
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
     import pytest
 
-    from clusterstacks.domain.names import ReleaseName
-    from clusterstacks.domain.objects import Manifest
+    from clusterstacks.model.names import ReleaseName
+    from clusterstacks.model.objects import Manifest
     from tests.support.running.world import World
 
 READY = "ClusterStackAddonsReady"

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from clusterstacks.api.names import CLUSTER_CLASS_KIND, RELEASE_FINALIZER, Kind
-from clusterstacks.apply.ownership import FIELD_MANAGER
-from clusterstacks.kube.errors import NotFound
+from clusterstacks.deliver.apply.ownership import FIELD_MANAGER
+from clusterstacks.model.kinds.names import CLUSTER_CLASS_KIND, RELEASE_FINALIZER, Kind
+from clusterstacks.net.kube.errors import NotFound
 from tests.support.builders.stacks import INFRASTRUCTURE
 from tests.support.observing.request_recorder import record
 from tests.support.running.admission import guarded, refusal
@@ -18,8 +18,8 @@ from tests.support.servers.garbage_collector import garbage_collector
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from clusterstacks.devcluster.apiserver import ApiServer
-    from clusterstacks.domain.objects import Manifest
+    from clusterstacks.dev.apiserver import ApiServer
+    from clusterstacks.model.objects import Manifest
     from tests.support.running.world import World
 
 PROVIDER_READY = "ProviderClusterStackReleaseReady"

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from clusterstacks.domain.errors import DependencyError, outcome_of
-from clusterstacks.domain.objects import ObjectKey
-from clusterstacks.domain.outcomes import Waiting
-from clusterstacks.render import worker_pool
-from clusterstacks.render.errors import NotStarted, RenderTimeout, WorkerDied, WorkersBusy
-from clusterstacks.render.renderer import DEADLINE, FIRST_TRY, Renderer, RenderLimits
+from clusterstacks.deliver.render import worker_pool
+from clusterstacks.deliver.render.errors import NotStarted, RenderTimeout, WorkerDied, WorkersBusy
+from clusterstacks.deliver.render.renderer import DEADLINE, FIRST_TRY, Renderer, RenderLimits
+from clusterstacks.model.errors import DependencyError, outcome_of
+from clusterstacks.model.objects import ObjectKey
+from clusterstacks.model.outcomes import Waiting
 from clusterstacks.runtime.metrics import Metrics
 from tests.support.builders.charts import CONFIG_MAP, template
 from tests.support.observing.render_workers import chart_request
@@ -241,7 +241,7 @@ async def test_sec_12_hanging_worker_processes_do_not_block_other_clusters() -> 
 
 async def test_sec_12_persistent_worker_start_failure_fails_readiness(monkeypatch: pytest.MonkeyPatch) -> None:
     renderer = Renderer()
-    monkeypatch.setattr(worker_pool, "_MODULE", "clusterstacks.render.missing_module")
+    monkeypatch.setattr(worker_pool, "_MODULE", "clusterstacks.deliver.render.missing_module")
     try:
         with pytest.raises(NotStarted, match=r"no render worker can be started: .* ended with exit code 1"):
             await renderer.chart(FINE)

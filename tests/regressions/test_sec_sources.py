@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from clusterstacks.api.names import SOURCE_CREDENTIALS_LABEL, Kind
-from clusterstacks.http.allowlist import AllowedHosts
-from clusterstacks.releases.contents import read_contents
+from clusterstacks.model.kinds.names import SOURCE_CREDENTIALS_LABEL, Kind
+from clusterstacks.net.http.allowlist import AllowedHosts
+from clusterstacks.release.contents import read_contents
 from tests.integration.controllers.test_chart_dependencies import ALLOWED, depending, resolved
 from tests.support.builders.signatures import ecdsa_key, signed
 from tests.support.fakes.github import OWNER, REPOSITORY, TOKEN, GitHubDouble
@@ -15,7 +15,7 @@ from tests.support.running.world import condition_of, is_unready
 from tests.support.servers.chart_repository import chart_repository
 
 if TYPE_CHECKING:
-    from clusterstacks.domain.names import ReleaseName
+    from clusterstacks.model.names import ReleaseName
     from tests.support.running.world import World
 
 OURS = ecdsa_key("ours")

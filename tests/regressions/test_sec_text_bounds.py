@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, TypeVar
 
 import pytest
 
-from clusterstacks.api import yaml
-from clusterstacks.apply.delivery_plan import DeliveryRecord, DeliveryState, RecordedObject
-from clusterstacks.apply.messages import explain, immutable_fields
-from clusterstacks.apply.record_codec import RecordUnreadable, pack_record, unpacking_record, unpacking_revision
-from clusterstacks.apply.targets import ApplyTarget
-from clusterstacks.controllers.clusteraddon.addon_inputs import cluster_values
-from clusterstacks.domain.errors import SpecError
-from clusterstacks.domain.objects import ObjectId
-from clusterstacks.kube.errors import FieldCause, Forbidden, Invalid
-from clusterstacks.kube.kubeconfig import MAX_SECRET_BYTES, parse_secret_kubeconfig
-from clusterstacks.kube.resources import Resource
-from clusterstacks.render.renderer import Renderer
+from clusterstacks.deliver.apply.delivery_plan import DeliveryRecord, DeliveryState, RecordedObject
+from clusterstacks.deliver.apply.messages import explain, immutable_fields
+from clusterstacks.deliver.apply.record_codec import RecordUnreadable, pack_record, unpacking_record, unpacking_revision
+from clusterstacks.deliver.apply.targets import ApplyTarget
+from clusterstacks.deliver.render.renderer import Renderer
+from clusterstacks.model import yaml
+from clusterstacks.model.errors import SpecError
+from clusterstacks.model.objects import ObjectId
+from clusterstacks.net.kube.errors import FieldCause, Forbidden, Invalid
+from clusterstacks.net.kube.kubeconfig import MAX_SECRET_BYTES, parse_secret_kubeconfig
+from clusterstacks.net.kube.resources import Resource
+from clusterstacks.operator.controllers.clusteraddon.addon_inputs import cluster_values
 from tests.support.builders.manifests import config_map
 from tests.support.in_pieces import completed
 from tests.support.observing.cpu_time import no_stall
@@ -28,7 +28,7 @@ from tests.support.observing.cpu_time import no_stall
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-    from clusterstacks.domain.objects import Manifest
+    from clusterstacks.model.objects import Manifest
 
 T = TypeVar("T")
 

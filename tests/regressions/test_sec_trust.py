@@ -18,18 +18,18 @@ from typing import TYPE_CHECKING, Any
 import orjson
 import pytest
 
-from clusterstacks.api.names import Kind
-from clusterstacks.http.client import HTTPClient, RetryPolicy
-from clusterstacks.oci.descriptor import EMPTY, EMPTY_TYPE, Descriptor, describe, digest_of, digest_tag
-from clusterstacks.oci.manifests import OCI_INDEX, OCI_MANIFEST, write_manifest
-from clusterstacks.oci.referrers import MAX_CANDIDATES
-from clusterstacks.oci.registry import Registry
-from clusterstacks.releases.contents import read_contents
-from clusterstacks.signing.errors import SignatureRequired, SignaturesUnclear
-from clusterstacks.signing.verifier import Verification, enforce, verify
-from clusterstacks.sources.oci_publish import publish
-from clusterstacks.sources.oci_repository import OCISource
-from clusterstacks.sources.oci_signatures import ENVELOPE_TYPE, attach, cosign_tag
+from clusterstacks.model.kinds.names import Kind
+from clusterstacks.net.http.client import HTTPClient, RetryPolicy
+from clusterstacks.net.oci.descriptor import EMPTY, EMPTY_TYPE, Descriptor, describe, digest_of, digest_tag
+from clusterstacks.net.oci.manifests import OCI_INDEX, OCI_MANIFEST, write_manifest
+from clusterstacks.net.oci.referrers import MAX_CANDIDATES
+from clusterstacks.net.oci.registry import Registry
+from clusterstacks.release.contents import read_contents
+from clusterstacks.release.signing.errors import SignatureRequired, SignaturesUnclear
+from clusterstacks.release.signing.verifier import Verification, enforce, verify
+from clusterstacks.release.sources.oci_publish import publish
+from clusterstacks.release.sources.oci_repository import OCISource
+from clusterstacks.release.sources.oci_signatures import ENVELOPE_TYPE, attach, cosign_tag
 from tests.support.builders.releases import STAGED, staged_release, write_release
 from tests.support.builders.remote_repositories import Repository, repository
 from tests.support.builders.signatures import cosign_payload, ecdsa_key, public_pem, signed
@@ -308,7 +308,7 @@ async def test_sec_8_registry_error_for_one_envelope_makes_verification_inconclu
 
 
 async def run_csctl(*arguments: object) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "clusterstacks.cli.main", *map(str, arguments)]
+    command = [sys.executable, "-m", "clusterstacks.csctl.main", *map(str, arguments)]
     environ = {"PATH": os.environ["PATH"]}
     return await asyncio.to_thread(
         subprocess.run, command, env=environ, capture_output=True, text=True, check=False, timeout=250

@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from clusterstacks.api.clusteraddon import addon_name
-from clusterstacks.api.names import CLUSTER_API_GROUP, CLUSTER_CLASS_KIND, CLUSTER_KIND, Kind
-from clusterstacks.controllers.class_usage import CLASS_INDEX
-from clusterstacks.domain.objects import ObjectKey
-from clusterstacks.kube.transport import Call
+from clusterstacks.model.kinds.clusteraddon import addon_name
+from clusterstacks.model.kinds.names import CLUSTER_API_GROUP, CLUSTER_CLASS_KIND, CLUSTER_KIND, Kind
+from clusterstacks.model.objects import ObjectKey
+from clusterstacks.net.kube.transport import Call
+from clusterstacks.operator.controllers.class_usage import CLASS_INDEX
 from tests.support.builders.stacks import KUBERNETES, config_map, templates
 from tests.support.observing.stalls import measured
 from tests.support.running.world import SECONDS, condition_of, finished_status
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
-    from clusterstacks.domain.objects import Manifest
+    from clusterstacks.model.objects import Manifest
     from clusterstacks.operator.app import Operator
     from tests.support.running.world import World
 

@@ -19,19 +19,19 @@ import aiohttp
 import pytest
 import uvloop
 
-from clusterstacks.api.names import CLUSTER_KIND
-from clusterstacks.domain.errors import SpecError
-from clusterstacks.kube.aborting_connector import aborting_connector
-from clusterstacks.kube.tls import serve_with, server_context
+from clusterstacks.model.errors import SpecError
+from clusterstacks.model.kinds.names import CLUSTER_KIND
+from clusterstacks.net.kube.aborting_connector import aborting_connector
+from clusterstacks.net.kube.tls import serve_with, server_context
 from clusterstacks.operator.app import Operator
 from clusterstacks.operator.probes_server import ProbesServer
 from clusterstacks.operator.settings import parse_settings
 from clusterstacks.operator.webhook_wiring import webhook_namespace
+from clusterstacks.operator.webhooks.answers import ALLOWED
+from clusterstacks.operator.webhooks.certificates import create_serving
+from clusterstacks.operator.webhooks.configuration import PATH, SECRET_NAME
+from clusterstacks.operator.webhooks.server import WebhookServer
 from clusterstacks.runtime.metrics import Metrics
-from clusterstacks.webhooks.answers import ALLOWED
-from clusterstacks.webhooks.certificates import create_serving
-from clusterstacks.webhooks.configuration import PATH, SECRET_NAME
-from clusterstacks.webhooks.server import WebhookServer
 from tests.support.running.admission import guarded, ranged
 from tests.support.running.flood import BODIES, flood
 from tests.support.running.kubectl import Kubectl
@@ -41,8 +41,8 @@ from tests.support.waiting import eventually
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from clusterstacks.webhooks.answers import AdmissionResponse
-    from clusterstacks.webhooks.reviews import AdmissionRequest
+    from clusterstacks.operator.webhooks.answers import AdmissionResponse
+    from clusterstacks.operator.webhooks.reviews import AdmissionRequest
     from tests.support.running.world import World
 
 MIB = 1024 * 1024

@@ -12,14 +12,14 @@ import orjson
 import pytest
 from aiohttp import web
 
-from clusterstacks.apply.waiting import await_established
-from clusterstacks.controllers.workload_clients import WORKLOAD_BOUNDS
-from clusterstacks.domain.errors import ClusterStacksError, SpecError
-from clusterstacks.kube.client import Client
-from clusterstacks.kube.connection import Connection
-from clusterstacks.kube.errors import TooMany, Unreachable
-from clusterstacks.kube.resources import Resource
-from clusterstacks.kube.transport import Pool, RequestTimeouts
+from clusterstacks.deliver.apply.waiting import await_established
+from clusterstacks.model.errors import ClusterStacksError, SpecError
+from clusterstacks.net.kube.client import Client
+from clusterstacks.net.kube.connection import Connection
+from clusterstacks.net.kube.errors import TooMany, Unreachable
+from clusterstacks.net.kube.resources import Resource
+from clusterstacks.net.kube.transport import Pool, RequestTimeouts
+from clusterstacks.operator.controllers.workload_clients import WORKLOAD_BOUNDS
 from tests.support.fakes.scripted_server import ScriptedServer, refuses, says
 from tests.support.observing.stalls import measured
 

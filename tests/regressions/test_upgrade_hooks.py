@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from clusterstacks.api.clusterapi import cluster_view
-from clusterstacks.api.names import ADDONS_READY_CONDITION, CLUSTER_KIND, Kind
-from clusterstacks.controllers.clusteraddon.snapshot import upgrade_state
-from clusterstacks.controllers.clusteraddon.upgrade_hold import awaits_upgrade
+from clusterstacks.model.kinds.clusterapi import cluster_view
+from clusterstacks.model.kinds.names import ADDONS_READY_CONDITION, CLUSTER_KIND, Kind
+from clusterstacks.operator.controllers.clusteraddon.snapshot import upgrade_state
+from clusterstacks.operator.controllers.clusteraddon.upgrade_hold import awaits_upgrade
 from tests.integration.controllers.test_upgrade_holds import (
     ADDON,
     VERSIONS,
@@ -25,7 +25,7 @@ from tests.support.builders.stacks import config_map, stage, templates
 from tests.support.running.world import finished_status
 
 if TYPE_CHECKING:
-    from clusterstacks.domain.objects import Manifest
+    from clusterstacks.model.objects import Manifest
     from tests.support.running.world import World
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from clusterstacks.api.names import CLUSTER_KIND, Kind
+from clusterstacks.model.kinds.names import CLUSTER_KIND, Kind
 from tests.support.builders.stacks import config_map, stage, templates
 from tests.support.running.world import LOOKING_OFTEN
 

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from clusterstacks.api import yaml
-from clusterstacks.cli.shared import output
-from clusterstacks.domain.errors import SpecError
-from clusterstacks.signing.keys import parse_private_key
+from clusterstacks.csctl.shared import output
+from clusterstacks.model import yaml
+from clusterstacks.model.errors import SpecError
+from clusterstacks.release.signing.keys import parse_private_key
 from tests.support.builders.releases import STAGED, staged_release, write_release
 from tests.support.builders.tiny_stack import tiny, write
 from tests.support.running.csctl import call_csctl

@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from clusterstacks.webhooks.cluster_rules import ClassOffer
-from clusterstacks.webhooks.suggestions import Suggester
+from clusterstacks.operator.webhooks.cluster_rules import ClassOffer
+from clusterstacks.operator.webhooks.suggestions import Suggester
 from tests.support.builders.admission import Given, cluster, judged
 from tests.support.planner_oracle import candidate
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-    from clusterstacks.compat.world import Candidate
-    from clusterstacks.domain.names import ReleaseName
-    from clusterstacks.domain.objects import Manifest
+    from clusterstacks.model.names import ReleaseName
+    from clusterstacks.model.objects import Manifest
+    from clusterstacks.plan.compat.world import Candidate
 
 COMMAND = re.compile(r"  (csctl (plan|why|compat)|kubectl (annotate|patch|wait|get)) \S+.*")
 FAR = "v1.37.2"

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 import pytest
 import yaml
 
-from clusterstacks.domain.errors import SpecError
-from clusterstacks.kube import kubeconfig as module
-from clusterstacks.kube.kubeconfig import default_connection, named_connection
+from clusterstacks.model.errors import SpecError
+from clusterstacks.net.kube import kubeconfig as module
+from clusterstacks.net.kube.kubeconfig import default_connection, named_connection
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from clusterstacks.api.crd_manifests import all_crds
-from clusterstacks.cli.shared.output import EXIT_CODES
+from clusterstacks.csctl.shared.output import EXIT_CODES
+from clusterstacks.model.kinds.crd_manifests import all_crds
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

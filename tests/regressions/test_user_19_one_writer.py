@@ -19,15 +19,15 @@ from typing import TYPE_CHECKING
 import pytest
 import yaml
 
-from clusterstacks.api.crd_manifests import all_crds
-from clusterstacks.api.names import GROUP, Kind
-from clusterstacks.devcluster import binaries
-from clusterstacks.devcluster.apiserver import WITHOUT_SERVICE_ACCOUNTS, ApiServer, ApiServerSettings
-from clusterstacks.devcluster.processes import start_on_free_port
-from clusterstacks.kube.client import Client
-from clusterstacks.kube.errors import AlreadyExists
-from clusterstacks.kube.kubeconfig import parse_kubeconfig
-from clusterstacks.kube.transport import Pool
+from clusterstacks.dev import binaries
+from clusterstacks.dev.apiserver import WITHOUT_SERVICE_ACCOUNTS, ApiServer, ApiServerSettings
+from clusterstacks.dev.processes import start_on_free_port
+from clusterstacks.model.kinds.crd_manifests import all_crds
+from clusterstacks.model.kinds.names import GROUP, Kind
+from clusterstacks.net.kube.client import Client
+from clusterstacks.net.kube.errors import AlreadyExists
+from clusterstacks.net.kube.kubeconfig import parse_kubeconfig
+from clusterstacks.net.kube.transport import Pool
 from clusterstacks.operator.lease_settings import LEASE_NAME, ElectionSettings
 from clusterstacks.runtime.leader_election import LEASES
 from clusterstacks.runtime.leases import LeaseDurations
@@ -39,8 +39,8 @@ from tests.support.waiting import eventually
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
-    from clusterstacks.devcluster.etcd import Etcd
-    from clusterstacks.domain.objects import Manifest
+    from clusterstacks.dev.etcd import Etcd
+    from clusterstacks.model.objects import Manifest
     from tests.support.running.world import World
 
 pytestmark = pytest.mark.timeout(900)  # they start several operators and wait for leases to run out

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from clusterstacks.api.names import CLUSTER_KIND
+from clusterstacks.model.kinds.names import CLUSTER_KIND
 from tests.regressions.test_live_h1_csctl import NEW, OLD, csctl, offered, user
 from tests.support.running.admission import guarded, refusal
 

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
-from clusterstacks.authoring.linter import apply_rules
-from clusterstacks.authoring.scaffold import INFRASTRUCTURE, NewStack, write_new_files
-from clusterstacks.authoring.stack import load_stack
-from clusterstacks.building.source_tree import read_tree
+from clusterstacks.csctl.authoring.linter import apply_rules
+from clusterstacks.csctl.authoring.scaffold import INFRASTRUCTURE, NewStack, write_new_files
+from clusterstacks.csctl.authoring.stack import load_stack
+from clusterstacks.csctl.building.source_tree import read_tree
 from tests.support.builders.tiny_stack import SETTINGS, STAGES, tiny
 from tests.support.builders.tiny_stack import write as write_tree
 
 if TYPE_CHECKING:
-    from clusterstacks.authoring.findings import LintFinding
+    from clusterstacks.csctl.authoring.findings import LintFinding
 
 CSCTL = Path(sys.executable).with_name("csctl")
 REPOSITORY = Path(__file__).parents[2]

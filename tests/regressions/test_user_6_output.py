@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 import pytest
 
-from clusterstacks.cli.shared.options import form_and_directory
+from clusterstacks.csctl.shared.options import form_and_directory
 from tests.support.builders.releases import STAGED, staged_release, write_release
 from tests.support.builders.tiny_stack import tiny, write
 from tests.support.running.csctl import call_csctl

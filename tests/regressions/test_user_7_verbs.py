@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 import click
 import pytest
 
-from clusterstacks.cli.main import VERBS, csctl
-from clusterstacks.cli.shared import output
-from clusterstacks.cli.shared.help_texts import EXAMPLES, SUGGESTIONS
-from clusterstacks.cli.version import commit_of
-from clusterstacks.http.client import HTTPClient
+from clusterstacks.csctl.main import VERBS, csctl
+from clusterstacks.csctl.shared import output
+from clusterstacks.csctl.shared.help_texts import EXAMPLES, SUGGESTIONS
+from clusterstacks.csctl.verbs.version import commit_of
+from clusterstacks.net.http.client import HTTPClient
 from tests.support.builders.tiny_stack import STAGES, tiny, write
 from tests.support.running.csctl import call_csctl
 from tests.support.servers.static_server import StaticServer
@@ -54,7 +54,7 @@ def test_drop_m3_version_prints_the_two_lines_of_go_csctl(
 def test_version_of_csctl_is_printed_although_the_management_cluster_is_unreachable(
     run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("clusterstacks.cli.version.PATIENCE_SECONDS", 0.1)
+    monkeypatch.setattr("clusterstacks.csctl.verbs.version.PATIENCE_SECONDS", 0.1)
     dead = {
         "clusters": [{"name": "dead", "cluster": {"server": "https://127.0.0.1:1"}}],
         "contexts": [{"name": "dead", "context": {"cluster": "dead"}}],

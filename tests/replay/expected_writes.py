@@ -14,7 +14,7 @@ from tests.support.servers.recorded_clusters import MANAGEMENT
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-    from clusterstacks.domain.objects import Manifest
+    from clusterstacks.model.objects import Manifest
     from tests.support.observing.request_audit import AuditedRequest
     from tests.support.running.replayed_operator import Writes
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from clusterstacks.api.names import READY_CONDITION, Kind
+from clusterstacks.model.kinds.names import READY_CONDITION, Kind
 from tests.replay.expected_writes import AT_FIRST_START, AT_REQUEST, AT_START, refuse_unexpected
 from tests.support.running.replayed_operator import replay
 from tests.support.running.world import condition_of
@@ -19,7 +19,7 @@ from tools.recordings import RELEASES, commits, recordings
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from clusterstacks.devcluster.etcd import Etcd
+    from clusterstacks.dev.etcd import Etcd
     from tests.support.running.replayed_operator import Replay
     from tests.support.servers.recorded_clusters import Objects, RecordedClusters
 

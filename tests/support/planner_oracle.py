@@ -10,17 +10,17 @@ from dataclasses import dataclass
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
-from clusterstacks.compat.world import Candidate, ClusterState, World
-from clusterstacks.domain.compatibility import Component, RuleSeverity, parse_compatibility
-from clusterstacks.domain.names import ReleaseName, parse_release
-from clusterstacks.domain.versions import KubernetesVersion
-from clusterstacks.planner.steps import Step, StepKind
+from clusterstacks.model.files.compatibility import Component, RuleSeverity, parse_compatibility
+from clusterstacks.model.names import ReleaseName, parse_release
+from clusterstacks.model.versions import KubernetesVersion
+from clusterstacks.plan.compat.world import Candidate, ClusterState, World
+from clusterstacks.plan.planner.steps import Step, StepKind
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
     from random import Random
 
-    from clusterstacks.domain.ranges import Range
+    from clusterstacks.model.ranges import Range
 
 
 @dataclass(frozen=True)

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import click
 
-from clusterstacks.cli.shared.options import FILE
-from clusterstacks.cli.shared.registry_options import ServerTrust, open_registry, trust_options
-from clusterstacks.cli.sign import PASSWORD_VARIABLE
-from clusterstacks.domain.errors import ClusterStacksError
-from clusterstacks.oci.reference import Reference
-from clusterstacks.signing.keys import PrivateKey, parse_private_key
-from clusterstacks.sources.signature_store import read_key_file
+from clusterstacks.csctl.shared.options import FILE
+from clusterstacks.csctl.shared.registry_options import ServerTrust, open_registry, trust_options
+from clusterstacks.csctl.verbs.sign import PASSWORD_VARIABLE
+from clusterstacks.model.errors import ClusterStacksError
+from clusterstacks.net.oci.reference import Reference
+from clusterstacks.release.signing.keys import PrivateKey, parse_private_key
+from clusterstacks.release.sources.signature_store import read_key_file
 from tools.image.building import ARCHITECTURES, build
 from tools.image.pushing import Stored, open_layout, push
 from tools.image.signatures import sign

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from clusterstacks.domain.errors import SpecError
+from clusterstacks.model.errors import SpecError
 from tools.image import debian
 from tools.image.bytecode import compiled
 from tools.image.layers import archive, lay_out
@@ -22,7 +22,7 @@ from tools.image.wheels import PLATFORMS, PROJECT, locked_layer, own_layer
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from clusterstacks.oci.descriptor import Descriptor
+    from clusterstacks.net.oci.descriptor import Descriptor
     from tools.image.debian import Package
     from tools.image.layers import Layer
 

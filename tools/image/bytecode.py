@@ -8,7 +8,7 @@ import subprocess
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
-from clusterstacks.domain.errors import SpecError
+from clusterstacks.model.errors import SpecError
 from tools.image.debian import INTERPRETER, PYTHON
 from tools.image.layers import File, Layer, lay_out
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
-from clusterstacks.domain.errors import SpecError
+from clusterstacks.model.errors import SpecError
 from tools.image.layers import Directory, Entry, File, Layer, Link
 
 if TYPE_CHECKING:

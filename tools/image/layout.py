@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from clusterstacks.domain.errors import SpecError
-from clusterstacks.oci.descriptor import EMPTY, EMPTY_TYPE, TITLE, Descriptor, describe
-from clusterstacks.oci.manifests import OCI_INDEX, OCI_MANIFEST, write_index, write_manifest
+from clusterstacks.model.errors import SpecError
+from clusterstacks.net.oci.descriptor import EMPTY, EMPTY_TYPE, TITLE, Descriptor, describe
+from clusterstacks.net.oci.manifests import OCI_INDEX, OCI_MANIFEST, write_index, write_manifest
 from tools.image.debian import USER
 from tools.image.sbom import MEDIA_TYPE as SBOM_TYPE
 

@@ -5,19 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from clusterstacks.domain.errors import SpecError
-from clusterstacks.oci.manifests import OCI_INDEX, read_manifest
-from clusterstacks.oci.transfers import BLOBS_AT_ONCE
+from clusterstacks.model.errors import SpecError
+from clusterstacks.net.oci.manifests import OCI_INDEX, read_manifest
+from clusterstacks.net.oci.transfers import BLOBS_AT_ONCE
 from clusterstacks.runtime.concurrency import gather
 from tools.image.layout import REF_NAME
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from clusterstacks.oci.descriptor import Descriptor
-    from clusterstacks.oci.manifests import Manifest
-    from clusterstacks.oci.reference import Reference
-    from clusterstacks.oci.registry import Registry
+    from clusterstacks.net.oci.descriptor import Descriptor
+    from clusterstacks.net.oci.manifests import Manifest
+    from clusterstacks.net.oci.reference import Reference
+    from clusterstacks.net.oci.registry import Registry
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,22 +12,22 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from clusterstacks.domain.errors import SpecError
-from clusterstacks.oci.descriptor import describe
-from clusterstacks.oci.manifests import OCI_MANIFEST
-from clusterstacks.signing.verifier import SIGNATURE_TYPE, require_manifest
-from clusterstacks.sources.oci_signatures import cosign_tag, find_evidence
+from clusterstacks.model.errors import SpecError
+from clusterstacks.net.oci.descriptor import describe
+from clusterstacks.net.oci.manifests import OCI_MANIFEST
+from clusterstacks.release.signing.verifier import SIGNATURE_TYPE, require_manifest
+from clusterstacks.release.sources.oci_signatures import cosign_tag, find_evidence
 from tools.image.layout import CONFIG_TYPE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from clusterstacks.oci.descriptor import Descriptor
-    from clusterstacks.oci.manifests import Manifest
-    from clusterstacks.oci.reference import Reference
-    from clusterstacks.oci.registry import Registry
-    from clusterstacks.releases.release_source import CosignSignature
-    from clusterstacks.signing.keys import PrivateKey, PublicKey
+    from clusterstacks.net.oci.descriptor import Descriptor
+    from clusterstacks.net.oci.manifests import Manifest
+    from clusterstacks.net.oci.reference import Reference
+    from clusterstacks.net.oci.registry import Registry
+    from clusterstacks.release.release_source import CosignSignature
+    from clusterstacks.release.signing.keys import PrivateKey, PublicKey
 
 PAYLOAD_TYPE = "application/vnd.dev.cosign.simplesigning.v1+json"
 SIGNATURE = "dev.cosignproject.cosign/signature"

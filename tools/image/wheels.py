@@ -9,7 +9,7 @@ import sys
 from hashlib import sha256
 from pathlib import Path
 
-from clusterstacks.domain.errors import SpecError
+from clusterstacks.model.errors import SpecError
 from tools.image.debian import INTERPRETER, PYTHON
 from tools.image.layers import File, Layer, Link
 
@@ -23,7 +23,7 @@ PLATFORMS = {"amd64": "x86_64-manylinux_2_28", "arm64": "aarch64-manylinux_2_28"
 PROGRAMS = {
     "manager": "clusterstacks.operator.main",  # the path of the Go operator, by which it knows its flags
     "usr/bin/cluster-stack-operator": "clusterstacks.operator.main",
-    "usr/bin/csctl": "clusterstacks.cli.main",
+    "usr/bin/csctl": "clusterstacks.csctl.main",
 }
 """Programs of the image, and the modules whose ``main`` they call."""
 
@@ -34,7 +34,7 @@ _DROPPED = re.compile(
     r"""
     (?:bazel-project | bin | cel_expr_python/ext)/.+      # tests and build files of cel-expr-python; programs
     | share/man/.+
-    | clusterstacks/devcluster/(?:examples | tools)/.+    # of the local environment, which needs Go and a writable disk
+    | clusterstacks/dev/(?:examples | tools)/.+    # of the local environment, which needs Go and a writable disk
     | \.lock
     | (?:.+/)?(?:__pycache__ | tests?)/.+
     | .+\.dist-info/(?:INSTALLER | RECORD | REQUESTED | direct_url\.json | uv_[^/]+\.json)

@@ -1,1 +1,1 @@
-"""The operator's process: settings, wiring, probes and orderly stop; the only package that connects the others."""
+"""The operator: controllers, webhooks, and the process that connects them (settings, probes, rights, orderly stop)."""

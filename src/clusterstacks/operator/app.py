@@ -10,26 +10,28 @@ from functools import partial
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
-from clusterstacks.api.names import DIGEST_ANNOTATION, Kind
-from clusterstacks.clusters.provider_rules import ProviderRules
-from clusterstacks.controllers.addon_sweep import AddonSweep
-from clusterstacks.controllers.clusteraddon import registration as clusteraddon
-from clusterstacks.controllers.object_problems import find_problems
-from clusterstacks.controllers.registered import REGISTRATIONS
-from clusterstacks.controllers.registration import ControllerContext
-from clusterstacks.controllers.workload_clients import Workloads
-from clusterstacks.domain.documents import text
-from clusterstacks.domain.errors import ClusterStacksError
-from clusterstacks.kube.client import Client
-from clusterstacks.kube.kubeconfig import named_connection
-from clusterstacks.kube.transport import Pool
+from clusterstacks.deliver.render.renderer import Renderer, RenderLimits
+from clusterstacks.deliver.render.worker_pool import sizing
+from clusterstacks.model.documents import text
+from clusterstacks.model.errors import ClusterStacksError
+from clusterstacks.model.kinds.names import DIGEST_ANNOTATION, Kind
+from clusterstacks.net.kube.client import Client
+from clusterstacks.net.kube.kubeconfig import named_connection
+from clusterstacks.net.kube.transport import Pool
+from clusterstacks.operator.controllers.addon_sweep import AddonSweep
+from clusterstacks.operator.controllers.clusteraddon import registration as clusteraddon
+from clusterstacks.operator.controllers.object_problems import find_problems
+from clusterstacks.operator.controllers.registered import REGISTRATIONS
+from clusterstacks.operator.controllers.registration import ControllerContext
+from clusterstacks.operator.controllers.workload_clients import Workloads
 from clusterstacks.operator.go_operator import GoLeftovers
 from clusterstacks.operator.lease_settings import build_elector
 from clusterstacks.operator.probes_server import ProbesServer
 from clusterstacks.operator.rbac import Feature, RightsCheck
 from clusterstacks.operator.source_wiring import SourceServices
-from clusterstacks.render.renderer import Renderer, RenderLimits
-from clusterstacks.render.worker_pool import sizing
+from clusterstacks.operator.webhooks.configuration import WebhookScope
+from clusterstacks.operator.webhooks.unregistration import unregister
+from clusterstacks.plan.clusters.provider_rules import ProviderRules
 from clusterstacks.runtime.clock import SystemClock
 from clusterstacks.runtime.component_health import Probes
 from clusterstacks.runtime.controller import Controller
@@ -38,17 +40,15 @@ from clusterstacks.runtime.informer import Informer
 from clusterstacks.runtime.metrics import Metrics
 from clusterstacks.runtime.process import memory_limit
 from clusterstacks.runtime.unreadable_objects import UnreadableObjectReporter
-from clusterstacks.webhooks.configuration import WebhookScope
-from clusterstacks.webhooks.unregistration import unregister
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 
-    from clusterstacks.controllers.registration import CachedKind, Reconciler, Registration, ToKeys
-    from clusterstacks.domain.compatibility import Rule
-    from clusterstacks.domain.names import ReleaseName
-    from clusterstacks.domain.objects import ObjectKey
-    from clusterstacks.kube.connection import Connection
+    from clusterstacks.model.files.compatibility import Rule
+    from clusterstacks.model.names import ReleaseName
+    from clusterstacks.model.objects import ObjectKey
+    from clusterstacks.net.kube.connection import Connection
+    from clusterstacks.operator.controllers.registration import CachedKind, Reconciler, Registration, ToKeys
     from clusterstacks.operator.settings import OperatorSettings
     from clusterstacks.operator.webhook_wiring import Webhooks
     from clusterstacks.runtime.cache import CacheChange

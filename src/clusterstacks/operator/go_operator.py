@@ -16,19 +16,19 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from clusterstacks.domain.documents import mapping, mappings, text
-from clusterstacks.domain.errors import DependencyError
-from clusterstacks.domain.objects import ObjectKey
-from clusterstacks.kube.errors import Conflict, Forbidden, KindNotServed, NotFound
-from clusterstacks.sources.source_kinds import DIRECTORY, GITHUB, KINDS, OCI
+from clusterstacks.model.documents import mapping, mappings, text
+from clusterstacks.model.errors import DependencyError
+from clusterstacks.model.objects import ObjectKey
+from clusterstacks.net.kube.errors import Conflict, Forbidden, KindNotServed, NotFound
+from clusterstacks.release.sources.source_kinds import DIRECTORY, GITHUB, KINDS, OCI
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from clusterstacks.domain.objects import Manifest
-    from clusterstacks.kube.client import Client
-    from clusterstacks.kube.resources import Resource
-    from clusterstacks.sources.spec import SourceKind
+    from clusterstacks.model.objects import Manifest
+    from clusterstacks.net.kube.client import Client
+    from clusterstacks.net.kube.resources import Resource
+    from clusterstacks.release.sources.spec import SourceKind
 
 WEBHOOKS: Final = ("admissionregistration.k8s.io", "ValidatingWebhookConfiguration")
 EXTENSIONS: Final = ("runtime.cluster.x-k8s.io", "ExtensionConfig")

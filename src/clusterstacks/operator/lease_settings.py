@@ -8,9 +8,9 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 from uuid import uuid4
 
-from clusterstacks.domain.objects import ObjectKey
-from clusterstacks.kube.client import Client
-from clusterstacks.kube.transport import RequestTimeouts
+from clusterstacks.model.objects import ObjectKey
+from clusterstacks.net.kube.client import Client
+from clusterstacks.net.kube.transport import RequestTimeouts
 from clusterstacks.operator.go_operator import boolean
 from clusterstacks.runtime.leader_election import LeaderElector
 from clusterstacks.runtime.leases import LeaseDurations
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable
 
-    from clusterstacks.kube.connection import Connection
-    from clusterstacks.kube.transport import Pool
+    from clusterstacks.net.kube.connection import Connection
+    from clusterstacks.net.kube.transport import Pool
 
 LEASE_NAME: Final = "clusterstack.x-k8s.io"
 """Name of the Lease: that of the Go operator, so that only one of the two operators writes."""

@@ -13,20 +13,20 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
-from clusterstacks.api.names import CLUSTER_API_GROUP, GROUP
-from clusterstacks.apply.class_object_rules import IMAGE_KIND, TEMPLATE_GROUPS
-from clusterstacks.domain.documents import mapping, mappings
-from clusterstacks.domain.errors import DependencyError
+from clusterstacks.deliver.apply.class_object_rules import IMAGE_KIND, TEMPLATE_GROUPS
+from clusterstacks.model.documents import mapping, mappings
+from clusterstacks.model.errors import DependencyError
+from clusterstacks.model.kinds.names import CLUSTER_API_GROUP, GROUP
 from clusterstacks.operator.go_operator import EXTENSIONS, WEBHOOKS
 from clusterstacks.operator.lease_settings import LEASE_NAME
-from clusterstacks.webhooks.configuration import NAME as CONFIGURATION_NAME
-from clusterstacks.webhooks.configuration import OWNER, SECRET_NAME, WebhookScope
+from clusterstacks.operator.webhooks.configuration import NAME as CONFIGURATION_NAME
+from clusterstacks.operator.webhooks.configuration import OWNER, SECRET_NAME, WebhookScope
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
-    from clusterstacks.domain.objects import Manifest
-    from clusterstacks.kube.client import Client
+    from clusterstacks.model.objects import Manifest
+    from clusterstacks.net.kube.client import Client
 
 log = logging.getLogger(__name__)
 

@@ -7,32 +7,32 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from clusterstacks.api.clusteraddon import addon_name
-from clusterstacks.api.clusterstack import ClusterStack
-from clusterstacks.api.names import DIGEST_ANNOTATION, GROUP, CompatibilityPolicy, Kind
-from clusterstacks.compat.release_facts import facts_text, read_facts
-from clusterstacks.compat.world import Candidate
-from clusterstacks.controllers.clusterstack.reconciler import subscription_of
-from clusterstacks.domain.class_offer import OfferState
-from clusterstacks.domain.documents import mapping, mappings, text
-from clusterstacks.domain.errors import ClusterStacksError, SpecError
-from clusterstacks.domain.names import ReleaseName, release_named
-from clusterstacks.domain.objects import Manifest, ObjectKey
+from clusterstacks.model.documents import mapping, mappings, text
+from clusterstacks.model.errors import ClusterStacksError, SpecError
+from clusterstacks.model.kinds.clusteraddon import addon_name
+from clusterstacks.model.kinds.clusterstack import ClusterStack
+from clusterstacks.model.kinds.names import DIGEST_ANNOTATION, GROUP, CompatibilityPolicy, Kind
+from clusterstacks.model.names import ReleaseName, release_named
+from clusterstacks.model.objects import Manifest, ObjectKey
+from clusterstacks.operator.class_offer import OfferState
+from clusterstacks.operator.controllers.clusterstack.reconciler import subscription_of
+from clusterstacks.operator.webhooks.cluster_rules import ClassOffer
+from clusterstacks.plan.compat.release_facts import facts_text, read_facts
+from clusterstacks.plan.compat.world import Candidate
+from clusterstacks.release.sources.owners import leading_stack
 from clusterstacks.runtime.cache import key_of
-from clusterstacks.sources.owners import leading_stack
-from clusterstacks.webhooks.cluster_rules import ClassOffer
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
-    from clusterstacks.api.clusterapi import ClusterView
-    from clusterstacks.controllers.class_access import ClassAccess
-    from clusterstacks.kube.client import Client
-    from clusterstacks.releases.release import Release
+    from clusterstacks.model.kinds.clusterapi import ClusterView
+    from clusterstacks.net.kube.client import Client
+    from clusterstacks.operator.controllers.class_access import ClassAccess
+    from clusterstacks.plan.compat.remote_statements import RemoteStatements
+    from clusterstacks.release.release import Release
+    from clusterstacks.release.sources.fetcher import ReleaseFetcher
+    from clusterstacks.release.sources.periodic_listing import SourceListings
     from clusterstacks.runtime.cache import ObjectCache
-    from clusterstacks.sources.fetcher import ReleaseFetcher
-    from clusterstacks.sources.periodic_listing import SourceListings
-    from clusterstacks.sources.remote_statements import RemoteStatements
 
 MOST_STATED: Final = 1024
 """Number of ClusterStackReleases whose parsed facts stay in memory. Arbitrary: more than there are releases in use."""

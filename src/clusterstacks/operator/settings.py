@@ -10,20 +10,20 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NoReturn
 from urllib.parse import urlsplit
 
-from clusterstacks.api.provider_refs import DEFAULT_KINDS, KindPattern
-from clusterstacks.api.source import DirectoryPlace, SourceSpec
-from clusterstacks.controllers.registered import REGISTRATIONS
-from clusterstacks.domain.drift_settings import DEFAULT_INTERVAL, parse_interval
-from clusterstacks.domain.errors import SpecError
-from clusterstacks.domain.objects import ObjectKey
-from clusterstacks.http.allowlist import AllowedHosts
-from clusterstacks.kube.kubeconfig import SERVICE_ACCOUNT, pod_namespace
+from clusterstacks.model.drift_settings import DEFAULT_INTERVAL, parse_interval
+from clusterstacks.model.errors import SpecError
+from clusterstacks.model.kinds.provider_refs import DEFAULT_KINDS, KindPattern
+from clusterstacks.model.kinds.source import DirectoryPlace, SourceSpec
+from clusterstacks.model.objects import ObjectKey
+from clusterstacks.net.http.allowlist import AllowedHosts
+from clusterstacks.net.kube.kubeconfig import SERVICE_ACCOUNT, pod_namespace
+from clusterstacks.operator.controllers.registered import REGISTRATIONS
 from clusterstacks.operator.go_operator import RELEASE_DIR as GO_RELEASE_DIR
 from clusterstacks.operator.go_operator import add_go_flags, notices, started_as_manager, two_dashes
 from clusterstacks.operator.lease_settings import ElectionSettings, add_election_options, election_settings
 from clusterstacks.operator.source_flags import add_source_options, read_text, source_of
+from clusterstacks.release.sources.stack_source import NOTHING_ALLOWED
 from clusterstacks.runtime.log_format import FORMATS
-from clusterstacks.sources.stack_source import NOTHING_ALLOWED
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

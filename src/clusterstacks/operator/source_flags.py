@@ -7,22 +7,22 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from clusterstacks.api.source import (
+from clusterstacks.model.errors import SpecError
+from clusterstacks.model.kinds.source import (
     KeyRef,
     SourceSpec,
     VerificationPolicy,
     VerificationSpec,
 )
-from clusterstacks.domain.errors import SpecError
 from clusterstacks.operator.go_operator import source_kind
-from clusterstacks.sources.source_kinds import KINDS
-from clusterstacks.sources.spec import SourceAddress
+from clusterstacks.release.sources.source_kinds import KINDS
+from clusterstacks.release.sources.spec import SourceAddress
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Mapping
 
-    from clusterstacks.sources.spec import SourceKind
+    from clusterstacks.release.sources.spec import SourceKind
 
 MAX_FILE_BYTES = 1024 * 1024
 """Largest file with certificates or keys (arbitrary; the bundle of a whole system has 0.3 MB)."""

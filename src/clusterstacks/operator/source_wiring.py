@@ -5,24 +5,24 @@ from __future__ import annotations
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING
 
-from clusterstacks.http.client import HTTPClient
-from clusterstacks.releases.store import ReleaseStore
+from clusterstacks.net.http.client import HTTPClient
+from clusterstacks.plan.compat.remote_statements import RemoteStatements
+from clusterstacks.release.sources.fetcher import ReleaseFetcher
+from clusterstacks.release.sources.periodic_listing import SourceListings
+from clusterstacks.release.sources.source_cache import SourceCache
+from clusterstacks.release.sources.source_opener import SecretReader, SourceOpener
+from clusterstacks.release.sources.stack_source import SourcePolicy, default_settings, trust_of
+from clusterstacks.release.store import ReleaseStore
 from clusterstacks.runtime.background_tasks import BackgroundTasks
-from clusterstacks.sources.fetcher import ReleaseFetcher
-from clusterstacks.sources.periodic_listing import SourceListings
-from clusterstacks.sources.remote_statements import RemoteStatements
-from clusterstacks.sources.source_cache import SourceCache
-from clusterstacks.sources.source_opener import SecretReader, SourceOpener
-from clusterstacks.sources.stack_source import SourcePolicy, default_settings, trust_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
-    from clusterstacks.charts.vendor import ChartDependencies
-    from clusterstacks.domain.objects import ObjectKey
-    from clusterstacks.http.allowlist import AllowedHosts
-    from clusterstacks.kube.client import Client
+    from clusterstacks.model.objects import ObjectKey
+    from clusterstacks.net.http.allowlist import AllowedHosts
+    from clusterstacks.net.kube.client import Client
     from clusterstacks.operator.settings import OperatorSettings
+    from clusterstacks.release.charts.vendor import ChartDependencies
     from clusterstacks.runtime.background_tasks import RateLimiter
     from clusterstacks.runtime.cache import ObjectCache
     from clusterstacks.runtime.clock import Clock
@@ -77,7 +77,7 @@ class SourceServices:
     def _repository_charts(self, allowed: AllowedHosts) -> ChartDependencies | None:
         if not allowed.patterns:
             return None
-        from clusterstacks.charts.repository_charts import RepositoryCharts  # noqa: PLC0415 - few operators need it
+        from clusterstacks.release.charts.repository_charts import RepositoryCharts  # noqa: PLC0415 - few operators need it
 
         return RepositoryCharts(self._web, None, allowed=allowed)
 

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 
 import uvloop
 
-from clusterstacks.domain.errors import ClusterStacksError
-from clusterstacks.kube.client import Client
-from clusterstacks.kube.errors import Forbidden
-from clusterstacks.kube.kubeconfig import named_connection
-from clusterstacks.kube.transport import Pool
+from clusterstacks.model.errors import ClusterStacksError
+from clusterstacks.net.kube.client import Client
+from clusterstacks.net.kube.errors import Forbidden
+from clusterstacks.net.kube.kubeconfig import named_connection
+from clusterstacks.net.kube.transport import Pool
 from clusterstacks.operator.app import Operator
 from clusterstacks.operator.go_operator import own_pod, webhook_service, writable_directory
 from clusterstacks.operator.rbac import TAKE_OVER_RIGHTS, RightScope
@@ -28,7 +28,7 @@ from clusterstacks.runtime.process import ServiceEndedError, run_until_signal
 from clusterstacks.runtime.tracing import configure_tracing
 
 if TYPE_CHECKING:
-    from clusterstacks.domain.objects import ObjectKey
+    from clusterstacks.model.objects import ObjectKey
 
 log = logging.getLogger(__name__)
 

@@ -9,30 +9,30 @@ from ipaddress import ip_address
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from clusterstacks.api.names import CLUSTER_KIND, Kind
-from clusterstacks.compat.library import facts
-from clusterstacks.controllers.class_access import ClassAccess
-from clusterstacks.domain.errors import SpecError
-from clusterstacks.domain.objects import ObjectKey
-from clusterstacks.kube.tls import server_context
+from clusterstacks.model.errors import SpecError
+from clusterstacks.model.kinds.names import CLUSTER_KIND, Kind
+from clusterstacks.model.objects import ObjectKey
+from clusterstacks.net.kube.tls import server_context
+from clusterstacks.operator.controllers.class_access import ClassAccess
 from clusterstacks.operator.release_catalog import ReleaseCatalog
+from clusterstacks.operator.webhooks.certificates import CertificateRotator
+from clusterstacks.operator.webhooks.cluster_validator import ClusterValidator
+from clusterstacks.operator.webhooks.configuration import SECRET_NAME, Endpoint, WebhookScope
+from clusterstacks.operator.webhooks.dispatch import Validator
+from clusterstacks.operator.webhooks.server import WebhookServer
+from clusterstacks.operator.webhooks.stack_validators import StackValidators
+from clusterstacks.operator.webhooks.suggestions import Suggester
+from clusterstacks.plan.compat.library import facts
 from clusterstacks.runtime.background_tasks import RateLimiter
 from clusterstacks.runtime.clock import SystemClock
-from clusterstacks.webhooks.certificates import CertificateRotator
-from clusterstacks.webhooks.cluster_validator import ClusterValidator
-from clusterstacks.webhooks.configuration import SECRET_NAME, Endpoint, WebhookScope
-from clusterstacks.webhooks.dispatch import Validator
-from clusterstacks.webhooks.server import WebhookServer
-from clusterstacks.webhooks.stack_validators import StackValidators
-from clusterstacks.webhooks.suggestions import Suggester
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from clusterstacks.clusters.provider_rules import ProviderRules
-    from clusterstacks.kube.client import Client
+    from clusterstacks.net.kube.client import Client
     from clusterstacks.operator.settings import OperatorSettings
     from clusterstacks.operator.source_wiring import SourceServices
+    from clusterstacks.plan.clusters.provider_rules import ProviderRules
     from clusterstacks.runtime.events import EventRecorder
     from clusterstacks.runtime.informer import Informer
     from clusterstacks.runtime.metrics import Metrics

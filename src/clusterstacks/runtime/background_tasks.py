@@ -11,13 +11,13 @@ import math
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from clusterstacks.domain.errors import DependencyError
+from clusterstacks.model.errors import DependencyError
 from clusterstacks.runtime.clock import SYSTEM_CLOCK
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Hashable
 
-    from clusterstacks.domain.objects import ObjectKey
+    from clusterstacks.model.objects import ObjectKey
     from clusterstacks.runtime.clock import Clock
 
 INITIAL_WAIT = timedelta(seconds=2)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
-from clusterstacks.domain.objects import Manifest, ObjectKey
+from clusterstacks.model.objects import Manifest, ObjectKey
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,9 +8,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from clusterstacks.domain.errors import DependencyError, SpecError
-from clusterstacks.domain.objects import ObjectKey
-from clusterstacks.domain.outcomes import Stalled
+from clusterstacks.model.errors import DependencyError, SpecError
+from clusterstacks.model.objects import ObjectKey
+from clusterstacks.model.outcomes import Stalled
 from clusterstacks.runtime.clock import SYSTEM_CLOCK, Clock
 from clusterstacks.runtime.log_format import log_context
 from clusterstacks.runtime.queue import QueueClosedError, WorkQueue

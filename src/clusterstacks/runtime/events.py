@@ -6,14 +6,14 @@ import logging
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
-from clusterstacks.domain.errors import ClusterStacksError
+from clusterstacks.model.errors import ClusterStacksError
 from clusterstacks.runtime.clock import SYSTEM_CLOCK, Clock
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from clusterstacks.domain.objects import Manifest
-    from clusterstacks.kube.client import Client
+    from clusterstacks.model.objects import Manifest
+    from clusterstacks.net.kube.client import Client
 
 EventType: TypeAlias = Literal["Normal", "Warning"]
 

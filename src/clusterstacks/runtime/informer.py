@@ -8,10 +8,10 @@ from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from clusterstacks.domain.errors import ClusterStacksError
-from clusterstacks.domain.objects import Manifest, ObjectKey, drop_managed_fields
-from clusterstacks.kube.errors import Expired, KindNotServed, NotFound
-from clusterstacks.kube.resources import UnreadableObject
+from clusterstacks.model.errors import ClusterStacksError
+from clusterstacks.model.objects import Manifest, ObjectKey, drop_managed_fields
+from clusterstacks.net.kube.errors import Expired, KindNotServed, NotFound
+from clusterstacks.net.kube.resources import UnreadableObject
 from clusterstacks.runtime.backoff import BackOff
 from clusterstacks.runtime.cache import CacheChange, Index, ObjectCache, key_of
 from clusterstacks.runtime.clock import SYSTEM_CLOCK
@@ -20,8 +20,8 @@ from clusterstacks.runtime.component_health import ComponentHealth
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from clusterstacks.kube.client import Client
-    from clusterstacks.kube.resources import ObjectList, Resource, WatchEvent
+    from clusterstacks.net.kube.client import Client
+    from clusterstacks.net.kube.resources import ObjectList, Resource, WatchEvent
     from clusterstacks.runtime.clock import Clock
 
 __all__ = ["CacheChange", "Handler", "Index", "Informer", "ObjectCache", "Trim", "key_of"]

@@ -8,10 +8,10 @@ from collections.abc import Awaitable, Callable, Coroutine
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from clusterstacks.domain.errors import DependencyError
-from clusterstacks.kube.errors import AlreadyExists, Conflict
-from clusterstacks.kube.resources import Resource
-from clusterstacks.kube.write_gate import WriteGate
+from clusterstacks.model.errors import DependencyError
+from clusterstacks.net.kube.errors import AlreadyExists, Conflict
+from clusterstacks.net.kube.resources import Resource
+from clusterstacks.net.kube.write_gate import WriteGate
 from clusterstacks.runtime.clock import SYSTEM_CLOCK, Clock, seconds_since_boot
 from clusterstacks.runtime.leases import (
     LeaseDurations,
@@ -28,8 +28,8 @@ from clusterstacks.runtime.leases import (
 )
 
 if TYPE_CHECKING:
-    from clusterstacks.domain.objects import Manifest, ObjectKey
-    from clusterstacks.kube.client import Client
+    from clusterstacks.model.objects import Manifest, ObjectKey
+    from clusterstacks.net.kube.client import Client
 
 Service: TypeAlias = Callable[[], Awaitable[None]]
 

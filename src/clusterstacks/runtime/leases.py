@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from clusterstacks.domain.objects import Manifest
+    from clusterstacks.model.objects import Manifest
 
 RELEASED_SECONDS: Final = 1
 """Duration in a released record, as in client-go; the API refuses 0."""

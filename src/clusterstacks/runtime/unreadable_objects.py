@@ -11,7 +11,7 @@ from clusterstacks.runtime.clock import SYSTEM_CLOCK
 from clusterstacks.runtime.component_health import REPEAT_INTERVAL
 
 if TYPE_CHECKING:
-    from clusterstacks.kube.resources import UnreadableObject
+    from clusterstacks.net.kube.resources import UnreadableObject
     from clusterstacks.runtime.clock import Clock
     from clusterstacks.runtime.events import EventRecorder
     from clusterstacks.runtime.informer import Informer

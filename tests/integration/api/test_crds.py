@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from clusterstacks.api.clusteraddon import ClusterAddon, ClusterAddonStatus, DeliveredAddon
-from clusterstacks.api.clusterstack import ClusterStack
-from clusterstacks.api.crd_manifests import all_crds
-from clusterstacks.api.meta import ConditionEntry
+from clusterstacks.model.kinds.clusteraddon import ClusterAddon, ClusterAddonStatus, DeliveredAddon
+from clusterstacks.model.kinds.clusterstack import ClusterStack
+from clusterstacks.model.kinds.crd_manifests import all_crds
+from clusterstacks.model.kinds.meta import ConditionEntry
 from tests.support.running.kubectl import Kubectl
 
 if TYPE_CHECKING:
-    from clusterstacks.devcluster.apiserver import ApiServer
+    from clusterstacks.dev.apiserver import ApiServer
 
 NAMESPACE = "api-kinds"
 PROVIDER_REF = {"apiVersion": "infrastructure.clusterstack.x-k8s.io/v1alpha1", "kind": "FooTemplate", "name": "foo"}

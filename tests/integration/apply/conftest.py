@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from clusterstacks.apply.delivery import RECORD_NAMESPACE
-from clusterstacks.apply.record_store import RECORD_LABEL, SECRETS
-from clusterstacks.kube.client import Client
-from clusterstacks.kube.kubeconfig import parse_kubeconfig
-from clusterstacks.kube.transport import Pool
+from clusterstacks.deliver.apply.delivery import RECORD_NAMESPACE
+from clusterstacks.deliver.apply.record_store import RECORD_LABEL, SECRETS
+from clusterstacks.net.kube.client import Client
+from clusterstacks.net.kube.kubeconfig import parse_kubeconfig
+from clusterstacks.net.kube.transport import Pool
 from tests.support.observing.client_requests import Recorder
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from clusterstacks.devcluster.apiserver import ApiServer
+    from clusterstacks.dev.apiserver import ApiServer
 
 _numbers = itertools.count(1)
 

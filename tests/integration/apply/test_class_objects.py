@@ -5,21 +5,21 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from clusterstacks.apply.class_applier import ClassApplier
-from clusterstacks.apply.class_object_rules import GroupKind
-from clusterstacks.apply.delivery_plan import RecordedObject
-from clusterstacks.apply.ownership import OWNED_LABEL, PART_OF_LABEL
-from clusterstacks.apply.prune_plan import PruneOutcome
-from clusterstacks.apply.results import Deadlines
-from clusterstacks.domain.errors import SpecError
-from clusterstacks.domain.objects import ObjectId
-from clusterstacks.kube.errors import AlreadyExists
+from clusterstacks.deliver.apply.class_applier import ClassApplier
+from clusterstacks.deliver.apply.class_object_rules import GroupKind
+from clusterstacks.deliver.apply.delivery_plan import RecordedObject
+from clusterstacks.deliver.apply.ownership import OWNED_LABEL, PART_OF_LABEL
+from clusterstacks.deliver.apply.prune_plan import PruneOutcome
+from clusterstacks.deliver.apply.results import Deadlines
+from clusterstacks.model.errors import SpecError
+from clusterstacks.model.objects import ObjectId
+from clusterstacks.net.kube.errors import AlreadyExists
 from tests.support.builders.manifests import crd, named
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
-    from clusterstacks.apply.results import ObjectResult
-    from clusterstacks.domain.objects import Manifest
+    from clusterstacks.deliver.apply.results import ObjectResult
+    from clusterstacks.model.objects import Manifest
     from tests.integration.apply.conftest import Cluster
 
 INFRASTRUCTURE = "infrastructure.cluster.x-k8s.io"

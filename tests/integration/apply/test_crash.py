@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from clusterstacks.apply.delivery import Delivery, Revision
-from clusterstacks.apply.delivery_plan import AbandonedRevision, DeliveryState
-from clusterstacks.apply.ownership import OWNED_LABEL, PART_OF_LABEL
-from clusterstacks.apply.policy import RECREATE_ANNOTATION
-from clusterstacks.domain.objects import split_api_version
-from clusterstacks.kube.errors import Unreachable
-from clusterstacks.kube.resources import Resource
+from clusterstacks.deliver.apply.delivery import Delivery, Revision
+from clusterstacks.deliver.apply.delivery_plan import AbandonedRevision, DeliveryState
+from clusterstacks.deliver.apply.ownership import OWNED_LABEL, PART_OF_LABEL
+from clusterstacks.deliver.apply.policy import RECREATE_ANNOTATION
+from clusterstacks.model.objects import split_api_version
+from clusterstacks.net.kube.errors import Unreachable
+from clusterstacks.net.kube.resources import Resource
 from tests.support.builders.manifests import config_map, crd, deployment, named, with_annotation
 from tests.support.observing.client_requests import Killed, Recorder
 
 if TYPE_CHECKING:
-    from clusterstacks.domain.objects import Manifest
-    from clusterstacks.kube.client import Client
+    from clusterstacks.model.objects import Manifest
+    from clusterstacks.net.kube.client import Client
     from tests.integration.apply.conftest import Cluster
 
 MOST_REQUESTS = 60

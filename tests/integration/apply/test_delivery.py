@@ -4,10 +4,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from clusterstacks.apply.delivery import Delivery, Revision
-from clusterstacks.apply.delivery_plan import DeliveryState
-from clusterstacks.apply.ownership import OWNED_LABEL, PART_OF_LABEL
-from clusterstacks.apply.record_store import (
+from clusterstacks.deliver.apply.delivery import Delivery, Revision
+from clusterstacks.deliver.apply.delivery_plan import DeliveryState
+from clusterstacks.deliver.apply.ownership import OWNED_LABEL, PART_OF_LABEL
+from clusterstacks.deliver.apply.record_store import (
     ID_LABEL,
     KINDS_ANNOTATION,
     NAMESPACES_ANNOTATION,

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from clusterstacks.apply.delivery import Delivery, Revision
-from clusterstacks.kube.errors import Unreachable
+from clusterstacks.deliver.apply.delivery import Delivery, Revision
+from clusterstacks.net.kube.errors import Unreachable
 from tests.support.builders.manifests import config_map
 
 if TYPE_CHECKING:
-    from clusterstacks.devcluster.apiserver import ApiServer
+    from clusterstacks.dev.apiserver import ApiServer
     from tests.integration.apply.conftest import Cluster
 
 

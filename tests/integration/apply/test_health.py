@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from clusterstacks.apply.delivery import Delivery, Revision
-from clusterstacks.apply.health import read_health, stateful
-from clusterstacks.apply.health_expressions import HealthExpressions
-from clusterstacks.apply.live_fields import MESSAGE_CHARACTERS
-from clusterstacks.render.renderer import Renderer, RenderLimits
+from clusterstacks.deliver.apply.delivery import Delivery, Revision
+from clusterstacks.deliver.apply.health import read_health, stateful
+from clusterstacks.deliver.apply.health_expressions import HealthExpressions
+from clusterstacks.deliver.apply.live_fields import MESSAGE_CHARACTERS
+from clusterstacks.deliver.render.renderer import Renderer, RenderLimits
 from tests.support.builders.manifests import config_map, crd, deployment, named, pod_template
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
-    from clusterstacks.apply.health import HealthReport
-    from clusterstacks.domain.objects import Manifest
+    from clusterstacks.deliver.apply.health import HealthReport
+    from clusterstacks.model.objects import Manifest
     from tests.integration.apply.conftest import Cluster
 
 NOW = datetime.now(UTC)

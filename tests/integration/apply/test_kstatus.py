@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-from clusterstacks.apply.health_rules import REASON_CHARACTERS, HealthState, health_of
-from clusterstacks.apply.live_fields import one_line
+from clusterstacks.deliver.apply.health_rules import REASON_CHARACTERS, HealthState, health_of
+from clusterstacks.deliver.apply.live_fields import one_line
 from tests.support.builders.health_fixtures import health_cases, variants
 from tests.support.running.kstatus import kstatus_of
 

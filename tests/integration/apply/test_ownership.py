@@ -2,15 +2,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from clusterstacks.apply.delivery import Delivery, Revision
-from clusterstacks.apply.ownership import OWNED_LABEL, PART_OF_LABEL
-from clusterstacks.apply.policy import RECREATE_ANNOTATION
+from clusterstacks.deliver.apply.delivery import Delivery, Revision
+from clusterstacks.deliver.apply.ownership import OWNED_LABEL, PART_OF_LABEL
+from clusterstacks.deliver.apply.policy import RECREATE_ANNOTATION
 from tests.support.builders.manifests import config_map, crd, cron_job, deployment, named, pod_template, with_annotation
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from clusterstacks.domain.objects import Manifest
+    from clusterstacks.model.objects import Manifest
     from tests.integration.apply.conftest import Cluster
 
 

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from clusterstacks.apply.delivery import Delivery, Revision
-from clusterstacks.apply.delivery_plan import DeliveryState
-from clusterstacks.apply.policy import HELM_POLICY_ANNOTATION, PRUNE_ANNOTATION
-from clusterstacks.apply.prune_plan import PruneOutcome, PruneResult
-from clusterstacks.apply.results import Deadlines
-from clusterstacks.apply.waiting import pauses
-from clusterstacks.kube.errors import Conflict, KindNotServed
+from clusterstacks.deliver.apply.delivery import Delivery, Revision
+from clusterstacks.deliver.apply.delivery_plan import DeliveryState
+from clusterstacks.deliver.apply.policy import HELM_POLICY_ANNOTATION, PRUNE_ANNOTATION
+from clusterstacks.deliver.apply.prune_plan import PruneOutcome, PruneResult
+from clusterstacks.deliver.apply.results import Deadlines
+from clusterstacks.deliver.apply.waiting import pauses
+from clusterstacks.net.kube.errors import Conflict, KindNotServed
 from tests.support.builders.manifests import addon, config_map, crd, named, with_annotation
 from tests.support.observing.client_requests import Killed, Recorder
 from tests.support.observing.prune_check import needs_pruning
@@ -20,8 +20,8 @@ from tests.support.observing.prune_check import needs_pruning
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from clusterstacks.apply.results import PruneReport
-    from clusterstacks.kube.resources import Resource
+    from clusterstacks.deliver.apply.results import PruneReport
+    from clusterstacks.net.kube.resources import Resource
     from tests.integration.apply.conftest import Cluster
 
 AT_ONCE = Deadlines(gone=timedelta(milliseconds=50))

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from clusterstacks.apply.delivery import Delivery, Revision
-from clusterstacks.apply.health import members_selector
-from clusterstacks.apply.live_members import LiveMembers, read_live_members
-from clusterstacks.apply.ownership import PART_OF_LABEL
-from clusterstacks.apply.sweep import Sweep, SweepMemory
-from clusterstacks.domain.drift_settings import DriftSettings, IgnoredDifference, parse_pointer
-from clusterstacks.domain.objects import ObjectId, object_id
-from clusterstacks.kube.errors import Conflict
-from clusterstacks.kube.paged_list import PAGE_SIZE
+from clusterstacks.deliver.apply.delivery import Delivery, Revision
+from clusterstacks.deliver.apply.health import members_selector
+from clusterstacks.deliver.apply.live_members import LiveMembers, read_live_members
+from clusterstacks.deliver.apply.ownership import PART_OF_LABEL
+from clusterstacks.deliver.apply.sweep import Sweep, SweepMemory
+from clusterstacks.model.drift_settings import DriftSettings, IgnoredDifference, parse_pointer
+from clusterstacks.model.objects import ObjectId, object_id
+from clusterstacks.net.kube.errors import Conflict
+from clusterstacks.net.kube.paged_list import PAGE_SIZE
 from tests.support.builders.every_kind import KEEPS_FINALIZER, SCALED, edit_of, every_kind, placed, stateful_set
 from tests.support.builders.manifests import config_map, crd, deployment, named, pod_template, with_annotation
 from tests.support.running.doc_pages import CHECKOUT
@@ -26,10 +26,10 @@ from tests.support.waiting import eventually
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from clusterstacks.apply.delivery_plan import DeliveryRecord
-    from clusterstacks.apply.drift_rules import DriftedObject
-    from clusterstacks.apply.sweep import Drift, Render
-    from clusterstacks.domain.objects import Manifest
+    from clusterstacks.deliver.apply.delivery_plan import DeliveryRecord
+    from clusterstacks.deliver.apply.drift_rules import DriftedObject
+    from clusterstacks.deliver.apply.sweep import Drift, Render
+    from clusterstacks.model.objects import Manifest
     from tests.integration.apply.conftest import Cluster
 
 DEMO = CHECKOUT / "examples" / "stacks" / "local" / "demo"

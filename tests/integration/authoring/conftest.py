@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import pytest_asyncio
 
-from clusterstacks.render.renderer import Renderer
+from clusterstacks.deliver.render.renderer import Renderer
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -6,21 +6,21 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from clusterstacks.authoring.linter import Linter
-from clusterstacks.devcluster.installation import install
-from clusterstacks.domain.errors import DependencyError
-from clusterstacks.kube.client import Client
-from clusterstacks.kube.kubeconfig import parse_kubeconfig
-from clusterstacks.kube.transport import Pool
-from clusterstacks.render.renderer import Renderer
+from clusterstacks.csctl.authoring.linter import Linter
+from clusterstacks.deliver.render.renderer import Renderer
+from clusterstacks.dev.installation import install
+from clusterstacks.model.errors import DependencyError
+from clusterstacks.net.kube.client import Client
+from clusterstacks.net.kube.kubeconfig import parse_kubeconfig
+from clusterstacks.net.kube.transport import Pool
 from tests.support.builders.tiny_stack import TEMPLATE, tiny
 from tests.support.servers.api_servers import started_api_server
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
-    from clusterstacks.devcluster.apiserver import ApiServer
-    from clusterstacks.devcluster.etcd import Etcd
+    from clusterstacks.dev.apiserver import ApiServer
+    from clusterstacks.dev.etcd import Etcd
 
 TEMPLATE_FILE = "cluster-class/templates/template.yaml"
 

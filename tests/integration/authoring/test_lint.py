@@ -10,17 +10,17 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from clusterstacks.authoring.example_objects import read_example_objects
-from clusterstacks.authoring.findings import LintSeverity
-from clusterstacks.authoring.linter import Linter
-from clusterstacks.building.source_tree import read_tree
-from clusterstacks.charts.vendor import ChartDependencies
-from clusterstacks.http.client import HTTPClient
-from clusterstacks.render.renderer import Renderer
+from clusterstacks.csctl.authoring.example_objects import read_example_objects
+from clusterstacks.csctl.authoring.findings import LintSeverity
+from clusterstacks.csctl.authoring.linter import Linter
+from clusterstacks.csctl.building.source_tree import read_tree
+from clusterstacks.deliver.render.renderer import Renderer
+from clusterstacks.net.http.client import HTTPClient
+from clusterstacks.release.charts.vendor import ChartDependencies
 from tests.support.builders.tiny_stack import CLASS, DEPLOYMENT, STAGES, TEMPLATE, tiny
 
 if TYPE_CHECKING:
-    from clusterstacks.authoring.findings import LintFinding
+    from clusterstacks.csctl.authoring.findings import LintFinding
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

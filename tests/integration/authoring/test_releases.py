@@ -7,24 +7,24 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from clusterstacks.authoring.example_objects import make_example_objects, read_example_objects
-from clusterstacks.authoring.open_directory import open_as_release
-from clusterstacks.authoring.release_diff import compare, diff_document, diff_lines
-from clusterstacks.authoring.render_release import RenderedRelease, render_release
-from clusterstacks.building.release_builder import build_release
-from clusterstacks.charts.vendor import ChartDependencies
-from clusterstacks.domain.errors import SpecError
-from clusterstacks.domain.versions import KubernetesVersion
-from clusterstacks.http.client import HTTPClient
+from clusterstacks.csctl.authoring.example_objects import make_example_objects, read_example_objects
+from clusterstacks.csctl.authoring.open_directory import open_as_release
+from clusterstacks.csctl.authoring.release_diff import compare, diff_document, diff_lines
+from clusterstacks.csctl.authoring.render_release import RenderedRelease, render_release
+from clusterstacks.csctl.building.release_builder import build_release
+from clusterstacks.model.errors import SpecError
+from clusterstacks.model.versions import KubernetesVersion
+from clusterstacks.net.http.client import HTTPClient
+from clusterstacks.release.charts.vendor import ChartDependencies
 from tests.support.builders.tiny_stack import DEPLOYMENT, IMAGE, SETTINGS, tiny, write
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
-    from clusterstacks.authoring.release_diff import ReleaseDiff
-    from clusterstacks.domain.versions import KubernetesMinor
-    from clusterstacks.render.renderer import Renderer
+    from clusterstacks.csctl.authoring.release_diff import ReleaseDiff
+    from clusterstacks.deliver.render.renderer import Renderer
+    from clusterstacks.model.versions import KubernetesMinor
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

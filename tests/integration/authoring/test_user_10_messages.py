@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
-from clusterstacks.authoring.linter import Linter
+from clusterstacks.csctl.authoring.linter import Linter
 from tests.support.builders.tiny_stack import CLASS, DEPLOYMENT, SETTINGS, STAGES, tiny
 
 if TYPE_CHECKING:
-    from clusterstacks.render.renderer import Renderer
+    from clusterstacks.deliver.render.renderer import Renderer
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from clusterstacks.api import yaml
-from clusterstacks.cli.shared import output
+from clusterstacks.csctl.shared import output
+from clusterstacks.model import yaml
 from tests.support.builders.tiny_stack import IMAGE, SETTINGS, tiny, write
 from tests.support.running.csctl import call_csctl
 

@@ -8,10 +8,10 @@ import sys
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from clusterstacks.http.client import HTTPClient
-from clusterstacks.oci.reference import Reference
-from clusterstacks.oci.registry import Registry
-from clusterstacks.sources.oci_publish import publish
+from clusterstacks.net.http.client import HTTPClient
+from clusterstacks.net.oci.reference import Reference
+from clusterstacks.net.oci.registry import Registry
+from clusterstacks.release.sources.oci_publish import publish
 from tests.support.builders.stack_directories import copied
 from tests.support.fakes.github import OWNER, REPOSITORY, TOKEN, GitHubDouble
 from tests.support.servers.registries import registry, secure_registry
@@ -39,7 +39,7 @@ class Author:
         process = await asyncio.create_subprocess_exec(
             sys.executable,
             "-m",
-            "clusterstacks.cli.main",
+            "clusterstacks.csctl.main",
             *arguments,
             cwd=self.root,
             env={**kept, "HOME": str(self.root), **self.environ},

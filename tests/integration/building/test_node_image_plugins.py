@@ -18,7 +18,7 @@ def created(out: str) -> Path:
     return Path(out.strip().removeprefix("Created "))
 
 
-CSCTL = [sys.executable, "-m", "clusterstacks.cli.main"]
+CSCTL = [sys.executable, "-m", "clusterstacks.csctl.main"]
 IMAGES = "apiVersion: local.infrastructure.clusterstack.x-k8s.io/v1alpha1\n"
 
 

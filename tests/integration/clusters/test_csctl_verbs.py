@@ -17,7 +17,7 @@ from tests.support.builders.stacks import config_map, templates
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from clusterstacks.domain.names import ReleaseName
+    from clusterstacks.model.names import ReleaseName
     from tests.support.running.world import World
 
 DEADLINE = 250
@@ -26,7 +26,7 @@ DEADLINE = 250
 async def start(world: World, *arguments: str, kubeconfig: Path | None = None) -> asyncio.subprocess.Process:
     kept = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
     # Background jobs of shells ignore SIGINT, and a test run may be such a job.
-    program = ("env", "--default-signal=INT", sys.executable, "-m", "clusterstacks.cli.main")
+    program = ("env", "--default-signal=INT", sys.executable, "-m", "clusterstacks.csctl.main")
     return await asyncio.create_subprocess_exec(
         *(*program, *arguments, f"--kubeconfig={kubeconfig or world.management_kubeconfig}"),
         env={**kept, "XDG_DATA_HOME": str(world.cache)},

@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 DEADLINE = 250
 
 PATIENT = """#!{python}
-from clusterstacks.cli import completion, main
-from clusterstacks.cli.shared import name_completion
+from clusterstacks.csctl import main
+from clusterstacks.csctl.verbs import completion
+from clusterstacks.csctl.shared import name_completion
 completion.SECONDS, name_completion.READ_SECONDS = 200, 100
 main.main()
 """

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from clusterstacks.api.clusteraddon import addon_name
-from clusterstacks.api.names import ADDONS_READY_CONDITION, CLUSTER_KIND, SOURCE_CREDENTIALS_LABEL, Kind
-from clusterstacks.clusters.hold_annotation import is_held
-from clusterstacks.kube.errors import Conflict
+from clusterstacks.model.kinds.clusteraddon import addon_name
+from clusterstacks.model.kinds.names import ADDONS_READY_CONDITION, CLUSTER_KIND, SOURCE_CREDENTIALS_LABEL, Kind
+from clusterstacks.net.kube.errors import Conflict
+from clusterstacks.plan.clusters.hold_annotation import is_held
 from tests.support.builders.remote_repositories import repository
 from tests.support.builders.stacks import config_map, stage, templates
 from tests.support.running.admission import guarded, of_minor, ranged
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
     from pathlib import Path
 
-    from clusterstacks.domain.names import ReleaseName
-    from clusterstacks.domain.objects import Manifest
+    from clusterstacks.model.names import ReleaseName
+    from clusterstacks.model.objects import Manifest
     from tests.support.builders.remote_repositories import Repository
     from tests.support.running.world import World
     from tests.support.servers.registries import RegistryServer
@@ -46,7 +46,7 @@ async def csctl(
     kept = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
     where = f"--kubeconfig={kubeconfig or world.management_kubeconfig}"
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "clusterstacks.cli.main", verb, cluster, where, *arguments),
+        *(sys.executable, "-m", "clusterstacks.csctl.main", verb, cluster, where, *arguments),
         env={**kept, "XDG_DATA_HOME": str(world.cache)},
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,

@@ -15,7 +15,7 @@ from tests.support.running.admission import guarded, of_minor, ranged
 from tests.support.running.kubectl import Kubectl
 
 if TYPE_CHECKING:
-    from clusterstacks.domain.names import ReleaseName
+    from clusterstacks.model.names import ReleaseName
     from tests.support.running.world import World
 
 PLANS = 10

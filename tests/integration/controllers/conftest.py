@@ -7,8 +7,8 @@ from functools import partial
 
 import pytest
 
-from clusterstacks.controllers.clusterstackrelease import registration
-from clusterstacks.controllers.clusterstackrelease.source_check import SourceCheck
+from clusterstacks.operator.controllers.clusterstackrelease import registration
+from clusterstacks.operator.controllers.clusterstackrelease.source_check import SourceCheck
 from tests.support.running.world import world
 
 __all__ = ["world"]

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from clusterstacks.api.names import ADDON_FINALIZER, API_VERSION, CLUSTER_CLASS_KIND, RELEASE_FINALIZER, Kind
-from clusterstacks.apply.ownership import OWNED_LABEL, OWNED_VALUE, PREDECESSOR
+from clusterstacks.deliver.apply.ownership import OWNED_LABEL, OWNED_VALUE, PREDECESSOR
+from clusterstacks.model.kinds.names import ADDON_FINALIZER, API_VERSION, CLUSTER_CLASS_KIND, RELEASE_FINALIZER, Kind
 from tests.support.builders.stacks import config_map, templates
 from tests.support.running.world import condition_of, is_ready
 
 if TYPE_CHECKING:
-    from clusterstacks.domain.objects import Manifest
+    from clusterstacks.model.objects import Manifest
     from tests.support.running.world import World
 
 SINCE = "2025-09-23T00:00:00Z"

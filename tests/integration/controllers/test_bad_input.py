@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from clusterstacks.api.names import CLUSTER_KIND, Kind
-from clusterstacks.kube.errors import ApiError
+from clusterstacks.deliver.render.renderer import RenderLimits
+from clusterstacks.model.kinds.names import CLUSTER_KIND, Kind
+from clusterstacks.net.kube.errors import ApiError
 from clusterstacks.operator import app
-from clusterstacks.render.renderer import RenderLimits
 from clusterstacks.runtime import controller
 from tests.support.builders.stacks import INFRASTRUCTURE, config_map, stage, templates
 from tests.support.running.world import condition_of, is_ready, is_unready
@@ -24,8 +24,8 @@ from tests.support.waiting import eventually
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
-    from clusterstacks.domain.objects import Manifest
-    from clusterstacks.kube.client import Client
+    from clusterstacks.model.objects import Manifest
+    from clusterstacks.net.kube.client import Client
     from tests.support.running.world import World
 
 ADDON = "cluster-addon-one"

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from clusterstacks.api.names import Kind
+from clusterstacks.model.kinds.names import Kind
 from tests.support.builders.releases import gzipped, tar_of
 from tests.support.builders.stacks import config_map, templates
 from tests.support.running.world import is_ready, is_unready
@@ -14,7 +14,7 @@ from tests.support.running.world import is_ready, is_unready
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from clusterstacks.domain.names import ReleaseName
+    from clusterstacks.model.names import ReleaseName
     from tests.support.running.world import World
 
 CLASS, ADDON = "cluster-class", "cluster-addon-"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from clusterstacks.api.clusteraddon import addon_name
-from clusterstacks.api.names import (
+from clusterstacks.model.kinds.clusteraddon import addon_name
+from clusterstacks.model.kinds.names import (
     ADOPT_ANNOTATION,
     DELETE_FOR_MOVE_ANNOTATION,
     PAUSED_ANNOTATION,
@@ -17,7 +17,7 @@ from tests.support.running.world import condition_of, is_unready
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
-    from clusterstacks.domain.names import ReleaseName
+    from clusterstacks.model.names import ReleaseName
     from tests.support.running.world import World
 
 

@@ -6,15 +6,15 @@ import json
 import shutil
 from typing import TYPE_CHECKING
 
-from clusterstacks.api.clusteraddon import addon_name
-from clusterstacks.api.names import CHARTS_ANNOTATION, Kind
-from clusterstacks.http.allowlist import AllowedHosts
+from clusterstacks.model.kinds.clusteraddon import addon_name
+from clusterstacks.model.kinds.names import CHARTS_ANNOTATION, Kind
+from clusterstacks.net.http.allowlist import AllowedHosts
 from tests.support.builders.stacks import config_map, templates
 from tests.support.running.world import condition_of, is_ready
 from tests.support.servers.chart_repository import chart_repository, packaged
 
 if TYPE_CHECKING:
-    from clusterstacks.domain.objects import Manifest
+    from clusterstacks.model.objects import Manifest
     from tests.support.running.world import World
 
 ALLOWED = AllowedHosts.parse("127.0.0.1:*")

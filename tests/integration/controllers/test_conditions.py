@@ -5,14 +5,14 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from clusterstacks.api.names import Kind
-from clusterstacks.apply.health_rules import HealthState, health_of
+from clusterstacks.deliver.apply.health_rules import HealthState, health_of
+from clusterstacks.model.kinds.names import Kind
 from tests.support.builders.stacks import config_map, templates
 from tests.support.running.kubectl import Kubectl
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
-    from clusterstacks.domain.objects import Manifest
+    from clusterstacks.model.objects import Manifest
     from tests.support.running.world import World
 
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from clusterstacks.api.clusteraddon import addon_name
-from clusterstacks.api.names import CLUSTER_KIND, DELETION_POLICY_ANNOTATION, Kind
-from clusterstacks.apply.policy import PRUNE_ANNOTATION
-from clusterstacks.apply.record_store import record_name
+from clusterstacks.deliver.apply.policy import PRUNE_ANNOTATION
+from clusterstacks.deliver.apply.record_store import record_name
+from clusterstacks.model.kinds.clusteraddon import addon_name
+from clusterstacks.model.kinds.names import CLUSTER_KIND, DELETION_POLICY_ANNOTATION, Kind
 from tests.support.builders.manifests import config_map, named, with_annotation
 from tests.support.builders.stacks import stage, templates
 from tests.support.running.world import condition_of
 
 if TYPE_CHECKING:
-    from clusterstacks.domain.objects import Manifest
+    from clusterstacks.model.objects import Manifest
     from tests.support.running.world import World
 
 ADDON = addon_name("one")

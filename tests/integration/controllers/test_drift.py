@@ -8,9 +8,9 @@ import random
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from clusterstacks.api.clusteraddon import addon_name
-from clusterstacks.api.names import CLUSTER_KIND, DRIFT_INTERVAL_ANNOTATION, RECONCILE_ANNOTATION, Kind
-from clusterstacks.domain.documents import mappings
+from clusterstacks.model.documents import mappings
+from clusterstacks.model.kinds.clusteraddon import addon_name
+from clusterstacks.model.kinds.names import CLUSTER_KIND, DRIFT_INTERVAL_ANNOTATION, RECONCILE_ANNOTATION, Kind
 from tests.support.builders.manifests import deployment
 from tests.support.builders.stacks import config_map, stage, templates
 from tests.support.observing.write_counter import writes
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     import pytest
 
-    from clusterstacks.domain.objects import Manifest
+    from clusterstacks.model.objects import Manifest
     from clusterstacks.operator.app import Operator
     from tests.support.running.world import World
 

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from clusterstacks.api.clusteraddon import addon_name
-from clusterstacks.api.names import CLUSTER_KIND, RECONCILE_ANNOTATION, Kind
-from clusterstacks.apply.record_store import record_name
-from clusterstacks.controllers import addon_sweep
-from clusterstacks.controllers.clusteraddon import rollback, stage_run
-from clusterstacks.domain.objects import ObjectKey
-from clusterstacks.render.renderer import Renderer
+from clusterstacks.deliver.apply.record_store import record_name
+from clusterstacks.deliver.render.renderer import Renderer
+from clusterstacks.model.kinds.clusteraddon import addon_name
+from clusterstacks.model.kinds.names import CLUSTER_KIND, RECONCILE_ANNOTATION, Kind
+from clusterstacks.model.objects import ObjectKey
+from clusterstacks.operator.controllers import addon_sweep
+from clusterstacks.operator.controllers.clusteraddon import rollback, stage_run
 from tests.support.builders.manifests import config_map, crd, deployment, named
 from tests.support.builders.stacks import stage, templates
 from tests.support.running.doc_pages import Block, Page, environ_of_reader
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from clusterstacks.domain.objects import Manifest
+    from clusterstacks.model.objects import Manifest
     from clusterstacks.operator.app import Operator
     from tests.support.running.world import World
 

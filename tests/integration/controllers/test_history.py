@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from clusterstacks.api.clusteraddon import addon_name
-from clusterstacks.api.names import CLUSTER_KIND, Kind
-from clusterstacks.controllers import addon_sweep
-from clusterstacks.controllers.clusteraddon import rollback, stage_run
+from clusterstacks.model.kinds.clusteraddon import addon_name
+from clusterstacks.model.kinds.names import CLUSTER_KIND, Kind
+from clusterstacks.operator.controllers import addon_sweep
+from clusterstacks.operator.controllers.clusteraddon import rollback, stage_run
 from tests.integration.controllers.test_health import HEALTHY, publish, set_status
 from tests.support.builders.manifests import config_map, deployment
 from tests.support.running.csctl import call_csctl
@@ -21,7 +21,7 @@ from tests.support.running.world import SECONDS
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
-    from clusterstacks.domain.objects import Manifest
+    from clusterstacks.model.objects import Manifest
     from tests.support.running.world import World
 
 ADDON = addon_name("one")

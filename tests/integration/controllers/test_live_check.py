@@ -5,8 +5,8 @@ from __future__ import annotations
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
-from clusterstacks.api.names import CLUSTER_KIND, GROUP, Kind
-from clusterstacks.domain.objects import ObjectKey
+from clusterstacks.model.kinds.names import CLUSTER_KIND, GROUP, Kind
+from clusterstacks.model.objects import ObjectKey
 from tests.integration.controllers.test_decoupled_addons import PREFIX, annotate, offered, ranged
 from tests.support.builders.stacks import KUBERNETES, config_map, templates
 from tests.support.observing.write_counter import writes
@@ -16,7 +16,7 @@ from tests.support.waiting import eventually
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from clusterstacks.domain.objects import Manifest
+    from clusterstacks.model.objects import Manifest
     from clusterstacks.operator.app import Operator
     from tests.support.running.world import World
 

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from clusterstacks.api.names import ADDONS_READY_CONDITION, CLUSTER_KIND, Kind
-from clusterstacks.apply.record_store import RECORD_LABEL, SECRETS
-from clusterstacks.domain.documents import mapping, mappings, text
+from clusterstacks.deliver.apply.record_store import RECORD_LABEL, SECRETS
+from clusterstacks.model.documents import mapping, mappings, text
+from clusterstacks.model.kinds.names import ADDONS_READY_CONDITION, CLUSTER_KIND, Kind
 from tests.integration.controllers.test_upgrade_holds import VERSIONS, begin, is_held
 from tests.support.builders.stacks import config_map, stage, templates
 from tests.support.running.world import condition_of, is_ready
@@ -16,8 +16,8 @@ from tests.support.running.world import condition_of, is_ready
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from clusterstacks.domain.names import ReleaseName
-    from clusterstacks.domain.objects import Manifest
+    from clusterstacks.model.names import ReleaseName
+    from clusterstacks.model.objects import Manifest
     from tests.support.running.world import World
 
 ADDON = "cluster-addon-one"

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from clusterstacks.api.clusteraddon import addon_name
-from clusterstacks.api.names import Kind
+from clusterstacks.model.kinds.clusteraddon import addon_name
+from clusterstacks.model.kinds.names import Kind
 from tests.support.builders.stacks import config_map, templates
 from tests.support.running.world import idle
 
@@ -21,7 +21,7 @@ CYCLES = 25
 SPREAD = 10
 """Instances of one type that may come and go between two counts; what is kept of each cycle would be twice as many."""
 
-BOUNDED = "clusterstacks.domain.objects.ObjectKey"
+BOUNDED = "clusterstacks.model.objects.ObjectKey"
 """Not compared: log records hold keys, and a queue may hold 64 outdated entries."""
 
 

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from clusterstacks.controllers import held_reports
-from clusterstacks.controllers.clusterstackrelease import registration
-from clusterstacks.controllers.clusterstackrelease.source_check import SourceCheck
 from clusterstacks.operator import source_wiring
 from clusterstacks.operator.app import COMPONENT
+from clusterstacks.operator.controllers import held_reports
+from clusterstacks.operator.controllers.clusterstackrelease import registration
+from clusterstacks.operator.controllers.clusterstackrelease.source_check import SourceCheck
 from clusterstacks.runtime.background_tasks import BackgroundTasks
 from tests.support.builders.stacks import config_map, templates
 from tests.support.observing.audit_log import audit_flags
@@ -32,10 +32,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-    from clusterstacks.devcluster.apiserver import ApiServer
-    from clusterstacks.devcluster.etcd import Etcd
-    from clusterstacks.domain.names import ReleaseName
-    from clusterstacks.domain.objects import Manifest
+    from clusterstacks.dev.apiserver import ApiServer
+    from clusterstacks.dev.etcd import Etcd
+    from clusterstacks.model.names import ReleaseName
+    from clusterstacks.model.objects import Manifest
     from clusterstacks.operator.app import Operator
     from tests.support.running.world import World
 

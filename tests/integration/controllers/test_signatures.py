@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from clusterstacks.api.names import DIGEST_ANNOTATION, Kind
-from clusterstacks.api.source import SourceSpec
-from clusterstacks.releases.contents import read_contents
+from clusterstacks.model.kinds.names import DIGEST_ANNOTATION, Kind
+from clusterstacks.model.kinds.source import SourceSpec
+from clusterstacks.release.contents import read_contents
 from tests.support.builders.remote_repositories import repository
 from tests.support.builders.signatures import ecdsa_key, ed25519_key, public_pem, signed
 from tests.support.builders.stacks import config_map, templates
@@ -16,7 +16,7 @@ from tests.support.running.sources import below_the_operators_directory, followi
 from tests.support.running.world import condition_of, is_ready, is_unready
 
 if TYPE_CHECKING:
-    from clusterstacks.domain.objects import Manifest
+    from clusterstacks.model.objects import Manifest
     from tests.support.running.world import World
     from tests.support.servers.registries import RegistryServer
 

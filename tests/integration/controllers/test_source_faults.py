@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from clusterstacks.api.names import DIGEST_ANNOTATION, Kind
-from clusterstacks.http.allowlist import AllowedHosts
-from clusterstacks.sources import periodic_listing
+from clusterstacks.model.kinds.names import DIGEST_ANNOTATION, Kind
+from clusterstacks.net.http.allowlist import AllowedHosts
+from clusterstacks.release.sources import periodic_listing
 from tests.support.builders.remote_repositories import repository
 from tests.support.builders.stacks import config_map, templates
 from tests.support.fakes.github import OWNER, REPOSITORY, GitHubDouble
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
-    from clusterstacks.domain.objects import Manifest
+    from clusterstacks.model.objects import Manifest
     from tests.support.running.world import World
     from tests.support.servers.registries import RegistryServer
 

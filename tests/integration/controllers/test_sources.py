@@ -6,8 +6,8 @@ import base64
 import json
 from typing import TYPE_CHECKING
 
-from clusterstacks.api.names import Kind
-from clusterstacks.http.allowlist import AllowedHosts
+from clusterstacks.model.kinds.names import Kind
+from clusterstacks.net.http.allowlist import AllowedHosts
 from clusterstacks.operator.settings import parse_settings
 from tests.support.builders.remote_repositories import repository
 from tests.support.builders.stacks import TinyStack, config_map, templates

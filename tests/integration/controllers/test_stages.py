@@ -6,8 +6,8 @@ import asyncio
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from clusterstacks.controllers.clusteraddon.addon_delivery import AddonDelivery
-from clusterstacks.controllers.status_reconciler import StatusReconciler
+from clusterstacks.operator.controllers.clusteraddon.addon_delivery import AddonDelivery
+from clusterstacks.operator.controllers.status_reconciler import StatusReconciler
 from tests.support.builders.stacks import TinyStack, config_map, stage, templates
 
 if TYPE_CHECKING:
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
     import pytest
 
-    from clusterstacks.controllers.status_reconciler import StatusPatch
-    from clusterstacks.domain.outcomes import Outcome
+    from clusterstacks.model.outcomes import Outcome
+    from clusterstacks.operator.controllers.status_reconciler import StatusPatch
     from tests.support.running.world import World
 
 
@@ -140,7 +140,9 @@ async def deliver(
 
 def progress_writes(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Collect the messages of the status writes in the middle of a rollout, without those for readers after a while."""
-    monkeypatch.setattr("clusterstacks.controllers.clusteraddon.rollout_executor.SAVE_INTERVAL", timedelta(hours=1))
+    monkeypatch.setattr(
+        "clusterstacks.operator.controllers.clusteraddon.rollout_executor.SAVE_INTERVAL", timedelta(hours=1)
+    )
     written: list[str] = []
     write = StatusReconciler.write_status
 

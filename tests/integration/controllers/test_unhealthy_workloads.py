@@ -17,20 +17,20 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from aiohttp import web
 
-from clusterstacks.api.clusteraddon import addon_name
-from clusterstacks.api.names import ADDONS_HEALTHY_CONDITION, ADDONS_READY_CONDITION, CLUSTER_KIND, Kind
-from clusterstacks.controllers import addon_sweep
-from clusterstacks.devcluster import binaries, toolchain
-from clusterstacks.devcluster.kube_components import Components
-from clusterstacks.devcluster.loopback import LOOPBACK, free_port
-from clusterstacks.devcluster.private_files import key_files
-from clusterstacks.devcluster.provider.kwok_stages import POD_FAILS
-from clusterstacks.devcluster.provider.workload_components import NODE
-from clusterstacks.devcluster.provider.workload_servers import WantedServer, WorkloadServers
-from clusterstacks.devcluster.state_directory import StateDirectory
-from clusterstacks.domain.objects import ObjectKey
-from clusterstacks.domain.versions import KubernetesVersion
-from clusterstacks.kube.pki import Authority
+from clusterstacks.dev import binaries, toolchain
+from clusterstacks.dev.kube_components import Components
+from clusterstacks.dev.loopback import LOOPBACK, free_port
+from clusterstacks.dev.private_files import key_files
+from clusterstacks.dev.provider.kwok_stages import POD_FAILS
+from clusterstacks.dev.provider.workload_components import NODE
+from clusterstacks.dev.provider.workload_servers import WantedServer, WorkloadServers
+from clusterstacks.dev.state_directory import StateDirectory
+from clusterstacks.model.kinds.clusteraddon import addon_name
+from clusterstacks.model.kinds.names import ADDONS_HEALTHY_CONDITION, ADDONS_READY_CONDITION, CLUSTER_KIND, Kind
+from clusterstacks.model.objects import ObjectKey
+from clusterstacks.model.versions import KubernetesVersion
+from clusterstacks.net.kube.pki import Authority
+from clusterstacks.operator.controllers import addon_sweep
 from tests.support.builders.manifests import deployment, named, pod_template
 from tests.support.builders.stacks import KUBERNETES, stage, templates
 from tests.support.running.world import condition_of, is_ready
@@ -38,9 +38,9 @@ from tests.support.running.world import condition_of, is_ready
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
 
-    from clusterstacks.devcluster.apiserver import ApiServer
-    from clusterstacks.devcluster.etcd import Etcd
-    from clusterstacks.domain.objects import Manifest
+    from clusterstacks.dev.apiserver import ApiServer
+    from clusterstacks.dev.etcd import Etcd
+    from clusterstacks.model.objects import Manifest
     from tests.support.running.world import World
 
 ADDON = addon_name("one")

@@ -6,7 +6,8 @@ import asyncio
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from clusterstacks.api.names import (
+from clusterstacks.model.documents import mapping, text
+from clusterstacks.model.kinds.names import (
     ADDONS_READY_CONDITION,
     CLUSTER_KIND,
     HOLD_UPGRADES_ANNOTATION,
@@ -14,10 +15,9 @@ from clusterstacks.api.names import (
     UPGRADE_HOLD_ANNOTATION,
     Kind,
 )
-from clusterstacks.controllers import held_reports
-from clusterstacks.controllers.clusteraddon import stage_run
-from clusterstacks.controllers.clusteraddon.addon_delivery import AddonDelivery
-from clusterstacks.domain.documents import mapping, text
+from clusterstacks.operator.controllers import held_reports
+from clusterstacks.operator.controllers.clusteraddon import stage_run
+from clusterstacks.operator.controllers.clusteraddon.addon_delivery import AddonDelivery
 from tests.support.builders.stacks import config_map, stage, templates
 from tests.support.running.world import condition_of, finished_status
 
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
     import pytest
 
-    from clusterstacks.domain.names import ReleaseName
-    from clusterstacks.domain.objects import Manifest
-    from clusterstacks.domain.outcomes import Outcome
+    from clusterstacks.model.names import ReleaseName
+    from clusterstacks.model.objects import Manifest
+    from clusterstacks.model.outcomes import Outcome
     from tests.support.running.world import World
 
 ADDON = "cluster-addon-one"

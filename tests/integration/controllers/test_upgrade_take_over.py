@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from clusterstacks.api.names import (
+from clusterstacks.model.kinds.names import (
     ADDON_FINALIZER,
     ADDONS_READY_CONDITION,
     API_VERSION,
@@ -24,7 +24,7 @@ from tests.support.running.kubectl import Kubectl
 from tests.support.running.world import condition_of, finished_status
 
 if TYPE_CHECKING:
-    from clusterstacks.domain.objects import Manifest
+    from clusterstacks.model.objects import Manifest
     from tests.support.running.world import World
 
 ADDON, NEWER = "cluster-addon-one", "v1.36.1"

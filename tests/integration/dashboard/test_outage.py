@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from clusterstacks.api.crd_manifests import all_crds
-from clusterstacks.api.names import CLUSTER_API_GROUP, CLUSTER_KIND
-from clusterstacks.kube.client import Client
-from clusterstacks.kube.kubeconfig import parse_kubeconfig
-from clusterstacks.kube.transport import Pool
+from clusterstacks.model.kinds.crd_manifests import all_crds
+from clusterstacks.model.kinds.names import CLUSTER_API_GROUP, CLUSTER_KIND
+from clusterstacks.net.kube.client import Client
+from clusterstacks.net.kube.kubeconfig import parse_kubeconfig
+from clusterstacks.net.kube.transport import Pool
 from tests.support.running.chromium import open_page
 from tests.support.running.page import served_page
 from tests.support.running.world import cluster_manifest, finished_status, foreign_crds, install
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
     from pathlib import Path
 
-    from clusterstacks.devcluster.apiserver import ApiServer
-    from clusterstacks.devcluster.etcd import Etcd
-    from clusterstacks.domain.objects import Manifest
+    from clusterstacks.dev.apiserver import ApiServer
+    from clusterstacks.dev.etcd import Etcd
+    from clusterstacks.model.objects import Manifest
 
 CLASS = "openstack-scs-1-35-v1"
 

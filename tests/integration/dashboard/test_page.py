@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from clusterstacks.cli.ui import SHOWN_EVENTS
-from clusterstacks.kube.errors import Forbidden
+from clusterstacks.csctl.verbs.ui import SHOWN_EVENTS
+from clusterstacks.net.kube.errors import Forbidden
 from tests.support.builders.fleets import (
     NEW,
     OLD,

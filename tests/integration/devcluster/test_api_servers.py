@@ -7,16 +7,16 @@ import signal
 import stat
 from typing import TYPE_CHECKING
 
-from clusterstacks.devcluster import loopback
-from clusterstacks.devcluster.loopback import answers_ok, client_context, request
+from clusterstacks.dev import loopback
+from clusterstacks.dev.loopback import answers_ok, client_context, request
 
 if TYPE_CHECKING:
     import ssl
 
     import pytest
 
-    from clusterstacks.devcluster.apiserver import ApiServer
-    from clusterstacks.devcluster.etcd import Etcd
+    from clusterstacks.dev.apiserver import ApiServer
+    from clusterstacks.dev.etcd import Etcd
 
 
 def admin(server: ApiServer) -> ssl.SSLContext:

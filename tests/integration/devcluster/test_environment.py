@@ -13,18 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from clusterstacks.devcluster import (
-    binaries,
-    inspection,
-    process_records,
-    restart,
-    state_directory,
-    supervisor,
-    teardown,
-)
-from clusterstacks.devcluster.environment import EnvironmentSettings
-from clusterstacks.devcluster.state_directory import EnvironmentPhase, StateDirectory
-from clusterstacks.domain.errors import DependencyError, SpecError
+from clusterstacks.dev import binaries, inspection, process_records, restart, state_directory, supervisor, teardown
+from clusterstacks.dev.environment import EnvironmentSettings
+from clusterstacks.dev.state_directory import EnvironmentPhase, StateDirectory
+from clusterstacks.model.errors import DependencyError, SpecError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -206,7 +198,7 @@ def test_live_l10_killed_operator_is_reported_and_restarts_with_an_empty_cache(t
 def test_interrupted_start_leaves_no_process(tmp_path: Path) -> None:
     state = StateDirectory(tmp_path / "state")
     child = subprocess.Popen(
-        [sys.executable, "-m", "clusterstacks.devcluster.supervisor", f"--state-dir={state.root}", "--no-operator"],
+        [sys.executable, "-m", "clusterstacks.dev.supervisor", f"--state-dir={state.root}", "--no-operator"],
         stdout=subprocess.DEVNULL,
     )
     eventually(lambda: process_records.read(state.records, "etcd") is not None)

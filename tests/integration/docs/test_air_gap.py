@@ -10,11 +10,11 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from clusterstacks.devcluster.binaries import resolve
-from clusterstacks.http.client import HTTPClient
-from clusterstacks.oci.credentials import RegistryCredentials
-from clusterstacks.oci.reference import Reference
-from clusterstacks.oci.registry import Registry
+from clusterstacks.dev.binaries import resolve
+from clusterstacks.net.http.client import HTTPClient
+from clusterstacks.net.oci.credentials import RegistryCredentials
+from clusterstacks.net.oci.reference import Reference
+from clusterstacks.net.oci.registry import Registry
 from tests.support.builders.images import push_image
 from tests.support.running.doc_pages import CHECKOUT, Page
 from tests.support.servers.registries import PASSWORD, USERNAME

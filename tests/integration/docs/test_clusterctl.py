@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from clusterstacks.api.clusteraddon import addon_name
-from clusterstacks.devcluster.binaries import resolve
-from clusterstacks.devcluster.capi_managers import CORE, definitions, manifests
-from clusterstacks.devcluster.go_build import cluster_api_version
+from clusterstacks.dev.binaries import resolve
+from clusterstacks.dev.capi_managers import CORE, definitions, manifests
+from clusterstacks.dev.go_build import cluster_api_version
+from clusterstacks.model.kinds.clusteraddon import addon_name
 from tests.support.builders.manifests import crd, named
 from tests.support.running.doc_pages import CHECKOUT, Block, Page
 from tests.support.running.kubectl import Kubectl
@@ -26,9 +26,9 @@ from tests.support.servers.garbage_collector import garbage_collector
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from clusterstacks.devcluster.apiserver import ApiServer
-    from clusterstacks.devcluster.etcd import Etcd
-    from clusterstacks.domain.objects import Manifest
+    from clusterstacks.dev.apiserver import ApiServer
+    from clusterstacks.dev.etcd import Etcd
+    from clusterstacks.model.objects import Manifest
 
 HOME, TEAM = "cluster-stack-system", "team-a"
 OURS = "clusterstack.x-k8s.io/v1alpha1"

@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING
 
 import yaml
 
-from clusterstacks.authoring.scaffold import NewStack
-from clusterstacks.building.settings import StackSettings, read_settings
-from clusterstacks.building.source_tree import hash_tree
-from clusterstacks.domain.addon_config import parse_addon_config
-from clusterstacks.domain.compatibility import parse_compatibility
-from clusterstacks.domain.metadata import parse_metadata
-from clusterstacks.domain.versions import KubernetesMinor, KubernetesVersion
-from clusterstacks.releases.contents import read_contents
-from clusterstacks.signing.statement import PREDICATE_TYPE, STATEMENT_TYPE, parse_statement
-from clusterstacks.sources.oci_artifact import ARTIFACT_TYPE, layer_type
-from clusterstacks.sources.oci_signatures import ENVELOPE_TYPE
+from clusterstacks.csctl.authoring.scaffold import NewStack
+from clusterstacks.csctl.building.settings import StackSettings, read_settings
+from clusterstacks.csctl.building.source_tree import hash_tree
+from clusterstacks.model.files.addon_config import parse_addon_config
+from clusterstacks.model.files.compatibility import parse_compatibility
+from clusterstacks.model.files.metadata import parse_metadata
+from clusterstacks.model.versions import KubernetesMinor, KubernetesVersion
+from clusterstacks.release.contents import read_contents
+from clusterstacks.release.signing.statement import PREDICATE_TYPE, STATEMENT_TYPE, parse_statement
+from clusterstacks.release.sources.oci_artifact import ARTIFACT_TYPE, layer_type
+from clusterstacks.release.sources.oci_signatures import ENVELOPE_TYPE
 from tests.support.builders.stacks import TinyStack, publish
 from tests.support.running.doc_pages import DOCS, Page
 

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from clusterstacks.devcluster.binaries import resolve
-from clusterstacks.kube.client import Client
-from clusterstacks.kube.kubeconfig import load_kubeconfig
-from clusterstacks.kube.transport import Pool
+from clusterstacks.dev.binaries import resolve
+from clusterstacks.net.kube.client import Client
+from clusterstacks.net.kube.kubeconfig import load_kubeconfig
+from clusterstacks.net.kube.transport import Pool
 from tests.support.running.doc_pages import CHECKOUT, Block, Page
 from tests.support.running.world import foreign_crds, install
 from tests.support.servers.api_servers import started_api_server
@@ -24,8 +24,8 @@ from tests.support.servers.garbage_collector import garbage_collector
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from clusterstacks.devcluster.apiserver import ApiServer
-    from clusterstacks.devcluster.etcd import Etcd
+    from clusterstacks.dev.apiserver import ApiServer
+    from clusterstacks.dev.etcd import Etcd
 
 NAME, HOME = "cluster-stack-operator", "cluster-stack-system"
 IMAGE = "registry.example.org/kaas/cluster-stack-operator:0.1.0"

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from clusterstacks.api.names import RELEASE_FINALIZER
-from clusterstacks.devcluster.binaries import resolve
-from clusterstacks.kube.client import Client
-from clusterstacks.kube.kubeconfig import load_kubeconfig
-from clusterstacks.kube.transport import Pool
+from clusterstacks.dev.binaries import resolve
+from clusterstacks.model.kinds.names import RELEASE_FINALIZER
+from clusterstacks.net.kube.client import Client
+from clusterstacks.net.kube.kubeconfig import load_kubeconfig
+from clusterstacks.net.kube.transport import Pool
 from tests.support.builders.go_chart import IMAGE, NAMESPACE, write_go_chart
 from tests.support.builders.manifests import crd, lost, named
 from tests.support.running.doc_pages import CHECKOUT, Page
@@ -27,9 +27,9 @@ from tests.support.servers.api_servers import started_api_server
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from clusterstacks.devcluster.apiserver import ApiServer
-    from clusterstacks.devcluster.etcd import Etcd
-    from clusterstacks.domain.objects import Manifest
+    from clusterstacks.dev.apiserver import ApiServer
+    from clusterstacks.dev.etcd import Etcd
+    from clusterstacks.model.objects import Manifest
 
 OURS = "clusterstack.x-k8s.io/v1alpha1"
 KINDS = "clusterstacks,clusterstackreleases,clusteraddons"

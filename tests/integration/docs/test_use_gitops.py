@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from clusterstacks.api.names import GROUP
+from clusterstacks.model.kinds.names import GROUP
 from tests.support.running.doc_pages import CHECKOUT, Page, environ_of_reader
 from tests.support.running.kubectl import Kubectl
 

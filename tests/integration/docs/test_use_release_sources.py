@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 import pytest
 import yaml
 
-from clusterstacks.api.names import DIGEST_ANNOTATION, SOURCE_CREDENTIALS_LABEL, Kind
-from clusterstacks.api.source import SourceSpec
-from clusterstacks.devcluster.binaries import resolve
+from clusterstacks.dev.binaries import resolve
+from clusterstacks.model.kinds.names import DIGEST_ANNOTATION, SOURCE_CREDENTIALS_LABEL, Kind
+from clusterstacks.model.kinds.source import SourceSpec
 from clusterstacks.operator.settings import parse_settings
 from tests.support.builders.remote_repositories import repository
 from tests.support.builders.stacks import TinyStack, config_map, templates
@@ -27,7 +27,7 @@ from tests.support.running.world import is_ready
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from clusterstacks.domain.objects import Manifest
+    from clusterstacks.model.objects import Manifest
     from tests.support.running.world import World
     from tests.support.servers.registries import RegistryServer
 

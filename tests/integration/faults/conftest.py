@@ -16,7 +16,7 @@ from tests.support.servers.api_servers import started_api_server
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from clusterstacks.devcluster.etcd import Etcd
+    from clusterstacks.dev.etcd import Etcd
 
 
 @pytest.fixture(scope="package")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from clusterstacks.api.names import Kind
+from clusterstacks.model.kinds.names import Kind
 from tests.support.builders.fault_schedules import Server
 from tests.support.running.faulty_world import CLUSTER, FaultyWorld
 

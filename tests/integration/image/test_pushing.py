@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import orjson
 import pytest
 
-from clusterstacks.http.client import HTTPClient
-from clusterstacks.oci.reference import Reference
-from clusterstacks.oci.registry import Registry
-from clusterstacks.sources.oci_signatures import cosign_tag, find_evidence
+from clusterstacks.net.http.client import HTTPClient
+from clusterstacks.net.oci.reference import Reference
+from clusterstacks.net.oci.registry import Registry
+from clusterstacks.release.sources.oci_signatures import cosign_tag, find_evidence
 from tests.support.builders.signatures import ecdsa_key, ed25519_key
 from tools.image.layers import File, archive
 from tools.image.layout import Layout, Origin

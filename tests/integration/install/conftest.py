@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from clusterstacks.render.renderer import Renderer
+from clusterstacks.deliver.render.renderer import Renderer
 from tests.support.running.kubectl import Kubectl
 from tests.support.running.world import world
 from tests.support.servers.api_servers import started_api_server
@@ -14,8 +14,8 @@ from tests.support.servers.api_servers import started_api_server
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
-    from clusterstacks.devcluster.apiserver import ApiServer
-    from clusterstacks.devcluster.etcd import Etcd
+    from clusterstacks.dev.apiserver import ApiServer
+    from clusterstacks.dev.etcd import Etcd
 
 __all__ = ["world"]
 

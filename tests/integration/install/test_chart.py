@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from clusterstacks.api import yaml
-from clusterstacks.api.crd_manifests import all_crds
-from clusterstacks.cli.uninstall import uninstall
-from clusterstacks.domain.objects import ObjectKey, object_id
-from clusterstacks.installer.operator_chart import KUBERNETES, NAMESPACE, packed_chart, rendered
+from clusterstacks.csctl.install.operator_chart import KUBERNETES, NAMESPACE, packed_chart, rendered
+from clusterstacks.csctl.verbs.uninstall import uninstall
+from clusterstacks.deliver.render.errors import RenderFailed
+from clusterstacks.deliver.render.renderer import ChartRequest
+from clusterstacks.model import yaml
+from clusterstacks.model.kinds.crd_manifests import all_crds
+from clusterstacks.model.objects import ObjectKey, object_id
 from clusterstacks.operator.rbac import RIGHTS, Feature, RightScope
 from clusterstacks.operator.settings import parse_settings
-from clusterstacks.render.errors import RenderFailed
-from clusterstacks.render.renderer import ChartRequest
-from clusterstacks.sources.source_kinds import KINDS
+from clusterstacks.release.sources.source_kinds import KINDS
 from deploy.manifests import CHART, INSTALL, chart_files, clusterctl_files, install_yaml
 from tests.support.builders.manifests import crd
 from tests.support.builders.operator_chart import PLAIN, container, everything, granted, of_kind
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from clusterstacks.domain.objects import Manifest
-    from clusterstacks.render.renderer import Renderer
+    from clusterstacks.deliver.render.renderer import Renderer
+    from clusterstacks.model.objects import Manifest
     from tests.support.running.world import World
 
 NAME = "cluster-stack-operator"

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from clusterstacks.api.crd_manifests import all_crds
-from clusterstacks.api.names import UPGRADE_HOLD_ANNOTATION, Kind
-from clusterstacks.installer.installed_objects import CHART_KINDS
-from clusterstacks.installer.operator_chart import NAME
-from clusterstacks.kube.client import Client
-from clusterstacks.kube.kubeconfig import load_kubeconfig
-from clusterstacks.kube.transport import Pool
+from clusterstacks.csctl.install.installed_objects import CHART_KINDS
+from clusterstacks.csctl.install.operator_chart import NAME
+from clusterstacks.model.kinds.crd_manifests import all_crds
+from clusterstacks.model.kinds.names import UPGRADE_HOLD_ANNOTATION, Kind
+from clusterstacks.net.kube.client import Client
+from clusterstacks.net.kube.kubeconfig import load_kubeconfig
+from clusterstacks.net.kube.transport import Pool
 from tests.support.builders.manifests import crd
 from tests.support.builders.operator_chart import everything, of_kind
 from tests.support.running.installed_operator import account_kubeconfig, running, said
@@ -25,7 +25,7 @@ from tests.support.waiting import eventually
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from clusterstacks.devcluster.apiserver import ApiServer
+    from clusterstacks.dev.apiserver import ApiServer
 
 HOME = "cluster-stack-system"
 IMAGE = f"registry.example.org/kaas/{NAME}"

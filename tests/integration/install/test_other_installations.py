@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from clusterstacks.api.names import Kind
-from clusterstacks.installer.operator_chart import NAME
+from clusterstacks.csctl.install.operator_chart import NAME
+from clusterstacks.model.kinds.names import Kind
 from tests.support.running.doc_pages import CHECKOUT
 from tests.support.running.installer import cluster_api, csctl, refused
 from tests.support.running.kubectl import Kubectl
@@ -16,7 +16,7 @@ from tests.support.running.kubectl import Kubectl
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from clusterstacks.devcluster.apiserver import ApiServer
+    from clusterstacks.dev.apiserver import ApiServer
 
 pytestmark = pytest.mark.timeout(900)
 HOME = "cluster-stack-system"

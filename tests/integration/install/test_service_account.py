@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from clusterstacks.api.names import Kind
-from clusterstacks.domain.objects import split_api_version
-from clusterstacks.installer.operator_chart import rendered
+from clusterstacks.csctl.install.operator_chart import rendered
+from clusterstacks.model.kinds.names import Kind
+from clusterstacks.model.objects import split_api_version
 from tests.support.builders.operator_chart import PLAIN
 from tests.support.builders.stacks import config_map, templates
 from tests.support.running.admission import forget, refusal
@@ -19,9 +19,9 @@ from tests.support.waiting import eventually
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from clusterstacks.devcluster.apiserver import ApiServer
-    from clusterstacks.domain.objects import Manifest
-    from clusterstacks.render.renderer import Renderer
+    from clusterstacks.deliver.render.renderer import Renderer
+    from clusterstacks.dev.apiserver import ApiServer
+    from clusterstacks.model.objects import Manifest
     from tests.support.running.world import World
 
 WEBHOOKS = ("admissionregistration.k8s.io", "ValidatingWebhookConfiguration")

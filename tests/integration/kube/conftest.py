@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from clusterstacks.kube.client import Client
-from clusterstacks.kube.kubeconfig import parse_kubeconfig
-from clusterstacks.kube.transport import Pool
+from clusterstacks.net.kube.client import Client
+from clusterstacks.net.kube.kubeconfig import parse_kubeconfig
+from clusterstacks.net.kube.transport import Pool
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from clusterstacks.devcluster.apiserver import ApiServer
-    from clusterstacks.domain.objects import Manifest
+    from clusterstacks.dev.apiserver import ApiServer
+    from clusterstacks.model.objects import Manifest
 
 
 @pytest.fixture

@@ -13,20 +13,20 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from clusterstacks.devcluster.private_files import write_private
-from clusterstacks.kube.client import Client
-from clusterstacks.kube.errors import Unreachable
-from clusterstacks.kube.kubeconfig import load_kubeconfig, parse_kubeconfig, parse_secret_kubeconfig
-from clusterstacks.kube.pki import Authority
-from clusterstacks.kube.resources import Resource
-from clusterstacks.kube.transport import Pool, RequestTimeouts
+from clusterstacks.dev.private_files import write_private
+from clusterstacks.net.kube.client import Client
+from clusterstacks.net.kube.errors import Unreachable
+from clusterstacks.net.kube.kubeconfig import load_kubeconfig, parse_kubeconfig, parse_secret_kubeconfig
+from clusterstacks.net.kube.pki import Authority
+from clusterstacks.net.kube.resources import Resource
+from clusterstacks.net.kube.transport import Pool, RequestTimeouts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from clusterstacks.devcluster.apiserver import ApiServer
-    from clusterstacks.domain.objects import Manifest
+    from clusterstacks.dev.apiserver import ApiServer
+    from clusterstacks.model.objects import Manifest
 
 CONFIG_MAPS = Resource("", "v1", "ConfigMap", "configmaps", namespaced=True)
 REVIEWS = Resource("authentication.k8s.io", "v1", "SelfSubjectReview", "selfsubjectreviews", namespaced=False)
@@ -110,7 +110,7 @@ async def test_stopped_server_is_unreachable_and_comes_back(workload_server: Api
 async def test_renewed_client_certificate_is_used_from_the_next_request_on(
     api_server: ApiServer, pool: Pool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("clusterstacks.kube.auth.CHECK_INTERVAL", timedelta(0))
+    monkeypatch.setattr("clusterstacks.net.kube.auth.CHECK_INTERVAL", timedelta(0))
     authority = Authority(api_server.keys.authority.read())
 
     def hand_out(name: str) -> None:
@@ -130,7 +130,7 @@ async def test_renewed_client_certificate_is_used_from_the_next_request_on(
 async def test_half_renewed_certificate_pair_does_not_interrupt_requests(
     api_server: ApiServer, pool: Pool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("clusterstacks.kube.auth.CHECK_INTERVAL", timedelta(0))
+    monkeypatch.setattr("clusterstacks.net.kube.auth.CHECK_INTERVAL", timedelta(0))
     authority = Authority(api_server.keys.authority.read())
     first, second = (authority.issue(name, organizations=("system:masters",)) for name in ("first", "second"))
     write_private(tmp_path / "client.crt", first.certificate)

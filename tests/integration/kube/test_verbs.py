@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from clusterstacks.domain.errors import SpecError
-from clusterstacks.kube.client import Client
-from clusterstacks.kube.errors import (
+from clusterstacks.model.errors import SpecError
+from clusterstacks.net.kube.client import Client
+from clusterstacks.net.kube.errors import (
     AlreadyExists,
     Conflict,
     FieldCause,
@@ -19,12 +19,12 @@ from clusterstacks.kube.errors import (
     NotFound,
     Unauthorized,
 )
-from clusterstacks.kube.kubeconfig import parse_kubeconfig
-from clusterstacks.kube.resources import Resource
+from clusterstacks.net.kube.kubeconfig import parse_kubeconfig
+from clusterstacks.net.kube.resources import Resource
 
 if TYPE_CHECKING:
-    from clusterstacks.domain.objects import Manifest
-    from clusterstacks.kube.transport import Pool
+    from clusterstacks.model.objects import Manifest
+    from clusterstacks.net.kube.transport import Pool
 
 MANAGER = "cluster-stack-operator"
 
@@ -228,7 +228,7 @@ async def test_long_list_is_read_in_pages(
     for number in range(7):
         await client.apply(config_maps, {**config_map(f"page-{number}"), "data": {"of": "pages"}}, manager=MANAGER)
     everything = await client.list(config_maps)
-    monkeypatch.setattr("clusterstacks.kube.paged_list.PAGE_SIZE", 2)
+    monkeypatch.setattr("clusterstacks.net.kube.paged_list.PAGE_SIZE", 2)
     answers.clear()
 
     paged = await client.list(config_maps)

@@ -11,21 +11,21 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from clusterstacks.devcluster import binaries
-from clusterstacks.devcluster.apiserver import WITHOUT_SERVICE_ACCOUNTS, ApiServer, ApiServerSettings
-from clusterstacks.devcluster.loopback import request
-from clusterstacks.devcluster.processes import start_on_free_port
-from clusterstacks.kube.client import Client
-from clusterstacks.kube.errors import Expired, KindNotServed
-from clusterstacks.kube.kubeconfig import parse_kubeconfig
-from clusterstacks.kube.resources import Resource, WatchEvent
+from clusterstacks.dev import binaries
+from clusterstacks.dev.apiserver import WITHOUT_SERVICE_ACCOUNTS, ApiServer, ApiServerSettings
+from clusterstacks.dev.loopback import request
+from clusterstacks.dev.processes import start_on_free_port
+from clusterstacks.net.kube.client import Client
+from clusterstacks.net.kube.errors import Expired, KindNotServed
+from clusterstacks.net.kube.kubeconfig import parse_kubeconfig
+from clusterstacks.net.kube.resources import Resource, WatchEvent
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from clusterstacks.devcluster.etcd import Etcd
-    from clusterstacks.domain.objects import Manifest
-    from clusterstacks.kube.transport import Pool
+    from clusterstacks.dev.etcd import Etcd
+    from clusterstacks.model.objects import Manifest
+    from clusterstacks.net.kube.transport import Pool
 
 CONFIG_MAPS = Resource("", "v1", "ConfigMap", "configmaps", namespaced=True)
 
@@ -146,7 +146,7 @@ async def test_list_whose_snapshot_is_compacted_away_begins_again(
     client = Client(parse_kubeconfig(cacheless, base=None), pool)
     for number in range(4):
         await client.apply(CONFIG_MAPS, config_map(f"compacted-{number}"), manager="tests")
-    monkeypatch.setattr("clusterstacks.kube.paged_list.PAGE_SIZE", 2)
+    monkeypatch.setattr("clusterstacks.net.kube.paged_list.PAGE_SIZE", 2)
     statuses: list[int] = []
 
     def compact_after_the_first_page(_target: str, _method: str, status: int) -> None:

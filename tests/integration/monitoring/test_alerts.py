@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from clusterstacks.api.yaml import load
+from clusterstacks.model.yaml import load
 from deploy.manifests import CHART, MONITORING
 from tests.support.servers.prometheus import prometheus_program
 

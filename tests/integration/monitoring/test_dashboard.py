@@ -8,10 +8,10 @@ import re
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from clusterstacks.api.names import API_VERSION, Kind, Reason
-from clusterstacks.controllers.object_problems import PROBLEMS
-from clusterstacks.devcluster.loopback import free_port
-from clusterstacks.domain.errors import ClusterStacksError
+from clusterstacks.dev.loopback import free_port
+from clusterstacks.model.errors import ClusterStacksError
+from clusterstacks.model.kinds.names import API_VERSION, Kind, Reason
+from clusterstacks.operator.controllers.object_problems import PROBLEMS
 from deploy.manifests import CHART, MONITORING
 from tests.support.builders.stacks import config_map, templates
 from tests.support.running.admission import guarded

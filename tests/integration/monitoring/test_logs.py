@@ -8,11 +8,11 @@ import logging
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from clusterstacks.api.names import Kind
-from clusterstacks.devcluster.loopback import free_port
-from clusterstacks.http.allowlist import AllowedHosts
+from clusterstacks.dev.loopback import free_port
+from clusterstacks.model.kinds.names import Kind
+from clusterstacks.net.http.allowlist import AllowedHosts
+from clusterstacks.operator.webhooks.configuration import SECRET_NAME
 from clusterstacks.runtime.log_format import JsonFormatter, TextFormatter
-from clusterstacks.webhooks.configuration import SECRET_NAME
 from tests.support.builders.stacks import TinyStack, config_map, templates
 from tests.support.observing.log_lines import parse_line
 from tests.support.running.admission import guarded
@@ -22,7 +22,7 @@ from tests.support.waiting import eventually
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from clusterstacks.domain.objects import Manifest
+    from clusterstacks.model.objects import Manifest
     from tests.support.running.world import World
 
 DELIVERED, PASSWORD, TOKEN = "sentinel-of-an-addon", "sentinel-password", "sentinel-token"

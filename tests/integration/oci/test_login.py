@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from clusterstacks.http.client import HTTPClient
-from clusterstacks.http.errors import ServerUnavailable
-from clusterstacks.oci.credentials import RegistryCredentials
-from clusterstacks.oci.reference import Reference
-from clusterstacks.sources import registry_login
-from clusterstacks.sources.registry_login import check_login
+from clusterstacks.net.http.client import HTTPClient
+from clusterstacks.net.http.errors import ServerUnavailable
+from clusterstacks.net.oci.credentials import RegistryCredentials
+from clusterstacks.net.oci.reference import Reference
+from clusterstacks.release.sources import registry_login
+from clusterstacks.release.sources.registry_login import check_login
 from tests.support.fakes.registry import RegistryDouble
 from tests.support.fakes.silent_server import silent_server
 from tests.support.servers.registries import PASSWORD, USERNAME, registry, secure_registry
@@ -61,7 +61,7 @@ class Shell:
 
     def __call__(self, *arguments: object, typed: str = "", **environ: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [sys.executable, "-m", "clusterstacks.cli.main", *map(str, arguments)],
+            [sys.executable, "-m", "clusterstacks.csctl.main", *map(str, arguments)],
             env={**self.environ, **environ},
             input=typed,
             capture_output=True,
@@ -201,7 +201,7 @@ def test_unusable_input_is_refused_before_any_request(
 
 
 def test_password_is_asked_for_without_echo(shell: Shell, registry: RegistryServer) -> None:
-    command = [sys.executable, "-m", "clusterstacks.cli.main", "login", registry.host]
+    command = [sys.executable, "-m", "clusterstacks.csctl.main", "login", registry.host]
     pid, terminal = pty.fork()
     if not pid:
         os.execve(command[0], command, shell.environ)

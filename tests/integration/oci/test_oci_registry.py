@@ -13,20 +13,20 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from clusterstacks.charts.archive import write_archive
-from clusterstacks.http.client import HTTPClient, RetryPolicy
-from clusterstacks.http.errors import CredentialsRefused, NotThere, ServerUnavailable
-from clusterstacks.oci import blob_upload
-from clusterstacks.oci.credentials import ANONYMOUS, RegistryCredentials
-from clusterstacks.oci.descriptor import describe
-from clusterstacks.oci.errors import ContentCorrupt
-from clusterstacks.oci.reference import Reference
-from clusterstacks.oci.registry import Registry
-from clusterstacks.releases.contents import read_contents
-from clusterstacks.releases.errors import ReleaseTaken
-from clusterstacks.sources.oci_publish import publish
-from clusterstacks.sources.oci_repository import OCISource
-from clusterstacks.sources.oci_signatures import attach
+from clusterstacks.net.http.client import HTTPClient, RetryPolicy
+from clusterstacks.net.http.errors import CredentialsRefused, NotThere, ServerUnavailable
+from clusterstacks.net.oci import blob_upload
+from clusterstacks.net.oci.credentials import ANONYMOUS, RegistryCredentials
+from clusterstacks.net.oci.descriptor import describe
+from clusterstacks.net.oci.errors import ContentCorrupt
+from clusterstacks.net.oci.reference import Reference
+from clusterstacks.net.oci.registry import Registry
+from clusterstacks.release.charts.archive import write_archive
+from clusterstacks.release.contents import read_contents
+from clusterstacks.release.errors import ReleaseTaken
+from clusterstacks.release.sources.oci_publish import publish
+from clusterstacks.release.sources.oci_repository import OCISource
+from clusterstacks.release.sources.oci_signatures import attach
 from tests.support.builders.releases import (
     SINGLE,
     STAGED,
@@ -69,7 +69,7 @@ def at(host: str, repository: str) -> Reference:
 def csctl(*arguments: object, **environ: str) -> subprocess.CompletedProcess[str]:
     kept = {name: os.environ[name] for name in ("PATH",) if name in os.environ}
     return subprocess.run(
-        [sys.executable, "-m", "clusterstacks.cli.main", *map(str, arguments)],
+        [sys.executable, "-m", "clusterstacks.csctl.main", *map(str, arguments)],
         env={**kept, **environ},
         capture_output=True,
         text=True,
@@ -101,7 +101,7 @@ async def test_pushed_release_is_pulled_unchanged(
 async def test_all_pages_of_a_list_are_read(
     registry: RegistryServer, web: HTTPClient, directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("clusterstacks.oci.registry.PAGE", 3)
+    monkeypatch.setattr("clusterstacks.net.oci.registry.PAGE", 3)
     there = Registry(web, at(registry.host, "many/tags"))
     digest = (await publish(directory, there, EPOCH)).reference.digest
     manifest = await there.manifest(digest)

@@ -123,7 +123,7 @@ def test_ctrl_c_removes_the_temporary_directory(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         reference = f"127.0.0.1:{server.getsockname()[1]}/kaas/stacks:{NAME}"
         run = subprocess.Popen(
-            [sys.executable, "-m", "clusterstacks.cli.main", "template", reference],
+            [sys.executable, "-m", "clusterstacks.csctl.main", "template", reference],
             env={"PATH": os.environ["PATH"], "TMPDIR": str(tmp_path)},
             stderr=subprocess.DEVNULL,
             # Background jobs of shells ignore SIGINT, and a test run may be such a job.

@@ -41,7 +41,7 @@ def on_terminal(*arguments: object) -> tuple[int, str]:
     pid, terminal = pty.fork()
     if pid == 0:  # pragma: no cover - the process of csctl
         os.environ.update(COLUMNS="80", TERM="xterm")
-        os.execv(sys.executable, [sys.executable, "-m", "clusterstacks.cli.main", *map(str, arguments)])
+        os.execv(sys.executable, [sys.executable, "-m", "clusterstacks.csctl.main", *map(str, arguments)])
     printed = b""
     try:
         while piece := os.read(terminal, 65536):

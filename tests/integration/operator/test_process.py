@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import aiohttp
 import yaml
 
-from clusterstacks.api.names import Kind
-from clusterstacks.devcluster.loopback import free_port
+from clusterstacks.dev.loopback import free_port
+from clusterstacks.model.kinds.names import Kind
 from tests.support.builders.stacks import config_map, templates
 from tests.support.running.operator_process import MORTAL, OPERATOR, process
 from tests.support.running.world import is_ready

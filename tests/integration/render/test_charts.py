@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from clusterstacks.api import yaml
-from clusterstacks.devcluster.binaries import resolve
-from clusterstacks.render.errors import RenderFailed
+from clusterstacks.deliver.render.errors import RenderFailed
+from clusterstacks.dev.binaries import resolve
+from clusterstacks.model import yaml
 from tests.support.builders.charts import CONFIG_MAP, packed, template
 from tests.support.observing.render_workers import chart_request
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from clusterstacks.render.renderer import Renderer
+    from clusterstacks.deliver.render.renderer import Renderer
 
 NESTED_CHART = "apiVersion: v2\nname: sub\nversion: 1.0.0\n"
 

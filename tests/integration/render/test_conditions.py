@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from clusterstacks.render.errors import CelFailed, CelUndecided, RenderTimeout, WorkerDied
-from clusterstacks.render.renderer import MAX_EXPRESSION, MAX_LEVELS, MAX_VARIABLE, Renderer, RenderLimits
+from clusterstacks.deliver.render.errors import CelFailed, CelUndecided, RenderTimeout, WorkerDied
+from clusterstacks.deliver.render.renderer import MAX_EXPRESSION, MAX_LEVELS, MAX_VARIABLE, Renderer, RenderLimits
 from tests.support.observing.render_workers import with_limits
 
 OBJECTS: dict[str, Any] = {

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from clusterstacks.render import worker_pool
-from clusterstacks.render.errors import RenderTimeout, WorkerDied
-from clusterstacks.render.renderer import Renderer, RenderLimits
+from clusterstacks.deliver.render import worker_pool
+from clusterstacks.deliver.render.errors import RenderTimeout, WorkerDied
+from clusterstacks.deliver.render.renderer import Renderer, RenderLimits
 from tests.support.builders.charts import CONFIG_MAP, template
 from tests.support.observing.render_workers import chart_request, forget_strangers, until, with_limits, worker_ids
 
@@ -243,7 +243,7 @@ def test_cancelled_event_loop_leaves_no_process() -> None:
 def test_worker_ends_if_its_parent_is_killed() -> None:
     code = (
         "import asyncio, sys\n"
-        "from clusterstacks.render.renderer import Renderer\n"
+        "from clusterstacks.deliver.render.renderer import Renderer\n"
         "async def main():\n"
         "    renderer = Renderer()\n"
         "    await renderer.values('a: 1', label='x')\n"
@@ -295,7 +295,7 @@ async def test_chart_is_sent_to_a_worker_once_and_again_if_it_was_dropped() -> N
 
 def test_the_parent_never_loads_helm_cel_or_yaml() -> None:
     code = (
-        "import sys, clusterstacks.render.renderer\n"
+        "import sys, clusterstacks.deliver.render.renderer\n"
         "loaded = {name.partition('.')[0] for name in sys.modules}\n"
         "print(sorted({'helm_python', 'cel_expr_python', 'yaml', 'ctypes'} & loaded))"
     )

@@ -4,10 +4,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from clusterstacks.render.errors import RenderFailed
+from clusterstacks.deliver.render.errors import RenderFailed
 
 if TYPE_CHECKING:
-    from clusterstacks.render.renderer import Renderer
+    from clusterstacks.deliver.render.renderer import Renderer
 
 DATA: dict[str, Any] = {
     "Cluster": {

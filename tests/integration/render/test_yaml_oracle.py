@@ -6,10 +6,10 @@ import json
 import re
 from typing import TYPE_CHECKING
 
-from clusterstacks.api.yaml import YamlError, load
+from clusterstacks.model.yaml import YamlError, load
 
 if TYPE_CHECKING:
-    from clusterstacks.render.renderer import Renderer
+    from clusterstacks.deliver.render.renderer import Renderer
 
 WORDS = """
 yes Yes YES y Y n N on On oN off OFF true tRue ~ null Null NULL nULL 0 +5 -5 1_000 0_7 0644 -0644

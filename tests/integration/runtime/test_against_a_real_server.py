@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from clusterstacks.domain.objects import ObjectKey
-from clusterstacks.kube.client import Client
-from clusterstacks.kube.kubeconfig import parse_kubeconfig
-from clusterstacks.kube.transport import Pool, RequestTimeouts
+from clusterstacks.model.objects import ObjectKey
+from clusterstacks.net.kube.client import Client
+from clusterstacks.net.kube.kubeconfig import parse_kubeconfig
+from clusterstacks.net.kube.transport import Pool, RequestTimeouts
 from clusterstacks.runtime.events import EventRecorder
 from clusterstacks.runtime.informer import Informer
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
-    from clusterstacks.devcluster.apiserver import ApiServer
-    from clusterstacks.domain.objects import Manifest
+    from clusterstacks.dev.apiserver import ApiServer
+    from clusterstacks.model.objects import Manifest
 
 SHORT_IDLE_TIMEOUT = replace(RequestTimeouts(), idle_timeout=timedelta(seconds=2))
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from clusterstacks.signing.envelope import PAYLOAD_TYPE, pae
-from clusterstacks.signing.keys import parse_private_key, parse_public_keys
+from clusterstacks.release.signing.envelope import PAYLOAD_TYPE, pae
+from clusterstacks.release.signing.keys import parse_private_key, parse_public_keys
 from tests.support.builders.releases import STAGED, staged_release, write_release
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def openssl(*arguments: object) -> str:
 
 def csctl(*arguments: object, password: str = "") -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "clusterstacks.cli.main", *map(str, arguments)],
+        [sys.executable, "-m", "clusterstacks.csctl.main", *map(str, arguments)],
         env={**os.environ, "CSCTL_KEY_PASSWORD": password},
         stdin=subprocess.DEVNULL,
         capture_output=True,
@@ -123,7 +123,7 @@ def test_password_is_prompted_on_a_terminal_without_echo(release: Path, tmp_path
     terminal, end = pty.openpty()
     prompt = f"password of {tmp_path / 'k'}: "
     with subprocess.Popen(
-        [sys.executable, "-m", "clusterstacks.cli.main", "sign", str(release), "--key", str(tmp_path / "k")],
+        [sys.executable, "-m", "clusterstacks.csctl.main", "sign", str(release), "--key", str(tmp_path / "k")],
         env={name: value for name, value in os.environ.items() if name != "CSCTL_KEY_PASSWORD"},
         stdin=end,
         stdout=subprocess.PIPE,

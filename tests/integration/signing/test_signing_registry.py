@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from clusterstacks.http.client import HTTPClient
-from clusterstacks.oci.descriptor import describe
-from clusterstacks.oci.manifests import OCI_MANIFEST
-from clusterstacks.oci.reference import Reference
-from clusterstacks.oci.registry import Registry
-from clusterstacks.sources.oci_signatures import attach, cosign_tag
+from clusterstacks.net.http.client import HTTPClient
+from clusterstacks.net.oci.descriptor import describe
+from clusterstacks.net.oci.manifests import OCI_MANIFEST
+from clusterstacks.net.oci.reference import Reference
+from clusterstacks.net.oci.registry import Registry
+from clusterstacks.release.sources.oci_signatures import attach, cosign_tag
 from tests.support.builders.releases import STAGED, staged_release, write_release
 from tests.support.builders.signatures import ecdsa_key, ed25519_key, public_pem, signed
 
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
-    from clusterstacks.signing.keys import PrivateKey
+    from clusterstacks.release.signing.keys import PrivateKey
     from tests.support.servers.registries import RegistryServer
 
 
 def csctl(*arguments: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "clusterstacks.cli.main", *map(str, arguments)],
+        [sys.executable, "-m", "clusterstacks.csctl.main", *map(str, arguments)],
         env={**os.environ, "OCI_REPOSITORY": "", "DOCKER_CONFIG": "/nowhere"},
         stdin=subprocess.DEVNULL,
         capture_output=True,

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from clusterstacks.kube.client import Client
-from clusterstacks.kube.errors import Conflict, Expired, TooMany, Unreachable
-from clusterstacks.kube.kubeconfig import parse_kubeconfig
-from clusterstacks.kube.resources import Resource
-from clusterstacks.kube.transport import Pool, RequestTimeouts
+from clusterstacks.net.kube.client import Client
+from clusterstacks.net.kube.errors import Conflict, Expired, TooMany, Unreachable
+from clusterstacks.net.kube.kubeconfig import parse_kubeconfig
+from clusterstacks.net.kube.resources import Resource
+from clusterstacks.net.kube.transport import Pool, RequestTimeouts
 from tests.support.builders.fault_schedules import (
     FAULTS,
     Fault,
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
     from pathlib import Path
 
-    from clusterstacks.devcluster.apiserver import ApiServer
-    from clusterstacks.domain.errors import DependencyError
+    from clusterstacks.dev.apiserver import ApiServer
+    from clusterstacks.model.errors import DependencyError
 
 CONFIG_MAPS = Resource("", "v1", "ConfigMap", "configmaps", namespaced=True)
 ENOUGH = timedelta(seconds=60)

@@ -8,7 +8,7 @@ import ssl
 import subprocess
 from typing import TYPE_CHECKING
 
-from clusterstacks.devcluster.loopback import LOOPBACK
+from clusterstacks.dev.loopback import LOOPBACK
 from tests.support.servers.registries import registry_binary, running_registry
 
 if TYPE_CHECKING:

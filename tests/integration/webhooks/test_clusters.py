@@ -8,19 +8,19 @@ import re
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from clusterstacks.api.clusteraddon import addon_name
-from clusterstacks.api.names import CLUSTER_KIND, Kind
-from clusterstacks.devcluster.loopback import free_port
-from clusterstacks.webhooks.certificates import create_serving
-from clusterstacks.webhooks.configuration import Endpoint, WebhookScope, configuration
+from clusterstacks.dev.loopback import free_port
+from clusterstacks.model.kinds.clusteraddon import addon_name
+from clusterstacks.model.kinds.names import CLUSTER_KIND, Kind
+from clusterstacks.operator.webhooks.certificates import create_serving
+from clusterstacks.operator.webhooks.configuration import Endpoint, WebhookScope, configuration
 from tests.support.builders.stacks import config_map, templates
 from tests.support.running.admission import forget, guarded, of_minor, ranged, refusal
 from tests.support.running.kubectl import Kubectl
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
-    from clusterstacks.domain.names import ReleaseName
-    from clusterstacks.domain.objects import Manifest
+    from clusterstacks.model.names import ReleaseName
+    from clusterstacks.model.objects import Manifest
     from tests.support.running.world import World
 
 OLD, NEW = "v1.35.4", "v1.36.1"

@@ -9,14 +9,14 @@ import ssl
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from clusterstacks.domain.objects import ObjectKey
-from clusterstacks.kube.pki import Authority
+from clusterstacks.model.objects import ObjectKey
+from clusterstacks.net.kube.pki import Authority
+from clusterstacks.operator.webhooks import certificates
+from clusterstacks.operator.webhooks.answers import AdmissionResponse
+from clusterstacks.operator.webhooks.certificates import Times
+from clusterstacks.operator.webhooks.configuration import SECRET_NAME, Endpoint, WebhookScope, configuration
+from clusterstacks.operator.webhooks.unregistration import unregister
 from clusterstacks.runtime.clock import SystemClock
-from clusterstacks.webhooks import certificates
-from clusterstacks.webhooks.answers import AdmissionResponse
-from clusterstacks.webhooks.certificates import Times
-from clusterstacks.webhooks.configuration import SECRET_NAME, Endpoint, WebhookScope, configuration
-from clusterstacks.webhooks.unregistration import unregister
 from tests.support.running.admission import Recorder, asked_about, forget, refusal, replica
 from tests.support.running.world import cluster_manifest, finished_status
 from tests.support.waiting import eventually
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     import pytest
 
-    from clusterstacks.domain.objects import Manifest
+    from clusterstacks.model.objects import Manifest
     from tests.support.running.world import World
 
 SHORT = Times(lifetime=timedelta(seconds=100), look=timedelta(seconds=0.4), settle=timedelta(seconds=3))

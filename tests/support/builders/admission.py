@@ -6,16 +6,16 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from clusterstacks.api.provider_refs import DEFAULT_KINDS
-from clusterstacks.clusters.provider_rules import ProviderRules
-from clusterstacks.compat.verdicts import NOTHING_KNOWN
-from clusterstacks.domain.objects import Manifest, ObjectKey
-from clusterstacks.kube.resources import Resource
+from clusterstacks.model.kinds.provider_refs import DEFAULT_KINDS
+from clusterstacks.model.objects import Manifest, ObjectKey
+from clusterstacks.net.kube.resources import Resource
+from clusterstacks.operator.webhooks.cluster_rules import ClassOffer
+from clusterstacks.operator.webhooks.cluster_validator import ClusterValidator
+from clusterstacks.operator.webhooks.reviews import AdmissionRequest, Operation
+from clusterstacks.operator.webhooks.stack_validators import StackValidators
+from clusterstacks.plan.clusters.provider_rules import ProviderRules
+from clusterstacks.plan.compat.verdicts import NOTHING_KNOWN
 from clusterstacks.runtime.cache import CacheChange, ObjectCache, key_of
-from clusterstacks.webhooks.cluster_rules import ClassOffer
-from clusterstacks.webhooks.cluster_validator import ClusterValidator
-from clusterstacks.webhooks.reviews import AdmissionRequest, Operation
-from clusterstacks.webhooks.stack_validators import StackValidators
 from tests.support.builders.class_access import READ, STACKS, class_access
 from tests.support.fakes.api_server import FakeApi
 from tests.support.planner_oracle import candidate
@@ -23,11 +23,11 @@ from tests.support.planner_oracle import candidate
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from clusterstacks.api.clusterapi import ClusterView
-    from clusterstacks.compat.world import Candidate
-    from clusterstacks.domain.names import ReleaseName
-    from clusterstacks.webhooks.answers import AdmissionResponse
-    from clusterstacks.webhooks.suggestions import Suggester
+    from clusterstacks.model.kinds.clusterapi import ClusterView
+    from clusterstacks.model.names import ReleaseName
+    from clusterstacks.operator.webhooks.answers import AdmissionResponse
+    from clusterstacks.operator.webhooks.suggestions import Suggester
+    from clusterstacks.plan.compat.world import Candidate
 
 GROUP = "clusterstack.x-k8s.io"
 

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from clusterstacks.api.names import CLUSTER_API_GROUP, CLUSTER_CLASS_KIND, GROUP, Kind
-from clusterstacks.controllers.class_access import ClassAccess
-from clusterstacks.kube.resources import Resource
+from clusterstacks.model.kinds.names import CLUSTER_API_GROUP, CLUSTER_CLASS_KIND, GROUP, Kind
+from clusterstacks.net.kube.resources import Resource
+from clusterstacks.operator.controllers.class_access import ClassAccess
+from clusterstacks.release.sources.owners import STACK_INDEX, stacks_owning
 from clusterstacks.runtime.cache import ObjectCache, key_of
-from clusterstacks.sources.owners import STACK_INDEX, stacks_owning
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from clusterstacks.domain.objects import Manifest, ObjectKey
-    from clusterstacks.kube.client import Client
+    from clusterstacks.model.objects import Manifest, ObjectKey
+    from clusterstacks.net.kube.client import Client
 
 RELEASES = Resource(GROUP, "v1alpha1", Kind.CLUSTER_STACK_RELEASE.value, "clusterstackreleases", namespaced=True)
 STACKS = Resource(GROUP, "v1alpha1", Kind.CLUSTER_STACK.value, "clusterstacks", namespaced=True)

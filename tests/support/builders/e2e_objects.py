@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from clusterstacks.api.names import CLUSTER_API_GROUP, CLUSTER_KIND, GROUP, Kind
-from clusterstacks.domain.documents import at, mappings, text
+from clusterstacks.model.documents import at, mappings, text
+from clusterstacks.model.kinds.names import CLUSTER_API_GROUP, CLUSTER_KIND, GROUP, Kind
 
 if TYPE_CHECKING:
-    from clusterstacks.domain.objects import Manifest
-    from clusterstacks.kube.client import Client
+    from clusterstacks.model.objects import Manifest
+    from clusterstacks.net.kube.client import Client
 
 
 def stack(namespace: str, minor: str = "1.35", **spec: Any) -> Manifest:

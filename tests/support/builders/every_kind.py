@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from tests.support.builders.manifests import addon, deployment, named, pod_template
 
 if TYPE_CHECKING:
-    from clusterstacks.domain.objects import Manifest
+    from clusterstacks.model.objects import Manifest
 
 SECRETS_RULE = {"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"]}
 EVERYBODY = {"kind": "Group", "name": "system:authenticated", "apiGroup": "rbac.authorization.k8s.io"}

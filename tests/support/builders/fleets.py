@@ -5,19 +5,26 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from clusterstacks.api.names import CLUSTER_API_GROUP, CLUSTER_NAME_LABEL, DIGEST_ANNOTATION, GROUP, Kind, addon_name
-from clusterstacks.clusters.cluster_tree import POOL_LABEL
-from clusterstacks.compat.release_facts import ReleaseFacts
-from clusterstacks.domain.compatibility import API_VERSION, parse_compatibility
-from clusterstacks.domain.metadata import Metadata
-from clusterstacks.domain.names import parse_release
-from clusterstacks.domain.versions import KubernetesVersion, StackVersion
-from clusterstacks.kube.resources import Resource
+from clusterstacks.model.files.compatibility import API_VERSION, parse_compatibility
+from clusterstacks.model.files.metadata import Metadata
+from clusterstacks.model.kinds.names import (
+    CLUSTER_API_GROUP,
+    CLUSTER_NAME_LABEL,
+    DIGEST_ANNOTATION,
+    GROUP,
+    Kind,
+    addon_name,
+)
+from clusterstacks.model.names import parse_release
+from clusterstacks.model.versions import KubernetesVersion, StackVersion
+from clusterstacks.net.kube.resources import Resource
+from clusterstacks.plan.clusters.cluster_tree import POOL_LABEL
+from clusterstacks.plan.compat.release_facts import ReleaseFacts
 from tests.support.fakes.api_server import FakeApi
 from tests.support.fakes.management_cluster import KINDS
 
 if TYPE_CHECKING:
-    from clusterstacks.domain.objects import Manifest
+    from clusterstacks.model.objects import Manifest
 
 PROVIDER = "kaas"
 OLD = "openstack-scs-1-35-v1"

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from clusterstacks.api.crd_manifests import all_crds
+from clusterstacks.model.kinds.crd_manifests import all_crds
 from tests.support.builders.manifests import named
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from clusterstacks.domain.objects import Manifest
+    from clusterstacks.model.objects import Manifest
 
 
 def _fields(*names: str) -> dict[str, Any]:

@@ -12,7 +12,7 @@ import yaml
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-FOLDER = Path(__file__).parents[2] / "unit" / "apply" / "health"
+FOLDER = Path(__file__).parents[2] / "unit" / "deliver" / "apply" / "health"
 """One file for each kind."""
 
 WRONG: tuple[Any, ...] = (None, "", "x", "True", 0, 1, -1, 7, 2**63, 1.5, True, [], [None], ["x"], [{}], {}, {"a": 1})

@@ -7,15 +7,15 @@ import shutil
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from clusterstacks.building.release_builder import build_release
-from clusterstacks.devcluster.demo.scenario import stacks
+from clusterstacks.csctl.building.release_builder import build_release
+from clusterstacks.dev.demo.scenario import stacks
 from tests.support.builders.stacks import config_map, stage, templates
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
-    from clusterstacks.domain.names import ReleaseName
+    from clusterstacks.model.names import ReleaseName
 
 SOURCE, SOURCE_VERSION = "1-35", "v1.35.4"
 """The directory of the demo stack that is copied."""

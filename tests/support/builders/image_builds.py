@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from clusterstacks.oci.descriptor import describe
+from clusterstacks.net.oci.descriptor import describe
 from tests.support.running.doc_pages import INSTALLATION, README, Page
 from tools.image.building import origin_of
 from tools.image.pushing import Stored, open_layout

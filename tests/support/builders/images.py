@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from clusterstacks.http.client import HTTPClient
-from clusterstacks.oci.descriptor import describe
-from clusterstacks.oci.manifests import OCI_INDEX, OCI_MANIFEST, write_index
-from clusterstacks.oci.reference import Reference
-from clusterstacks.oci.registry import Registry
+from clusterstacks.net.http.client import HTTPClient
+from clusterstacks.net.oci.descriptor import describe
+from clusterstacks.net.oci.manifests import OCI_INDEX, OCI_MANIFEST, write_index
+from clusterstacks.net.oci.reference import Reference
+from clusterstacks.net.oci.registry import Registry
 
 if TYPE_CHECKING:
     from tests.support.servers.registries import RegistryServer

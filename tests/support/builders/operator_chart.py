@@ -9,7 +9,7 @@ from tests.support.builders.signatures import ecdsa_key, public_pem
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from clusterstacks.domain.objects import Manifest
+    from clusterstacks.model.objects import Manifest
 
 IMAGE = {"repository": "registry.example.org/kaas/cluster-stack-operator"}
 PLAIN: Manifest = {"image": IMAGE}

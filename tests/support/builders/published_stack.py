@@ -5,15 +5,15 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from clusterstacks.compat.library import facts
-from clusterstacks.compat.verdicts import Verdict
-from clusterstacks.compat.world import World
-from clusterstacks.domain.semver import SemVer
-from clusterstacks.domain.versions import KubernetesVersion
+from clusterstacks.model.semver import SemVer
+from clusterstacks.model.versions import KubernetesVersion
+from clusterstacks.plan.compat.library import facts
+from clusterstacks.plan.compat.verdicts import Verdict
+from clusterstacks.plan.compat.world import World
 from tests.support.planner_oracle import candidate
 
 if TYPE_CHECKING:
-    from clusterstacks.compat.world import Candidate
+    from clusterstacks.plan.compat.world import Candidate
 
 MINORS = range(28, 37)
 COMPONENTS = (

@@ -9,17 +9,17 @@ import zlib
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
-from clusterstacks.charts.archive import write_archive
-from clusterstacks.domain.digests import content_digest
-from clusterstacks.domain.names import parse_release
-from clusterstacks.releases.errors import ReleaseBroken, ReleaseNotFound
-from clusterstacks.releases.release_source import Evidence
+from clusterstacks.model.digests import content_digest
+from clusterstacks.model.names import parse_release
+from clusterstacks.release.charts.archive import write_archive
+from clusterstacks.release.errors import ReleaseBroken, ReleaseNotFound
+from clusterstacks.release.release_source import Evidence
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
     from pathlib import Path
 
-    from clusterstacks.domain.names import ReleaseName
+    from clusterstacks.model.names import ReleaseName
 
 STAGED = parse_release("local-tiny-1-35-v2")
 SINGLE = parse_release("local-tiny-1-35-v3")

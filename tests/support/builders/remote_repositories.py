@@ -7,26 +7,26 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from clusterstacks.http.allowlist import AllowedHosts
-from clusterstacks.http.client import HTTPClient
-from clusterstacks.oci.credentials import ANONYMOUS, RegistryCredentials
-from clusterstacks.oci.manifests import OCI_MANIFEST
-from clusterstacks.oci.reference import Reference
-from clusterstacks.oci.registry import Registry
-from clusterstacks.releases.contents import read_contents
-from clusterstacks.releases.open import open_directory
-from clusterstacks.signing.statement import release_envelope
-from clusterstacks.sources.oci_artifact import compose
-from clusterstacks.sources.oci_publish import publish
-from clusterstacks.sources.oci_signatures import attach
+from clusterstacks.net.http.allowlist import AllowedHosts
+from clusterstacks.net.http.client import HTTPClient
+from clusterstacks.net.oci.credentials import ANONYMOUS, RegistryCredentials
+from clusterstacks.net.oci.manifests import OCI_MANIFEST
+from clusterstacks.net.oci.reference import Reference
+from clusterstacks.net.oci.registry import Registry
+from clusterstacks.release.contents import read_contents
+from clusterstacks.release.open import open_directory
+from clusterstacks.release.signing.statement import release_envelope
+from clusterstacks.release.sources.oci_artifact import compose
+from clusterstacks.release.sources.oci_publish import publish
+from clusterstacks.release.sources.oci_signatures import attach
 from tests.support.builders.stacks import publish as write
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
     from pathlib import Path
 
-    from clusterstacks.domain.names import ReleaseName
-    from clusterstacks.signing.keys import PrivateKey
+    from clusterstacks.model.names import ReleaseName
+    from clusterstacks.release.signing.keys import PrivateKey
     from tests.support.running.world import World
     from tests.support.servers.registries import RegistryServer
 

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ed25519
 
-from clusterstacks.domain.names import parse_release
-from clusterstacks.releases.release_source import CosignSignature
-from clusterstacks.signing.keys import PrivateKey, new_key_pair, parse_private_key, parse_public_keys
-from clusterstacks.signing.statement import release_envelope
+from clusterstacks.model.names import parse_release
+from clusterstacks.release.release_source import CosignSignature
+from clusterstacks.release.signing.keys import PrivateKey, new_key_pair, parse_private_key, parse_public_keys
+from clusterstacks.release.signing.statement import release_envelope
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from clusterstacks.domain.names import ReleaseName
-    from clusterstacks.signing.keys import PublicKey
+    from clusterstacks.model.names import ReleaseName
+    from clusterstacks.release.signing.keys import PublicKey
 
 NAME = parse_release("local-tiny-1-35-v2")
 FILES = {

@@ -5,10 +5,10 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from clusterstacks.building.discover import StackDirectory, stacks_of
-from clusterstacks.building.source_tree import read_tree
-from clusterstacks.domain.metadata import Metadata
-from clusterstacks.domain.versions import KubernetesVersion, StackVersion
+from clusterstacks.csctl.building.discover import StackDirectory, stacks_of
+from clusterstacks.csctl.building.source_tree import read_tree
+from clusterstacks.model.files.metadata import Metadata
+from clusterstacks.model.versions import KubernetesVersion, StackVersion
 
 REPOSITORY = Path(__file__).parents[2] / "stacks"
 LAYOUTS = {

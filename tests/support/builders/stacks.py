@@ -7,9 +7,9 @@ import shutil
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from clusterstacks.charts.archive import write_archive
-from clusterstacks.domain.names import ReleaseName
-from clusterstacks.domain.versions import KubernetesMinor, StackVersion
+from clusterstacks.model.names import ReleaseName
+from clusterstacks.model.versions import KubernetesMinor, StackVersion
+from clusterstacks.release.charts.archive import write_archive
 from tests.support.builders.releases import below
 
 if TYPE_CHECKING:

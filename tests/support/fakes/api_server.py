@@ -8,10 +8,10 @@ from collections import defaultdict, deque
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from clusterstacks.domain.documents import text
-from clusterstacks.domain.objects import Manifest, ObjectKey
-from clusterstacks.kube.client import Client
-from clusterstacks.kube.errors import (
+from clusterstacks.model.documents import text
+from clusterstacks.model.objects import Manifest, ObjectKey
+from clusterstacks.net.kube.client import Client
+from clusterstacks.net.kube.errors import (
     AlreadyExists,
     Conflict,
     Expired,
@@ -21,7 +21,7 @@ from clusterstacks.kube.errors import (
     TooMany,
     Unreachable,
 )
-from clusterstacks.kube.resources import ObjectList, Resource, UnreadableObject, WatchEvent
+from clusterstacks.net.kube.resources import ObjectList, Resource, UnreadableObject, WatchEvent
 from clusterstacks.runtime.cache import key_of
 
 if TYPE_CHECKING:

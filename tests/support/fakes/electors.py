@@ -7,17 +7,17 @@ import itertools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from clusterstacks.domain.objects import ObjectKey
-from clusterstacks.kube.client import Client
-from clusterstacks.kube.errors import Unreachable
+from clusterstacks.model.objects import ObjectKey
+from clusterstacks.net.kube.client import Client
+from clusterstacks.net.kube.errors import Unreachable
 from clusterstacks.runtime.leader_election import LEASES, LeaderElector, LeaseLostError
 from tests.support.virtual_time import VirtualClock
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
-    from clusterstacks.domain.objects import Manifest
-    from clusterstacks.kube.resources import Resource
+    from clusterstacks.model.objects import Manifest
+    from clusterstacks.net.kube.resources import Resource
     from clusterstacks.runtime.leases import LeaseDurations
     from tests.support.fakes.api_server import FakeApi
 

@@ -9,26 +9,26 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from clusterstacks.api.names import GROUP
-from clusterstacks.clusters.context import read_context
-from clusterstacks.compat.library import facts
-from clusterstacks.domain.names import parse_release
-from clusterstacks.domain.objects import Manifest, ObjectKey
-from clusterstacks.kube.errors import Forbidden
-from clusterstacks.kube.resources import ObjectList, Resource
-from clusterstacks.sources.source_opener import SecretReader, SourceAccess, SourceOpener
+from clusterstacks.model.kinds.names import GROUP
+from clusterstacks.model.names import parse_release
+from clusterstacks.model.objects import Manifest, ObjectKey
+from clusterstacks.net.kube.errors import Forbidden
+from clusterstacks.net.kube.resources import ObjectList, Resource
+from clusterstacks.plan.clusters.context import read_context
+from clusterstacks.plan.compat.library import facts
+from clusterstacks.release.sources.source_opener import SecretReader, SourceAccess, SourceOpener
 from tests.support.builders.releases import FakeSource
 from tests.support.fakes.api_server import FakeApi
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from clusterstacks.clusters.context import UpgradeContext
-    from clusterstacks.compat.world import Candidate
-    from clusterstacks.domain.names import ReleaseName
-    from clusterstacks.http.client import HTTPClient
-    from clusterstacks.releases.release_source import ReleaseSource
-    from clusterstacks.sources.spec import SourceAddress
+    from clusterstacks.model.names import ReleaseName
+    from clusterstacks.net.http.client import HTTPClient
+    from clusterstacks.plan.clusters.context import UpgradeContext
+    from clusterstacks.plan.compat.world import Candidate
+    from clusterstacks.release.release_source import ReleaseSource
+    from clusterstacks.release.sources.spec import SourceAddress
 
 KEY = ObjectKey("team", "prod")
 NOW = datetime(2026, 11, 21, tzinfo=UTC)

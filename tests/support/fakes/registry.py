@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 from aiohttp import web
 
-from clusterstacks.oci.reference import Reference
+from clusterstacks.net.oci.reference import Reference
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

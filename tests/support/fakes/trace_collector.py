@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from clusterstacks.devcluster.loopback import LOOPBACK
+from clusterstacks.dev.loopback import LOOPBACK
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from clusterstacks.kube.client import Client
-    from clusterstacks.kube.transport import Call
+    from clusterstacks.net.kube.client import Client
+    from clusterstacks.net.kube.transport import Call
 
 READING = frozenset({"get", "list", "watch"})
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from clusterstacks.apply.prune_plan import plan_pruning
+from clusterstacks.deliver.apply.prune_plan import plan_pruning
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from clusterstacks.apply.delivery_plan import DeliveryRecord
+    from clusterstacks.deliver.apply.delivery_plan import DeliveryRecord
 
 
 def needs_pruning(records: Mapping[str, DeliveryRecord], keep: Collection[str]) -> bool:

@@ -8,7 +8,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from clusterstacks.render.renderer import ChartRequest, Renderer, RenderLimits
+from clusterstacks.deliver.render.renderer import ChartRequest, Renderer, RenderLimits
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -49,7 +49,7 @@ def worker_ids() -> list[int]:
             command = (entry / "cmdline").read_bytes()
         except (FileNotFoundError, ProcessLookupError):
             continue
-        is_worker = b"clusterstacks.render.worker" in command
+        is_worker = b"clusterstacks.deliver.render.worker" in command
         is_zombie = not command and name.startswith("python")
         stranger = is_zombie and int(entry.name) in _strangers
         if int(fields.split()[1]) == os.getpid() and (is_worker or is_zombie) and not stranger:

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
     import aiohttp
 
-    from clusterstacks.kube.client import Client
-    from clusterstacks.kube.transport import Call
+    from clusterstacks.net.kube.client import Client
+    from clusterstacks.net.kube.transport import Call
     from clusterstacks.operator.app import Operator
 
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from clusterstacks.domain.documents import mapping, mappings, text
-from clusterstacks.domain.ranges import Range
-from clusterstacks.domain.versions import KubernetesVersion
+from clusterstacks.model.documents import mapping, mappings, text
+from clusterstacks.model.ranges import Range
+from clusterstacks.model.versions import KubernetesVersion
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

@@ -6,10 +6,10 @@ import re
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from clusterstacks.kube.transport import Call
+from clusterstacks.net.kube.transport import Call
 
 if TYPE_CHECKING:
-    from clusterstacks.kube.client import Client
+    from clusterstacks.net.kube.client import Client
 
 _LINE = re.compile(r"^apiserver_request_total\{(?P<labels>[^}]*)\} (?P<count>[0-9.e+]+)$")
 _LABEL = re.compile(r'(\w+)="([^"]*)"')

@@ -9,29 +9,29 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
-from clusterstacks.devcluster.loopback import free_port
-from clusterstacks.domain.errors import ClusterStacksError
-from clusterstacks.domain.objects import ObjectKey
-from clusterstacks.kube.errors import NotFound
-from clusterstacks.kube.tls import server_context
+from clusterstacks.dev.loopback import free_port
+from clusterstacks.model.errors import ClusterStacksError
+from clusterstacks.model.objects import ObjectKey
+from clusterstacks.net.kube.errors import NotFound
+from clusterstacks.net.kube.tls import server_context
+from clusterstacks.operator.webhooks import configuration
+from clusterstacks.operator.webhooks.answers import ALLOWED
+from clusterstacks.operator.webhooks.certificates import CertificateRotator
+from clusterstacks.operator.webhooks.configuration import SECRET_NAME, Endpoint, WebhookScope
+from clusterstacks.operator.webhooks.server import WebhookServer
 from clusterstacks.runtime.clock import SYSTEM_CLOCK
-from clusterstacks.webhooks import configuration
-from clusterstacks.webhooks.answers import ALLOWED
-from clusterstacks.webhooks.certificates import CertificateRotator
-from clusterstacks.webhooks.configuration import SECRET_NAME, Endpoint, WebhookScope
-from clusterstacks.webhooks.server import WebhookServer
 from tests.support.builders.stacks import TinyStack, config_map, templates
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from clusterstacks.domain.names import ReleaseName
-    from clusterstacks.domain.objects import Manifest
+    from clusterstacks.model.names import ReleaseName
+    from clusterstacks.model.objects import Manifest
     from clusterstacks.operator.app import Operator
-    from clusterstacks.webhooks.answers import AdmissionResponse
-    from clusterstacks.webhooks.certificates import Times
-    from clusterstacks.webhooks.reviews import AdmissionRequest
+    from clusterstacks.operator.webhooks.answers import AdmissionResponse
+    from clusterstacks.operator.webhooks.certificates import Times
+    from clusterstacks.operator.webhooks.reviews import AdmissionRequest
     from tests.support.running.world import World
 
 LONGEST_SECONDS = 30

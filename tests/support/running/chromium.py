@@ -13,7 +13,7 @@ import aiohttp
 import orjson
 import pytest
 
-from clusterstacks.devcluster.binaries import cache_directory
+from clusterstacks.dev.binaries import cache_directory
 from tests.support.servers import debian_packages
 
 if TYPE_CHECKING:

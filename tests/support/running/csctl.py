@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from clusterstacks.cli.main import csctl
-from clusterstacks.cli.shared import output
-from clusterstacks.devcluster import binaries, teardown
-from clusterstacks.devcluster.state_directory import StateDirectory
+from clusterstacks.csctl.main import csctl
+from clusterstacks.csctl.shared import output
+from clusterstacks.dev import binaries, teardown
+from clusterstacks.dev.state_directory import StateDirectory
 
 DEADLINE_SECONDS = 400
 DEMO_SECONDS = 600

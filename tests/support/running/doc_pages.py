@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from clusterstacks.devcluster.binaries import resolve
+from clusterstacks.dev.binaries import resolve
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

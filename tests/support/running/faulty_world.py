@@ -7,12 +7,12 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from clusterstacks.api.clusteraddon import addon_name
-from clusterstacks.api.names import CLUSTER_KIND, DRIFT_INTERVAL_ANNOTATION, Kind, Reason
-from clusterstacks.apply.ownership import PART_OF_LABEL
-from clusterstacks.apply.policy import PRUNE_ANNOTATION
-from clusterstacks.devcluster.kubeconfig_writer import to_bytes
-from clusterstacks.devcluster.private_files import write_private
+from clusterstacks.deliver.apply.ownership import PART_OF_LABEL
+from clusterstacks.deliver.apply.policy import PRUNE_ANNOTATION
+from clusterstacks.dev.kubeconfig_writer import to_bytes
+from clusterstacks.dev.private_files import write_private
+from clusterstacks.model.kinds.clusteraddon import addon_name
+from clusterstacks.model.kinds.names import CLUSTER_KIND, DRIFT_INTERVAL_ANNOTATION, Kind, Reason
 from tests.support.builders.fault_schedules import ALWAYS, Phase, Server
 from tests.support.builders.manifests import deployment
 from tests.support.builders.stacks import config_map, stage, templates
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence
     from pathlib import Path
 
-    from clusterstacks.devcluster.apiserver import ApiServer
-    from clusterstacks.domain.names import ReleaseName
-    from clusterstacks.domain.objects import Manifest
+    from clusterstacks.dev.apiserver import ApiServer
+    from clusterstacks.model.names import ReleaseName
+    from clusterstacks.model.objects import Manifest
     from clusterstacks.operator.app import Operator
     from tests.support.builders.fault_schedules import PlannedFault
     from tests.support.observing.request_audit import AuditedRequest

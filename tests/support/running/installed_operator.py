@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING
 
 import yaml
 
-from clusterstacks.devcluster.loopback import free_port
+from clusterstacks.dev.loopback import free_port
 from tests.support.running.kubectl import Kubectl
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
-    from clusterstacks.domain.objects import Manifest
-    from clusterstacks.kube.client import Client
+    from clusterstacks.model.objects import Manifest
+    from clusterstacks.net.kube.client import Client
 
 
 def account_kubeconfig(administrator: Path, deployment: Manifest, directory: Path) -> Path:

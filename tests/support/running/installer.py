@@ -7,13 +7,13 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from clusterstacks.kube.client import Client
-from clusterstacks.kube.kubeconfig import load_kubeconfig
-from clusterstacks.kube.transport import Pool
+from clusterstacks.net.kube.client import Client
+from clusterstacks.net.kube.kubeconfig import load_kubeconfig
+from clusterstacks.net.kube.transport import Pool
 from tests.support.running.world import foreign_crds, install
 
 if TYPE_CHECKING:
-    from clusterstacks.devcluster.apiserver import ApiServer
+    from clusterstacks.dev.apiserver import ApiServer
 
 
 async def csctl(server: ApiServer | None, *arguments: str) -> tuple[int, str, str]:
@@ -21,7 +21,7 @@ async def csctl(server: ApiServer | None, *arguments: str) -> tuple[int, str, st
     kept = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
     environ = {**kept, "KUBECONFIG": str(server.kubeconfig_path if server else os.devnull)}
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "clusterstacks.cli.main", *arguments),
+        *(sys.executable, "-m", "clusterstacks.csctl.main", *arguments),
         env=environ,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,

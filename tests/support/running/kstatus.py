@@ -9,8 +9,8 @@ import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from clusterstacks.devcluster import binaries, go_build
-from clusterstacks.devcluster.private_files import exclusive
+from clusterstacks.dev import binaries, go_build
+from clusterstacks.dev.private_files import exclusive
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

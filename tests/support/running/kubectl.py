@@ -6,7 +6,7 @@ import json
 import subprocess
 from typing import TYPE_CHECKING, Any
 
-from clusterstacks.devcluster import binaries
+from clusterstacks.dev import binaries
 
 if TYPE_CHECKING:
     from pathlib import Path

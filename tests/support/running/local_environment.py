@@ -11,19 +11,19 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from clusterstacks.devcluster import binaries, supervisor, teardown
-from clusterstacks.devcluster.environment import EnvironmentSettings
-from clusterstacks.devcluster.provider.kinds import GROUP, TEMPLATES
-from clusterstacks.devcluster.state_directory import StateDirectory
-from clusterstacks.kube.client import Client
-from clusterstacks.kube.kubeconfig import load_kubeconfig
+from clusterstacks.dev import binaries, supervisor, teardown
+from clusterstacks.dev.environment import EnvironmentSettings
+from clusterstacks.dev.provider.kinds import GROUP, TEMPLATES
+from clusterstacks.dev.state_directory import StateDirectory
+from clusterstacks.net.kube.client import Client
+from clusterstacks.net.kube.kubeconfig import load_kubeconfig
 from tests.support.observing.audit_log import WRITES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from clusterstacks.kube.transport import Pool
+    from clusterstacks.net.kube.transport import Pool
 
 CLASS_KINDS = ",".join(f"{kind}.{GROUP}" for kind in TEMPLATES)
 

@@ -12,12 +12,12 @@ import signal
 import sys
 from typing import TYPE_CHECKING
 
-from clusterstacks.kube import transport
+from clusterstacks.net.kube import transport
 from clusterstacks.operator.main import main
 from tests.support.running.quick_timeouts import shorten
 
 if TYPE_CHECKING:
-    from clusterstacks.kube.transport import Call, Transport
+    from clusterstacks.net.kube.transport import Call, Transport
 
 WRITES = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 UNCOUNTED = ("/leases", "/selfsubjectaccessreviews", "dryRun=")

@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING
 
 import yaml
 
-from clusterstacks.cli.shared.registry_options import ServerTrust, open_registry
-from clusterstacks.devcluster import installation, process_records
-from clusterstacks.devcluster.node import node_files
-from clusterstacks.devcluster.provider.kinds import GROUP, TEMPLATES
-from clusterstacks.kube.client import Client
-from clusterstacks.kube.kubeconfig import load_kubeconfig
-from clusterstacks.kube.transport import Pool
-from clusterstacks.oci.reference import Reference
+from clusterstacks.csctl.shared.registry_options import ServerTrust, open_registry
+from clusterstacks.dev import installation, process_records
+from clusterstacks.dev.node import node_files
+from clusterstacks.dev.provider.kinds import GROUP, TEMPLATES
+from clusterstacks.net.kube.client import Client
+from clusterstacks.net.kube.kubeconfig import load_kubeconfig
+from clusterstacks.net.kube.transport import Pool
+from clusterstacks.net.oci.reference import Reference
 from tests.support.builders.manifests import crd
 from tests.support.observing.write_counter import writes
 from tests.support.running.kubectl import Kubectl
@@ -34,10 +34,10 @@ if TYPE_CHECKING:
     from collections import Counter
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from clusterstacks.devcluster.binaries import Binary
-    from clusterstacks.devcluster.state_directory import StateDirectory
-    from clusterstacks.domain.names import ReleaseName
-    from clusterstacks.domain.objects import Manifest
+    from clusterstacks.dev.binaries import Binary
+    from clusterstacks.dev.state_directory import StateDirectory
+    from clusterstacks.model.names import ReleaseName
+    from clusterstacks.model.objects import Manifest
     from tests.support.servers.registries import RegistryServer
 
 ROOT = Path(__file__).parents[3]

@@ -6,15 +6,15 @@ import asyncio
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
-from clusterstacks.cli.shared.cluster_options import ListScope, ManagementCluster
-from clusterstacks.cli.ui import ServedPage
-from clusterstacks.dashboard.page_server import listen
+from clusterstacks.csctl.shared.cluster_options import ListScope, ManagementCluster
+from clusterstacks.csctl.ui.page_server import listen
+from clusterstacks.csctl.verbs.ui import ServedPage
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from clusterstacks.dashboard.page_access import PageAccess
-    from clusterstacks.kube.client import Client
+    from clusterstacks.csctl.ui.page_access import PageAccess
+    from clusterstacks.net.kube.client import Client
 
 SECONDS = 60
 """Deadline of everything; a busy machine may start slowly."""

@@ -6,11 +6,11 @@ from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING
 
-from clusterstacks.controllers import addon_sweep, repair_pauses, workload_clients
-from clusterstacks.domain import drift_settings
-from clusterstacks.kube.client import Client
-from clusterstacks.kube.transport import RequestTimeouts
+from clusterstacks.model import drift_settings
+from clusterstacks.net.kube.client import Client
+from clusterstacks.net.kube.transport import RequestTimeouts
 from clusterstacks.operator import app
+from clusterstacks.operator.controllers import addon_sweep, repair_pauses, workload_clients
 from clusterstacks.runtime import informer, queue
 from clusterstacks.runtime.backoff import BackOff
 from clusterstacks.runtime.queue import WorkQueue
@@ -18,7 +18,7 @@ from clusterstacks.runtime.queue import WorkQueue
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from clusterstacks.domain.objects import ObjectKey
+    from clusterstacks.model.objects import ObjectKey
 
 DEADLINE = timedelta(seconds=2)
 """Shorter than the faults that last, so that requests reach it."""

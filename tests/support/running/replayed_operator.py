@@ -10,22 +10,22 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from clusterstacks.api.names import CLUSTER_API_GROUP, CLUSTER_KIND, GROUP, RECONCILE_ANNOTATION, Kind
-from clusterstacks.devcluster import components
-from clusterstacks.devcluster.kube_components import Components
-from clusterstacks.devcluster.loopback import LOOPBACK, free_port, request
-from clusterstacks.devcluster.processes import Process
-from clusterstacks.devcluster.state_directory import StateDirectory
-from clusterstacks.kube.client import Client
-from clusterstacks.kube.kubeconfig import load_kubeconfig
-from clusterstacks.kube.transport import Pool
+from clusterstacks.dev import components
+from clusterstacks.dev.kube_components import Components
+from clusterstacks.dev.loopback import LOOPBACK, free_port, request
+from clusterstacks.dev.processes import Process
+from clusterstacks.dev.state_directory import StateDirectory
+from clusterstacks.model.kinds.names import CLUSTER_API_GROUP, CLUSTER_KIND, GROUP, RECONCILE_ANNOTATION, Kind
+from clusterstacks.net.kube.client import Client
+from clusterstacks.net.kube.kubeconfig import load_kubeconfig
+from clusterstacks.net.kube.transport import Pool
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence
     from pathlib import Path
 
-    from clusterstacks.domain.objects import Manifest
+    from clusterstacks.model.objects import Manifest
     from tests.support.observing.request_audit import AuditedRequest
     from tests.support.servers.recorded_clusters import Objects, RecordedCluster, RecordedClusters
 

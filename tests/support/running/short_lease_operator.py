@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from clusterstacks.kube.write_gate import GuardedBody
+from clusterstacks.net.kube.write_gate import GuardedBody
 from clusterstacks.operator import app, lease_settings
 from clusterstacks.operator.main import main
 from clusterstacks.runtime.leases import LeaseDurations

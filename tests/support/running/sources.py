@@ -5,13 +5,13 @@ from __future__ import annotations
 import base64
 from typing import TYPE_CHECKING, Any
 
-from clusterstacks.api.names import SOURCE_CREDENTIALS_LABEL
+from clusterstacks.model.kinds.names import SOURCE_CREDENTIALS_LABEL
 from tests.support.builders.signatures import public_pem
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from clusterstacks.signing.keys import PrivateKey
+    from clusterstacks.release.signing.keys import PrivateKey
     from tests.support.running.world import World
 
 

@@ -13,17 +13,24 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from clusterstacks.api.clusteraddon import addon_name
-from clusterstacks.api.crd_manifests import all_crds
-from clusterstacks.api.names import CLUSTER_API_GROUP, CLUSTER_CLASS_KIND, CLUSTER_KIND, CLUSTER_NAME_LABEL, GROUP, Kind
-from clusterstacks.api.source import DirectoryPlace, SourceSpec
-from clusterstacks.apply.delivery import RECORD_NAMESPACE
-from clusterstacks.apply.record_store import RECORD_LABEL, SECRETS
-from clusterstacks.domain.objects import split_api_version
-from clusterstacks.kube.client import Client
-from clusterstacks.kube.errors import ApiError, KindNotServed, NotFound
-from clusterstacks.kube.kubeconfig import parse_kubeconfig
-from clusterstacks.kube.transport import Pool
+from clusterstacks.deliver.apply.delivery import RECORD_NAMESPACE
+from clusterstacks.deliver.apply.record_store import RECORD_LABEL, SECRETS
+from clusterstacks.model.kinds.clusteraddon import addon_name
+from clusterstacks.model.kinds.crd_manifests import all_crds
+from clusterstacks.model.kinds.names import (
+    CLUSTER_API_GROUP,
+    CLUSTER_CLASS_KIND,
+    CLUSTER_KIND,
+    CLUSTER_NAME_LABEL,
+    GROUP,
+    Kind,
+)
+from clusterstacks.model.kinds.source import DirectoryPlace, SourceSpec
+from clusterstacks.model.objects import split_api_version
+from clusterstacks.net.kube.client import Client
+from clusterstacks.net.kube.errors import ApiError, KindNotServed, NotFound
+from clusterstacks.net.kube.kubeconfig import parse_kubeconfig
+from clusterstacks.net.kube.transport import Pool
 from clusterstacks.operator.app import Operator
 from clusterstacks.operator.settings import OperatorSettings
 from clusterstacks.runtime.informer import Informer
@@ -36,9 +43,9 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
     from pathlib import Path
 
-    from clusterstacks.devcluster.apiserver import ApiServer
-    from clusterstacks.domain.names import ReleaseName
-    from clusterstacks.domain.objects import Manifest
+    from clusterstacks.dev.apiserver import ApiServer
+    from clusterstacks.model.names import ReleaseName
+    from clusterstacks.model.objects import Manifest
     from tests.support.observing.request_recorder import Request
 
 PROVIDER_GROUP = "infrastructure.clusterstack.x-k8s.io"

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from clusterstacks.devcluster import binaries
-from clusterstacks.devcluster.apiserver import WITHOUT_SERVICE_ACCOUNTS, ApiServer, ApiServerSettings
-from clusterstacks.devcluster.etcd import Etcd
-from clusterstacks.devcluster.processes import start_on_free_port
+from clusterstacks.dev import binaries
+from clusterstacks.dev.apiserver import WITHOUT_SERVICE_ACCOUNTS, ApiServer, ApiServerSettings
+from clusterstacks.dev.etcd import Etcd
+from clusterstacks.dev.processes import start_on_free_port
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

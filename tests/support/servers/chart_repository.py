@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING
 
 from aiohttp import web
 
-from clusterstacks.api import yaml
-from clusterstacks.charts.archive import write_archive
-from clusterstacks.oci.descriptor import EMPTY, Descriptor
-from clusterstacks.oci.manifests import OCI_MANIFEST, write_manifest
+from clusterstacks.model import yaml
+from clusterstacks.net.oci.descriptor import EMPTY, Descriptor
+from clusterstacks.net.oci.manifests import OCI_MANIFEST, write_manifest
+from clusterstacks.release.charts.archive import write_archive
 
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import AsyncIterator, Mapping
 
-    from clusterstacks.oci.registry import Registry
+    from clusterstacks.net.oci.registry import Registry
 
 CHART_CONFIG = "application/vnd.cncf.helm.config.v1+json"
 CHART_LAYER = "application/vnd.cncf.helm.chart.content.v1.tar+gzip"

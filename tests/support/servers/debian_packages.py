@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from clusterstacks.devcluster.private_files import exclusive
+from clusterstacks.dev.private_files import exclusive
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -17,10 +17,10 @@ import aiohttp
 from aiohttp import hdrs, web
 from yarl import URL
 
-from clusterstacks.devcluster.private_files import write_private
-from clusterstacks.kube.pki import Authority
-from clusterstacks.kube.transport import Call, Pool
-from clusterstacks.kube.watch import WatchBroken, lines
+from clusterstacks.dev.private_files import write_private
+from clusterstacks.net.kube.pki import Authority
+from clusterstacks.net.kube.transport import Call, Pool
+from clusterstacks.net.kube.watch import WatchBroken, lines
 from tests.support.builders.fault_schedules import Fault
 from tests.support.observing.request_recorder import request_of
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable
     from pathlib import Path
 
-    from clusterstacks.devcluster.apiserver import ApiServer
+    from clusterstacks.dev.apiserver import ApiServer
     from tests.support.builders.fault_schedules import PlannedFault
 
 HOLD_SECONDS = 3.0

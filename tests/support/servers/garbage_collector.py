@@ -6,16 +6,16 @@ from contextlib import contextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from clusterstacks.devcluster import binaries
-from clusterstacks.devcluster.kube_components import Components, controller_manager
-from clusterstacks.devcluster.processes import start_on_free_port
-from clusterstacks.devcluster.state_directory import StateDirectory
+from clusterstacks.dev import binaries
+from clusterstacks.dev.kube_components import Components, controller_manager
+from clusterstacks.dev.processes import start_on_free_port
+from clusterstacks.dev.state_directory import StateDirectory
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from clusterstacks.devcluster.apiserver import ApiServer
+    from clusterstacks.dev.apiserver import ApiServer
 
 
 @contextmanager

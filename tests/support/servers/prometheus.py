@@ -16,9 +16,9 @@ from urllib.error import URLError
 from urllib.parse import urlencode
 from urllib.request import urlopen
 
-from clusterstacks.devcluster.binaries import cache_directory
-from clusterstacks.devcluster.loopback import LOOPBACK
-from clusterstacks.devcluster.processes import Command, Process, start_on_free_port
+from clusterstacks.dev.binaries import cache_directory
+from clusterstacks.dev.loopback import LOOPBACK
+from clusterstacks.dev.processes import Command, Process, start_on_free_port
 from tests.support.servers import debian_packages as debian
 
 if TYPE_CHECKING:

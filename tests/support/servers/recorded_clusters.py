@@ -10,14 +10,14 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from clusterstacks.api.crd_manifests import all_crds
-from clusterstacks.api.names import CLUSTER_API_GROUP, KUBECONFIG_KEY, KUBECONFIG_SUFFIX
-from clusterstacks.devcluster import binaries, capi_managers, installation
-from clusterstacks.devcluster.apiserver import WITHOUT_SERVICE_ACCOUNTS, ApiServer, ApiServerSettings
-from clusterstacks.devcluster.kubeconfig_writer import to_bytes
-from clusterstacks.devcluster.processes import start_on_free_port
-from clusterstacks.devcluster.provider.kinds import definitions
-from clusterstacks.domain.versions import KubernetesVersion
+from clusterstacks.dev import binaries, capi_managers, installation
+from clusterstacks.dev.apiserver import WITHOUT_SERVICE_ACCOUNTS, ApiServer, ApiServerSettings
+from clusterstacks.dev.kubeconfig_writer import to_bytes
+from clusterstacks.dev.processes import start_on_free_port
+from clusterstacks.dev.provider.kinds import definitions
+from clusterstacks.model.kinds.crd_manifests import all_crds
+from clusterstacks.model.kinds.names import CLUSTER_API_GROUP, KUBECONFIG_KEY, KUBECONFIG_SUFFIX
+from clusterstacks.model.versions import KubernetesVersion
 from tests.support.observing.audit_log import WRITES, audit_flags
 from tests.support.observing.request_audit import RequestAudit
 from tests.support.servers.api_servers import AT_ONCE
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from clusterstacks.devcluster.etcd import Etcd
-    from clusterstacks.domain.objects import Manifest
+    from clusterstacks.dev.etcd import Etcd
+    from clusterstacks.model.objects import Manifest
     from tools.recordings import Recording
 
 Objects = Mapping[str, "Manifest"]

@@ -19,11 +19,11 @@ from typing import TYPE_CHECKING, Any
 import orjson
 import pytest
 
-from clusterstacks.devcluster.binaries import cache_directory
-from clusterstacks.devcluster.loopback import LOOPBACK
-from clusterstacks.devcluster.private_files import write_private
-from clusterstacks.devcluster.processes import Command, Process, start_on_free_port
-from clusterstacks.kube.pki import Authority
+from clusterstacks.dev.binaries import cache_directory
+from clusterstacks.dev.loopback import LOOPBACK
+from clusterstacks.dev.private_files import write_private
+from clusterstacks.dev.processes import Command, Process, start_on_free_port
+from clusterstacks.net.kube.pki import Authority
 from tests.support.servers import debian_packages as debian
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ import pytest
 import yaml
 from lupa.lua51 import LuaRuntime  # Argo CD's gopher-lua is Lua 5.1
 
-from clusterstacks.api.names import GROUP
+from clusterstacks.model.kinds.names import GROUP
 
 CHECKOUT = Path(__file__).parents[3]
 SCRIPTS = yaml.safe_load((CHECKOUT / "deploy/argo-cd/health.yaml").read_text())["data"]

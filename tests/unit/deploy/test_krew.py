@@ -10,7 +10,7 @@ from hashlib import sha256
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
-from clusterstacks.api.yaml import load
+from clusterstacks.model.yaml import load
 from deploy import krew
 from deploy.manifests import NOTE
 

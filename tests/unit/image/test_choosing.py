@@ -6,7 +6,7 @@ import shutil
 
 import pytest
 
-from clusterstacks.domain.errors import SpecError
+from clusterstacks.model.errors import SpecError
 from tools.image.debian import Package, base_layer, is_kept, require_programs, used
 from tools.image.layers import File, Layer, Link
 from tools.image.wheels import is_dropped
@@ -64,8 +64,8 @@ def test_shells_programs_and_modules_without_their_library_stay_out(path: str) -
         ("aiohttp/client.py", False),
         ("bazel-project/tests/a.py", True),
         ("bin/uvicorn", True),
-        ("clusterstacks/devcluster/examples/stack/.wh.agent-health.yaml", True),
-        ("clusterstacks/devcluster/tools/etcd/go.mod", True),
+        ("clusterstacks/dev/examples/stack/.wh.agent-health.yaml", True),
+        ("clusterstacks/dev/tools/etcd/go.mod", True),
         ("clusterstacks/operator/main.py", False),
         ("yarl-1.dist-info/METADATA", False),
         ("yarl-1.dist-info/RECORD", True),

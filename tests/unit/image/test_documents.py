@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 import pytest
 
-from clusterstacks.domain.errors import SpecError
+from clusterstacks.model.errors import SpecError
 from tools.image.debian import Package
 from tools.image.layers import File, Layer, archive
 from tools.image.layout import Layout, Origin, configuration

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from clusterstacks.domain.objects import ObjectKey
-from clusterstacks.kube.resources import Resource
+from clusterstacks.model.objects import ObjectKey
+from clusterstacks.net.kube.resources import Resource
 from clusterstacks.operator.go_operator import (
     WEBHOOKS,
     GoLeftovers,
@@ -23,14 +23,14 @@ from clusterstacks.operator.go_operator import (
     writable_directory,
 )
 from clusterstacks.operator.settings import OperatorSettings, parse_settings
-from clusterstacks.sources import source_kinds
-from clusterstacks.sources.stack_source import default_settings
+from clusterstacks.release.sources import source_kinds
+from clusterstacks.release.sources.stack_source import default_settings
 from tests.support.fakes.api_server import FakeApi, too_many, unreachable
 from tests.support.virtual_time import in_virtual_time
 
 if TYPE_CHECKING:
-    from clusterstacks.domain.objects import Manifest
-    from clusterstacks.sources.spec import SourceAddress
+    from clusterstacks.model.objects import Manifest
+    from clusterstacks.release.sources.spec import SourceAddress
 
 GO_DEFAULTS = {
     "OCI_REGISTRY": "registry.example.org",

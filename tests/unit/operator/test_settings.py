@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from clusterstacks.api.provider_refs import DEFAULT_KINDS, KindPattern
-from clusterstacks.domain.objects import ObjectKey
+from clusterstacks.model.kinds.provider_refs import DEFAULT_KINDS, KindPattern
+from clusterstacks.model.objects import ObjectKey
 from clusterstacks.operator.settings import parse_settings
-from clusterstacks.sources import source_kinds
-from clusterstacks.sources.spec import SourceAddress
-from clusterstacks.sources.stack_source import default_settings
-from clusterstacks.webhooks.configuration import Endpoint
+from clusterstacks.operator.webhooks.configuration import Endpoint
+from clusterstacks.release.sources import source_kinds
+from clusterstacks.release.sources.spec import SourceAddress
+from clusterstacks.release.sources.stack_source import default_settings
 
 if TYPE_CHECKING:
     from pathlib import Path

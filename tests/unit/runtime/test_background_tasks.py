@@ -7,8 +7,8 @@ from datetime import timedelta
 
 import pytest
 
-from clusterstacks.domain.errors import DependencyError
-from clusterstacks.domain.objects import ObjectKey
+from clusterstacks.model.errors import DependencyError
+from clusterstacks.model.objects import ObjectKey
 from clusterstacks.runtime.background_tasks import BackgroundTasks, RateLimiter
 from tests.support.virtual_time import VirtualClock, in_virtual_time
 

@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clusterstacks.domain.objects import ObjectKey
+from clusterstacks.model.objects import ObjectKey
 from clusterstacks.runtime.cache import ObjectCache, key_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from clusterstacks.domain.objects import Manifest
+    from clusterstacks.model.objects import Manifest
 
 
 def cluster(name: str, *uses: str) -> Manifest:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from clusterstacks.domain.errors import DependencyError, SpecError
-from clusterstacks.domain.objects import ObjectKey
-from clusterstacks.domain.outcomes import Stalled
+from clusterstacks.model.errors import DependencyError, SpecError
+from clusterstacks.model.objects import ObjectKey
+from clusterstacks.model.outcomes import Stalled
 from clusterstacks.runtime.controller import RECONCILE_DEADLINE, SPEC_RECHECK, STOP_DEADLINE, Controller
 from clusterstacks.runtime.log_format import JsonFormatter
 from clusterstacks.runtime.metrics import Metrics

@@ -3,7 +3,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from clusterstacks.kube.resources import Resource
+from clusterstacks.net.kube.resources import Resource
 from clusterstacks.runtime import events
 from clusterstacks.runtime.events import MESSAGE_LIMIT, EventRecorder
 from tests.support.fakes.api_server import FakeApi, unreachable
@@ -12,7 +12,7 @@ from tests.support.virtual_time import VirtualClock, in_virtual_time
 if TYPE_CHECKING:
     import pytest
 
-    from clusterstacks.domain.objects import Manifest
+    from clusterstacks.model.objects import Manifest
 
 EVENTS = Resource("", "v1", "Event", "events", namespaced=True)
 

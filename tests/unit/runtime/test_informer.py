@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from clusterstacks.domain.objects import ObjectKey
-from clusterstacks.kube.errors import Forbidden
-from clusterstacks.kube.resources import Resource
+from clusterstacks.model.objects import ObjectKey
+from clusterstacks.net.kube.errors import Forbidden
+from clusterstacks.net.kube.resources import Resource
 from clusterstacks.operator.app import sync_problem
 from clusterstacks.runtime.component_health import FAILURE_TOLERANCE, REPEAT_INTERVAL
 from clusterstacks.runtime.informer import CacheChange, Informer
@@ -21,7 +21,7 @@ from tests.support.virtual_time import VirtualClock, in_virtual_time
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from clusterstacks.domain.objects import Manifest
+    from clusterstacks.model.objects import Manifest
 
 WIDGETS = Resource("example.com", "v1", "Widget", "widgets", namespaced=True)
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from clusterstacks.domain.objects import ObjectKey
-from clusterstacks.kube.errors import Expired
-from clusterstacks.kube.resources import Resource
+from clusterstacks.model.objects import ObjectKey
+from clusterstacks.net.kube.errors import Expired
+from clusterstacks.net.kube.resources import Resource
 from clusterstacks.runtime.informer import CacheChange, Informer
 from tests.support.fakes.api_server import FakeApi, too_many, unreachable
 from tests.support.virtual_time import VirtualLoop
@@ -17,7 +17,7 @@ from tests.support.virtual_time import VirtualLoop
 if TYPE_CHECKING:
     from collections.abc import Coroutine
 
-    from clusterstacks.domain.objects import Manifest
+    from clusterstacks.model.objects import Manifest
 
 WIDGETS = Resource("example.com", "v1", "Widget", "widgets", namespaced=True)
 NAMES = st.sampled_from("abc")

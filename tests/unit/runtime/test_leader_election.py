@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from clusterstacks.kube.errors import Forbidden
+from clusterstacks.net.kube.errors import Forbidden
 from clusterstacks.runtime.leader_election import LEASES, LeaseLostError
 from clusterstacks.runtime.leases import LeaseDurations
 from tests.support.fakes.api_server import FakeApi, unreachable
@@ -16,7 +16,7 @@ from tests.support.fakes.electors import LEASE, Journey, Replica, lease_of
 from tests.support.virtual_time import in_virtual_time
 
 if TYPE_CHECKING:
-    from clusterstacks.domain.objects import Manifest
+    from clusterstacks.model.objects import Manifest
 
 DURATIONS = LeaseDurations()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from clusterstacks.kube.resources import Resource, UnreadableObject
+from clusterstacks.net.kube.resources import Resource, UnreadableObject
 from clusterstacks.runtime.component_health import REPEAT_INTERVAL
 from clusterstacks.runtime.events import EventRecorder
 from clusterstacks.runtime.informer import Informer

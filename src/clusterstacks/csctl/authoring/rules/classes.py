@@ -1,0 +1,258 @@
+"""Rules for the ClusterClass and its templates."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from clusterstacks.csctl.authoring.example_objects import NAMESPACE
+from clusterstacks.csctl.authoring.findings import LintProblem, LintRule, LintSeverity, line_of_text
+from clusterstacks.csctl.authoring.read_compat import stack_compatibility
+from clusterstacks.deliver.apply.class_object_rules import GroupKind, check_class_objects
+from clusterstacks.model.documents import at, mapping, mappings, shown, text
+from clusterstacks.model.errors import SpecError
+from clusterstacks.model.kinds.names import CLUSTER_API_GROUP, CLUSTER_CLASS_KIND
+from clusterstacks.model.objects import object_id, split_api_version
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from clusterstacks.csctl.authoring.stack import LintedStack
+    from clusterstacks.deliver.render.protocol import RenderedDocument
+    from clusterstacks.model.objects import Manifest
+
+LOCAL_GROUP = "local.clusterstack.x-k8s.io"
+"""API group of the local environment's kinds; ``csctl dev`` starts the operator with them in ``--class-kinds``."""
+
+BUILTIN = "builtin"
+"""Prefix of the variables that Cluster API defines itself."""
+
+
+def kinds(stack: LintedStack) -> Iterator[LintProblem]:
+    """The class chart renders only kinds that the operator accepts, and templates."""
+    for document in _documents(stack):
+        identity = object_id(document.manifest)
+        template = identity.kind.endswith("Template") and bool(identity.group)
+        extra = [GroupKind(identity.group, identity.kind)] if template else []
+        try:
+            check_class_objects([document.manifest], namespace=NAMESPACE, extra_kinds=extra)
+        except SpecError as error:
+            problem, _, remedy = error.message.partition(": ")
+            yield _problem(stack, document, problem, remedy)
+
+
+def extra_kinds(stack: LintedStack) -> Iterator[LintProblem]:
+    """Every template belongs to an API group that the operator accepts without ``--class-kinds``."""
+    for document in _documents(stack):
+        identity = object_id(document.manifest)
+        if not identity.group or identity.group == LOCAL_GROUP or not identity.kind.endswith("Template"):
+            continue
+        try:
+            check_class_objects([document.manifest], namespace=NAMESPACE)
+        except SpecError:
+            kind = f"{identity.kind}.{identity.group}"
+            problem = f"{identity} is of a kind that the operator accepts only with --class-kinds"
+            yield _problem(stack, document, problem, f"document that the operator needs --class-kinds {kind}")
+
+
+def class_name(stack: LintedStack) -> Iterator[LintProblem]:
+    """The chart renders a ClusterClass that has the name of the release."""
+    chart = stack.class_chart
+    if chart is None or stack.name is None or not chart.rendered:
+        return
+    classes = _classes(stack)
+    names = [one.manifest["metadata"]["name"] for one in classes]
+    if stack.name.class_name in names:
+        return
+    remedy = "write name: {{ .Release.Name }}-{{ .Chart.Version }}"
+    if not classes:
+        yield LintProblem(
+            chart.chart_file, 1, "the chart renders no ClusterClass", f"add one with {remedy.removeprefix('write ')}"
+        )
+        return
+    problem = f"the ClusterClass of version {stack.version} has the name {names[0]}, not {stack.name.class_name}"
+    yield _problem(stack, classes[0], problem, remedy)
+
+
+def references(stack: LintedStack) -> Iterator[LintProblem]:
+    """The chart renders every template that the ClusterClass references."""
+    there = {(_group(one.manifest), *_kind_and_name(one.manifest)) for one in _documents(stack)}
+    for document in _classes(stack):
+        for role, reference in _references(document.manifest):
+            wanted = (_group(reference), *_kind_and_name(reference))
+            if wanted not in there:
+                group, kind, name = wanted
+                problem = f"{role} references {kind} {name} of group {group!r}, which the chart does not render"
+                yield _problem(stack, document, problem, "correct kind, group and name, or add the template", name)
+
+
+def patch_targets(stack: LintedStack) -> Iterator[LintProblem]:
+    """Every patch selects a template that the class references; Cluster API rejects a class with other patches."""
+    for document in _classes(stack):
+        named = {(_group(one), text(one, "kind")) for _, one in _references(document.manifest)}
+        for patch in mappings(document.manifest, "spec", "patches"):
+            for definition in mappings(patch, "definitions"):
+                selector = mapping(definition, "selector")
+                target = (_group(selector), text(selector, "kind"))
+                if target not in named:
+                    name = text(patch, "name")
+                    problem = (
+                        f"patch {name} selects {target[1]} of group {target[0]!r}, which the class does not reference"
+                    )
+                    remedy = "correct apiVersion and kind of the selector"
+                    yield _problem(stack, document, problem, remedy, f"kind: {target[1]}")
+
+
+def patch_variables(stack: LintedStack) -> Iterator[LintProblem]:
+    """Every variable that a patch reads is defined."""
+    for document in _classes(stack):
+        known = {text(one, "name") for one in mappings(document.manifest, "spec", "variables")} | {BUILTIN}
+        for patch in mappings(document.manifest, "spec", "patches"):
+            for variable in _read_variables(patch):
+                if variable.replace("[", ".").partition(".")[0] not in known:
+                    name = text(patch, "name")
+                    problem = f"patch {name} reads variable {variable}, which the class does not define"
+                    yield _problem(
+                        stack, document, problem, "define it under spec.variables, or correct its name", variable
+                    )
+
+
+def _read_variables(patch: Manifest) -> Iterator[str]:
+    for definition in mappings(patch, "definitions"):
+        for change in mappings(definition, "jsonPatches"):
+            if variable := text(change, "valueFrom", "variable"):
+                yield variable
+
+
+def _references(cluster_class: Manifest) -> Iterator[tuple[str, Manifest]]:
+    spec = mapping(cluster_class, "spec")
+    control_plane = mapping(spec, "controlPlane")
+    yield from _reference("spec.infrastructure", mapping(spec, "infrastructure"))
+    yield from _reference("spec.controlPlane", control_plane)
+    yield from _reference("spec.controlPlane.machineInfrastructure", mapping(control_plane, "machineInfrastructure"))
+    for workers in ("machineDeployments", "machinePools"):
+        for one in mappings(spec, "workers", workers):
+            place = f"worker class {text(one, 'class')}"
+            # v1beta1 has both below template, v1beta2 beside class.
+            for holder in (one, mapping(one, "template")):
+                yield from _reference(f"{place}, bootstrap", mapping(holder, "bootstrap"))
+                yield from _reference(f"{place}, infrastructure", mapping(holder, "infrastructure"))
+
+
+def _reference(place: str, holder: Manifest) -> Iterator[tuple[str, Manifest]]:
+    reference = mapping(holder, "templateRef") or mapping(holder, "ref")
+    if reference:
+        yield place, reference
+
+
+def fixed_versions(stack: LintedStack) -> Iterator[LintProblem]:
+    """A class for a range of Kubernetes versions contains no value, such as a node image, that is fixed to one."""
+    if stack.settings is None or not _is_ranged(stack):
+        return
+    version = stack.settings.kubernetes.text.removeprefix("v")
+    for document in _documents(stack):
+        for named in _texts(document.manifest.get("spec")):
+            if version in named:
+                problem = f"{shown(named)} is fixed to {version}, but clusters of the class may run other versions"
+                remedy = (
+                    "set it in a patch that uses builtin.controlPlane.version and builtin.machineDeployment.version"
+                )
+                yield _problem(stack, document, problem, remedy, version)
+                break
+
+
+def _is_ranged(stack: LintedStack) -> bool:
+    try:
+        return stack_compatibility(stack) is not None
+    except SpecError:
+        return False
+
+
+def _texts(value: object) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for inner in value.values():
+            yield from _texts(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _texts(inner)
+
+
+def _documents(stack: LintedStack) -> tuple[RenderedDocument, ...]:
+    chart = stack.class_chart
+    return chart.documents if chart else ()
+
+
+def _classes(stack: LintedStack) -> list[RenderedDocument]:
+    wanted = (CLUSTER_API_GROUP, CLUSTER_CLASS_KIND)
+    return [one for one in _documents(stack) if (_group(one.manifest), one.manifest["kind"]) == wanted]
+
+
+def _kind_and_name(manifest: Manifest) -> tuple[str, str]:
+    return text(manifest, "kind"), text(manifest, "name") or text(manifest, "metadata", "name")
+
+
+def _group(manifest: Manifest) -> str:
+    return split_api_version(text(manifest, "apiVersion"))[0]
+
+
+def _problem(stack: LintedStack, document: RenderedDocument, problem: str, remedy: str, *needles: str) -> LintProblem:
+    chart = stack.class_chart
+    path = chart.place(document.path) if chart else document.path
+    kind, name = document.manifest["kind"], at(document.manifest, "metadata", "name")
+    return LintProblem(
+        path, line_of_text(stack.content(path), *needles, f"name: {name}", f"kind: {kind}"), problem, remedy
+    )
+
+
+def refused_by_server(stack: LintedStack) -> Iterator[LintProblem]:
+    """The management cluster accepts every object of the class."""
+    chart = stack.class_chart
+    for refusal in stack.refusals if chart else ():
+        path = chart.place(refusal.path) if chart else refusal.path
+        line = line_of_text(stack.content(path), f"name: {refusal.name}", f"kind: {refusal.kind}")
+        problem = f"the management cluster rejects {refusal.kind} {refusal.name}: {refusal.problem}"
+        yield LintProblem(path, line, problem, refusal.remedy)
+
+
+RULES = (
+    LintRule(
+        "class-kind",
+        LintSeverity.ERROR,
+        "The class chart renders a ClusterClass, templates and image objects only.",
+        kinds,
+    ),
+    LintRule(
+        "class-extra-kind",
+        LintSeverity.WARNING,
+        "Templates belong to the API groups of Cluster API providers.",
+        extra_kinds,
+    ),
+    LintRule("class-name", LintSeverity.ERROR, "The ClusterClass has the name of the release.", class_name),
+    LintRule(
+        "class-reference",
+        LintSeverity.ERROR,
+        "The chart renders every template that the ClusterClass references.",
+        references,
+    ),
+    LintRule(
+        "patch-target",
+        LintSeverity.ERROR,
+        "Every patch selects a template that the ClusterClass references.",
+        patch_targets,
+    ),
+    LintRule("patch-variable", LintSeverity.ERROR, "Every variable that a patch reads is defined.", patch_variables),
+    LintRule(
+        "fixed-version",
+        LintSeverity.WARNING,
+        "A class for several Kubernetes versions contains no value, such as a node image, that is fixed to one.",
+        fixed_versions,
+    ),
+)
+
+SERVER_RULE = LintRule(
+    "server",
+    LintSeverity.ERROR,
+    "The management cluster accepts the objects of the class (only with --against).",
+    refused_by_server,
+)

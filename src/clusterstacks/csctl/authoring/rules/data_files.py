@@ -1,0 +1,148 @@
+"""Rules for node-images.yaml and compatibility.yaml."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from clusterstacks.csctl.authoring.findings import LintProblem, LintRule, LintSeverity, line_of_field, problem_of_error
+from clusterstacks.csctl.authoring.infer_compat import detect_components
+from clusterstacks.csctl.authoring.read_compat import stack_compatibility
+from clusterstacks.csctl.building.plugins import check_node_images
+from clusterstacks.model.errors import SpecError
+from clusterstacks.model.files.compatibility import FILE
+from clusterstacks.model.semver import SemVer
+from clusterstacks.plan.compat.library import facts
+from clusterstacks.release.release import NODE_IMAGES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from clusterstacks.csctl.authoring.stack import LintedStack
+    from clusterstacks.model.files.compatibility import Compatibility
+
+
+PLUGIN_LIST = "node-images/config.yaml"
+"""The file that the OpenStack plugin copies to node-images.yaml after it has filled in the URLs of built images."""
+
+
+def node_images(stack: LintedStack) -> Iterator[LintProblem]:
+    """The list of node images is valid for the provider."""
+    if stack.settings is None:
+        return
+    for path in (PLUGIN_LIST, NODE_IMAGES):
+        if path not in stack.tree:
+            continue
+        try:
+            check_node_images(stack.content(path), stack.settings.provider)
+        except SpecError as error:
+            message = error.message.replace(NODE_IMAGES, path, 1)
+            if path == NODE_IMAGES or ".url is " not in message:
+                yield problem_of_error(stack, message, path, "correct it as the format of node-images.yaml requires")
+
+
+def readable(stack: LintedStack) -> Iterator[LintProblem]:
+    """compatibility.yaml is valid."""
+    try:
+        stack_compatibility(stack)
+    except SpecError as error:
+        yield problem_of_error(stack, error.message, FILE, "correct it as the format of compatibility.yaml requires")
+
+
+def complete(stack: LintedStack) -> Iterator[LintProblem]:
+    """compatibility.yaml has a component for every addon, and every addon that it names exists."""
+    stated = _readable(stack)
+    if stated is None:
+        return
+    named = set(stated.addons())
+    there = {chart.addon for chart in stack.addons}
+    for addon in sorted(there - named):
+        yield LintProblem(FILE, 1, f"has no component for addon {addon}", f"add a component with addon: {addon}")
+    for addon in sorted(named - there):
+        yield LintProblem(
+            FILE, 1, f"names addon {addon}, which has no chart", "correct the name, or remove the component"
+        )
+
+
+def own_version(stack: LintedStack) -> Iterator[LintProblem]:
+    """The Kubernetes version of the stack is in the range of compatibility.yaml."""
+    stated = _readable(stack)
+    if stated is None or stack.settings is None:
+        return
+    kubernetes = stack.settings.kubernetes
+    if not stated.kubernetes.holds((kubernetes.major, kubernetes.minor, kubernetes.patch), kubernetes.pre):
+        line = line_of_field(stack.content(FILE), ("kubernetes",))
+        problem = f"states the range {stated.kubernetes}, but the stack is made for {kubernetes}"
+        yield LintProblem(FILE, line, problem, "widen the range, or correct the Kubernetes version of the stack")
+
+
+def known_names(stack: LintedStack) -> Iterator[LintProblem]:
+    """Upstream facts exist for every component without a range, and for every required component."""
+    stated = _readable(stack)
+    if stated is None:
+        return
+    known = facts().components
+    for at, one in enumerate(stated.components):
+        if one.kubernetes is None and one.name not in known:
+            line = line_of_field(stack.content(FILE), ("components", at, "name"))
+            yield LintProblem(
+                FILE, line, f"no range is known for {one.name}", "add its kubernetes range, or correct the name"
+            )
+    there = {one.name for one in stated.components}
+    for at, one in enumerate(stated.components):
+        for other in sorted(one.requires.keys() - there - known.keys()):
+            line = line_of_field(stack.content(FILE), ("components", at, "requires", other))
+            yield LintProblem(
+                FILE, line, f"{one.name} requires {other}, which is not a known component", "correct the name"
+            )
+
+
+def versions(stack: LintedStack) -> Iterator[LintProblem]:
+    """Every component has the version that its chart names."""
+    stated = _readable(stack)
+    if stated is None:
+        return
+    try:
+        in_charts = {(one.addon, one.name): one for one in detect_components(stack, facts()) if one.certain}
+    except SpecError:
+        return  # the rule ``dependencies`` reports it
+    for at, one in enumerate(stated.components):
+        detected = in_charts.get((one.addon, one.name))
+        if detected is not None and SemVer.parse(detected.version) != one.version:
+            line = line_of_field(stack.content(FILE), ("components", at, "version"))
+            problem = f"says {one.name} {one.text}, but {detected.origin} says {detected.version}"
+            yield LintProblem(FILE, line, problem, f"write version: {detected.version}")
+
+
+def _readable(stack: LintedStack) -> Compatibility | None:
+    """Read the file; None if it does not exist or is broken, which ``compatibility`` reports."""
+    try:
+        return stack_compatibility(stack)
+    except SpecError:
+        return None
+
+
+RULES = (
+    LintRule("node-images", LintSeverity.ERROR, "The list of node images is valid for the provider.", node_images),
+    LintRule("compatibility", LintSeverity.ERROR, "compatibility.yaml is valid.", readable),
+    LintRule(
+        "compatibility-addons",
+        LintSeverity.ERROR,
+        "compatibility.yaml names every addon of the stack and no other.",
+        complete,
+    ),
+    LintRule(
+        "compatibility-kubernetes",
+        LintSeverity.ERROR,
+        "The range of compatibility.yaml contains the Kubernetes version of the stack.",
+        own_version,
+    ),
+    LintRule(
+        "compatibility-name",
+        LintSeverity.WARNING,
+        "Every component has a range, in compatibility.yaml or in the upstream facts.",
+        known_names,
+    ),
+    LintRule(
+        "compatibility-version", LintSeverity.WARNING, "Every component has the version that its chart names.", versions
+    ),
+)

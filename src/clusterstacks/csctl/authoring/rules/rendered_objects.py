@@ -1,0 +1,161 @@
+"""Rules for rendered objects: duplicates, namespaces, API versions and images."""
+
+from __future__ import annotations
+
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from clusterstacks.csctl.authoring.findings import LintProblem, LintRule, LintSeverity, line_of_text
+from clusterstacks.csctl.authoring.render_release import images_in
+from clusterstacks.deliver.apply.policy import ineffective_annotation
+from clusterstacks.deliver.render.renderer import ADDON_NAMESPACE
+from clusterstacks.model.objects import ObjectId, object_id
+from clusterstacks.model.versions import KubernetesMinor
+from clusterstacks.plan.compat.kubernetes import removed_apis
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from clusterstacks.csctl.authoring.stack import LintedChart, LintedStack
+    from clusterstacks.deliver.render.protocol import RenderedDocument
+    from clusterstacks.plan.compat.kubernetes import RemovedApi
+
+BUILTIN_NAMESPACES = frozenset({"default", "kube-node-lease", "kube-public", "kube-system"})
+"""Namespaces of every new cluster."""
+
+
+def repeated(stack: LintedStack) -> Iterator[LintProblem]:
+    """No object is rendered twice, by one chart or by two charts."""
+    everything = sorted(_identified(stack.addons), key=_by_identity)
+    if stack.class_chart is not None:
+        everything += sorted(_identified([stack.class_chart]), key=_by_identity)
+    for identity, group in groupby(everything, key=lambda one: one[0]):
+        (_, first, _), *others = group
+        for _, chart, document in others:
+            same = chart.addon == first.addon
+            remedy = "rename or remove one" if same else f"remove it here or in {first.title}: both would write to it"
+            problem = f"{identity} is also rendered by {'another template' if same else first.title}"
+            yield LintProblem(*_place(stack, chart, document), problem, remedy)
+
+
+def namespaces(stack: LintedStack) -> Iterator[LintProblem]:
+    """Every namespace of addon objects exists in a new cluster or is rendered by an addon."""
+    documents = [(chart, document) for chart in stack.addons for document in chart.documents]
+    rendered = {identity.name for identity, _, _ in _identified(stack.addons) if identity.kind == "Namespace"}
+    for chart, document in documents:
+        identity = object_id(document.manifest)
+        if identity.namespace and identity.namespace not in BUILTIN_NAMESPACES | rendered:
+            problem = f"{identity} is in namespace {identity.namespace}, which no addon renders"
+            yield LintProblem(*_place(stack, chart, document), problem, "add the Namespace to the chart")
+
+
+def removed(stack: LintedStack) -> Iterator[LintProblem]:
+    """Kubernetes serves the API version of every object."""
+    for chart, document, fact in _ending(stack):
+        if stack.settings is not None and fact.removed_in <= stack.settings.kubernetes.series:
+            yield _ended(stack, chart, document, fact)
+
+
+def leaving(stack: LintedStack) -> Iterator[LintProblem]:
+    """The next Kubernetes minor still serves the API version of every object."""
+    if stack.settings is None:
+        return
+    series = stack.settings.kubernetes.series
+    following = KubernetesMinor(series.major, series.minor + 1)
+    for chart, document, fact in _ending(stack):
+        if fact.removed_in == following:
+            yield _ended(stack, chart, document, fact)
+
+
+def mutable_images(stack: LintedStack) -> Iterator[LintProblem]:
+    """Every image has a digest, so that its content never changes and mirrors serve the same content."""
+    for chart in stack.charts:
+        for document in chart.documents:
+            for image in images_in(document.manifest):
+                if "@sha256:" not in image:
+                    path = chart.place(document.path)
+                    line = line_of_text(stack.content(path), image, "image:")
+                    yield LintProblem(path, line, f"image {image} has no digest", f"write {image}@sha256:<digest>")
+
+
+def object_policies(stack: LintedStack) -> Iterator[LintProblem]:
+    """Every annotation of an object for the operator has an effect."""
+    for chart in stack.addons:
+        for document in chart.documents:
+            annotation, why = ineffective_annotation(document.manifest)
+            if annotation:
+                path = chart.place(document.path)
+                line = line_of_text(stack.content(path), annotation, f"kind: {document.manifest['kind']}")
+                problem = f"{object_id(document.manifest)}: the annotation {annotation} has no effect: {why}"
+                yield LintProblem(path, line, problem, "correct the annotation, or remove it")
+
+
+def _ending(stack: LintedStack) -> Iterator[tuple[LintedChart, RenderedDocument, RemovedApi]]:
+    facts = removed_apis()
+    for chart in stack.charts:
+        for document in chart.documents:
+            fact = facts.get((document.manifest["apiVersion"], document.manifest["kind"]))
+            if fact is not None:
+                yield chart, document, fact
+
+
+def _ended(stack: LintedStack, chart: LintedChart, document: RenderedDocument, fact: RemovedApi) -> LintProblem:
+    manifest = document.manifest
+    what = f"{manifest['kind']} {manifest['metadata']['name']} of {manifest['apiVersion']}"
+    remedy = f"change it to {fact.replacement}" if fact.replacement else "remove it: there is no replacement"
+    return LintProblem(
+        *_place(stack, chart, document),
+        f"{what}: Kubernetes {fact.removed_in} no longer serves it ({fact.source})",
+        remedy,
+    )
+
+
+def _identified(charts: Iterable[LintedChart]) -> list[tuple[ObjectId, LintedChart, RenderedDocument]]:
+    return [(_identity(chart, document), chart, document) for chart in charts for document in chart.documents]
+
+
+def _identity(chart: LintedChart, document: RenderedDocument) -> ObjectId:
+    """Return the identity of an object; the default namespace of addons counts as no namespace."""
+    found = object_id(document.manifest)
+    if chart.addon and found.namespace == ADDON_NAMESPACE:
+        return ObjectId(found.group, found.kind, "", found.name)
+    return found
+
+
+def _by_identity(one: tuple[ObjectId, LintedChart, RenderedDocument]) -> ObjectId:
+    return one[0]
+
+
+def _place(stack: LintedStack, chart: LintedChart, document: RenderedDocument) -> tuple[str, int]:
+    path = chart.place(document.path)
+    name, kind = document.manifest["metadata"]["name"], document.manifest["kind"]
+    return path, line_of_text(stack.content(path), f"name: {name}", f"kind: {kind}")
+
+
+RULES = (
+    LintRule(
+        "repeated-object", LintSeverity.ERROR, "No object is rendered twice, by one chart or by two charts.", repeated
+    ),
+    LintRule(
+        "namespace",
+        LintSeverity.WARNING,
+        "Every namespace of addon objects is rendered by an addon or exists in a new cluster.",
+        namespaces,
+    ),
+    LintRule(
+        "removed-api",
+        LintSeverity.ERROR,
+        "The Kubernetes version of the stack serves every API version in use.",
+        removed,
+    ),
+    LintRule(
+        "leaving-api", LintSeverity.WARNING, "The next Kubernetes minor still serves every API version in use.", leaving
+    ),
+    LintRule(
+        "object-policy",
+        LintSeverity.WARNING,
+        "Every annotation of an object for the operator (`prune`, `recreate`, `health`) has an effect.",
+        object_policies,
+    ),
+    LintRule("image-digest", LintSeverity.WARNING, "Every container image has a digest.", mutable_images),
+)

@@ -1,0 +1,181 @@
+"""Rules for source files: unknown keys, placeholders, encoding, size, private keys and leftovers of editors."""
+
+from __future__ import annotations
+
+import re
+from difflib import get_close_matches
+from functools import cache
+from typing import TYPE_CHECKING, Final
+
+from clusterstacks.csctl.authoring.file_schemas import known_keys
+from clusterstacks.csctl.authoring.findings import LintProblem, LintRule, LintSeverity, line_of_field
+from clusterstacks.csctl.authoring.stack import oversized
+from clusterstacks.csctl.building.packaging import CLASS_DIRECTORY
+from clusterstacks.csctl.building.pinning import ADDON_DIRECTORY
+from clusterstacks.csctl.building.settings import CSCTL
+from clusterstacks.model.files.addon_config import LifecycleHook
+from clusterstacks.release.charts.archive import LIMITS
+from clusterstacks.release.release import ADDON_CONFIG
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from clusterstacks.csctl.authoring.file_schemas import Keys
+    from clusterstacks.csctl.authoring.stack import LintedStack
+
+_ANY: Final = "*"
+"""Matches every key."""
+
+
+@cache
+def _known() -> Mapping[str, Keys]:
+    """Return the keys of each file that csctl or the operator reads, here or in Go; ``unknown-hook`` checks hooks."""
+    stages = known_keys(ADDON_CONFIG)
+    hooks = stages["addonStages"] or {}
+    return {
+        CSCTL: known_keys(CSCTL),
+        ADDON_CONFIG: {**stages, "addonStages": {_ANY: hooks[LifecycleHook.AFTER_CONTROL_PLANE_INITIALIZED]}},
+    }
+
+
+_LEFTOVER: Final = re.compile(
+    r"\.DS_Store|Thumbs\.db|desktop\.ini|\._.+|.+~|\.#.+|#.+#|.+\.(?:orig|rej|bak|tmp|sw[a-p])|\.swp", re.IGNORECASE
+)
+"""Names of files that operating systems, editors and ``patch`` leave behind."""
+
+_TEXT: Final = (".yaml", ".yml", ".tpl", ".txt", ".json")
+_PRIVATE_KEY: Final = re.compile(rb"\A\s*-----BEGIN (?:[A-Z]+ )*PRIVATE KEY-----")
+_TO_FILL_IN: Final = re.compile(rb"^[ \t]*#.*\bTo be filled in\b", re.MULTILINE)
+_EMPTY_SPEC: Final = re.compile(rb"^[ \t]+spec:[ \t]*\{\}", re.MULTILINE)
+
+
+def is_leftover(name: str) -> bool:
+    """Return whether a file has the name of a leftover of an editor or operating system."""
+    return _LEFTOVER.fullmatch(name) is not None
+
+
+def keys(stack: LintedStack) -> Iterator[LintProblem]:
+    """csctl.yaml and clusteraddon.yaml contain only keys that csctl or the operator reads."""
+    for file, known in _known().items():
+        document = stack.document(file)
+        for path, there in _unknown(document, known, ()) if isinstance(document, dict) else ():
+            parent, key = _shown(path[:-1]), path[-1]
+            close = get_close_matches(str(key), there, n=1)
+            meant = f"did you mean {close[0]}? " if close else ""
+            problem = f"{f'{parent} has ' if parent else ''}the unknown key {key!r}, which has no effect"
+            known_keys = f"known keys are {', '.join(sorted(there))}"
+            yield LintProblem(file, line_of_field(stack.content(file), path), problem, meant + known_keys)
+
+
+def placeholders(stack: LintedStack) -> Iterator[LintProblem]:
+    """No template of ``csctl init`` is still empty."""
+    for path, content in stack.tree.items():
+        if not path.startswith(f"{CLASS_DIRECTORY}templates/"):
+            continue
+        empty, marker = _EMPTY_SPEC.search(content), _TO_FILL_IN.search(content)
+        if empty and marker:
+            yield LintProblem(
+                path,
+                content.count(b"\n", 0, empty.start()) + 1,
+                "is still the placeholder that csctl init wrote",
+                "write the fields of the provider into spec; if it needs none, remove the comment 'To be filled in'",
+            )
+
+
+def encodings(stack: LintedStack) -> Iterator[LintProblem]:
+    """Text files are UTF-8."""
+    for path, content in stack.tree.items():
+        if not path.endswith(_TEXT):
+            continue
+        try:
+            content.decode()
+        except UnicodeDecodeError as error:
+            line = content.count(b"\n", 0, error.start) + 1
+            problem = f"is not UTF-8 at byte {error.start}: Helm writes U+FFFD instead of this character"
+            yield LintProblem(path, line, problem, "save the file as UTF-8")
+
+
+def line_ends(stack: LintedStack) -> Iterator[LintProblem]:
+    """Text files have Unix line endings; only the first file with others is reported by name."""
+    found = sorted(path for path, content in stack.tree.items() if path.endswith(_TEXT) and b"\r\n" in content)
+    if found:
+        more = f" (so do {len(found) - 1} more files)" if len(found) > 1 else ""
+        problem = f"has Windows line endings (CRLF){more}: they change the hash of the stack"
+        remedy = "save it with Unix line endings (LF), and add the line '* text=auto eol=lf' to .gitattributes"
+        yield LintProblem(found[0], 1, problem, remedy)
+
+
+def private_keys(stack: LintedStack) -> Iterator[LintProblem]:
+    """No file is a private key."""
+    for path, content in stack.tree.items():
+        if _PRIVATE_KEY.match(content):
+            remedy = "move it out of the stack directory; if it was committed or published, make a new key"
+            yield LintProblem(path, 1, "is a private key", remedy)
+
+
+def leftovers(stack: LintedStack) -> Iterator[LintProblem]:
+    """No file is a leftover of an editor or operating system."""
+    for path in stack.tree:
+        if is_leftover(path.rpartition("/")[2]):
+            problem = "is a leftover of an editor or operating system; it changes the hash of the stack"
+            if path.startswith((CLASS_DIRECTORY, ADDON_DIRECTORY)):
+                problem += " and may get into the release"
+            yield LintProblem(
+                path, 1, problem, "delete it, and add its name to .gitignore and to .helmignore of the chart"
+            )
+
+
+def sizes(stack: LintedStack) -> Iterator[LintProblem]:
+    """No file and no chart is too large for the operator."""
+    for chart in stack.charts:
+        if not (found := oversized(chart.files)):
+            continue
+        for name in found:
+            size = len(chart.files[name])
+            total = sum(map(len, chart.files.values()))
+            problem = (
+                f"has {size} bytes: a file of a chart may have {_mib(LIMITS.file_bytes)}"
+                if size > LIMITS.file_bytes
+                else f"is the largest file of a chart of {total} bytes: a chart may have {_mib(LIMITS.total_bytes)}"
+            )
+            remedy = "remove it, or keep it outside the chart and let a workload download it"
+            yield LintProblem(f"{chart.directory}/{name}", 1, problem, remedy)
+
+
+def _unknown(
+    value: object, known: Keys, path: tuple[str | int, ...]
+) -> Iterator[tuple[tuple[str | int, ...], Sequence[str]]]:
+    """Yield the path of each unknown key, and the keys that are known there."""
+    if isinstance(value, list):
+        for at, item in enumerate(value):
+            yield from _unknown(item, known, (*path, at))
+    elif isinstance(value, dict):
+        for key, below in value.items():
+            if key not in known and _ANY not in known:
+                yield (*path, key), tuple(known)
+            elif (inner := known.get(key, known.get(_ANY))) is not None:
+                yield from _unknown(below, inner, (*path, key))
+
+
+def _shown(path: tuple[str | int, ...]) -> str:
+    return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path).removeprefix(".")
+
+
+def _mib(count: int) -> str:
+    return f"at most {count // 1024**2} MiB ({count} bytes)"
+
+
+RULES = (
+    LintRule("unknown-key", LintSeverity.ERROR, "csctl.yaml and clusteraddon.yaml have no unknown keys.", keys),
+    LintRule("placeholder", LintSeverity.ERROR, "No template is still a placeholder of csctl init.", placeholders),
+    LintRule("not-utf8", LintSeverity.ERROR, "YAML files and templates are UTF-8 text.", encodings),
+    LintRule("private-key", LintSeverity.ERROR, "No file is a private key.", private_keys),
+    LintRule("line-ends", LintSeverity.WARNING, "Text files have Unix line endings.", line_ends),
+    LintRule("editor-file", LintSeverity.WARNING, "No file is a leftover of an editor or operating system.", leftovers),
+    LintRule(
+        "file-size",
+        LintSeverity.ERROR,
+        "No file of a chart is larger than 16 MiB, and no chart larger than 64 MiB.",
+        sizes,
+    ),
+)

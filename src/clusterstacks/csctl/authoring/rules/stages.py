@@ -1,0 +1,150 @@
+"""Rules for clusteraddon.yaml: stages, the charts that they name, and CEL expressions of conditions and health."""
+
+from __future__ import annotations
+
+import re
+from difflib import get_close_matches
+from typing import TYPE_CHECKING
+
+from clusterstacks.csctl.authoring.findings import (
+    LintProblem,
+    LintRule,
+    LintSeverity,
+    line_of_field,
+    line_of_text,
+    problem_of_error,
+)
+from clusterstacks.model import yaml
+from clusterstacks.model.documents import at, text
+from clusterstacks.model.errors import SpecError
+from clusterstacks.model.files.addon_config import LifecycleHook, StageAction, parse_addon_config
+from clusterstacks.release.charts.chart import CHART_FILE
+from clusterstacks.release.release import ADDON_CONFIG
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from clusterstacks.csctl.authoring.stack import LintedStack
+
+_FIRST = re.compile(r"\[0\]")
+
+
+def readable(stack: LintedStack) -> Iterator[LintProblem]:
+    """Every stage is valid."""
+    if not stack.staged:
+        return
+    content = stack.content(ADDON_CONFIG)
+    try:
+        document = yaml.load(content, name=ADDON_CONFIG)
+        parse_addon_config(_without_stages(document))
+    except SpecError as error:
+        yield problem_of_error(
+            stack, error.message, ADDON_CONFIG, "write addonStages with a list of stages for each hook"
+        )
+        return
+    for hook, index, stage in _stages(document):
+        try:
+            # One stage at a time, so that every broken stage is reported.
+            parse_addon_config({"addonStages": {hook: [stage]}})
+        except SpecError as error:
+            message = _FIRST.sub(f"[{index}]", error.message, count=1)
+            yield problem_of_error(stack, message, ADDON_CONFIG, "correct the stage")
+
+
+def hooks(stack: LintedStack) -> Iterator[LintProblem]:
+    """Every key of addonStages is a hook that the operator runs."""
+    known = [hook.value for hook in LifecycleHook]
+    for key in _mapping(at(stack.document(ADDON_CONFIG), "addonStages")):
+        if key not in known:
+            line = line_of_field(stack.content(ADDON_CONFIG), ("addonStages", key))
+            close = get_close_matches(str(key), known, n=1)
+            meant = f"did you mean {close[0]}? " if close else ""
+            problem = f"{key} is not a hook, so its stages never run"
+            yield LintProblem(ADDON_CONFIG, line, problem, f"{meant}known are {', '.join(known)}")
+
+
+def charts_of_stages(stack: LintedStack) -> Iterator[LintProblem]:
+    """Every addon that a stage applies has a chart."""
+    there = {chart.addon for chart in stack.addons}
+    for hook, index, stage in _stages(stack.document(ADDON_CONFIG)):
+        addon = text(stage, "name")
+        if stack.staged and addon and text(stage, "action") == StageAction.APPLY and addon not in there:
+            line = line_of_field(stack.content(ADDON_CONFIG), ("addonStages", hook, index, "name"))
+            choice = ", ".join(sorted(there)) or "none"
+            remedy = f"add cluster-addon/{addon}/{CHART_FILE}, or correct the name (existing addons: {choice})"
+            yield LintProblem(ADDON_CONFIG, line, f"stage {addon} of {hook} has no chart", remedy)
+
+
+def stages_of_charts(stack: LintedStack) -> Iterator[LintProblem]:
+    """Every chart is applied to new clusters by a stage."""
+    if not stack.staged or not isinstance(stack.document(ADDON_CONFIG), dict):
+        return  # ``stages`` reports it
+    stages = list(_stages(stack.document(ADDON_CONFIG)))
+    named = {text(stage, "name") for _, _, stage in stages}
+    first = {text(stage, "name") for hook, _, stage in stages if hook == LifecycleHook.AFTER_CONTROL_PLANE_INITIALIZED}
+    known = [hook.value for hook in LifecycleHook]
+    lost = {text(stage, "name") for hook, _, stage in stages if hook not in known}  # unknown-hook reports these
+    for chart in stack.addons:
+        if chart.addon not in first | lost:
+            which = "new clusters do not get it" if chart.addon in named else "it is never delivered"
+            hook = LifecycleHook.AFTER_CONTROL_PLANE_INITIALIZED
+            remedy = f"add a stage with name: {chart.addon} to {hook} of {ADDON_CONFIG}"
+            yield LintProblem(
+                chart.chart_file, 1, f"no stage applies {chart.addon} to new clusters, so {which}", remedy
+            )
+
+
+def conditions(stack: LintedStack) -> Iterator[LintProblem]:
+    """Every condition is a CEL expression that compiles with the keys of its objects."""
+    for broken in stack.conditions:
+        line = line_of_field(stack.content(ADDON_CONFIG), broken.path)
+        yield _uncompiled(ADDON_CONFIG, line, broken.problem)
+    for chart in stack.addons:
+        for annotation in chart.annotations:
+            path = chart.place(annotation.document.path)
+            yield _uncompiled(path, line_of_text(stack.content(path), annotation.annotation), annotation.problem)
+
+
+def _uncompiled(path: str, line: int, message: str) -> LintProblem:
+    said = message.removeprefix(f"{ADDON_CONFIG}, ")
+    problem, _, advice = said.rpartition("; ")  # as clusterstacks.deliver.render.cel has it
+    return LintProblem(path, line, problem or said, advice if problem else "correct the condition")
+
+
+def _stages(document: object) -> Iterator[tuple[str, int, dict[str, object]]]:
+    for hook, listed in _mapping(at(document, "addonStages")).items():
+        for index, stage in enumerate(listed if isinstance(listed, list) else ()):
+            yield hook, index, stage if isinstance(stage, dict) else {}
+
+
+def _without_stages(document: object) -> object:
+    """Empty the lists of stages, so that only hooks and lists are checked."""
+    if not isinstance(document, dict) or not isinstance(document.get("addonStages"), dict):
+        return document
+    shape = {hook: [] if isinstance(listed, list) else listed for hook, listed in document["addonStages"].items()}
+    return {**document, "addonStages": shape}
+
+
+def _mapping(value: object) -> dict[str, object]:
+    return value if isinstance(value, dict) else {}
+
+
+RULES = (
+    LintRule(
+        "stages",
+        LintSeverity.ERROR,
+        "Every stage of clusteraddon.yaml has a name, an action and valid conditions; rules for health are complete.",
+        readable,
+    ),
+    LintRule("unknown-hook", LintSeverity.ERROR, "Every key of addonStages is a hook that the operator runs.", hooks),
+    LintRule("stage-chart", LintSeverity.ERROR, "Every addon that a stage applies has a chart.", charts_of_stages),
+    LintRule(
+        "chart-stage", LintSeverity.WARNING, "Every chart is applied to new clusters by a stage.", stages_of_charts
+    ),
+    LintRule(
+        "condition",
+        LintSeverity.ERROR,
+        "Every condition of a stage, and every rule for health, is a CEL expression that compiles.",
+        conditions,
+    ),
+)

@@ -1,0 +1,194 @@
+"""Runs the plugin of a provider, ``csctl-<provider>``, which makes or names the node images of a release.
+
+A plugin runs in the working directory of csctl, as under csctl written in Go: its registry file may contain relative
+paths. It gets a copy of the stack directory, so it cannot change the hashed source. It is searched only in the absolute
+directories of PATH, so a repository cannot bring its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from clusterstacks.model import yaml
+from clusterstacks.model.documents import DocumentError, Node
+from clusterstacks.model.errors import SpecError
+from clusterstacks.release.release import NODE_IMAGES
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+GRACE: Final = timedelta(seconds=5)
+"""Time that a plugin has to end after SIGTERM (arbitrary; packer removes its temporary resources)."""
+
+_VERB: Final = "create-node-images"
+_STANDARD_ERROR: Final = 2
+
+
+class PluginMissing(SpecError):
+    """The plugin that a stack needs is not installed."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(
+            "PluginMissing",
+            f"csctl.yaml: config.provider.config requires the plugin {name}, which no directory of PATH contains: "
+            "install it there (OpenStack's is github.com/SovereignCloudStack/csctl-plugin-openstack), "
+            "or remove config.provider.config if the release needs no node images",
+        )
+
+
+class PluginFailed(SpecError):
+    """A plugin ended with an error."""
+
+    def __init__(self, program: Path, cause: str) -> None:
+        super().__init__("PluginFailed", f"{program} {cause}: see its output above")
+
+
+def find_plugin(provider: str, path: str) -> Path:
+    """Find the plugin of a provider.
+
+    Args:
+        provider: The provider of csctl.yaml.
+        path: The value of PATH; empty and relative entries are skipped.
+
+    Raises:
+        PluginMissing: No directory contains it.
+    """
+    name = f"csctl-{provider}"
+    for entry in path.split(os.pathsep):
+        program = Path(entry, name)
+        if Path(entry).is_absolute() and program.is_file() and os.access(program, os.X_OK):
+            return program
+    raise PluginMissing(name)
+
+
+@dataclass(frozen=True, slots=True)
+class Plugin:
+    """A plugin.
+
+    Args:
+        program: The executable.
+        registry: The value of ``--node-image-registry``; may be empty. A path must be absolute.
+    """
+
+    program: Path
+    registry: str
+
+    async def make_node_images(self, tree: Mapping[str, bytes], root: Path, release: Path) -> None:
+        """Run the plugin without a time limit; its output goes to standard error.
+
+        Args:
+            tree: The files of the stack directory.
+            root: The stack directory, which determines the executable files.
+            release: The directory to which the plugin adds its files; absolute.
+
+        Raises:
+            PluginFailed: The plugin cannot be started, or ends with an error.
+        """
+        with tempfile.TemporaryDirectory(prefix="csctl-plugin-") as scratch:
+            source = Path(scratch, root.name or "stack")
+            _copy(tree, root, source)
+            await self._run(source, release, _working_directory(root, scratch))
+
+    async def _run(self, source: Path, release: Path, working: Path) -> None:
+        start = asyncio.create_subprocess_exec(
+            self.program,
+            _VERB,
+            source,
+            release,
+            self.registry,
+            cwd=working,
+            stdin=subprocess.DEVNULL,
+            stdout=_STANDARD_ERROR,
+            process_group=0,
+        )
+        # Cancelling the start would end the program, but not its child processes.
+        starting = asyncio.ensure_future(start)
+        try:
+            process = await asyncio.shield(starting)
+            status = await process.wait()
+        except asyncio.CancelledError:
+            with contextlib.suppress(OSError):
+                await _end(await starting)
+            raise
+        except OSError as error:
+            raise PluginFailed(self.program, f"cannot be started ({error.strerror})") from None
+        if status:
+            raise PluginFailed(
+                self.program, f"ended with {f'signal {-status}' if status < 0 else f'exit code {status}'}"
+            )
+
+
+def _working_directory(root: Path, scratch: str) -> Path:
+    """Return the working directory of csctl, or a scratch directory if the source contains it."""
+    here = Path.cwd()
+    return Path(scratch) if here.is_relative_to(root.resolve()) else here
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    """End a plugin and all processes it started."""
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, number)
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(process.wait(), GRACE.total_seconds())
+
+
+def _copy(tree: Mapping[str, bytes], root: Path, into: Path) -> None:
+    into.mkdir()
+    for path, content in tree.items():
+        file = into / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(content)
+        file.chmod(0o700 if os.access(root / path, os.X_OK) else 0o600)
+
+
+_GROUP: Final = "{}.infrastructure.clusterstack.x-k8s.io/"
+
+
+class InvalidNodeImages(DocumentError):
+    """A field of node-images.yaml is missing or not valid."""
+
+    CODE = "InvalidNodeImages"
+
+
+def check_node_images(content: bytes, provider: str) -> None:
+    """Check node-images.yaml for the providers whose format is known: OpenStack and Docker.
+
+    Raises:
+        InvalidNodeImages: A field is missing or not valid; the message names it.
+        YamlError: The file is not valid YAML.
+    """
+    root = Node(yaml.load(content, name=NODE_IMAGES), NODE_IMAGES, error=InvalidNodeImages)
+    version, group = root.child("apiVersion"), _GROUP.format(provider)
+    if not version.text(f"write {group}v1alpha1").startswith(group):
+        raise version.refuse(f"write {group}v1alpha1")
+    if provider == "openstack":
+        _check_openstack(root.child("openStackNodeImages"))
+    elif provider == "docker":
+        for image in _images(root.child("dockerImages")):
+            image.text()
+
+
+def _check_openstack(images: Node) -> None:
+    for image in _images(images):
+        options = image.child("createOpts")
+        for field in ("name", "disk_format", "container_format"):
+            options.child(field).text()
+        image.child("url").text("write the URL of the image; the method build of the plugin fills it in")
+
+
+def _images(images: Node) -> tuple[Node, ...]:
+    found = images.items()
+    if not found:
+        raise images.refuse("expected a list of at least one image")
+    return found

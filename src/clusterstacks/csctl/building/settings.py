@@ -1,0 +1,242 @@
+"""Reads csctl.yaml, stack.yaml and versions.yaml: the releases that a stack directory is for.
+
+============= ================================================= ===========================================
+file          content                                           other files
+============= ================================================= ===========================================
+csctl.yaml    provider, name, Kubernetes version, plugin        sufficient alone
+stack.yaml    provider, name, Kubernetes version, addon ranges  csctl.yaml only enables the plugin
+versions.yaml Kubernetes versions, one release each, with       csctl.yaml or stack.yaml has the names
+              their addon versions
+============= ================================================= ===========================================
+
+If csctl.yaml names a full Kubernetes version, csctl builds that one release and leaves the charts unchanged, as csctl
+written in Go does. The minors of stack.yaml and versions.yaml are built on request.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from clusterstacks.model import yaml
+from clusterstacks.model.documents import Node
+from clusterstacks.model.errors import SpecError
+from clusterstacks.model.names import ReleaseName
+from clusterstacks.model.versions import InvalidVersion, KubernetesMinor, KubernetesVersion, StackVersion
+from clusterstacks.release.errors import SourceBroken
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+CSCTL = "csctl.yaml"
+STACK = "stack.yaml"
+VERSIONS = "versions.yaml"
+FORMER_CSCTL = "csmctl.yaml"
+"""Name of csctl.yaml when csctl was called csmctl."""
+
+_NAME = re.compile(r"[a-z0-9]+")
+# YAML reads 1.30 as a number, which equals 1.3. The text keeps the difference.
+_WRITTEN_VERSION = re.compile(rb"""^kubernetesVersion:[ \t]*["']?(v?[0-9.]+)["']?[ \t]*(?:#.*)?\r?$""", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class StackSettings:
+    """Names and versions of one release of a stack directory.
+
+    Args:
+        provider: The infrastructure provider.
+        stack: The name of the cluster stack.
+        kubernetes: The Kubernetes version of the release.
+        addons: Version or range of versions of each dependency of the addon charts.
+        addons_file: The file that contains ``addons``.
+        sets_names: The build sets the name of the class chart and the versions of addons, because the directory is for
+            several releases or leaves both to the tool.
+        plugin: The plugin of the provider makes node images.
+        unlisted: The patch that csctl.yaml names if stack.yaml or versions.yaml names another patch of this minor.
+    """
+
+    provider: str
+    stack: str
+    kubernetes: KubernetesVersion
+    addons: Mapping[str, str] = field(default_factory=dict)
+    addons_file: str = STACK
+    sets_names: bool = False
+    plugin: bool = False
+    unlisted: KubernetesVersion | None = None
+
+    @property
+    def series(self) -> str:
+        """The common part of the names of all its releases, e.g. ``openstack-scs-1-35``."""
+        return self.release(StackVersion(0)).series
+
+    def release(self, version: StackVersion) -> ReleaseName:
+        """Return the name of the release with a version."""
+        return ReleaseName(self.provider, self.stack, self.kubernetes.series, version)
+
+
+def is_stack(names: set[str]) -> bool:
+    """Report whether a directory with these files is a stack directory."""
+    return bool(names & {CSCTL, STACK})
+
+
+def open_minor(tree: Mapping[str, bytes], *, listed: bool = False) -> KubernetesMinor | None:
+    """Return the Kubernetes minor whose newest patch the stack needs; None if it names its patches.
+
+    Raises:
+        SpecError: csctl.yaml or stack.yaml is not valid.
+    """
+    if STACK not in tree or VERSIONS in tree or (not listed and _own(tree) is not None):
+        return None
+    return _minor(_stack_kubernetes(tree))
+
+
+def read_settings(
+    tree: Mapping[str, bytes],
+    patches: Mapping[KubernetesMinor, KubernetesVersion] | None = None,
+    *,
+    listed: bool = False,
+) -> tuple[StackSettings, ...]:
+    """Read the releases that are built from a stack directory.
+
+    Args:
+        tree: The files of the directory.
+        patches: The newest patch of a minor, see :func:`open_minor`.
+        listed: Return the releases of stack.yaml or versions.yaml, in this order, and the release of csctl.yaml if they
+            have none for its minor. By default only the release of csctl.yaml, if that names a full Kubernetes version.
+
+    Raises:
+        SourceBroken: Neither csctl.yaml nor stack.yaml exists.
+        SpecError: A field is missing or not valid; the message names it.
+    """
+    if CSCTL not in tree and STACK not in tree:
+        if FORMER_CSCTL in tree:
+            raise SourceBroken(FORMER_CSCTL, f"is the former name of {CSCTL}: rename the file")
+        raise SourceBroken(CSCTL, "is missing: add it to the stack directory")
+    own = _own(tree)
+    if own is None:
+        return _from_stack(tree, patches or {})
+    if not listed:
+        return (own,)
+    found: tuple[StackSettings, ...] = ()
+    if STACK in tree:
+        found = _from_stack(tree, patches or {})
+    elif VERSIONS in tree:
+        found = _listed(tree, own)
+    if own.series not in {one.series for one in found}:
+        return (*found, own)
+    return tuple(_beside(own, one) for one in found)
+
+
+def _own(tree: Mapping[str, bytes]) -> StackSettings | None:
+    """Read the release of csctl.yaml; None if it leaves the Kubernetes version to stack.yaml."""
+    if CSCTL not in tree:
+        return None
+    config = _csctl(tree)
+    version = config.child("kubernetesVersion")
+    try:
+        kubernetes = _full(version, "expected a full Kubernetes version such as v1.34.7")
+    except SpecError:
+        if STACK in tree:
+            return None
+        raise
+    provider, stack = config.child("provider").child("type"), config.child("clusterStackName")
+    return StackSettings(_name(provider), _name(stack), kubernetes, plugin=_plugin(config))
+
+
+def _beside(own: StackSettings, listed: StackSettings) -> StackSettings:
+    differs = listed.series == own.series and listed.kubernetes != own.kubernetes
+    return replace(listed, unlisted=own.kubernetes) if differs else listed
+
+
+def _from_stack(
+    tree: Mapping[str, bytes], patches: Mapping[KubernetesMinor, KubernetesVersion]
+) -> tuple[StackSettings, ...]:
+    root = Node(yaml.load(tree[STACK], name=STACK), STACK)
+    provider, stack = _name(root.child("provider")), _name(root.child("clusterStackName"))
+    plugin = False
+    if CSCTL in tree:
+        config = _csctl(tree)
+        plugin = _plugin(config)
+        for node, name in (
+            (config.child("provider").child("type"), provider),
+            (config.child("clusterStackName"), stack),
+        ):
+            if node.value != name:
+                raise node.refuse(f"{STACK} has {name}: write the same in both, or remove {CSCTL}")
+    if VERSIONS in tree:
+        return _listed(tree, StackSettings(provider, stack, KubernetesVersion(0, 0, 0), plugin=plugin))
+    version = _stack_kubernetes(tree)
+    minor = _minor(version)
+    kubernetes = patches.get(minor) if minor else _full(version, "expected a Kubernetes version such as 1.35.3 or 1.35")
+    if kubernetes is None:
+        raise version.refuse(
+            f"the newest patch of {minor} is unknown without network: write a full version such as {minor}.1"
+        )
+    addons = _texts(root.child("addons"), set())
+    return (StackSettings(provider, stack, kubernetes, addons, STACK, sets_names=True, plugin=plugin),)
+
+
+def _listed(tree: Mapping[str, bytes], own: StackSettings) -> tuple[StackSettings, ...]:
+    rows = Node(yaml.load(tree[VERSIONS], name=VERSIONS), VERSIONS).items()
+    found: dict[KubernetesMinor, StackSettings] = {}
+    for row in rows:
+        version = row.child("kubernetes")
+        kubernetes = _full(version, "expected a full Kubernetes version such as 1.34.7")
+        if kubernetes.series in found:
+            raise version.refuse(f"another row is also for {kubernetes.series}: keep one row for each minor")
+        addons = _texts(row, {"kubernetes"})
+        found[kubernetes.series] = StackSettings(
+            own.provider, own.stack, kubernetes, addons, VERSIONS, sets_names=True, plugin=own.plugin
+        )
+    if not found:
+        raise SourceBroken(VERSIONS, "is empty: write rows such as - {kubernetes: 1.34.7}, or remove the file")
+    return tuple(found.values())
+
+
+def _csctl(tree: Mapping[str, bytes]) -> Node:
+    return Node(yaml.load(tree[CSCTL], name=CSCTL), CSCTL).child("config")
+
+
+def _plugin(config: Node) -> bool:
+    settings = config.child("provider").child("config")
+    return settings.value is not None and bool(settings.mapping())
+
+
+def _stack_kubernetes(tree: Mapping[str, bytes]) -> Node:
+    node = Node(yaml.load(tree[STACK], name=STACK), STACK).child("kubernetesVersion")
+    written = _WRITTEN_VERSION.search(tree[STACK])
+    return Node(written[1].decode(), STACK, node.field) if written else node
+
+
+def _minor(node: Node) -> KubernetesMinor | None:
+    try:
+        return KubernetesMinor.parse(node.value)
+    except InvalidVersion:
+        return None
+
+
+def _full(node: Node, remedy: str) -> KubernetesVersion:
+    try:
+        version = KubernetesVersion.parse(node.value)
+    except InvalidVersion:
+        raise node.refuse(remedy) from None
+    if version.build:  # a build of a distribution, or a typing error: stacks are for upstream releases
+        raise node.refuse(remedy)
+    return version
+
+
+def _name(node: Node) -> str:
+    name = node.text("expected lower-case letters and digits")
+    if not _NAME.fullmatch(name):
+        raise node.refuse(
+            "expected lower-case letters and digits only, because dashes separate the parts of a release name"
+        )
+    return name
+
+
+def _texts(node: Node, without: set[str]) -> dict[str, str]:
+    if node.value is None:
+        return {}
+    keys = [str(key) for key in node.mapping() if key not in without]
+    return {key: node.child(key).text("write a version in quotes") for key in keys}

@@ -1,0 +1,268 @@
+"""Removes an installation of the operator, in an order that leaves nothing behind that refuses writes."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from clusterstacks.csctl.install.apply_installation import POLL_SECONDS, delete_object
+from clusterstacks.csctl.install.installations import (
+    GO_OPERATOR_LABEL,
+    OPERATOR_LABEL,
+    definition_conflicts,
+    namespace_conflicts,
+    removal_conflicts,
+)
+from clusterstacks.csctl.install.installed_objects import (
+    labelled_objects,
+    objects_of,
+    read_contents,
+    read_installed,
+    webhook_configurations,
+)
+from clusterstacks.csctl.install.operator_chart import CRD
+from clusterstacks.model.documents import and_more, mappings, text
+from clusterstacks.model.errors import DependencyError, SpecError
+from clusterstacks.model.kinds.clusterapi import is_watched
+from clusterstacks.model.kinds.crd_manifests import all_crds
+from clusterstacks.model.kinds.names import CLUSTER_API_GROUP, CLUSTER_CLASS_KIND, GROUP, Kind
+from clusterstacks.model.objects import ObjectId, object_id
+from clusterstacks.operator.lease_settings import LEASE_NAME
+from clusterstacks.operator.webhooks.configuration import SECRET_NAME
+from clusterstacks.plan.clusters.hold_annotation import drop_hold, held_clusters
+from clusterstacks.runtime.cache import key_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from datetime import timedelta
+
+    from clusterstacks.csctl.install.installations import OperatorDeployment
+    from clusterstacks.model.objects import Manifest, ObjectKey
+    from clusterstacks.net.kube.client import Client
+
+_NAMED: Final = 5
+"""Maximum number of objects that a message names (arbitrary)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemovalPlan:
+    """The objects to delete, in groups in the order of their deletion.
+
+    Args:
+        stacks: ClusterStacks and their releases: only the ClusterStacks are deleted, the operator deletes the releases.
+        operator: The Deployments, whose pods must be gone before the rest is deleted.
+        rest: All other objects of the installation.
+        awaited: CustomResourceDefinitions and the Namespace.
+        watched: The only namespace that the operator watches; empty for all.
+        watch_filter: Watch filter of the operator.
+        held: The Clusters whose upgrades the operator holds, which are released once its pods are gone.
+        others: The operators of other installations, whose Clusters stay held.
+        namespace: The namespace of the installation.
+    """
+
+    stacks: tuple[ObjectId, ...] = ()
+    operator: tuple[ObjectId, ...] = ()
+    rest: tuple[ObjectId, ...] = ()
+    awaited: tuple[ObjectId, ...] = ()
+    watched: str = ""
+    watch_filter: str = ""
+    held: tuple[ObjectKey, ...] = ()
+    others: tuple[OperatorDeployment, ...] = ()
+    namespace: str = ""
+
+    @property
+    def objects(self) -> tuple[ObjectId, ...]:
+        """All objects, in the order in which they are deleted."""
+        return (*self.stacks, *self.operator, *self.rest, *self.awaited)
+
+    @property
+    def is_installed(self) -> bool:
+        """True if csctl installed something in the namespace."""
+        return bool(self.operator or self.rest)
+
+
+async def plan_removal(client: Client, namespace: str, *, with_definitions: bool, with_namespace: bool) -> RemovalPlan:
+    """Find what to delete; nothing is written.
+
+    Args:
+        client: The management cluster.
+        namespace: The namespace of the installation.
+        with_definitions: Also delete the ClusterStacks and the CustomResourceDefinitions.
+        with_namespace: Also delete the namespace.
+
+    Raises:
+        SpecError: Another program installed the operator, or something is still in use; the message has all reasons.
+    """
+    labelled = await labelled_objects(client, namespace)
+    installed, contents = await read_installed(client, namespace), await read_contents(client, namespace)
+    conflicts = [*removal_conflicts(installed)]
+    if with_definitions:
+        conflicts += definition_conflicts(installed, contents)
+    home = await _existing(client, ObjectId("", "Namespace", "", namespace)) if with_namespace else []
+    if home and not set(home) & set(installed.deleting):
+        conflicts += namespace_conflicts(
+            installed, contents, is_installed=bool(labelled), with_definitions=with_definitions
+        )
+    if conflicts:
+        raise SpecError("CannotUninstall", "\n".join(("nothing was deleted:", *conflicts)))
+    operator = tuple(one for one in labelled if one.kind == "Deployment")
+    # The webhooks come first: without the operator, the API server refuses writes of our kinds as long as they exist.
+    created = [
+        *await webhook_configurations(client, namespace),
+        *await _existing(client, ObjectId("", "Secret", namespace, SECRET_NAME)),
+        *await _existing(client, ObjectId("coordination.k8s.io", "Lease", namespace, LEASE_NAME)),
+    ]
+    watched, watch_filter = (installed.here.watched, installed.here.watch_filter) if installed.here else ("", "")
+    # Without the Deployment, which an interrupted removal has deleted, the Clusters of this operator are those that no
+    # other operator handles.
+    held = await _held(client, watched, watch_filter, installed.others) if labelled else []
+    return RemovalPlan(
+        stacks=tuple(contents.of(Kind.CLUSTER_STACK, Kind.CLUSTER_STACK_RELEASE)) if with_definitions else (),
+        operator=operator,
+        rest=(*created, *(one for one in labelled if one not in operator)) if labelled else (),
+        awaited=(*(installed.definitions if with_definitions else ()), *home),
+        watched=watched,
+        watch_filter=watch_filter,
+        held=tuple(key_of(one) for one in held),
+        others=installed.others,
+        namespace=namespace,
+    )
+
+
+async def _existing(client: Client, wanted: ObjectId) -> list[ObjectId]:
+    resource = await client.resource(wanted.group, wanted.kind)
+    return [wanted] if await client.find_metadata(resource, wanted.name, wanted.namespace) else []
+
+
+async def remove(client: Client, plan: RemovalPlan, within: timedelta, report: Callable[[str], None]) -> None:
+    """Delete the objects of a plan.
+
+    Args:
+        client: The management cluster.
+        plan: The objects.
+        within: The stacks, the pods of the operator, and the definitions and the namespace must be gone within this
+            time each.
+        report: Called with a line for each deleted object.
+
+    Raises:
+        DependencyError: The webhook refuses, or objects are not gone in time.
+    """
+    await _delete_stacks(client, plan.stacks, within, report)
+    for one in plan.operator:
+        deployment = await client.find(await client.resource(one.group, one.kind), one.name, one.namespace)
+        await delete_object(client, one)
+        if deployment is not None:
+            selector = ",".join(
+                f"{key}={value}" for key, value in deployment["spec"]["selector"]["matchLabels"].items()
+            )
+            await _until_no_pods(client, one.namespace, selector, within)
+        report(f"deleted {one}")
+    if plan.is_installed:
+        if not plan.operator:  # an interrupted removal has deleted it: its pods may still set holds
+            for labels in (OPERATOR_LABEL, GO_OPERATOR_LABEL):
+                await _until_no_pods(client, plan.namespace, labels, within)
+        await release_upgrades(client, plan.watched, plan.watch_filter, report, plan.others)
+    for one in plan.rest:
+        await delete_object(client, one)
+        report(f"deleted {one}")
+    for one in plan.awaited:
+        await delete_object(client, one)
+    await _until_gone(client, plan.awaited, within, report)
+
+
+async def release_upgrades(
+    client: Client,
+    namespace: str,
+    watch_filter: str,
+    report: Callable[[str], None],
+    others: Sequence[OperatorDeployment] = (),
+) -> None:
+    """Let Cluster API upgrade the Clusters that an operator, which does not run any more, held.
+
+    Args:
+        client: The management cluster.
+        namespace: The only namespace that the operator watched; empty for all.
+        watch_filter: Watch filter of the operator.
+        report: Called with a line for each Cluster.
+        others: Operators whose Clusters stay held.
+
+    Raises:
+        DependencyError: A Cluster cannot be written.
+    """
+    for cluster in await _held(client, namespace, watch_filter, others):
+        if await drop_hold(client, cluster):
+            report(f"released the upgrades of Cluster {key_of(cluster)}")
+
+
+async def _held(
+    client: Client, namespace: str, watch_filter: str, others: Sequence[OperatorDeployment]
+) -> list[Manifest]:
+    """List the held Clusters that no other operator handles."""
+    found = await held_clusters(client, namespace, watch_filter)
+    return [one for one in found if not any(_handles(operator, one) for operator in others)]
+
+
+def _handles(operator: OperatorDeployment, cluster: Manifest) -> bool:
+    in_namespace = operator.watched in {"", cluster["metadata"]["namespace"]}
+    return not operator.is_go and in_namespace and is_watched(cluster, operator.watch_filter)
+
+
+async def _delete_stacks(
+    client: Client, stacks: Sequence[ObjectId], within: timedelta, report: Callable[[str], None]
+) -> None:
+    """Delete the ClusterStacks and wait until the operator has deleted their releases and classes."""
+    for one in stacks:
+        if one.kind == Kind.CLUSTER_STACK:
+            await delete_object(client, one)
+            report(f"deleted {one}")
+    kinds = {one.kind for one in stacks}
+    until = time.monotonic() + within.total_seconds()
+    while left := [one for kind in sorted(kinds) for one in await objects_of(client, GROUP, kind)]:
+        if time.monotonic() > until:
+            names = and_more([str(one) for one in left], _NAMED)
+            raise DependencyError(
+                "ObjectsRemain", f"the operator did not finish the deletion of {names}: see its log, then run it again"
+            )
+        await asyncio.sleep(POLL_SECONDS)
+
+
+async def _until_no_pods(client: Client, namespace: str, labels: str, within: timedelta) -> None:
+    pods = await client.resource("", "Pod")
+    until = time.monotonic() + within.total_seconds()
+    while found := (await client.list_metadata(pods, namespace, labels=labels)).items:
+        if time.monotonic() > until:
+            names = and_more([one["metadata"]["name"] for one in found], _NAMED)
+            raise DependencyError("PodsRemain", f"pods of the operator do not stop: {names}; run the command again")
+        await asyncio.sleep(POLL_SECONDS)
+
+
+async def _until_gone(
+    client: Client, objects: Sequence[ObjectId], within: timedelta, report: Callable[[str], None]
+) -> None:
+    until = time.monotonic() + within.total_seconds()
+    for one in objects:
+        resource = await client.resource(one.group, one.kind)
+        while found := await client.find(resource, one.name, one.namespace):
+            if time.monotonic() > until:
+                message = f"the deletion of {one} is not finished: {held_up(found)}; run the command again"
+                raise DependencyError("ObjectsRemain", message)
+            await asyncio.sleep(POLL_SECONDS)
+        report(f"deleted {one}")
+
+
+def held_up(manifest: Manifest) -> str:
+    """Return what the API server says about an unfinished deletion of a CustomResourceDefinition or Namespace."""
+    conditions = [one for one in mappings(manifest, "status", "conditions") if one.get("status") == "True"]
+    deletion = [one for one in conditions if text(one, "type").startswith(("Terminating", "Namespace"))]
+    return "; ".join(text(one, "message") for one in deletion) or "its finalizers are not removed"
+
+
+async def remaining(client: Client) -> list[tuple[str, int]]:
+    """Count the objects that a removal keeps: CustomResourceDefinitions, objects of our kinds, and ClusterClasses."""
+    definitions = [one for crd in all_crds() for one in await _existing(client, object_id(crd))]
+    counts = [(f"{CRD}s", len(definitions))]
+    counts += [(f"{kind}s", len(await objects_of(client, GROUP, kind))) for kind in Kind]
+    counts.append((f"{CLUSTER_CLASS_KIND}es", len(await objects_of(client, CLUSTER_API_GROUP, CLUSTER_CLASS_KIND))))
+    return [(kind, count) for kind, count in counts if count]

@@ -1,0 +1,204 @@
+"""Reads and follows objects of the management cluster, with the rights of the user."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from clusterstacks.csctl.shared import output
+from clusterstacks.model.kinds.names import CLUSTER_API_GROUP
+from clusterstacks.model.objects import drop_managed_fields
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from clusterstacks.model.objects import Manifest
+    from clusterstacks.net.kube.client import Client
+    from clusterstacks.net.kube.resources import Resource
+    from clusterstacks.runtime.informer import Informer
+
+SETTLE_SECONDS = 0.2
+"""Delay after a change, so that changes of several objects are shown together (arbitrary)."""
+
+OUTAGE_SECONDS = 2
+"""Interval at which outages of the watches are reported (arbitrary)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outage:
+    """Failure of the watches of some kinds.
+
+    Args:
+        what: The kinds that cannot be read at the moment.
+        why: The failure of the first of them.
+        since: Time of the first failure (RFC 3339).
+    """
+
+    what: str
+    why: str
+    since: str
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectQuery:
+    """Objects of one kind.
+
+    Args:
+        group: API group.
+        kind: Kind.
+        namespace: Only this namespace; empty for all.
+        labels: Label selector in the syntax of kubectl.
+        name: Only this object; empty for all.
+        consequence: What is not known if the user may not read them, for a warning; empty if they are required.
+        fallback: Namespace to read instead if the user may not read all namespaces; empty for none.
+    """
+
+    group: str
+    kind: str
+    namespace: str = ""
+    labels: str = ""
+    name: str = ""
+    consequence: str = ""
+    fallback: str = ""
+
+
+async def served(client: Client, group: str, kind: str) -> Resource:
+    """Find the resource of a kind.
+
+    Raises:
+        KindNotServed: The management cluster does not serve it; the message says what to install.
+    """
+    from clusterstacks.net.kube.errors import KindNotServed
+
+    try:
+        return await client.resource(group, kind)
+    except KindNotServed:
+        remedy = (
+            "install Cluster API with 'clusterctl init'"
+            if group == CLUSTER_API_GROUP
+            else "install the operator with 'csctl install', or only its definitions with 'csctl crds'"
+        )
+        raise KindNotServed(f"the management cluster does not serve {kind}: {remedy}") from None
+
+
+async def read_objects(client: Client, query: ObjectQuery) -> list[Manifest]:
+    """Read the objects of a query, sorted by namespace and name, without managed fields.
+
+    Raises:
+        NotFound: The query names an object that does not exist.
+        DependencyError: The kind is not served, or the user may not read it.
+    """
+    resource = await served(client, query.group, query.kind)
+    if query.name:
+        return [drop_managed_fields(await client.get(resource, query.name, query.namespace))]
+    listed = await client.list(resource, query.namespace, labels=query.labels)
+    return [drop_managed_fields(one) for one in listed.items]
+
+
+async def read_all(
+    client: Client, queries: Sequence[ObjectQuery], warn: Callable[[list[str]], None] = output.warn_all
+) -> list[list[Manifest] | None]:
+    """Read the objects of several queries; None, with a warning, for optional ones that the user may not read.
+
+    Raises:
+        NotFound: A query names an object that does not exist, and is not optional.
+        DependencyError: The kind of a required query is not served, or the user may not read it.
+    """
+    return [objects for _, objects in await _read_each(client, queries, warn)]
+
+
+async def _read_each(
+    client: Client, queries: Sequence[ObjectQuery], warn: Callable[[list[str]], None]
+) -> list[tuple[ObjectQuery, list[Manifest] | None]]:
+    """Read the objects of several queries; return each with the query that the rights of the user allow."""
+    from clusterstacks.net.kube.errors import Forbidden, NotFound
+    from clusterstacks.plan.clusters.permissions import or_else
+
+    notices: list[str] = []
+
+    async def read(query: ObjectQuery) -> tuple[ObjectQuery, list[Manifest] | None]:
+        if not query.consequence:
+            return query, await read_objects(client, query)
+        try:
+            return query, await or_else(read_objects(client, query), None, query.consequence, notices)
+        except NotFound:
+            return query, []
+
+    async def read_within_rights(query: ObjectQuery) -> tuple[ObjectQuery, list[Manifest] | None]:
+        if query.namespace or not query.fallback:
+            return await read(query)
+        try:
+            return query, await read_objects(client, query)
+        except Forbidden:
+            if not query.consequence:
+                shown = f"only those of namespace {query.fallback} are shown"
+                notices.append(f"you may not list the {query.kind}s of all namespaces: {shown}")
+            return await read(replace(query, namespace=query.fallback))
+
+    found = await asyncio.gather(*map(read_within_rights, queries))
+    warn(notices)
+    return found
+
+
+async def follow(
+    client: Client,
+    queries: Sequence[ObjectQuery],
+    show: Callable[[Sequence[list[Manifest]]], None],
+    *,
+    warn: Callable[[list[str]], None] = output.warn_all,
+    on_outage: Callable[[Outage | None], None] | None = None,
+) -> None:
+    """Show the objects of several queries now and after each change, until the task is cancelled.
+
+    Args:
+        client: The management cluster.
+        queries: The objects.
+        show: Called with the objects of each query.
+        warn: Called with the problems of optional queries that the user may not read.
+        on_outage: Called at an interval with the kinds that cannot be read at the moment; None if there are none.
+
+    Raises:
+        DependencyError: A kind is not served, or the user may not read it.
+    """
+    from clusterstacks.runtime.informer import Informer
+
+    # An informer would retry for ever what the user may not read.
+    read = await _read_each(client, queries, warn)
+    informers = [Informer(client, one.group, one.kind, namespace=one.namespace, labels=one.labels) for one, _ in read]
+    running = [informer for informer, (_, found) in zip(informers, read, strict=True) if found is not None]
+    changed = asyncio.Event()
+    async with asyncio.TaskGroup() as tasks:
+        for informer in running:
+            informer.subscribe(lambda change: changed.set())  # noqa: ARG005 - any change counts
+            tasks.create_task(informer.run())
+        for informer in running:
+            await informer.synced()
+        if on_outage is not None:
+            tasks.create_task(_report_outages(running, on_outage))
+        while True:
+            changed.clear()
+            show([_matching(one.cache.all(), query) for one, query in zip(informers, queries, strict=True)])
+            await changed.wait()
+            await asyncio.sleep(SETTLE_SECONDS)
+
+
+async def _report_outages(informers: Sequence[Informer], on_outage: Callable[[Outage | None], None]) -> None:
+    while True:
+        on_outage(_outage(informers))
+        await asyncio.sleep(OUTAGE_SECONDS)
+
+
+def _outage(informers: Sequence[Informer]) -> Outage | None:
+    failing = [one for one in informers if one.health.is_failing]
+    if not failing:
+        return None
+    first = min(failing, key=lambda one: one.health.failing_since).health
+    what = "the management cluster" if len(failing) == len(informers) else ", ".join(map(str, failing))
+    return Outage(what, first.why, datetime.fromtimestamp(first.failing_since, UTC).isoformat(timespec="seconds"))
+
+
+def _matching(objects: list[Manifest], query: ObjectQuery) -> list[Manifest]:
+    found = [one for one in objects if query.name in ("", one["metadata"]["name"])]
+    return sorted(found, key=lambda one: (one["metadata"].get("namespace", ""), one["metadata"]["name"]))

@@ -1,0 +1,104 @@
+"""Completes names of live objects in a shell: read-only, without messages, and within two seconds."""
+
+from __future__ import annotations
+
+import asyncio
+import shlex
+from typing import TYPE_CHECKING, Final
+
+from clusterstacks.model.errors import ClusterStacksError, SpecError
+from clusterstacks.model.kinds.names import CLUSTER_API_GROUP, CLUSTER_KIND, GROUP, Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterable, Sequence
+    from contextlib import AbstractAsyncContextManager
+
+    from click.shell_completion import CompletionItem
+
+    from clusterstacks.model.objects import ObjectKey
+    from clusterstacks.net.kube.client import Client
+
+READ_SECONDS = 1.5
+"""Time for requests and credential plugins (arbitrary); a plugin that still runs is killed then."""
+
+MAX_OBJECTS: Final = 1000
+"""Objects whose names are read at most (arbitrary); a namespace before the cursor has its own."""
+
+
+def matching(names: Iterable[str], incomplete: str) -> list[CompletionItem]:
+    """Return the names that begin with the text before the cursor.
+
+    The scripts of the shells insert a completion as it is, so a name that a shell would not read as one word, or as an
+    option, is left out. Names of Kubernetes have no such characters, but a server or a kubeconfig may send anything.
+    """
+    from click.shell_completion import CompletionItem
+
+    found = (one for one in names if one.startswith(incomplete) and not one.startswith("-"))
+    return [CompletionItem(one) for one in found if shlex.quote(one) == one]
+
+
+def complete(
+    incomplete: str,
+    connected: AbstractAsyncContextManager[Client],
+    read: Callable[[Client], Awaitable[Iterable[str]]],
+) -> list[CompletionItem]:
+    """Return the names that ``read`` finds; none if the management cluster does not answer in time, or refuses."""
+    try:
+        return matching(asyncio.run(_read(connected, read)), incomplete)
+    except (ClusterStacksError, OSError):
+        return []
+
+
+async def _read(
+    connected: AbstractAsyncContextManager[Client], read: Callable[[Client], Awaitable[Iterable[str]]]
+) -> Iterable[str]:
+    async with asyncio.timeout(READ_SECONDS), connected as client:
+        return await read(client)
+
+
+async def namespaces(client: Client) -> list[str]:
+    """Return the namespaces."""
+    return await _names(client, "", "Namespace")
+
+
+async def clusters(client: Client, incomplete: str, default_namespace: str) -> list[str]:
+    """Return the Clusters as ``NAMESPACE/NAME``: of the namespace before the cursor, otherwise of all.
+
+    Users who may not list those of all namespaces get those of the namespace of their context.
+    """
+    from clusterstacks.net.kube.errors import Forbidden
+
+    namespace, slash, _ = incomplete.partition("/")
+    wanted = [namespace] if slash else ["", default_namespace]
+    for place in wanted:
+        try:
+            return [str(one) for one in await _keys(client, CLUSTER_API_GROUP, CLUSTER_KIND, place)]
+        except Forbidden:
+            continue
+    return []
+
+
+async def releases(client: Client, cluster: ObjectKey) -> list[str]:
+    """Return the releases of the stack of a Cluster, which are beside its class; the newest first."""
+    from clusterstacks.model.kinds.clusterapi import class_of
+    from clusterstacks.model.names import parse_class, parse_release
+
+    resource = await client.resource(CLUSTER_API_GROUP, CLUSTER_KIND)
+    class_name, namespace = class_of(await client.get(resource, cluster.name, cluster.namespace))
+    own, found = parse_class(class_name), []
+    for name in await _names(client, GROUP, Kind.CLUSTER_STACK_RELEASE, namespace):
+        try:
+            release = parse_release(name)
+        except SpecError:
+            continue
+        if release.same_stack(own):
+            found.append(release)
+    return [str(one) for one in sorted(found, reverse=True)]
+
+
+async def _names(client: Client, group: str, kind: str, namespace: str = "") -> list[str]:
+    return [one.name for one in await _keys(client, group, kind, namespace)]
+
+
+async def _keys(client: Client, group: str, kind: str, namespace: str) -> Sequence[ObjectKey]:
+    return await client.list_keys(await client.resource(group, kind), namespace, limit=MAX_OBJECTS)

@@ -1,0 +1,218 @@
+"""Builds the JSON documents of the page from a snapshot of the management cluster."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from clusterstacks.model.documents import CONTROL_CHARACTERS, at, text
+from clusterstacks.model.names import InvalidName, parse_class, release_named
+from clusterstacks.plan.clusters.cluster_summary import addons_by_cluster, summarize
+from clusterstacks.plan.clusters.cluster_tree import (
+    NodeState,
+    Snapshot,
+    ViewNode,
+    cluster_status,
+    delivery_state,
+    findings,
+    overview,
+    picture,
+)
+from clusterstacks.plan.clusters.deliveries import past_deliveries
+from clusterstacks.plan.clusters.fleet_table import group_by_release
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from clusterstacks.model.names import ReleaseName
+    from clusterstacks.model.objects import Manifest, ObjectKey
+    from clusterstacks.plan.clusters.cluster_summary import ClusterSummary
+    from clusterstacks.plan.clusters.deliveries import PastDelivery
+    from clusterstacks.plan.clusters.fleet_table import FleetRelease
+
+MAX_TEXT: Final = 2000
+"""Longest text in characters (arbitrary: a screen); the rest is cut."""
+
+MAX_ITEMS: Final = 2000
+"""Longest list (arbitrary: a browser draws as many rows in less than a second)."""
+
+MAX_CHILDREN: Final = 60
+"""Nodes drawn below a node of the graph (arbitrary: a graph of more cannot be read)."""
+
+MAX_TARGETS: Final = 50
+"""Releases suggested as target of an upgrade (arbitrary)."""
+
+
+def bounded(value: Any) -> Any:  # noqa: ANN401 - JSON
+    """Return a document with texts and lists of bounded length, and without control characters."""
+    if isinstance(value, str):
+        shown = CONTROL_CHARACTERS.sub("\N{REPLACEMENT CHARACTER}", value[: MAX_TEXT + 1])
+        return shown if len(value) <= MAX_TEXT else f"{shown[:MAX_TEXT]} …"
+    if isinstance(value, dict):
+        return {key: bounded(one) for key, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [bounded(one) for one in value[:MAX_ITEMS]]
+    return value
+
+
+def fleet_document(snapshot: Snapshot) -> Manifest:
+    """Return the stacks, the releases with their Clusters, and one line for each Cluster of a cluster stack."""
+    summaries = [one for one in _summaries(snapshot) if one.of_cluster_stack]
+    stacks = picture(Snapshot(stacks=snapshot.stacks))
+    return {
+        "stacks": [
+            {"namespace": text(manifest, "metadata", "namespace"), **_node(node)}
+            for manifest, node in zip(snapshot.stacks, stacks, strict=True)
+        ],
+        "releases": [_release(one) for one in group_by_release(snapshot.releases, summaries)],
+        "clusters": [_row(one) for one in summaries],
+    }
+
+
+def cluster_document(snapshot: Snapshot, key: ObjectKey) -> Manifest | None:
+    """Return everything about one Cluster; None if it does not exist."""
+    own = _of_namespace(snapshot, key)
+    if not own.clusters:
+        return None
+    (cluster,) = own.clusters
+    addon = addons_by_cluster(own.addons).get((key.namespace, key.name))
+    summary = summarize(cluster, addon)
+    state = cluster_status(cluster, own).state
+    changes = [one.document() for one in summary.conditions.values() if one.last_transition_time]
+    return {
+        **_row(summary),
+        "state": state.value,
+        "addons": [" ".join(one) for one in summary.addons],
+        "findings": [_node(one) for one in findings(summary)],
+        "changes": sorted(changes, key=lambda one: str(one["lastTransitionTime"]), reverse=True),
+        "deliveries": [_delivery(one) for one in past_deliveries(addon)],
+        "targets": _targets(snapshot.releases, summary),
+        "graph": _graph(own, cluster, summary, state),
+    }
+
+
+def _summaries(snapshot: Snapshot) -> list[ClusterSummary]:
+    addons = addons_by_cluster(snapshot.addons)
+    return [
+        summarize(one, addons.get((text(one, "metadata", "namespace"), text(one, "metadata", "name"))))
+        for one in snapshot.clusters
+    ]
+
+
+def _row(summary: ClusterSummary) -> Manifest:
+    line = overview(summary)
+    return {
+        "namespace": summary.key.namespace,
+        "name": summary.key.name,
+        "state": line.state.value,
+        "class": {"wanted": summary.class_name, "delivered": summary.delivered},
+        "release": summary.release_change,
+        "kubernetes": summary.kubernetes_change,
+        "stage": {"number": summary.stage.number, "total": summary.stage.total, "current": summary.stage.current},
+        "reason": summary.concern.reason,
+        "message": summary.concern.message,
+        "since": summary.concern.last_transition_time,
+    }
+
+
+def _delivery(delivery: PastDelivery) -> Manifest:
+    state = delivery_state(delivery)
+    return {
+        "began": delivery.began,
+        "title": delivery.title,
+        "state": state.value if state else "",
+        "outcome": delivery.outcome,
+        "failure": delivery.failure,
+        "numbers": delivery.numbers,
+        "changes": list(delivery.changes()),
+    }
+
+
+def _release(release: FleetRelease) -> Manifest:
+    document = release.document()
+    for one, summary in zip(document["clusters"], release.clusters, strict=True):
+        one["release"] = summary.release_change
+    return document
+
+
+def _targets(releases: Iterable[Manifest], summary: ClusterSummary) -> list[str]:
+    """Return the ready releases of the Cluster's stack, the newest first, without the delivered one."""
+    own = _class_release(summary.delivered) or _class_release(summary.class_name)
+    found = (
+        release_named(text(one, "metadata", "name"))
+        for one in releases
+        if _is_in(one, summary.class_namespace) and at(one, "status", "ready") is True
+    )
+    same = {one for one in found if one is not None and own is not None and one.same_stack(own) and one != own}
+    return [one.release for one in sorted(same, reverse=True)][:MAX_TARGETS]
+
+
+def _class_release(class_name: str) -> ReleaseName | None:
+    try:
+        return parse_class(class_name)
+    except InvalidName:
+        return None
+
+
+def _of_namespace(snapshot: Snapshot, key: ObjectKey) -> Snapshot:
+    """Return the snapshot with one Cluster, and with the workers and addons in its namespace only."""
+
+    def here(objects: Iterable[Manifest]) -> list[Manifest]:
+        return [one for one in objects if _is_in(one, key.namespace)]
+
+    return replace(
+        snapshot,
+        clusters=[one for one in here(snapshot.clusters) if text(one, "metadata", "name") == key.name],
+        addons=here(snapshot.addons),
+        pools=here(snapshot.pools),
+        machines=here(snapshot.machines),
+    )
+
+
+def _is_in(manifest: Manifest, namespace: str) -> bool:
+    return text(manifest, "metadata", "namespace") == namespace
+
+
+@dataclass(slots=True)
+class _Graph:
+    """Nodes in the order of their drawing, and edges from the index of a node to that of another."""
+
+    nodes: list[Manifest] = field(default_factory=list)
+    edges: list[tuple[int, int]] = field(default_factory=list)
+
+    def add(self, node: ViewNode, parents: Iterable[int] = ()) -> int:
+        """Add a node with all its descendants; return its index."""
+        index = len(self.nodes)
+        self.nodes.append(_node(node))
+        self.edges += [(parent, index) for parent in parents]
+        for child in node.children[:MAX_CHILDREN]:
+            self.add(child, [index])
+        if (hidden := len(node.children) - MAX_CHILDREN) > 0:
+            self.add(ViewNode(f"and {hidden} more", NodeState.WORKING), [index])
+        return index
+
+
+def _graph(own: Snapshot, cluster: Manifest, summary: ClusterSummary, state: NodeState) -> Manifest:
+    """Return the graph from the stacks of the Cluster's releases to its stages, addons and Machines."""
+    graph = _Graph()
+    releases: list[int] = []
+    for stack in _stacks(own, summary):
+        root = graph.add(stack)
+        releases += range(root + 1, len(graph.nodes))
+    (drawn,) = picture(Snapshot(clusters=[cluster], addons=own.addons, pools=own.pools, machines=own.machines))
+    graph.add(ViewNode(f"Cluster {summary.key.name}", state, drawn.detail, drawn.children), releases)
+    return {"nodes": graph.nodes, "edges": graph.edges}
+
+
+def _stacks(own: Snapshot, summary: ClusterSummary) -> Iterator[ViewNode]:
+    """Draw the stacks of the wanted and the delivered release, with these releases only."""
+    names = {one.release for one in map(_class_release, (summary.delivered, summary.class_name)) if one is not None}
+    used = [
+        one for one in own.releases if _is_in(one, summary.class_namespace) and text(one, "metadata", "name") in names
+    ]
+    stacks = [one for one in own.stacks if _is_in(one, summary.class_namespace)]
+    return (one for one in picture(Snapshot(stacks=stacks, releases=used)) if one.children)
+
+
+def _node(node: ViewNode) -> Manifest:
+    return {"title": node.title, "state": node.state.value, "detail": " ".join(node.detail.split())}

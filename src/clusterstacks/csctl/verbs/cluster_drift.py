@@ -1,0 +1,116 @@
+"""``csctl drift``: compare the delivered objects of a Cluster with what was delivered."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from clusterstacks.csctl.shared import output
+from clusterstacks.csctl.shared.cluster_options import ClusterName, ManagementCluster, cluster_options
+from clusterstacks.csctl.shared.options import TEXT, form_option
+
+if TYPE_CHECKING:
+    from clusterstacks.deliver.apply.drift_rules import DriftedObject
+    from clusterstacks.model.drift_settings import DriftSettings
+    from clusterstacks.model.objects import ObjectKey
+    from clusterstacks.net.kube.client import Client
+
+
+@click.command(short_help="Show addon objects that differ from what was delivered.")
+@click.argument("cluster", metavar="NAMESPACE/CLUSTER", type=ClusterName())
+@cluster_options
+@form_option("text", "json", "yaml")
+@click.option("--exit-code", is_flag=True, help="Exit with 1 if an object differs, like diff(1) and git diff.")
+def drift(cluster: ObjectKey, management: ManagementCluster, form: str, *, exit_code: bool) -> int:
+    """Compare all addon objects of a Cluster with what the operator delivered. Nothing is changed.
+
+    csctl reads the delivery records in the workload cluster, with the kubeconfig that Cluster API keeps in the
+    management cluster, and asks the API server by dry runs which fields an apply would change. Fields in
+    spec.drift.ignoreDifferences of the ClusterStack are left out. Values are not shown. Exits with 0 even if objects
+    differ, unless --exit-code is set.
+    """
+    objects, found = asyncio.run(_compare(management, cluster))
+    if form == TEXT:
+        for one in found:
+            output.say(str(one))
+        differ = f"{len(found)} of {objects} objects differ from what was delivered."
+        output.say(differ if found else f"All {objects} objects are as they were delivered.")
+    else:
+        document = {"cluster": str(cluster), "objects": objects, "drift": [_document(one) for one in found]}
+        output.print_document(document, form)
+    return output.FAILED if exit_code and found else 0
+
+
+async def _compare(management: ManagementCluster, cluster: ObjectKey) -> tuple[int, list[DriftedObject]]:
+    """Return the number of delivered objects, and those that differ."""
+    from clusterstacks.deliver.apply.delivery import Delivery, RecordOwner
+    from clusterstacks.deliver.apply.health import members_selector
+    from clusterstacks.deliver.apply.live_members import read_live_members
+    from clusterstacks.deliver.apply.sweep import Sweep, SweepMemory
+    from clusterstacks.operator.controllers.workload_clients import Workloads
+
+    async with management.connected() as client, Workloads(client) as workloads:
+        settings = await _settings(client, cluster)
+        workload = await workloads.connect(cluster)
+        delivery = Delivery(workload, RecordOwner(cluster))
+        records = await delivery.records()
+        memory = SweepMemory({known.id: addon for addon, record in records.items() for known in record.objects})
+        members = await read_live_members(workload, memory.objects, labels=members_selector(records))
+        sweep = Sweep(
+            client=workload,
+            delivery=delivery,
+            memory=memory,
+            live=members.live,
+            ignored=settings.ignored_fields,
+            everything=True,
+        )
+        drifts = await sweep.find(memory.suspects(members))
+    return len(memory.objects), sorted((one.object for one in drifts), key=lambda one: one.id)
+
+
+async def _settings(client: Client, cluster: ObjectKey) -> DriftSettings:
+    """Read the settings of the Cluster's ClusterStack; the defaults if this user may not read it."""
+    from clusterstacks.model.drift_settings import DriftSettings
+    from clusterstacks.model.errors import SpecError
+    from clusterstacks.model.kinds.clusterapi import cluster_view
+    from clusterstacks.model.kinds.names import CLUSTER_API_GROUP, CLUSTER_KIND, GROUP, Kind
+    from clusterstacks.operator.controllers.class_usage import release_of
+    from clusterstacks.operator.controllers.clusteraddon.sweep_settings import read_sweep_settings
+    from clusterstacks.plan.clusters.permissions import or_else
+    from clusterstacks.runtime.cache import ObjectCache
+
+    clusters = await client.resource(CLUSTER_API_GROUP, CLUSTER_KIND)
+    manifest = await client.find(clusters, cluster.name, cluster.namespace)
+    view = cluster_view(manifest) if manifest is not None else None
+    key = release_of(view) if view is not None else None
+    if view is None or key is None:
+        raise SpecError(
+            "ClusterNotFound",
+            f"Cluster {cluster} does not exist, or has no class of a cluster stack: 'kubectl get clusters -n "
+            f"{cluster.namespace}' lists the Clusters",
+        )
+    notices: list[str] = []
+    resource = await client.resource(GROUP, Kind.CLUSTER_STACK_RELEASE)
+    consequence = "ignoreDifferences of the ClusterStack are not known"
+    release = await or_else(client.find(resource, key.name, key.namespace), None, consequence, notices)
+    release = release or {"metadata": {"namespace": key.namespace}}
+    reading = read_sweep_settings(view, release, client=client, stacks=ObjectCache(), default=None)
+    settings = await or_else(reading, DriftSettings(), consequence, notices)
+    output.warn_all(notices)
+    return settings
+
+
+def _document(one: DriftedObject) -> dict[str, Any]:
+    identity = one.id
+    return {
+        "group": identity.group,
+        "kind": identity.kind,
+        "namespace": identity.namespace,
+        "name": identity.name,
+        "addon": one.addon,
+        "change": one.change,
+        "fields": [{"path": field.path, "managers": list(field.managers)} for field in one.fields],
+        "error": one.error or None,
+    }

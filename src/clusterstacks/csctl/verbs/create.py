@@ -1,0 +1,316 @@
+"""Builds releases of stacks and publishes them (``csctl create``)."""
+
+from __future__ import annotations
+
+import os
+import signal
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from clusterstacks.csctl.shared import output
+from clusterstacks.csctl.shared.options import (
+    JSON,
+    chart_dependencies,
+    dependency_options,
+    form_and_directory,
+    form_or_directory_options,
+    minor_options,
+)
+from clusterstacks.csctl.shared.registry_options import ServerTrust, trust_options
+from clusterstacks.model.errors import SpecError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from clusterstacks.csctl.building.remotes import Publisher
+    from clusterstacks.csctl.building.version_inputs import CustomVersions
+
+MODES = ["stable", "hash", "custom", "beta"]
+REMOTES = ["github", "oci", "directory", "none"]
+_VARIABLES = {
+    "github": ("GIT_PROVIDER", "GIT_ORG_NAME", "GIT_REPOSITORY_NAME"),
+    "oci": ("OCI_REGISTRY", "OCI_REPOSITORY"),
+}
+"""The environment variables that select a remote."""
+INTO = Path(".release")
+
+_OPTIONS: tuple[Callable[..., Any], ...] = (
+    click.argument("directory", metavar="DIR", type=click.Path(exists=True, file_okay=False, path_type=Path)),
+    click.option(
+        "--mode", "-m", type=click.Choice(MODES), default="stable", show_default=True, help="Versioning mode."
+    ),
+    form_or_directory_options(INTO, "the releases"),
+    minor_options,
+    click.option(
+        "--remote",
+        metavar=f"[{'|'.join(REMOTES)}]",
+        default="",
+        help="Remote of the releases.  [default: github if GIT_* is set, else oci if OCI_* is set, else none]",
+    ),
+    click.option(
+        "--remote-dir",
+        type=click.Path(exists=True, file_okay=False, path_type=Path),
+        help="The directory of --remote directory.",
+    ),
+    click.option("--publish", is_flag=True, help="Publish the built releases to the remote."),
+    click.option("--cluster-stack-version", metavar="VERSION", help="Version of the stack, with --mode custom."),
+    click.option("--cluster-addon-version", metavar="VERSION", help="Version of the addons, with --mode custom."),
+    click.option("--node-image-version", metavar="VERSION", help="Version of the node images, with --mode custom."),
+    click.option("--node-image-registry", "-r", "registry", default="", help="Registry for the node image plugin."),
+    dependency_options,
+    trust_options,
+    click.option("--strict", is_flag=True, help="Fail if 'csctl lint' finds anything in the source files."),
+    click.option("--write-metadata", is_flag=True, help="Write the new versions into metadata.yaml of the stack."),
+)
+
+UNCHANGED = output.NEGATIVE
+"""Exit code if there is nothing to build, so that a job can distinguish it from an invalid stack."""
+
+
+def _with_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+@click.command(short_help="Build releases of stacks, and publish them.")
+@_with_options
+def create(trust: ServerTrust, **arguments: Any) -> int:  # noqa: ANN401 - click passes the options above
+    """Build the releases of a stack directory, or of all stacks of a repository (providers/PROVIDER/STACK).
+
+    By default, csctl builds the release of csctl.yaml, and its charts stay unchanged. With --kubernetes or
+    --all-minors, or if csctl.yaml has no full Kubernetes version, it builds minors of versions.yaml and stack.yaml. The
+    values and templates of the class must not contain the version of another minor in this case.
+
+    'Created DIR/NAME' is printed for each release, as by csctl written in Go. The decisions and their reasons go to
+    standard error.
+
+    stable: v4 after v3; the version of a component changes when its files change.
+
+    beta: v4-beta.1, v4-beta.2, ... before v4, and v0-beta.N while there is no stable release. A beta never changes the
+    number before it.
+
+    hash: v0-sha.<hash of the source>. custom: the versions of the three options. Neither mode reads a remote.
+
+    The newest release is read from the remote. Without --remote, environment variables select it. github: GIT_PROVIDER,
+    GIT_ORG_NAME, GIT_REPOSITORY_NAME, GIT_ACCESS_TOKEN. oci: OCI_REGISTRY, OCI_REPOSITORY and OCI_USERNAME with
+    OCI_PASSWORD, or OCI_ACCESS_TOKEN, or the credentials of 'docker login'. none: metadata.yaml of the stack names the
+    newest release.
+
+    An earlier build of the same name is replaced. If no stack changed since its newest release, nothing is built and
+    the exit code is 3.
+    """
+    import asyncio  # takes 30 ms, which --help and completion do not need
+
+    from clusterstacks.csctl.building.version_rules import NothingChanged
+
+    form, into = form_and_directory(arguments.pop("wanted"), arguments.pop("directory_given"), INTO)
+    options = CreateOptions(**arguments, form=form, into=into, trust=trust)
+    _check_versions(options)
+    if options.uses_remote:
+        options = _with_remote(options, os.environ)
+    try:
+        asyncio.run(_interruptible(options))
+    except NothingChanged as error:
+        output.show_error(error)
+        if form == JSON:
+            output.print_json({"releases": []})
+        return UNCHANGED
+    return 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateOptions:
+    """The options of the command line."""
+
+    directory: Path
+    mode: str
+    form: str
+    into: Path
+    kubernetes: str
+    all_minors: bool
+    remote: str
+    remote_dir: Path | None
+    publish: bool
+    cluster_stack_version: str | None
+    cluster_addon_version: str | None
+    node_image_version: str | None
+    registry: str
+    dependencies: str
+    offline: bool
+    trust: ServerTrust
+    write_metadata: bool
+    strict: bool
+
+    @property
+    def uses_remote(self) -> bool:
+        """True if the remote is read or written: the modes hash and custom only publish."""
+        return self.publish or self.mode in {"stable", "beta"}
+
+
+async def _interruptible(options: CreateOptions) -> None:
+    """Create the releases; Ctrl-C and SIGTERM end plugins and remove incomplete releases."""
+    import asyncio
+
+    task = asyncio.ensure_future(_create(options))
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+    try:
+        await task
+    except asyncio.CancelledError:
+        raise KeyboardInterrupt from None
+
+
+async def _create(options: CreateOptions) -> None:
+    from clusterstacks.csctl.building.discover import discover_stacks, newest_patch, shown_path
+    from clusterstacks.csctl.building.release_builder import ReleaseBuilder, create_releases, publish_release
+    from clusterstacks.csctl.building.version_inputs import VersionChooser
+    from clusterstacks.csctl.building.version_rules import Mode
+
+    async with AsyncExitStack() as resources:
+        web = await resources.enter_async_context(ServerTrust().web())
+        into = options.into.resolve()
+        stacks = await discover_stacks(
+            options.directory,
+            into,
+            kubernetes=options.kubernetes,
+            all_minors=options.all_minors,
+            newest=None if options.offline else partial(newest_patch, web),
+        )
+        _check_sources({shown_path(stack.root): stack.tree for stack in stacks}, strict=options.strict)
+        if options.write_metadata and len({stack.root for stack in stacks}) < len(stacks):
+            raise SpecError(
+                "MetadataAmbiguous", "metadata.yaml can contain only one version: choose a minor with --kubernetes"
+            )
+        publisher = await _publisher(options, resources)
+        chooser = VersionChooser(
+            Mode(options.mode), publisher.remote if publisher else None, into, _custom_versions(options)
+        )
+        builder = ReleaseBuilder(
+            into=into,
+            dependencies=chart_dependencies(web, options.dependencies, offline=options.offline),
+            registry=_absolute_if_path(options.registry),
+            writes_metadata=options.write_metadata,
+            path=os.environ.get("PATH", os.defpath),
+        )
+        report = output.note if options.form == JSON else output.say
+        built = await create_releases(
+            stacks,
+            chooser,
+            builder,
+            note=output.note,
+            created=lambda directory: report(f"Created {options.into / directory.name}"),
+        )
+        published: dict[str, bool] = {}
+        if publisher is not None and options.publish:
+            for directory in built:
+                published[directory.name] = await publish_release(publisher, directory, output.note)
+        if options.form == JSON:
+            output.print_json({"releases": [_document(directory, published) for directory in built]})
+
+
+def _check_sources(trees: Mapping[str, Mapping[str, bytes]], *, strict: bool) -> None:
+    """Print the findings of lint rules that need no rendering; fail if a release would be useless, or if ``strict``."""
+    from clusterstacks.csctl.authoring.linter import BEFORE_BUILD, REFUSED, apply_rules
+    from clusterstacks.csctl.authoring.stack import load_stack
+
+    refused: list[str] = []
+    for directory, tree in trees.items():
+        for finding in apply_rules(load_stack(tree, directory), BEFORE_BUILD):
+            problem = finding.problem
+            line = f"{directory}/{problem.path}:{problem.line}: {problem.message}: {problem.remedy}"
+            if strict or finding.rule in REFUSED:
+                refused.append(line)
+            else:
+                output.warn(f"{line} ({finding.rule})")
+    if refused:
+        shown = refused[: output.NOTED]
+        more = [f"{len(refused) - len(shown)} more; 'csctl lint' prints them"] if len(refused) > len(shown) else []
+        raise SpecError("SourceRefused", "\n".join(["correct the source before a release is built:", *shown, *more]))
+
+
+def _document(directory: Path, published: Mapping[str, bool]) -> dict[str, object]:
+    """Describe a release that was built; ``new`` is false if the remote had it already, null without --publish."""
+    return {"release": directory.name, "directory": str(directory), "new": published.get(directory.name)}
+
+
+async def _publisher(options: CreateOptions, resources: AsyncExitStack) -> Publisher | None:
+    if options.remote == "none" or not options.uses_remote:
+        return None
+    from clusterstacks.csctl.building.remotes import directory_remote, open_remote
+    from clusterstacks.csctl.shared.transfer_bar import transfer_bar
+    from clusterstacks.release.sources.source_kinds import KINDS
+
+    if options.remote_dir is not None:
+        return directory_remote(options.remote_dir.absolute(), os.environ, output.note)
+    # Separate from the connections to chart repositories, which may need another CA.
+    web = await resources.enter_async_context(options.trust.web())
+    return await open_remote(
+        KINDS[options.remote],
+        web,
+        os.environ,
+        output.note,
+        plain_http=options.trust.plain_http,
+        progress=transfer_bar(),
+    )
+
+
+def _custom_versions(options: CreateOptions) -> CustomVersions | None:
+    from clusterstacks.csctl.building.version_inputs import CustomVersions
+    from clusterstacks.model.versions import StackVersion
+
+    if options.mode != "custom":
+        return None
+    given = (options.cluster_stack_version, options.cluster_addon_version, options.node_image_version)
+    return CustomVersions(*(StackVersion.parse_dot(text) for text in given))
+
+
+def _absolute_if_path(registry: str) -> str:
+    return str(Path(registry).absolute()) if registry and Path(registry).exists() else registry
+
+
+def default_remote(environ: Mapping[str, str]) -> tuple[str, str]:
+    """Choose the remote of a command line without ``--remote`` by the variables of csctl written in Go.
+
+    Returns:
+        The remote, and the reason.
+    """
+    for remote, variables in _VARIABLES.items():
+        for variable in variables:
+            if environ.get(variable):
+                return remote, f"{variable} is set"
+    return "none", "neither GIT_* nor OCI_* is set: metadata.yaml of the stack names the newest release"
+
+
+def _with_remote(options: CreateOptions, environ: Mapping[str, str]) -> CreateOptions:
+    remote, reason = (options.remote, "") if options.remote else default_remote(environ)
+    if remote not in REMOTES:
+        raise click.UsageError(f"{remote!r} is not a valid remote: --remote takes one of {', '.join(REMOTES)}")
+    if (remote == "directory") != (options.remote_dir is not None):
+        raise click.UsageError("--remote directory and --remote-dir must be used together")
+    if options.publish and remote == "none":
+        raise click.UsageError(
+            "--publish needs a remote: use --remote github, oci or directory"
+            + (", or the variables of one (csctl create --help)" if reason else "")
+        )
+    if reason:
+        output.note(f"remote {remote}, because {reason} (--remote selects another)")
+    return replace(options, remote=remote)
+
+
+def _check_versions(options: CreateOptions) -> None:
+    given = {
+        "--cluster-stack-version": options.cluster_stack_version,
+        "--cluster-addon-version": options.cluster_addon_version,
+        "--node-image-version": options.node_image_version,
+    }
+    if options.mode == "custom" and (missing := [name for name, value in given.items() if not value]):
+        raise click.UsageError(f"--mode custom needs {', '.join(missing)}")
+    if options.mode != "custom" and (extra := [name for name, value in given.items() if value]):
+        raise click.UsageError(f"{', '.join(extra)} can only be used with --mode custom")
+    if options.write_metadata and options.mode == "hash":
+        raise click.UsageError("--write-metadata changes the source and its hash: use another --mode")

@@ -1,0 +1,75 @@
+"""``csctl pull``: download a release."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from clusterstacks.csctl.shared import output
+from clusterstacks.csctl.shared.options import JSON, form_and_directory, form_or_directory_options
+from clusterstacks.csctl.shared.registry_options import ServerTrust, trust_options
+from clusterstacks.csctl.shared.transfer_bar import transfer_bar
+
+if TYPE_CHECKING:
+    from clusterstacks.model.names import ReleaseName
+    from clusterstacks.release.sources.download_release import Pulled
+    from clusterstacks.release.sources.spec import Location
+
+
+@click.command(short_help="Download a release.")
+@click.argument("reference", metavar="REF")
+@form_or_directory_options(Path(), "the release directory")
+@trust_options
+def pull(trust: ServerTrust, reference: str, wanted: str, directory_given: Path | None) -> None:
+    """Download a release into DIR/<release name>/, complete or not at all, and its signatures next to it.
+
+    REF is registry/repository:release, github://owner/repository:release, https://host/path:release of a web server
+    with an index, or directory:release. Digests are verified. Signatures are not: use 'csctl verify'.
+    """
+    import asyncio
+    import os
+
+    from clusterstacks.release.sources.source_kinds import parse_location
+
+    form, directory = form_and_directory(wanted, directory_given, Path())
+    location = parse_location(reference, os.environ)
+    if location.release is None:
+        raise click.UsageError("the release is missing (expected REF:<release name>): 'csctl list' shows the releases")
+    pulled = asyncio.run(_pull(location, location.release, directory, trust))
+    output.note_some("signature not read", pulled.problems)
+    if form == JSON:
+        output.print_json(_document(pulled))
+        return
+    what = "pulled into" if pulled.new else "already exists with the same content:"
+    output.say(f"{pulled.release.name} {what} {pulled.path}")
+    output.say_digests(content=pulled.release.digest, manifest=pulled.manifest)
+    if pulled.signed:
+        output.say(f"verify its signatures: csctl verify {shlex.quote(str(pulled.path))} --key <public key>")
+
+
+def _document(pulled: Pulled) -> dict[str, object]:
+    return {
+        "release": pulled.release.name.release,
+        "directory": str(pulled.path.absolute()),
+        "contentDigest": pulled.release.digest,
+        "manifestDigest": pulled.manifest or None,
+        "new": pulled.new,
+        "signed": pulled.signed,
+        "problems": pulled.problems,
+    }
+
+
+async def _pull(location: Location, name: ReleaseName, directory: Path, trust: ServerTrust) -> Pulled:
+    import os
+
+    from clusterstacks.release.sources import download_release
+    from clusterstacks.release.sources.source_kinds import open_location
+
+    async with trust.web() as web:
+        source = await open_location(
+            location.address, web, os.environ, plain_http=trust.plain_http, progress=transfer_bar()
+        )
+        return await download_release.pull(source, name, directory)

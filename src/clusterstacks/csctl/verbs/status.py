@@ -1,0 +1,264 @@
+"""``csctl status``: list the Clusters of management clusters, or describe the state of one Cluster."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from clusterstacks.csctl.shared import output
+from clusterstacks.csctl.shared.cluster_options import (
+    ClusterName,
+    ListScope,
+    ManagementCluster,
+    contexts_options,
+    filter_options,
+)
+from clusterstacks.csctl.shared.contexts import read_contexts, read_objects_of
+from clusterstacks.csctl.shared.live_view import MARKS, LiveView, print_nodes
+from clusterstacks.csctl.shared.management_objects import ObjectQuery, follow, read_all
+from clusterstacks.csctl.shared.options import TEXT, form_option
+from clusterstacks.model.documents import and_more
+from clusterstacks.model.errors import DependencyError
+from clusterstacks.model.kinds.names import CLUSTER_API_GROUP, CLUSTER_KIND, CLUSTER_NAME_LABEL, GROUP, Kind, addon_name
+from clusterstacks.model.objects import age
+from clusterstacks.plan.clusters.cluster_summary import addons_by_cluster, summarize
+from clusterstacks.plan.clusters.cluster_tree import NodeState, Snapshot, cluster_status, overview
+from clusterstacks.plan.clusters.fleet_table import group_by_release
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from clusterstacks.model.objects import Manifest, ObjectKey
+    from clusterstacks.plan.clusters.cluster_summary import ClusterSummary
+    from clusterstacks.plan.clusters.cluster_tree import ViewNode
+    from clusterstacks.plan.clusters.fleet_table import FleetRelease
+    from clusterstacks.plan.clusters.recent_events import ClusterEvent
+
+    Found = Sequence[list[Manifest] | None]
+
+NO_ADDONS: Final = "stages, versions of addons and drift are not shown"
+
+SHOWN_EVENTS: Final = 10
+"""Events of a Cluster (arbitrary); ``kubectl events`` lists all."""
+
+SHOWN_RELEASES: Final = 10
+"""Releases in the line below the table (arbitrary)."""
+
+HEADER: Final = ("NAMESPACE", "NAME", "READY", "RELEASE", "NEWER", "KUBERNETES", "STAGE", "REASON", "SINCE")
+
+
+@click.command(short_help="List Clusters, or describe the state of one.")
+@click.argument("cluster", metavar="[NAMESPACE/CLUSTER]", type=ClusterName(), required=False)
+@contexts_options
+@filter_options
+@click.option("--troubled", is_flag=True, help="Only Clusters that are not well: those with a REASON.")
+@form_option("text", "json", "yaml")
+@click.option("--watch", "-w", is_flag=True, help="Redraw the state when it changes, until Ctrl-C.")
+def status(
+    cluster: ObjectKey | None,
+    managements: Sequence[ManagementCluster],
+    scope: ListScope,
+    form: str,
+    *,
+    troubled: bool,
+    watch: bool,
+) -> int:
+    """List the Clusters with a class of a cluster stack, or describe the current and wanted state of one Cluster.
+
+    READY means that all addons of the class are delivered, and that Cluster API reports the Cluster as available.
+    RELEASE and KUBERNETES show 'v1 → v2' while an upgrade is not complete. NEWER names the newest ready release of the
+    same Kubernetes minor and that of the next one: 'csctl why' says whether a Cluster may move there, 'csctl plan' how.
+    REASON is the first thing to look at, also if the Cluster is ready. The last line counts the Clusters of each
+    release. Without the right to list the Clusters of all namespaces, those of the namespace of the context are listed.
+
+    With NAMESPACE/CLUSTER, a tree shows control plane, workers and addons, the running stage and what it waits for, the
+    hold of an upgrade, health, drift, the last change and the newest events. With --watch, a terminal shows the current
+    tree, or a line for each Cluster; in a pipe, csctl prints the lines that change.
+
+    A management cluster that cannot be read does not stop the others; the failures are listed at the end.
+    NAMESPACE/CLUSTER and --watch take one context.
+    """
+    if watch and form != TEXT:
+        raise click.UsageError(f"--watch cannot be combined with -o {form}")
+    if len(managements) > 1 and (cluster is not None or watch):
+        one = "--watch" if cluster is None else "NAMESPACE/CLUSTER"
+        raise click.UsageError(f"{one} cannot be combined with several --context: name one")
+    if cluster is not None:
+        if scope != ListScope() or troubled:
+            raise click.UsageError("NAMESPACE/CLUSTER cannot be combined with --namespace, --selector or --troubled")
+        if watch:
+            asyncio.run(_watch(managements[0], _of_cluster(cluster), _tree))
+        else:
+            _print_cluster(*asyncio.run(_read_cluster(managements[0], cluster)), form)
+        return 0
+    if watch:
+        asyncio.run(_watch(managements[0], _all(managements[0], scope), partial(_lines, troubled=troubled)))
+        return 0
+    results = read_contexts(managements, lambda management: read_objects_of(management, _all(management, scope)))
+    clusters = [one for context, found in results.found.items() for one in list_clusters(found, context)]
+    shown = [one for one in clusters if one.troubled or not troubled]
+    if form != TEXT:
+        output.print_document([results.named(one.context, one.document()) for one in shown], form)
+    elif clusters:
+        _print_table(shown, several=results.several)
+        output.say(count_clusters(clusters), wraps=True)
+    elif not results.failed:
+        output.note("No Cluster has a class of a cluster stack.")
+    return results.show_failures()
+
+
+@dataclass(frozen=True, slots=True)
+class ListedCluster:
+    """A Cluster in the table.
+
+    Args:
+        context: The context of its management cluster.
+        summary: Its state.
+        group: The release that it has, or that it asks for while it has none; None for a class of another project.
+    """
+
+    context: str
+    summary: ClusterSummary
+    group: FleetRelease | None
+
+    @property
+    def troubled(self) -> bool:
+        """True if there is something to look at."""
+        return overview(self.summary).state is not NodeState.DONE
+
+    @property
+    def release(self) -> str:
+        """Name of the release or class."""
+        return self.group.name.release if self.group else self.summary.delivered
+
+    def row(self, now: datetime) -> tuple[str, ...]:
+        """Return a mark, and the cells of ``HEADER``."""
+        summary, concern = self.summary, self.summary.concern
+        _, arrow, wanted = summary.release_change.partition("→")
+        release = f"{self.release} {arrow}{wanted}" if summary.delivered else f"→ {self.release}"
+        newer = self.group.newer_versions() if self.group else ()
+        return (
+            MARKS[overview(summary).state].sign,
+            summary.key.namespace,
+            summary.key.name,
+            summary.ready.status,
+            release.rstrip(),
+            ", ".join(newer),
+            summary.kubernetes_change,
+            str(summary.stage),
+            concern.reason,
+            age(concern.last_transition_time, now) if concern.reason else "",
+        )
+
+    def document(self) -> Manifest:
+        """Return the Cluster as JSON."""
+        newer = self.group.newer if self.group else ()
+        return self.summary.document() | {"newer": [one.release for one in newer]}
+
+
+def list_clusters(found: Found, context: str = "") -> list[ListedCluster]:
+    """Return the Clusters with a class of a cluster stack, from Clusters, ClusterAddons and ClusterStackReleases."""
+    summaries = [one for one in _summaries(found) if one.of_cluster_stack]
+    groups = group_by_release(found[2] or [], summaries)
+    group_of = {cluster.key: group for group in groups for cluster in group.clusters}
+    return [ListedCluster(context, one, group_of.get(one.key)) for one in summaries]
+
+
+def count_clusters(clusters: Sequence[ListedCluster]) -> str:
+    """Return a line with the number of Clusters, of those that are not well, and of those with each release."""
+    releases = Counter(one.release for one in clusters)
+    names = [f"{name} ({number})" for name, number in releases.most_common()]
+    troubled = sum(one.troubled for one in clusters)
+    number = f"{len(clusters)} Cluster{'' if len(clusters) == 1 else 's'}, {troubled or 'none'} troubled"
+    return f"{number}; releases: {and_more(names, SHOWN_RELEASES)}"
+
+
+def _print_table(clusters: Sequence[ListedCluster], *, several: bool) -> None:
+    now = datetime.now(UTC)
+    header = ("", *(("CONTEXT",) if several else ()), *HEADER)
+    rows = []
+    for one in clusters:
+        mark, *cells = one.row(now)
+        rows.append((mark, *((one.context,) if several else ()), *cells))
+    if rows:
+        output.print_table(header, rows, marks={mark.sign: mark for mark in MARKS.values()})
+
+
+def _print_cluster(found: Found, events: Sequence[ClusterEvent], form: str) -> None:
+    if form != TEXT:
+        (summary,) = _summaries(found)
+        output.print_document(summary.document() | {"events": [one.document() for one in events]}, form)
+        return
+    print_nodes(_tree(found))
+    if events:
+        now = datetime.now(UTC)
+        rows = [(age(one.last_seen, now), one.type, one.reason, one.subject, one.message) for one in events]
+        output.say("")
+        output.print_table(("LAST SEEN", "TYPE", "REASON", "OBJECT", "MESSAGE"), rows)
+
+
+def _all(management: ManagementCluster, scope: ListScope) -> list[ObjectQuery]:
+    own = management.connection().namespace
+    unknown = "newer releases are not shown"
+    return [
+        ObjectQuery(CLUSTER_API_GROUP, CLUSTER_KIND, scope.namespace, scope.labels, fallback=own),
+        ObjectQuery(GROUP, Kind.CLUSTER_ADDON, scope.namespace, consequence=NO_ADDONS, fallback=own),
+        ObjectQuery(GROUP, Kind.CLUSTER_STACK_RELEASE, consequence=unknown, fallback=scope.namespace or own),
+    ]
+
+
+def _of_cluster(cluster: ObjectKey) -> list[ObjectQuery]:
+    namespace, labels = cluster.namespace, f"{CLUSTER_NAME_LABEL}={cluster.name}"
+    workers = "workers are not shown"
+    return [
+        ObjectQuery(CLUSTER_API_GROUP, CLUSTER_KIND, namespace, name=cluster.name),
+        ObjectQuery(GROUP, Kind.CLUSTER_ADDON, namespace, name=addon_name(cluster.name), consequence=NO_ADDONS),
+        ObjectQuery(CLUSTER_API_GROUP, "MachineDeployment", namespace, labels, consequence=workers),
+        ObjectQuery(CLUSTER_API_GROUP, "Machine", namespace, labels, consequence=workers),
+    ]
+
+
+async def _read_cluster(management: ManagementCluster, key: ObjectKey) -> tuple[Found, list[ClusterEvent]]:
+    """Read a Cluster, and its newest events, the oldest of them first; none if they cannot be read."""
+    from clusterstacks.plan.clusters.recent_events import read_events
+
+    async with management.connected() as client:
+        found = await read_all(client, _of_cluster(key))
+        ((cluster,), *_) = [one or [] for one in found]
+        try:
+            newest_first, _ = await read_events(client, cluster)
+        except DependencyError as error:
+            output.warn(f"{error.message}: events are not shown")
+            newest_first = []
+    return found, newest_first[:SHOWN_EVENTS][::-1]
+
+
+async def _watch(
+    management: ManagementCluster, queries: Sequence[ObjectQuery], draw: Callable[[Found], list[ViewNode]]
+) -> None:
+    async with management.connected() as client:
+        with LiveView() as view:
+            await follow(client, queries, lambda found: view.show(draw(found)))
+
+
+def _summaries(found: Found) -> list[ClusterSummary]:
+    addons = addons_by_cluster(found[1] or [])
+    clusters = [(one["metadata"]["namespace"], one["metadata"]["name"], one) for one in found[0] or []]
+    return [summarize(cluster, addons.get((namespace, name))) for namespace, name, cluster in clusters]
+
+
+def _lines(found: Found, *, troubled: bool) -> list[ViewNode]:
+    """Draw each Cluster in one line."""
+    return [overview(one.summary) for one in list_clusters(found) if one.troubled or not troubled]
+
+
+def _tree(found: Found) -> list[ViewNode]:
+    clusters, addons, pools, machines = (one or [] for one in found)
+    snapshot = Snapshot(clusters=clusters, addons=addons, pools=pools, machines=machines)
+    return [cluster_status(cluster, snapshot) for cluster in clusters]

@@ -1,0 +1,231 @@
+"""``csctl ui``: show the Clusters and releases of a management cluster in a browser."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from clusterstacks.csctl.shared import output
+from clusterstacks.csctl.shared.cluster_options import ListScope, ManagementCluster, read_cluster_context, scope_options
+from clusterstacks.csctl.shared.management_objects import ObjectQuery, follow, read_objects
+from clusterstacks.csctl.shared.plan_output import (
+    live_commands,
+    patch_command,
+    running_upgrade,
+    search_live_plan,
+    step_title,
+)
+from clusterstacks.csctl.shared.upgrade_decision import decide, decision_document
+from clusterstacks.model.kinds.names import CLUSTER_API_GROUP, CLUSTER_KIND, GROUP, Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from socket import socket
+
+    from clusterstacks.csctl.ui.page_access import PageAccess
+    from clusterstacks.model.objects import Manifest
+    from clusterstacks.net.kube.client import Client
+    from clusterstacks.plan.clusters.context import UpgradeContext
+
+
+SHOWN_EVENTS = 50
+"""Events of a Cluster on the page (arbitrary: two screens); ``kubectl events`` lists all."""
+
+
+@click.command(short_help="Show clusters and releases in a browser.")
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=0, help="Port on loopback.  [default: 0, which is a free port]"
+)
+@click.option("--open/--no-open", "open_browser", default=True, help="Open the page in the browser.  [default: --open]")
+@scope_options
+def ui(management: ManagementCluster, scope: ListScope, port: int, *, open_browser: bool) -> None:
+    """Serve a read-only page with the releases and Clusters of a management cluster, until Ctrl-C.
+
+    The page shows the fleet, and for each Cluster its objects, rollout, health, drift, deliveries and events, the plan
+    of an upgrade, and which versions work together. It changes while the objects change. It has the rights of your
+    kubeconfig, and is only served on 127.0.0.1 and ::1, to browsers that open the printed address.
+    """
+    from clusterstacks.csctl.ui.page_server import listen
+
+    listening = listen(port)
+    asyncio.run(_serve(management, scope, listening, open_browser=open_browser))
+
+
+async def _serve(
+    management: ManagementCluster, scope: ListScope, listening: list[socket], *, open_browser: bool
+) -> None:
+    async with management.connected() as client:
+        name = management.context or management.connection().server
+        page = ServedPage(client, management, scope, name)
+        await page.run(listening, lambda access: _announce(access, open_browser=open_browser))
+
+
+@dataclass(frozen=True, slots=True)
+class ServedPage:
+    """The page of a management cluster.
+
+    Args:
+        client: The management cluster, with the rights of the user.
+        management: The same cluster, for commands on the page.
+        scope: The Clusters to show.
+        name: The name of the management cluster on the page.
+    """
+
+    client: Client
+    management: ManagementCluster
+    scope: ListScope
+    name: str
+
+    async def run(self, listening: list[socket], started: Callable[[PageAccess], None]) -> None:
+        """Serve until cancelled.
+
+        Args:
+            listening: The sockets.
+            started: Called when the page has its first content.
+
+        Raises:
+            DependencyError: Clusters are not served, or the user may not read them.
+        """
+        from clusterstacks.csctl.ui.page_access import PageAccess
+        from clusterstacks.csctl.ui.page_server import PageServer, PageState
+        from clusterstacks.plan.clusters.cluster_tree import Snapshot
+
+        access = PageAccess(listening[0].getsockname()[1])
+        state = PageState(self.name, self.scope.namespace)
+        filled = False
+
+        def show(found: Sequence[list[Manifest]]) -> None:
+            nonlocal filled
+            kinds = ("stacks", "releases", "clusters", "addons", "pools", "machines")
+            state.show(Snapshot(**dict(zip(kinds, found, strict=True))))
+            if not filled:
+                filled = True
+                started(access)
+
+        def warn(notices: list[str]) -> None:
+            output.warn_all(notices)
+            state.warn(notices)
+
+        server = PageServer(access, state, ClusterQuestions(self.management, self.client).known())
+        serving = asyncio.create_task(server.run(listening))
+        try:
+            await follow(
+                self.client,
+                _queries(self.scope),
+                show,
+                warn=warn,
+                on_outage=lambda outage: state.report_outage(asdict(outage) if outage else None),
+            )
+        finally:
+            serving.cancel()
+            with suppress(asyncio.CancelledError):
+                await serving
+
+
+def _announce(access: PageAccess, *, open_browser: bool) -> None:
+    output.say(access.address(access.token))
+    output.note("The page has the rights of your kubeconfig: keep this address to yourself. Ctrl-C ends it.")
+    if open_browser:
+        import webbrowser
+
+        if not webbrowser.open(access.address(access.launch_token)):
+            output.note("No browser could be started: open the address in one.")
+
+
+def _queries(scope: ListScope) -> list[ObjectQuery]:
+    namespace, workers = scope.namespace, "workers are not shown"
+    no_addons = "stages, versions of addons and drift are not shown"
+    return [
+        ObjectQuery(GROUP, Kind.CLUSTER_STACK, consequence="ClusterStacks are not shown"),
+        ObjectQuery(GROUP, Kind.CLUSTER_STACK_RELEASE, consequence="only releases that Clusters use are shown"),
+        ObjectQuery(CLUSTER_API_GROUP, CLUSTER_KIND, namespace, scope.labels),
+        ObjectQuery(GROUP, Kind.CLUSTER_ADDON, namespace, consequence=no_addons),
+        ObjectQuery(CLUSTER_API_GROUP, "MachineDeployment", namespace, consequence=workers),
+        ObjectQuery(CLUSTER_API_GROUP, "Machine", namespace, consequence=workers),
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterQuestions:
+    """Answers of ``csctl status``, ``csctl why``, ``csctl plan`` and ``csctl compat`` about a Cluster."""
+
+    management: ManagementCluster
+    client: Client
+
+    def known(self) -> dict[str, Callable[[Mapping[str, str]], Awaitable[Manifest]]]:
+        """Return the questions by name."""
+        return {"events": self._events, "upgrade": self._upgrade, "matrix": self._matrix, "check": self._check}
+
+    async def _events(self, query: Mapping[str, str]) -> Manifest:
+        """Return the newest events of the Cluster, its ClusterAddon and its release."""
+        from clusterstacks.csctl.ui.page_server import cluster_key
+        from clusterstacks.plan.clusters.recent_events import read_events
+
+        key = cluster_key(query)
+        named = ObjectQuery(CLUSTER_API_GROUP, CLUSTER_KIND, key.namespace, name=key.name)
+        (cluster,) = await read_objects(self.client, named)
+        found, notices = await read_events(self.client, cluster)
+        events = [one.document() for one in found[:SHOWN_EVENTS]]
+        return {"events": events, "more": len(found) - len(events), "notices": notices}
+
+    async def _upgrade(self, query: Mapping[str, str]) -> Manifest:
+        """Return whether one write may change the Cluster to a target, and the plan."""
+        from clusterstacks.csctl.ui.page_server import cluster_key
+        from clusterstacks.plan.planner.state_file import parse_target
+
+        key, goal = cluster_key(query), parse_target(query.get("to", ""))
+        context = await read_cluster_context(self.client, key, None, goal)
+        patch, decision = await decide(context, goal)
+        # A search takes processor time: in a thread, the page goes on.
+        found = await asyncio.to_thread(search_live_plan, context, goal)
+        plan: dict[str, Any] = found[1] if found else {"steps": [], "refused": None, "warnings": context.hints(goal)}
+        document = decision_document(decision, patch, plan)
+        commands = live_commands(self.management, key)
+        written = bool(patch) and decision.answer.allowed
+        return {
+            **document,
+            "to": str(goal),
+            "undecided": found is None,
+            "upgrade": running_upgrade(context, self.management),
+            "command": patch_command(self.management, key, patch) if written else None,
+            "steps": [{**one, "title": step_title(one), "commands": commands(one)} for one in document["steps"]],
+        }
+
+    async def _matrix(self, query: Mapping[str, str]) -> Manifest:
+        """Return the matrix of the releases of the Cluster's stack, and the check of its own versions."""
+        from clusterstacks.csctl.shared.compat_output import CheckedRelease, checked_document, matrix_document
+        from clusterstacks.plan.compat.kubernetes import known_minors
+        from clusterstacks.plan.compat.matrices import matrix, parts
+
+        context = await self._context(query)
+        releases = [(str(one.name), one) for one in sorted(context.world.candidates, key=lambda one: one.name)]
+        judges, kubernetes = context.judges(), context.cluster.kubernetes
+        own = CheckedRelease("", kubernetes, parts(context.combination(), kubernetes, judges))
+        tabulated = await asyncio.to_thread(matrix, releases, known_minors(), judges)
+        return {**matrix_document(tabulated), "own": checked_document(own), "warnings": list(context.notices)}
+
+    async def _check(self, query: Mapping[str, str]) -> Manifest:
+        """Return the verdicts on a release with a Kubernetes minor, with their sources."""
+        from clusterstacks.csctl.shared.compat_output import CheckedRelease, checked_document
+        from clusterstacks.model.errors import SpecError
+        from clusterstacks.model.versions import KubernetesMinor, KubernetesVersion
+        from clusterstacks.plan.compat.matrices import parts
+
+        context = await self._context(query)
+        release, minor = query.get("release", ""), KubernetesMinor.parse(query.get("kubernetes", ""))
+        candidate = next((one for one in context.world.candidates if str(one.name) == release), None)
+        if candidate is None:
+            raise SpecError("TargetUnknown", "this release is not known (any more)")
+        made_for = candidate.kubernetes
+        same = (made_for.major, made_for.minor) == (minor.major, minor.minor)
+        version = made_for if same else KubernetesVersion.parse(f"v{minor}.0")
+        return checked_document(CheckedRelease(release, version, parts(candidate, version, context.judges())))
+
+    async def _context(self, query: Mapping[str, str]) -> UpgradeContext:
+        from clusterstacks.csctl.ui.page_server import cluster_key
+
+        return await read_cluster_context(self.client, cluster_key(query), None)

@@ -1,0 +1,84 @@
+"""``csctl verify``: verify the signatures of a release."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from clusterstacks.csctl.shared import output
+from clusterstacks.csctl.shared.options import FILE, JSON, TEXT, form_option
+from clusterstacks.csctl.shared.registry_options import ServerTrust, trust_options
+from clusterstacks.csctl.shared.release_ref import open_release_files, parse_release_ref
+from clusterstacks.csctl.shared.terminal import ResultMark
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from clusterstacks.release.contents import Contents
+    from clusterstacks.release.signing.keys import PublicKey
+    from clusterstacks.release.signing.verifier import Verification
+
+
+@click.command(short_help="Verify the signatures of a release.")
+@click.argument("release", metavar="RELEASE_DIR|REF")
+@click.option("--key", "keys", type=FILE, multiple=True, required=True, help="Trusted public keys (PEM); repeatable.")
+@form_option()
+@trust_options
+def verify(trust: ServerTrust, release: str, keys: tuple[Path, ...], form: str) -> int:
+    """Verify that one of the keys signed exactly the files of a release. Exits with 3 if none did.
+
+    RELEASE_DIR is a release directory with its signatures in RELEASE_DIR.dsse.json next to it. REF is a reference as
+    for 'csctl pull'. In a registry, signatures of 'cosign sign --key' are also accepted.
+    """
+    import asyncio
+
+    from clusterstacks.model.errors import SpecError
+    from clusterstacks.release.signing.errors import SignatureRequired
+    from clusterstacks.release.signing.verifier import enforce
+
+    trusted = [key for path in keys for key in _public_keys(path)]
+    contents, manifest, verification = asyncio.run(_verified(release, trusted, trust))
+    if form == JSON:
+        _print_json(contents, manifest, verification)
+    try:
+        enforce(contents.release, verification)
+    except SignatureRequired as error:
+        remedy = "ask its publisher to sign it with a key that you trust, and do not use it until then"
+        problem = f"{contents.release} is not signed by any of the given keys: {remedy}"
+        output.show_error(SpecError(error.code, "\n".join((problem, *verification.problems))))
+        return output.NEGATIVE
+    if form == TEXT:
+        output.say_judged(ResultMark.GOOD, f"{contents.release} is signed by {', '.join(verification.signed_by)}")
+        output.say_digests(content=contents.digest, manifest=manifest)
+        output.note_some("signature ignored", verification.problems)
+    return 0
+
+
+async def _verified(release: str, keys: list[PublicKey], trust: ServerTrust) -> tuple[Contents, str, Verification]:
+    from clusterstacks.release.signing import verifier
+
+    async with open_release_files(*parse_release_ref(release), trust) as held:
+        files = held.contents.files
+        verification = verifier.verify(held.contents.release, files, held.evidence, keys)
+        return held.contents, held.evidence.manifest_digest, verification
+
+
+def _public_keys(path: Path) -> tuple[PublicKey, ...]:
+    from clusterstacks.release.signing.keys import parse_public_keys
+    from clusterstacks.release.sources.signature_store import read_key_file
+
+    return parse_public_keys(read_key_file(path), name=str(path))
+
+
+def _print_json(contents: Contents, manifest: str, verification: Verification) -> None:
+    output.print_json(
+        {
+            "release": contents.release.release,
+            "digest": contents.digest,
+            "contentDigest": contents.digest,
+            "manifestDigest": manifest or None,
+            "signedBy": verification.signed_by,
+            "problems": verification.problems,
+        }
+    )

@@ -1,0 +1,1 @@
+"""Renders the manifests of a release, brings them to a cluster and keeps them there."""

@@ -1,0 +1,56 @@
+"""Renders charts with the engine of Helm; the only module that uses its C library.
+
+Only for worker processes: the library contains a Go runtime, whose out-of-memory abort, endless loops and 85 MB must
+stay out of the operator. helm-python-sdk is pinned, because two calls here use its C interface directly.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import NamedTuple
+
+import orjson
+from helm_python import Chart, HelmError, _native
+
+from clusterstacks.deliver.render.errors import RenderFailed, shortened
+
+
+class Rendered(NamedTuple):
+    """The output of the engine."""
+
+    templates: dict[str, str]
+    crds: tuple[tuple[str, str], ...]
+
+
+def render(chart: bytes, values: object, options: dict[str, str]) -> Rendered:
+    """Render a packed chart.
+
+    A chart handle is loaded for each render, because rendering changes it (a disabled subchart stays disabled).
+
+    Args:
+        chart: A tgz.
+        values: The content of ``-f`` as JSON.
+        options: Options of the C interface: ``name``, ``namespace``, ``kube_version``.
+
+    Raises:
+        RenderFailed: The message of Helm.
+    """
+    try:
+        with Chart.load_archive(chart) as handle:
+            _check_dependencies(handle)
+            text = _native.call_string("helm_render", handle._raw(), orjson.dumps(values).decode(), json.dumps(options))  # noqa: SLF001 - Chart.render() leaves out kube_version
+            # Read after the render, which removes disabled subcharts and their CRDs.
+            crds = tuple((crd["filename"], crd["data"]) for crd in handle.crds)
+    except HelmError as error:
+        raise RenderFailed(shortened(error.detail)) from None
+    return Rendered(orjson.loads(text), crds)
+
+
+def _check_dependencies(chart: Chart) -> None:
+    """Reject a chart without its subcharts, as the command line does; the engine would ignore them."""
+    there = {subchart["name"] for subchart in chart.dependencies}
+    wanted = [dependency["name"] for dependency in chart.metadata.get("dependencies") or ()]
+    if missing := [name for name in wanted if name not in there]:
+        raise RenderFailed(
+            f"chart {chart.name} lacks its dependencies {', '.join(missing)}: vendor them into its charts/ directory"
+        )

@@ -1,0 +1,188 @@
+"""The demo of upgrades: a cluster with two workers goes two minors, and each time Cluster API waits for a backup."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from clusterstacks.csctl.building.discover import discover_stacks
+from clusterstacks.csctl.building.release_builder import ReleaseBuilder
+from clusterstacks.dev.demo.scenario import examples, release_ready, stacks
+from clusterstacks.dev.installation import apply_in_order, read_manifests
+from clusterstacks.model.documents import at, mappings, text
+from clusterstacks.model.files.metadata import Metadata
+from clusterstacks.model.kinds.clusterapi import cluster_view
+from clusterstacks.model.kinds.names import CLUSTER_API_GROUP, CLUSTER_KIND
+from clusterstacks.model.objects import ObjectKey
+from clusterstacks.model.versions import StackVersion
+from clusterstacks.net.kube.transport import Pool
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from pathlib import Path
+
+    from clusterstacks.dev.demo.await_state import Scene
+    from clusterstacks.model.kinds.clusterapi import ClusterView
+    from clusterstacks.model.names import ReleaseName
+    from clusterstacks.model.objects import Manifest
+    from clusterstacks.net.kube.client import Client
+    from clusterstacks.plan.clusters.cluster_tree import Snapshot
+
+CLUSTER = ObjectKey("default", "upgraded")
+"""The Cluster of examples/upgrade/cluster.yaml."""
+REPORT = "backup-report"
+"""The ConfigMap that the stage before an upgrade waits for."""
+
+
+@dataclass(frozen=True, slots=True)
+class UpgradeStory:
+    """Result of the demo of upgrades.
+
+    Args:
+        versions: The Kubernetes versions of the cluster, in order.
+        served: The Kubernetes minor of the cluster's API server at the end.
+        nodes: The kubelet version of each Node at the end, by its name.
+        seconds: Duration of each step by its name.
+    """
+
+    versions: tuple[str, ...]
+    served: str
+    nodes: Mapping[str, str]
+    seconds: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """A release and its Kubernetes version."""
+
+    release: ReleaseName
+    version: str
+
+
+@dataclass(frozen=True, slots=True)
+class UpgradeScenario:
+    """Runs the demo in a running environment.
+
+    Args:
+        scene: The environment.
+        releases: Directory of the operator's releases.
+        explain: Prints what an upgrade waits for.
+    """
+
+    scene: Scene
+    releases: Path
+    explain: Callable[[Client], Awaitable[None]]
+
+    async def play(self) -> UpgradeStory:
+        """Run it.
+
+        Raises:
+            ClusterStacksError: A step was not done in time; the message names it and the reason.
+        """
+        async with Pool() as pool:
+            client = self.scene.management(pool)
+            first, *others = await self._offer(client)
+            await self._create_cluster(client, first)
+            for before, offer in zip((first, *others), others, strict=False):
+                await self._upgrade(client, pool, before, offer)
+            workload = self.scene.workload(pool)
+            served = (await workload.version()).minor
+            nodes = (await workload.list(await workload.resource("", "Node"))).items
+        kubelets = {text(one, "metadata", "name"): text(one, "status", "nodeInfo", "kubeletVersion") for one in nodes}
+        versions = tuple(one.version for one in (first, *others))
+        return UpgradeStory(versions, f"v{served}", kubelets, self.scene.seconds)
+
+    async def _offer(self, client: Client) -> list[Offer]:
+        file = "examples/upgrade/clusterstacks.yaml"
+        self.scene.say(f"A provider offers releases for three Kubernetes minors: kubectl apply -f {file}")
+        offers = await build_upgrade(self.releases)
+        await apply_in_order(client, read_manifests(examples() / "upgrade/clusterstacks.yaml"))
+        await self.scene.until(
+            client, "releases ready", lambda seen: all(release_ready(seen, one.release) for one in offers)
+        )
+        return offers
+
+    async def _create_cluster(self, client: Client, offer: Offer) -> None:
+        self.scene.say("A user creates a Cluster with two workers: kubectl apply -f examples/upgrade/cluster.yaml")
+        await apply_in_order(client, read_manifests(examples() / "upgrade/cluster.yaml"))
+        await self.scene.until(client, "cluster with addons", lambda seen: _delivered(seen, offer))
+        await self.scene.until(client, "workers", lambda seen: _has_workers(seen, offer.version))
+
+    async def _upgrade(self, client: Client, pool: Pool, before: Offer, offer: Offer) -> None:
+        scene, version = self.scene, offer.version
+        topology = {"classRef": {"name": offer.release.class_name}, "version": version}
+        patch = {"spec": {"topology": topology}}
+        scene.say(
+            f"The user asks for Kubernetes {version}: "
+            f"kubectl patch cluster {CLUSTER.name} --type merge --patch '{json.dumps(patch)}'"
+        )
+        clusters = await client.resource(CLUSTER_API_GROUP, CLUSTER_KIND)
+        await client.merge_patch(clusters, CLUSTER.name, patch, CLUSTER.namespace)
+        await scene.until(client, f"{version} held", lambda seen: _is_held(seen, before, offer))
+        scene.say(f"Cluster API waits: csctl why {CLUSTER} {version}")
+        await self.explain(client)
+        kubectl = f"csctl dev kubectl --cluster {CLUSTER}"
+        scene.say(
+            f"The backup program of the cluster reports its backup: {kubectl} create configmap -n kube-system {REPORT} "
+            f"--from-literal=version={version} --dry-run=client -o yaml | {kubectl} apply -f -"
+        )
+        await report_backup(scene.workload(pool), version)
+        await scene.until(client, f"control plane {version}", lambda seen: _has_control_plane(seen, version))
+        await scene.until(client, f"workers {version}", lambda seen: _has_workers(seen, version))
+        await scene.until(client, f"addons {version}", lambda seen: _delivered(seen, offer))
+
+
+async def build_upgrade(releases: Path) -> list[Offer]:
+    """Build the releases of the example stack for upgrades, one for each Kubernetes minor, the oldest first."""
+    found = await discover_stacks(stacks() / "upgrade", releases, kubernetes="", all_minors=True, newest=None)
+    builder, first = ReleaseBuilder(into=releases), StackVersion.parse("v1")
+    offers = []
+    for stack in sorted(found, key=lambda one: one.settings.kubernetes):
+        version = stack.settings.kubernetes
+        built = await builder.build(stack, Metadata(first, version, first, first))
+        offers.append(Offer(built.name, version.text))
+    return offers
+
+
+async def report_backup(workload: Client, version: str) -> None:
+    """Write the report that the stage before an upgrade waits for."""
+    report: Manifest = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": REPORT, "namespace": "kube-system"},
+        "data": {"version": version},
+    }
+    await workload.apply(await workload.resource("", "ConfigMap"), report, manager="backup", force=True)
+
+
+def _is_held(seen: Snapshot, before: Offer, offer: Offer) -> bool:
+    """Return whether the operator has noted the hold and reported its cause, and the control plane has not moved."""
+    noted = any(
+        text(addon, "status", "upgradeHold", "state") == "Held"
+        and text(addon, "status", "upgradeHold", "version") == offer.version
+        and any(text(stage, "phase") == "waitingForPostCondition" for stage in mappings(addon, "status", "stages"))
+        for addon in seen.addons
+    )
+    return noted and _has_control_plane(seen, before.version)
+
+
+def _has_control_plane(seen: Snapshot, version: str) -> bool:
+    return any(view.control_plane_versions == (version,) for view in _views(seen))
+
+
+def _has_workers(seen: Snapshot, version: str) -> bool:
+    return any(view.worker_versions == (version,) for view in _views(seen)) and all(
+        at(pool, "status", "availableReplicas") == at(pool, "spec", "replicas") for pool in seen.pools
+    )
+
+
+def _delivered(seen: Snapshot, offer: Offer) -> bool:
+    return any(
+        text(addon, "spec", "clusterStack") == offer.release.class_name and at(addon, "status", "ready") is True
+        for addon in seen.addons
+    )
+
+
+def _views(seen: Snapshot) -> Sequence[ClusterView]:
+    return [cluster_view(one) for one in seen.clusters]

@@ -1,0 +1,125 @@
+"""Restarts a component: a request file, which the supervisor reads, executes and answers.
+
+Only the supervisor, the parent of the processes, can restart one and see it end.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import shutil
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from clusterstacks.dev import process_records
+from clusterstacks.dev.node import node_files, node_process
+from clusterstacks.dev.private_files import write_private
+from clusterstacks.dev.processes import READY_TIMEOUT
+from clusterstacks.dev.state_directory import EnvironmentPhase
+from clusterstacks.model.errors import ClusterStacksError, DependencyError, SpecError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from clusterstacks.dev.state_directory import StateDirectory
+
+OPERATOR = "operator"
+POLL_SECONDS = 0.1
+EXTRA_SECONDS = 30.0
+"""Time for an answer beyond that until a component is ready: it has 6 s to end; the rest is arbitrary."""
+
+
+@dataclass(frozen=True, slots=True)
+class RestartRequest:
+    """A request to the supervisor.
+
+    Args:
+        component: Name of the component.
+        fresh_cache: Empty the operator's cache directory before the start.
+    """
+
+    component: str
+    fresh_cache: bool = False
+
+
+def ask(state: StateDirectory, request: RestartRequest) -> None:
+    """Request the restart of a component and return once it is ready.
+
+    Raises:
+        SpecError: No supervisor runs, or it does not have this component.
+        DependencyError: The component does not start, or the supervisor does not answer.
+    """
+    _check(state, request)
+    state.restart_answer.unlink(missing_ok=True)
+    write_private(state.restart_request, json.dumps(dataclasses.asdict(request)).encode())
+    seconds = timeout_seconds(request.component)
+    end = time.monotonic() + seconds
+    while not state.restart_answer.exists():
+        if time.monotonic() > end:
+            state.restart_request.unlink(missing_ok=True)
+            raise DependencyError(
+                "RestartTimedOut",
+                f"{request.component} was not restarted within {seconds:g} s: "
+                f"'csctl dev logs{state.options} supervisor' shows why",
+            )
+        time.sleep(POLL_SECONDS)
+    message = json.loads(state.restart_answer.read_bytes())["error"]
+    state.restart_answer.unlink(missing_ok=True)
+    if message:
+        raise DependencyError("RestartFailed", message)
+
+
+def timeout_seconds(component: str) -> float:
+    """Return the timeout for an answer about a component."""
+    ready = node_process.TIMEOUT if component == node_files.NAME else READY_TIMEOUT
+    return ready.total_seconds() + EXTRA_SECONDS
+
+
+def serve(state: StateDirectory, restart: Callable[[RestartRequest], None]) -> None:
+    """Execute and answer a request, if there is one."""
+    try:
+        request = RestartRequest(**json.loads(state.restart_request.read_bytes()))
+    except FileNotFoundError:
+        return
+    except (ValueError, TypeError):
+        state.restart_request.unlink(missing_ok=True)
+        return
+    state.restart_request.unlink(missing_ok=True)
+    error = ""
+    try:
+        restart(request)
+    except ClusterStacksError as failure:
+        error = failure.message
+    write_private(state.restart_answer, json.dumps({"error": error}).encode())
+
+
+def emptied(directory: Path) -> None:
+    """Empty a directory."""
+    for path in directory.iterdir():
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
+
+
+def _check(state: StateDirectory, request: RestartRequest) -> None:
+    summary = state.read()
+    if (
+        summary is None
+        or summary.phase is not EnvironmentPhase.RUNNING
+        or process_records.identity_of(summary.pid) != summary.identity
+    ):
+        raise SpecError(
+            "NotRunning",
+            f"no environment is running in {state.root}: 'csctl dev up{state.options}' starts one",
+        )
+    names = [record.name for record in process_records.read_all(state.records) if "/" not in record.name]
+    if request.component not in names:
+        raise SpecError(
+            "ComponentUnknown",
+            f"component {request.component} cannot be restarted: choose one of {', '.join(sorted(names))}",
+        )
+    if request.fresh_cache and request.component != OPERATOR:
+        raise SpecError("NoCache", f"{request.component} has no cache directory: leave --fresh-cache out")

@@ -1,0 +1,1 @@
+"""The verbs of the local environment; ``csctl`` finds them by name."""

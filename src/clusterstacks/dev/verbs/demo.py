@@ -1,0 +1,175 @@
+"""``csctl demo``: show a cluster, its addons and an upgrade in a local environment."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+import click
+
+from clusterstacks.csctl.shared import output
+from clusterstacks.csctl.shared.terminal import counting
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from clusterstacks.csctl.shared.live_view import LiveView
+    from clusterstacks.dev.demo.ranges_scenario import RangesStory
+    from clusterstacks.dev.demo.scenario import Changes, DemoResult
+    from clusterstacks.dev.demo.upgrade_scenario import UpgradeStory
+    from clusterstacks.dev.state_directory import StateDirectory
+    from clusterstacks.model.names import ReleaseName
+    from clusterstacks.model.objects import Manifest
+    from clusterstacks.net.kube.client import Client
+
+    Summary = Callable[[], None]
+
+ENVIRONMENT = "demo"
+"""Name of the environment of the demo; other environments are not changed."""
+
+
+@click.command(short_help="Show releases, clusters and upgrades in a local environment.")
+@click.option("--keep", is_flag=True, help="Keep the environment running at the end.")
+@click.option("--ranges", is_flag=True, help="Show a refused upgrade, its solution, and a plan step by step instead.")
+@click.option("--upgrade", is_flag=True, help="Show two upgrades of Kubernetes, which wait for a stage, instead.")
+def demo(*, keep: bool, ranges: bool, upgrade: bool) -> None:
+    """Start an environment, create a cluster with addons from a release, upgrade it, and remove everything.
+
+    etcd, the API servers, the core manager of Cluster API and the operator are real. The cluster has two workers, whose
+    Nodes have no kubelet, so no pods run.
+    """
+    if ranges and upgrade:
+        raise click.UsageError("--ranges cannot be combined with --upgrade")
+    from clusterstacks.csctl.shared.live_view import LiveView
+    from clusterstacks.dev import supervisor, teardown
+    from clusterstacks.dev.environment import EnvironmentSettings
+    from clusterstacks.dev.state_directory import state_directory
+
+    state = state_directory(ENVIRONMENT)
+    report = output.progress()
+    with counting(report, shows=not output.SETTINGS.quiet) as counted:
+        counted("starting the local environment")
+        supervisor.detach(EnvironmentSettings(state=state), counted)
+    try:
+        with LiveView(counts=True) as picture:
+            summarise = (_play_ranges if ranges else _play_upgrade if upgrade else _play)(state, picture)
+        summarise()
+    finally:
+        if not keep:
+            teardown.down(state, report)
+    if keep:
+        _say_what_next("ranged" if ranges else "upgraded" if upgrade else "first")
+    else:
+        output.say("\nEverything is removed; 'csctl demo --keep' keeps the environment running.")
+
+
+def _play(state: StateDirectory, picture: LiveView) -> Summary:
+    import asyncio
+
+    from clusterstacks.dev.demo.await_state import Scene
+    from clusterstacks.dev.demo.scenario import CLUSTER, Scenario
+
+    scene = Scene(state, CLUSTER, picture.say, picture.show)
+    return partial(_summarise, asyncio.run(Scenario(scene, state.releases).play()))
+
+
+def _play_ranges(state: StateDirectory, picture: LiveView) -> Summary:
+    import asyncio
+
+    from clusterstacks.dev.demo.await_state import Scene
+    from clusterstacks.dev.demo.ranges_scenario import CLUSTER, Kubectl, RangesScenario
+
+    scene = Scene(state, CLUSTER, picture.say, picture.show)
+    plan = partial(_planned, state, picture)
+    scenario = RangesScenario(scene, state.releases, Kubectl(state.kubeconfig), plan)
+    return partial(_summarise_ranges, asyncio.run(scenario.play()))
+
+
+def _play_upgrade(state: StateDirectory, picture: LiveView) -> Summary:
+    import asyncio
+
+    from clusterstacks.dev.demo.await_state import Scene
+    from clusterstacks.dev.demo.upgrade_scenario import CLUSTER, UpgradeScenario
+
+    scene = Scene(state, CLUSTER, picture.say, picture.show)
+    scenario = UpgradeScenario(scene, state.releases, partial(_explained, state, picture))
+    return partial(_summarise_upgrade, asyncio.run(scenario.play()))
+
+
+async def _explained(state: StateDirectory, picture: LiveView, client: Client) -> None:
+    """Print what the upgrade waits for as ``csctl why`` does."""
+    from clusterstacks.csctl.shared.cluster_options import ManagementCluster, read_cluster_context
+    from clusterstacks.csctl.shared.plan_output import print_upgrade, running_upgrade
+    from clusterstacks.dev.demo.upgrade_scenario import CLUSTER
+
+    context = await read_cluster_context(client, CLUSTER, state.releases)
+    with picture.aside():
+        print_upgrade(running_upgrade(context, ManagementCluster()))
+
+
+async def _planned(state: StateDirectory, picture: LiveView, client: Client, goal: ReleaseName) -> Sequence[Manifest]:
+    """Print the plan as ``csctl plan`` does, and return its steps."""
+    from clusterstacks.csctl.shared.cluster_options import ManagementCluster, read_cluster_context
+    from clusterstacks.csctl.shared.plan_output import live_commands, print_steps, search_live_plan
+    from clusterstacks.dev.demo.ranges_scenario import CLUSTER
+    from clusterstacks.model.errors import DependencyError
+
+    found = search_live_plan(await read_cluster_context(client, CLUSTER, state.releases, goal), goal)
+    if found is None or not found[1]["steps"]:
+        raise DependencyError("NoPlan", f"there is no plan to {goal}")
+    document = found[1]
+    with picture.aside():
+        output.warn_all(document["warnings"])
+        print_steps(document["steps"], live_commands(ManagementCluster(), CLUSTER))
+    steps: Sequence[Manifest] = document["steps"]
+    return steps
+
+
+def _summarise(story: DemoResult) -> None:
+    output.say(f"\nAll {story.objects} addon objects were read back from the workload API server.")
+    output.say(f"The upgrade from {story.first} to {story.second}:")
+    _list_changes(story.changes)
+    _say_times(story.seconds)
+
+
+def _summarise_ranges(story: RangesStory) -> None:
+    output.say("\nChanges of each write to the objects of the addons, by uid and resourceVersion:")
+    for passage in story.passages:
+        output.say(passage.title)
+        _list_changes(passage.changes)
+    output.say(f"The cluster serves {story.served}; infrastructure and control plane are the same objects as before.")
+    _say_times(story.seconds)
+
+
+def _summarise_upgrade(story: UpgradeStory) -> None:
+    output.say(f"\nThe cluster went from {' to '.join(story.versions)}, and serves {story.served}. Its nodes:")
+    for name, version in story.nodes.items():
+        output.say(f"  {name}  {version}")
+    _say_times(story.seconds)
+
+
+def _list_changes(changes: Changes) -> None:
+    for title, objects in (
+        ("created", changes.created),
+        ("changed", changes.changed),
+        ("removed", changes.removed),
+    ):
+        for line, text in enumerate([str(identity) for identity in objects] or ["nothing"]):
+            output.say(f"  {'' if line else title:8} {text}")
+    output.say(f"  {'left':8} {len(changes.untouched)} objects exactly as they were")
+
+
+def _say_times(seconds: Mapping[str, float]) -> None:
+    output.say(f"Time: {', '.join(f'{name} {time:.1f} s' for name, time in seconds.items())}")
+
+
+def _say_what_next(cluster: str) -> None:
+    csctl, name = output.program(), f"--name {ENVIRONMENT}"
+    output.say(
+        "\nNext commands:\n"
+        f"  {csctl} dev kubectl {name} get clusterstacks,clusterstackreleases,clusters,clusteraddons\n"
+        f"  {csctl} dev kubectl {name} describe clusteraddon cluster-addon-{cluster}\n"
+        f"  {csctl} dev kubectl {name} --cluster default/{cluster} get all --all-namespaces\n"
+        f"  {csctl} dev logs {name} operator\n"
+        f"  {csctl} dev down {name}"
+    )

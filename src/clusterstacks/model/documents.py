@@ -1,0 +1,204 @@
+"""Reads loaded YAML and JSON documents of unchecked shape.
+
+A parser walks a document with :class:`Node`, which knows its file and field, so every error names the file, the field,
+the value found and the value expected.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from clusterstacks.model.errors import SpecError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from clusterstacks.model.objects import Manifest
+
+
+SHOWN_CHARACTERS = 60
+"""Number of characters of an invalid value in messages (arbitrary: enough to recognise it)."""
+
+CONTROL_CHARACTERS = re.compile(
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
+)
+"""Control and bidirectional characters, which names and messages from outside must not send to a terminal or a page."""
+
+
+class DocumentError(SpecError):
+    """A file of a release or an object has invalid content; its author must edit it."""
+
+    CODE = "DocumentInvalid"
+
+    def __init__(self, message: str) -> None:
+        super().__init__(self.CODE, message)
+
+
+def shown(value: object) -> str:
+    """Describe an invalid value for a message: bounded, and without the content of lists and mappings."""
+    if value is None:
+        return "nothing"
+    if isinstance(value, Mapping):
+        return "a mapping"
+    if isinstance(value, (list, tuple)):
+        return "a list"
+    # Cut before repr, so that a large value is not copied.
+    text = repr(value[: SHOWN_CHARACTERS + 1] if isinstance(value, (str, bytes)) else _plain(value))
+    return text if len(text) <= SHOWN_CHARACTERS else f"{text[:SHOWN_CHARACTERS]}…"
+
+
+def and_more(items: Sequence[str], limit: int, *, separator: str = ", ", noun: str = "") -> str:
+    """Join the first ``limit`` items and the number of the others: ``a, b and 3 more``.
+
+    Args:
+        items: The items, in order.
+        limit: Most items that are named.
+        separator: Text between the items; a separator other than a comma is also written before "and".
+        noun: Text after "more", for example ``objects fail``.
+    """
+    named = separator.join(items[:limit])
+    if len(items) <= limit:
+        return named
+    further = f"and {len(items) - limit} more{f' {noun}' if noun else ''}"
+    return f"{named} {further}" if separator == ", " else f"{named}{separator}{further}"
+
+
+def _plain(value: object) -> object:
+    # repr of an integer beyond Python's digit limit (4300) raises ValueError.
+    if isinstance(value, int) and value.bit_length() > 256:
+        return "a huge number"
+    return value
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A value of a document with its place.
+
+    Args:
+        value: None when the field is absent or null.
+        file: Name of the document in messages, e.g. ``metadata.yaml``.
+        field: Path of the value, e.g. ``versions.kubernetes``; empty for the document.
+        error: Class of the errors for this document.
+    """
+
+    value: object
+    file: str
+    field: str = ""
+    error: type[DocumentError] = DocumentError
+
+    def refuse(self, remedy: str) -> DocumentError:
+        """Return the error that names the place, the value found and the remedy."""
+        place = f"{self.file}: {self.field}" if self.field else f"{self.file}: the document"
+        return self.error(f"{place} is {self._found}: {remedy}")
+
+    @property
+    def _found(self) -> str:
+        if self.value is None:
+            return "missing"
+        # A file that is a single string is another file than was meant, perhaps a key: its content is not shown.
+        return "a text" if not self.field and isinstance(self.value, (str, bytes)) else shown(self.value)
+
+    def child(self, key: str) -> Node:
+        """Return the node of a field of a mapping; its value is None when the field is absent."""
+        field = f"{self.field}.{key}" if self.field else key
+        return replace(self, value=self.mapping().get(key), field=field)
+
+    def mapping(self) -> Mapping[object, object]:
+        """Return the mapping.
+
+        Raises:
+            DocumentError: The value has another type.
+        """
+        if not isinstance(self.value, Mapping):
+            raise self.refuse("write a mapping")
+        return self.value
+
+    def only(self, known: Collection[str]) -> None:
+        """Reject unknown fields of a mapping: a misspelled name would silently change the meaning.
+
+        Raises:
+            DocumentError: There is an unknown field, or the value is not a mapping.
+        """
+        if unknown := sorted(str(key) for key in self.mapping() if key not in known):
+            place = f"{self.file}: {self.field}" if self.field else self.file
+            known_fields = ", ".join(sorted(known))
+            raise self.error(f"{place} has the unknown field {unknown[0]}: known are {known_fields}")
+
+    def items(self) -> tuple[Node, ...]:
+        """Return the members of the list; empty when it is missing.
+
+        Raises:
+            DocumentError: The value has another type.
+        """
+        if self.value is None:
+            return ()
+        if not isinstance(self.value, (list, tuple)):
+            raise self.refuse("write a list")
+        return tuple(replace(self, value=item, field=f"{self.field}[{at}]") for at, item in enumerate(self.value))
+
+    def text(self, remedy: str = "write a non-empty string") -> str:
+        """Return the string.
+
+        Raises:
+            DocumentError: The value is not a string, or is empty.
+        """
+        if not isinstance(self.value, str) or not self.value.strip():
+            raise self.refuse(remedy)
+        return self.value
+
+    def optional_text(self) -> str:
+        """Return the string, empty when it is missing.
+
+        Raises:
+            DocumentError: The value is not a string.
+        """
+        return self.text() if self.value not in (None, "") else ""
+
+
+_DURATION = re.compile(r"(?=.)(?:(\d{1,9})h)?(?:(\d{1,9})m)?(?:(\d{1,9})s)?", re.ASCII)
+
+
+def parse_duration(text: str) -> timedelta:
+    """Parse ``1h30m``, ``10m`` or ``45s``.
+
+    Raises:
+        SpecError: It is not a duration.
+    """
+    found = _DURATION.fullmatch(text)
+    if found is None:
+        raise SpecError(
+            "InvalidDuration", f"{shown(text)} is not a valid duration (expected for example 1h30m, 10m or 45s)"
+        )
+    hours, minutes, seconds = (int(number or 0) for number in found.groups())
+    return timedelta(hours=hours, minutes=minutes, seconds=seconds)
+
+
+def at(document: Any, *path: str) -> Any:  # noqa: ANN401 - JSON
+    """Return the value at a path; None when the path does not exist."""
+    for key in path:
+        if not isinstance(document, dict):
+            return None
+        document = document.get(key)
+    return document
+
+
+def text(document: Manifest, *path: str) -> str:
+    """Give the text at a path, or the empty text."""
+    value = at(document, *path)
+    return value if isinstance(value, str) else ""
+
+
+def mapping(document: Manifest, *path: str) -> Manifest:
+    """Give the object at a path, or an empty one."""
+    value = at(document, *path)
+    return value if isinstance(value, dict) else {}
+
+
+def mappings(document: Manifest, *path: str) -> list[Manifest]:
+    """Give the objects in the list at a path."""
+    value = at(document, *path)
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []

@@ -1,0 +1,1 @@
+"""The files of a stack and of a release as values."""

@@ -1,0 +1,253 @@
+"""Read-only views of Cluster API's Cluster and ClusterClass: one view for v1beta2 and v1beta1.
+
+Sources: CLUSTER-API sections 1.2 to 1.4.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from clusterstacks.model.documents import at, mapping, mappings, text
+from clusterstacks.model.kinds.cluster_conditions import ConditionView, condition_view
+from clusterstacks.model.kinds.names import DELETE_FOR_MOVE_ANNOTATION, PAUSED_ANNOTATION, WATCH_FILTER_LABEL
+from clusterstacks.model.objects import Manifest, ObjectId, ObjectKey, split_api_version
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+MAX_REFERENCES = 64
+"""Templates of one ClusterClass that are looked for. Arbitrary: a class has about five."""
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectRef:
+    """An object a Cluster refers to; the version is empty where the reference names none (v1beta2)."""
+
+    group: str
+    kind: str
+    namespace: str
+    name: str
+    version: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterView:
+    """The fields read from a Cluster.
+
+    Args:
+        class_name: Name of its ClusterClass; empty for a Cluster without topology.
+        class_namespace: Namespace of the class; the Cluster's own where it names none.
+        version: Kubernetes version of the topology, with the leading ``v``.
+        paused: Whether the spec says so or the annotation is present.
+        moving: Whether ``clusterctl move`` is about to delete it here, having copied it elsewhere.
+        port: 0 while there is no endpoint, as ``host`` is then empty.
+        control_plane_initialized: Whether the workload API server answered once; never goes back.
+        control_plane_versions: Kubernetes versions the control plane reports; more than one in a rollout, none
+            before Cluster API 1.14 (see :func:`reported_versions`).
+        worker_versions: Kubernetes versions the workers report; none before Cluster API 1.14.
+        outdated_workers: Workers that do not have the template of their pool; 0 before Cluster API 1.9, which does not
+            count them, and with MachinePools, whose providers may not.
+        raw: The object as it was served.
+    """
+
+    name: str
+    namespace: str
+    uid: str
+    labels: Mapping[str, str]
+    annotations: Mapping[str, str]
+    class_name: str
+    class_namespace: str
+    version: str
+    paused: bool
+    moving: bool
+    deleting: bool
+    host: str
+    port: int
+    control_plane_initialized: bool
+    infrastructure_provisioned: bool
+    topology_reconciled: ConditionView
+    control_plane_versions: tuple[str, ...]
+    worker_versions: tuple[str, ...]
+    outdated_workers: int
+    control_plane_ref: ObjectRef | None
+    infrastructure_ref: ObjectRef | None
+    raw: Manifest = field(repr=False, compare=False)
+
+    @property
+    def key(self) -> ObjectKey:
+        """Namespace and name."""
+        return ObjectKey(self.namespace, self.name)
+
+    @property
+    def class_key(self) -> ObjectKey:
+        """Namespace and name of the class; only of meaning where ``class_name`` is not empty."""
+        return ObjectKey(self.class_namespace, self.class_name)
+
+    def owner_reference(self) -> Manifest:
+        """Give the reference that makes the Cluster the owner of an object, in the version it is served in."""
+        return {"apiVersion": self.raw["apiVersion"], "kind": self.raw["kind"], "name": self.name, "uid": self.uid}
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterClassView:
+    """Usability of a ClusterClass; ``cause`` is the reason if not, ``refused`` means that waiting does not help."""
+
+    name: str
+    namespace: str
+    cause: str
+    refused: bool = False
+
+    @property
+    def ready(self) -> bool:
+        """True if it can be used."""
+        return not self.cause
+
+
+def cluster_view(manifest: Manifest) -> ClusterView:
+    """Read a Cluster in either API version; missing fields are empty, never an error."""
+    namespace = text(manifest, "metadata", "namespace")
+    class_name, class_namespace = class_of(manifest)
+    return ClusterView(
+        name=text(manifest, "metadata", "name"),
+        namespace=namespace,
+        uid=text(manifest, "metadata", "uid"),
+        labels=mapping(manifest, "metadata", "labels"),
+        annotations=mapping(manifest, "metadata", "annotations"),
+        class_name=class_name,
+        class_namespace=class_namespace,
+        version=text(manifest, "spec", "topology", "version"),
+        paused=is_paused(manifest),
+        moving=is_moving(manifest),
+        deleting=bool(at(manifest, "metadata", "deletionTimestamp")),
+        host=text(manifest, "spec", "controlPlaneEndpoint", "host"),
+        port=_port(at(manifest, "spec", "controlPlaneEndpoint", "port")),
+        control_plane_initialized=_control_plane_initialized(manifest),
+        infrastructure_provisioned=bool(
+            at(manifest, "status", "initialization", "infrastructureProvisioned")
+            or at(manifest, "status", "infrastructureReady")
+        ),
+        topology_reconciled=condition_view(manifest, "TopologyReconciled"),
+        control_plane_versions=_versions(mappings(manifest, "status", "controlPlane", "versions"))
+        or _versions(mappings(manifest, "status", "v1beta2", "controlPlane", "versions")),
+        worker_versions=_versions(mappings(manifest, "status", "workers", "versions")),
+        outdated_workers=_outdated_workers(manifest),
+        control_plane_ref=_reference(mapping(manifest, "spec", "controlPlaneRef"), namespace),
+        infrastructure_ref=_reference(mapping(manifest, "spec", "infrastructureRef"), namespace),
+        raw=manifest,
+    )
+
+
+def topology_variables(manifest: Manifest) -> dict[str, object]:
+    """Give the variables of a Cluster's topology, by name."""
+    return {text(one, "name"): one.get("value") for one in mappings(manifest, "spec", "topology", "variables")}
+
+
+def cluster_class_view(manifest: Manifest) -> ClusterClassView:
+    """Read a ClusterClass: it is ready once its controller saw this generation and its variables are not refused."""
+    name, namespace = text(manifest, "metadata", "name"), text(manifest, "metadata", "namespace")
+    variables = condition_view(manifest, "VariablesReady", old_type="VariablesReconciled")
+    cause = ""
+    if at(manifest, "metadata", "generation") != at(manifest, "status", "observedGeneration"):
+        cause = f"Cluster API has not processed ClusterClass {namespace}/{name} yet"
+    elif variables.false:
+        cause = f"the variables of ClusterClass {namespace}/{name} are refused: {variables.message or variables.reason}"
+    return ClusterClassView(name, namespace, cause, refused=variables.false)
+
+
+def template_references(cluster_class: Manifest) -> list[ObjectId]:
+    """Give the templates a ClusterClass refers to, each once, in order; at most ``MAX_REFERENCES``."""
+    namespace = text(cluster_class, "metadata", "namespace")
+    found: dict[ObjectId, None] = {}
+    left: list[object] = [at(cluster_class, "spec", part) for part in ("workers", "controlPlane", "infrastructure")]
+    while left and len(found) < MAX_REFERENCES:
+        value = left.pop()
+        if isinstance(value, list):
+            left += reversed(value)
+        elif isinstance(value, dict):
+            for field in ("templateRef", "ref"):
+                one = _reference(mapping(value, field), namespace)
+                if one is not None and one.kind and one.name:
+                    found[ObjectId(one.group, one.kind, one.namespace, one.name)] = None
+            left += reversed(value.values())
+    return list(found)
+
+
+def class_of(cluster: Manifest) -> tuple[str, str]:
+    """Give name and namespace of a Cluster's class; the name is empty for a Cluster without topology."""
+    topology = mapping(cluster, "spec", "topology")
+    name = text(topology, "classRef", "name") or text(topology, "class")
+    named = text(topology, "classRef", "namespace") or text(topology, "classNamespace")
+    return name, named or text(cluster, "metadata", "namespace")
+
+
+def reported_versions(control_plane: Manifest) -> tuple[str, ...]:
+    """Give the Kubernetes versions a control plane object reports itself, by either contract; none before the first."""
+    single = text(control_plane, "status", "version")
+    return _versions(mappings(control_plane, "status", "versions")) or ((single,) if single else ())
+
+
+def template_data(
+    cluster: Manifest, control_plane: Manifest | None, infrastructure: Manifest | None
+) -> dict[str, Manifest]:
+    """Give what the templates of addon values see.
+
+    A Cluster of v1beta2 also gets ``spec.topology.class`` and ``classNamespace``, because most templates were written
+    for v1beta1. An object that does not exist is empty, so that what a template reads of it is missing.
+    """
+    topology = mapping(cluster, "spec", "topology")
+    if topology:
+        name, namespace = class_of(cluster)
+        topology = {**topology, "class": name, "classNamespace": namespace}
+        cluster = {**cluster, "spec": {**cluster["spec"], "topology": topology}}
+    return {"Cluster": cluster, "ControlPlane": control_plane or {}, "InfraCluster": infrastructure or {}}
+
+
+def is_paused(manifest: Manifest) -> bool:
+    """Return whether an object, a Cluster or one of ours, is paused."""
+    return at(manifest, "spec", "paused") is True or PAUSED_ANNOTATION in mapping(manifest, "metadata", "annotations")
+
+
+def is_moving(manifest: Manifest) -> bool:
+    """Return whether ``clusterctl move`` deletes this object: then nothing that belongs to it may be cleaned up."""
+    return DELETE_FOR_MOVE_ANNOTATION in mapping(manifest, "metadata", "annotations")
+
+
+def is_watched(manifest: Manifest, watch_filter: str) -> bool:
+    """Return whether an object is for the operator with this ``--watch-filter``; without a filter every object is."""
+    return not watch_filter or mapping(manifest, "metadata", "labels").get(WATCH_FILTER_LABEL) == watch_filter
+
+
+def _control_plane_initialized(cluster: Manifest) -> bool:
+    if at(cluster, "status", "initialization", "controlPlaneInitialized") is True:
+        return True
+    return condition_view(cluster, "ControlPlaneInitialized").true
+
+
+def _outdated_workers(cluster: Manifest) -> int:
+    workers = mapping(cluster, "status", "workers") or mapping(cluster, "status", "v1beta2", "workers")
+    present, current = workers.get("replicas"), workers.get("upToDateReplicas")
+    if not isinstance(present, int) or not isinstance(current, int):
+        return 0
+    return 0 if mappings(cluster, "spec", "topology", "workers", "machinePools") else max(present - current, 0)
+
+
+def _port(value: Any) -> int:  # noqa: ANN401 - JSON
+    return value if isinstance(value, int) else 0
+
+
+def _versions(reported: list[dict[str, Any]]) -> tuple[str, ...]:
+    return tuple(version for entry in reported if (version := text(entry, "version")))
+
+
+def _reference(reference: Manifest, namespace: str) -> ObjectRef | None:
+    if not reference:
+        return None
+    group, version = split_api_version(text(reference, "apiVersion"))
+    return ObjectRef(
+        group=text(reference, "apiGroup") or group,
+        kind=text(reference, "kind"),
+        namespace=text(reference, "namespace") or namespace,
+        name=text(reference, "name"),
+        version=version,
+    )

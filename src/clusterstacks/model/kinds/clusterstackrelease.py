@@ -1,0 +1,83 @@
+"""ClusterStackRelease: one release in a management cluster."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, StrictBool
+
+from clusterstacks.model.kinds.meta import (
+    LIST_LENGTH,
+    ConditionEntry,
+    Generation,
+    KubernetesObject,
+    Model,
+    Name,
+    ObjectReference,
+    ResourceEntry,
+)
+
+MAX_FACTS_BYTES = 128 * 1024
+"""Maximum size of the facts in UTF-8. Arbitrary: a release with twelve components has 3 KB, and etcd limits an object
+to 1.5 MiB."""
+
+MAX_SIGNERS = 64
+"""Most keys in status.signedBy (arbitrary: more than a rotation of all keys needs)."""
+
+
+class ClusterStackReleaseSpec(Model):
+    """The objects that belong to the release."""
+
+    provider_ref: ObjectReference | None = Field(
+        default=None,
+        description="Object of the provider that must be ready first. It must be in the same namespace and of a kind "
+        "that the operator's --provider-kinds allow. Absent if the stack needs no provider.",
+    )
+
+
+class ClusterStackReleaseStatus(Model):
+    """The observed state of the release."""
+
+    ready: StrictBool = Field(default=False, description="Whether the cluster class of the release can be used.")
+    kubernetes_version: Name = Field(
+        default="", description="Kubernetes version the release is made for, for example v1.35.4."
+    )
+    digest: Name = Field(default="", description="Digest of the release's files, sha256:<hex>.")
+    facts: Annotated[str, Field(max_length=MAX_FACTS_BYTES)] = Field(
+        default="",
+        description="Versions in the release's metadata.yaml and compatibility.yaml, as one line of JSON, for the "
+        "validation of Clusters and for 'csctl plan'.",
+    )
+    signed_by: tuple[Name, ...] = Field(
+        default=(),
+        max_length=MAX_SIGNERS,
+        description="Fingerprints of the trusted keys that signed the files of the release.",
+    )
+    verified_source: Name = Field(
+        default="",
+        description="The source in which the signatures of digest were verified; absent if they were not. A release is "
+        "verified again before it is used if its source, its trusted keys or the digest in its annotation changed.",
+    )
+    resources: tuple[ResourceEntry, ...] = Field(
+        default=(),
+        max_length=LIST_LENGTH,
+        description="State of the cluster class and every other object of the release.",
+    )
+    observed_generation: Generation | None = Field(
+        default=None, description="metadata.generation for which the status was computed."
+    )
+    conditions: tuple[ConditionEntry, ...] = Field(
+        default=(), max_length=LIST_LENGTH, description="Conditions of the object; Ready summarizes them."
+    )
+
+
+class ClusterStackRelease(KubernetesObject):
+    """Installs the release that its name identifies in the management cluster and maintains its cluster class."""
+
+    kind: Literal["ClusterStackRelease"] = "ClusterStackRelease"
+    spec: ClusterStackReleaseSpec = Field(
+        default=ClusterStackReleaseSpec(), description="The objects that belong to the release."
+    )
+    status: ClusterStackReleaseStatus = Field(
+        default=ClusterStackReleaseStatus(), description="The observed state of the release."
+    )

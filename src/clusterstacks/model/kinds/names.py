@@ -1,0 +1,287 @@
+"""Names in the Kubernetes API: groups, labels, annotations, finalizers, conditions and reasons.
+
+Names that are not marked "ours" are those of the Go operator or Cluster API. Users and scripts rely on all of them, so
+they never change. The labels of delivered objects are in :mod:`clusterstacks.deliver.apply.ownership`.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Final
+
+from clusterstacks.model.conditions import READY
+
+GROUP: Final = "clusterstack.x-k8s.io"
+VERSION: Final = "v1alpha1"
+API_VERSION: Final = f"{GROUP}/{VERSION}"
+
+CLUSTER_API_GROUP: Final = "cluster.x-k8s.io"
+CLUSTER_KIND: Final = "Cluster"
+CLUSTER_CLASS_KIND: Final = "ClusterClass"
+
+KUBECONFIG_SUFFIX: Final = "-kubeconfig"
+"""The Secret ``<cluster>-kubeconfig`` beside a Cluster holds the kubeconfig of the workload cluster."""
+KUBECONFIG_KEY: Final = "value"
+
+DIGEST_ANNOTATION: Final = "clusterstack.x-k8s.io/digest"
+"""On a ClusterStackRelease: the digest its release had at the first download (ours)."""
+
+CHARTS_ANNOTATION: Final = "clusterstack.x-k8s.io/chart-dependencies"
+"""On a ClusterStackRelease: the charts that were resolved at the first download, as JSON (ours)."""
+
+ADOPT_ANNOTATION: Final = "clusterstack.x-k8s.io/adopt-addons-of"
+"""On a Cluster: ``namespace/name`` of another Cluster whose delivered addons it takes over (ours)."""
+
+DELETION_POLICY_ANNOTATION: Final = "clusterstack.x-k8s.io/deletion-policy"
+"""On a Cluster: ``Orphan`` or ``Delete``, which wins over ``spec.deletionPolicy`` of its ClusterStack (ours)."""
+
+DRIFT_INTERVAL_ANNOTATION: Final = "clusterstack.x-k8s.io/drift-interval"
+"""On a Cluster: the interval at which its delivered objects are compared with what was delivered, or ``off`` (ours)."""
+
+UPGRADE_HOLD_ANNOTATION: Final = "before-upgrade.hook.cluster.cluster.x-k8s.io/cluster-stacks"
+"""On a Cluster: while it is set, Cluster API 1.10 and newer does not begin an upgrade of the Kubernetes version. The
+prefix is Cluster API's, the name is ours."""
+
+HOLD_UPGRADES_ANNOTATION: Final = "clusterstack.x-k8s.io/hold-upgrades"
+"""On a Cluster: ``"false"`` lets Cluster API upgrade it at once; it wins over ``spec.holdUpgrades`` of its ClusterStack
+(ours)."""
+
+PENDING_HOOKS_ANNOTATION: Final = "runtime.cluster.x-k8s.io/pending-hooks"
+"""On a Cluster: the hooks that Cluster API calls later; AfterClusterUpgrade is one of them from the beginning of an
+upgrade to its end."""
+
+RECONCILE_ANNOTATION: Final = "clusterstack.x-k8s.io/reconcile-requested-at"
+"""On a Cluster: a new value, for example the time, makes the operator compare all delivered objects at once (ours)."""
+
+SOURCE_CREDENTIALS_LABEL: Final = "clusterstack.x-k8s.io/source-credentials"
+"""On a Secret of type Opaque: ``"true"`` says that it may be sent to the source of a ClusterStack (ours)."""
+
+PAUSED_ANNOTATION: Final = "cluster.x-k8s.io/paused"
+"""Its presence pauses an object, whatever its value."""
+
+DELETE_FOR_MOVE_ANNOTATION: Final = "clusterctl.cluster.x-k8s.io/delete-for-move"
+"""``clusterctl move`` sets it on the objects it deletes after copying them elsewhere."""
+
+CLUSTER_NAME_LABEL: Final = "cluster.x-k8s.io/cluster-name"
+WATCH_FILTER_LABEL: Final = "cluster.x-k8s.io/watch-filter"
+CLUSTERCTL_LABEL: Final = "clusterctl.cluster.x-k8s.io"
+MOVE_HIERARCHY_LABEL: Final = "clusterctl.cluster.x-k8s.io/move-hierarchy"
+VISUALIZER_LABEL: Final = "visualizer.cluster.x-k8s.io"
+"""On a CustomResourceDefinition: the Cluster API Visualizer shows its objects that have the label of a Cluster."""
+
+RELEASE_FINALIZER: Final = "clusterstackrelease.clusterstack.x-k8s.io"
+ADDON_FINALIZER: Final = "clusteraddon.clusterstack.x-k8s.io"
+
+READY_CONDITION: Final = READY
+"""The summary of all other conditions of one of our objects."""
+
+ADDONS_READY_CONDITION: Final = "ClusterStackAddonsReady"
+"""Condition on the Cluster that mirrors its ClusterAddon; usable in ``availabilityGates`` (ours)."""
+ADDONS_HEALTHY_CONDITION: Final = "ClusterStackAddonsHealthy"
+"""Condition on the Cluster while the one of its ClusterAddon is False; absent otherwise (ours)."""
+ADDONS_IN_SYNC_CONDITION: Final = "ClusterStackAddonsInSync"
+"""Condition on the Cluster while the one of its ClusterAddon is False: objects differ and are not corrected (ours)."""
+WITHIN_RANGES_CONDITION: Final = "ClusterStackWithinRanges"
+"""Condition on the Cluster while the one of its ClusterAddon is False; otherwise absent (ours)."""
+
+
+class Kind(StrEnum):
+    """Our kinds."""
+
+    CLUSTER_STACK = "ClusterStack"
+    CLUSTER_STACK_RELEASE = "ClusterStackRelease"
+    CLUSTER_ADDON = "ClusterAddon"
+    COMPATIBILITY_RULE = "CompatibilityRule"
+
+
+class StackCondition(StrEnum):
+    """Condition types of a ClusterStack."""
+
+    ASSETS_CLIENT_AVAILABLE = "AssetsClientAPIAvailable"
+    RELEASES_SYNCED = "ReleasesSynced"
+    PROVIDER_RELEASES_SYNCED = "ProviderClusterStackReleasesSynced"
+    RELEASE_OBJECTS_SYNCED = "ClusterStackReleasesSynced"
+    RELEASE_AVAILABLE = "ClusterStackReleaseAvailable"
+    VERSIONS_AVAILABLE = "VersionsAvailable"
+    """False while the source lacks versions of the spec; absent else (ours)."""
+
+
+class ReleaseCondition(StrEnum):
+    """Condition types of a ClusterStackRelease."""
+
+    ASSETS_CLIENT_AVAILABLE = "AssetsClientAPIAvailable"
+    DOWNLOADED = "ClusterStackReleaseDownloaded"
+    PROVIDER_READY = "ProviderClusterStackReleaseReady"
+    CHART_APPLIED = "HelmChartApplied"
+    CLASS_ACCEPTED = "ClusterClassAccepted"
+    """Cluster API has reconciled the class without complaint (ours)."""
+    SOURCE_UNCHANGED = "SourceUnchanged"
+    """The source has what was downloaded first; where it has not, the release stays as it is (ours)."""
+    SIGNATURE_VERIFIED = "SignatureVerified"
+    """A key its ClusterStack trusts signed the release; absent where no keys are named (ours)."""
+    DEPENDENCIES_RESOLVED = "ChartDependenciesResolved"
+    """The charts that its charts depend on are there; absent where the release holds them itself (ours)."""
+    FACTS_KEPT = "FactsKept"
+    """The status holds what the release states about versions; absent where it does (ours)."""
+
+
+class AddonCondition(StrEnum):
+    """Condition types of a ClusterAddon."""
+
+    RELEASE_DOWNLOADED = "ClusterStackReleaseDownloaded"
+    CLUSTER_READY = "ClusterReady"
+    CONFIG_VALIDATED = "ClusterAddonConfigValidated"
+    HOOK_SERVER_READY = "HookServerReady"
+    CHART_FOUND = "HelmChartFound"
+    CHART_TEMPLATED = "HelmChartTemplated"
+    CHART_APPLIED = "HelmChartApplied"
+    CHART_DELETED = "HelmChartDeleted"
+    CEL_EVALUATED = "EvaluatedCEL"
+    WITHIN_RANGES = "WithinRanges"
+    """Nothing speaks against the versions the cluster has, nor is about to (ours); it does not count for Ready."""
+    DELIVERED = "Delivered"
+    """Every object of the addons is applied (ours); it does not count for Ready, which has the same cause."""
+    HEALTHY = "Healthy"
+    """The objects of the addons are healthy (ours); it counts for Ready only in stages that wait for it."""
+    IN_SYNC = "InSync"
+    """The objects of the addons are as they were delivered (ours); it does not count for Ready."""
+    PAUSED = "Paused"
+    """True while the Cluster or the ClusterAddon is paused, else absent (ours); it does not count for Ready."""
+    SETTINGS_USED = "AddonSettingsUsed"
+    """False while ``addonValues`` or an annotation of the Cluster names something unknown (ours); does not count for
+    Ready."""
+
+
+class Reason(StrEnum):
+    """Reasons of conditions that are not True."""
+
+    FAILED_TO_SYNC = "FailedToSync"
+    PROVIDER_TEMPLATE_NOT_FOUND = "ProviderTemplateNotFound"
+    FAILED_TO_CREATE_OR_UPDATE = "FailedToCreateOrUpdate"
+    RELEASE_NOT_DOWNLOADED_YET = "ReleaseAssetsNotDownloadedYet"
+    ASSETS_CLIENT_FAILED = "FailedCreateAssetsClient"
+    ISSUE_WITH_RELEASE = "IssueWithReleaseAssets"
+    PROCESS_ONGOING = "ProcessOngoing"
+    OBJECTS_APPLYING_ONGOING = "ObjectsApplyingOngoing"
+    FAILED_TO_APPLY_OBJECTS = "FailedToApplyObjects"
+    FAILED_TO_DELETE_OBJECTS = "FailedToDeleteObjects"
+    CONTROL_PLANE_NOT_READY = "ControlPlaneNotReady"
+    PARSING_CONFIG_FAILED = "ParsingClusterAddonConfigFailed"
+    CHART_MISSING = "HelmChartMissing"
+    TEMPLATE_NEW_FAILED = "TemplateNewClusterStackFailed"
+    TEMPLATE_NEW_OVERWRITE_FAILED = "TemplateNewClusterStackOverwriteFailed"
+    FAILED_PRE_CONDITION = "FailedToEvaluatePreCondition"
+    FAILED_POST_CONDITION = "FailedToEvaluatePostCondition"
+    VERSIONS_MISSING = "VersionsMissing"
+    """A source lacks releases that a ClusterStack names (ours)."""
+    CLASS_OBJECTS_CHANGED = "ClassObjectsChanged"
+    """Another writer deleted or changed objects of a class (ours)."""
+    TAG_MOVED = "TagMoved"
+    """The source has another content under the name of a release (ours)."""
+    RELEASE_GONE = "ReleaseGone"
+    """The source has a release no more (ours)."""
+    SIGNATURE_REQUIRED = "SignatureRequired"
+    """No trusted key signed a release, which is therefore not used (ours)."""
+    NOT_SIGNED = "NotSigned"
+    """No trusted key signed a release, which is used all the same (ours)."""
+    RECORD_OF_ANOTHER_CLUSTER = "RecordOfAnotherCluster"
+    """The workload cluster has the addons of another Cluster (ours)."""
+    OBJECT_IN_TWO_ADDONS = "ObjectInTwoAddons"
+    """Two addons of a release render the same object (ours)."""
+    UNKNOWN_SETTINGS = "UnknownAddonSettings"
+    """A Cluster has values for an addon, or an annotation about addons, that are not known (ours)."""
+    WEBHOOK_FAILED = "WebhookFailed"
+    """An admission webhook of the workload cluster could not be called (ours)."""
+    OBJECTS_IN_PROGRESS = "ObjectsInProgress"
+    """Delivered objects are not healthy yet (ours)."""
+    OBJECTS_FAILED = "ObjectsFailed"
+    """Delivered objects have failed (ours)."""
+    HEALTH_UNKNOWN = "HealthUnknown"
+    """The delivered objects cannot be read (ours)."""
+    OBJECTS_CHANGED = "ObjectsChanged"
+    """Another writer changed or deleted delivered objects (ours)."""
+    CORRECTIONS_REVERTED = "CorrectionsReverted"
+    """Another writer changes delivered objects again after each correction (ours)."""
+    DRIFT_UNKNOWN = "DriftUnknown"
+    """The delivered objects cannot be compared with what was delivered (ours)."""
+    INVALID_INTERVAL = "InvalidInterval"
+    """The annotation about the interval of comparisons, or spec.drift of the ClusterStack, is not valid (ours)."""
+    HEALTH_TIMEOUT = "HealthTimeout"
+    """The objects of a stage were not healthy within its timeout (ours)."""
+    ROLLED_BACK = "RolledBack"
+    """An addon was not healthy within the timeout of its stage and returned to its last healthy revision (ours)."""
+    ADDONS_DELETED = "AddonsDeleted"
+    """The Cluster left its cluster stack, and its addons were deleted (ours)."""
+    HOLD_NOT_HONOURED = "HoldNotHonoured"
+    """Cluster API began an upgrade although it was held (ours)."""
+    SIGNATURE_UNKNOWN = "SignatureUnknown"
+    """A release that must be signed was not verified yet with the source, keys and digest of today (ours)."""
+    SIGNATURES_UNCLEAR = "SignaturesUnclear"
+    """Not all signatures of a release could be looked at, and none of a trusted key is known (ours)."""
+
+
+class EventReason(StrEnum):
+    """Reasons of the events users know."""
+
+    FAILED_TO_DELETE_RELEASE = "FailedToDeleteClusterStackRelease"
+    FAILED_TO_CREATE = "ErrorCreatingClusterStackRelease"
+    RELEASE_CREATED = "ClusterStackReleaseCreated"
+    RELEASE_DELETED = "ClusterStackReleaseDeleted"
+    """A ClusterStack needs a release no longer (ours)."""
+    PROVIDER_RELEASE_CREATED = "CreateProviderStackRelease"
+    PROVIDER_RELEASE_UPDATED = "UpdateProviderStackRelease"
+    READY = "Ready"
+    """Every condition of an object holds (ours)."""
+    OBJECTS_KEPT = "ObjectsKept"
+    """Objects that were to go stay in the cluster, with the reason (ours)."""
+    STATUS_PRUNED = "StatusFieldsPruned"
+    """The CustomResourceDefinition does not have fields of the status, so the API server drops them (ours)."""
+    DRIFT_CORRECTED = "DriftCorrected"
+    """Delivered objects that another writer changed or deleted were restored (ours)."""
+    ADDONS_DELIVERED = "AddonsDelivered"
+    """A cluster has all addons of its class; of the Cluster, as all that fails with them (ours)."""
+    CLASS_OBJECTS_RESTORED = "ClassObjectsRestored"
+    """Objects of a class that were changed or deleted by another writer were applied again (ours)."""
+    UPGRADE_HELD = "UpgradeHeld"
+    """Cluster API waits with the upgrade of a Cluster for its addons (ours)."""
+    UPGRADE_RELEASED = "UpgradeReleased"
+    """Cluster API may begin the upgrade of a Cluster (ours)."""
+    INCOMPATIBLE_ALLOWED = "IncompatibleAllowed"
+    """An annotation of a Cluster let through what the ranges forbid (ours)."""
+
+
+class ReleasePhase(StrEnum):
+    """``phase`` of a release in the summary of its ClusterStack, in the order a release passes them."""
+
+    DOWNLOADING = "downloading release assets"
+    PROVIDER_WORK = "provider-specific work"
+    APPLYING = "applying objects"
+    DONE = "done"
+
+
+class ResourceStatus(StrEnum):
+    """``status`` of an object in ``status.resources``."""
+
+    SYNCED = "synced"
+    NOT_SYNCED = "not-synced"
+
+
+ESCAPE_ANNOTATION = "clusterstack.x-k8s.io/allow-incompatible"
+"""On a Cluster: allows what the version ranges forbid; the value is the reason. It does not override the upgrade rules
+of Kubernetes (no downgrade, one minor version at a time)."""
+
+
+class CompatibilityPolicy(StrEnum):
+    """``spec.compatibility`` of a ClusterStack. Bundles are not touched by it."""
+
+    RANGE = "Range"
+    """Incompatible is refused; untested and unknown are warned about."""
+    STRICT = "Strict"
+    """All three are refused, and the Kubernetes version must be that of the class's metadata.yaml."""
+    PERMISSIVE = "Permissive"
+    """All three are warned about."""
+
+
+def addon_name(cluster: str) -> str:
+    """Return the name of a Cluster's ClusterAddon, the same as in the Go operator."""
+    return f"cluster-addon-{cluster}"

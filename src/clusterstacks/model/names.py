@@ -1,0 +1,112 @@
+"""Names of releases and of cluster classes: one value with two spellings."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from clusterstacks.model.documents import shown
+from clusterstacks.model.errors import SpecError
+from clusterstacks.model.versions import KubernetesMinor, StackVersion
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_PART = re.compile(r"[a-z0-9]+")
+
+
+class InvalidName(SpecError):
+    """The text or its parts are not a valid name of a release or class."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__("InvalidName", message)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class ReleaseName:
+    """The identity of a release of a cluster stack, ordered by stack, Kubernetes minor, then version.
+
+    Args:
+        provider: Infrastructure provider, e.g. ``openstack``.
+        stack: Name of the cluster stack, e.g. ``scs``.
+        kubernetes: Kubernetes minor of the stack.
+        version: Version of the release.
+
+    Raises:
+        InvalidName: Provider or stack contains characters other than lower-case letters and digits. Names with
+            a dash or dot could not be parsed; Kubernetes rejects other characters.
+    """
+
+    provider: str
+    stack: str
+    kubernetes: KubernetesMinor
+    version: StackVersion
+
+    def __post_init__(self) -> None:
+        for what, part in (("provider", self.provider), ("cluster stack name", self.stack)):
+            if not _PART.fullmatch(part):
+                raise InvalidName(
+                    f"{shown(part)} is not a valid {what}: use only lower-case letters and digits, without dashes"
+                )
+
+    @property
+    def series(self) -> str:
+        """The common prefix of all releases of a stack and minor: ``openstack-scs-1-34``."""
+        return f"{self.provider}-{self.stack}-{self.kubernetes.major}-{self.kubernetes.minor}"
+
+    @property
+    def release(self) -> str:
+        """The name of the directory, tag and ClusterStackRelease: ``openstack-scs-1-34-v0-sha-abc1234``."""
+        return f"{self.series}-{self.version.dash}"
+
+    @property
+    def class_name(self) -> str:
+        """The name of the ClusterClass: ``openstack-scs-1-34-v0-sha.abc1234``."""
+        return f"{self.series}-{self.version.dot}"
+
+    def same_stack(self, other: ReleaseName) -> bool:
+        """Return whether both are releases of the same provider and stack, of any minor."""
+        return (self.provider, self.stack) == (other.provider, other.stack)
+
+    def __str__(self) -> str:
+        return self.release
+
+
+def parse_release(text: object) -> ReleaseName:
+    """Parse the name of a release, with the version in dash form.
+
+    Raises:
+        InvalidName: The text is not such a name.
+    """
+    return _parse(text, StackVersion.parse_dash, "release", "openstack-scs-1-34-v0-beta-1")
+
+
+@lru_cache(maxsize=4096)  # listings of sources are filtered repeatedly
+def release_named(text: str) -> ReleaseName | None:
+    """Parse the name of a release; None for any other text, such as unrelated tags and directories."""
+    try:
+        return parse_release(text)
+    except InvalidName:
+        return None
+
+
+def parse_class(text: object) -> ReleaseName:
+    """Parse the name of a cluster class, with the version in dot form.
+
+    Raises:
+        InvalidName: The text is not such a name; classes of other origin have other names.
+    """
+    return _parse(text, StackVersion.parse_dot, "cluster class", "openstack-scs-1-34-v0-beta.1")
+
+
+def _parse(text: object, version: Callable[[str], StackVersion], what: str, example: str) -> ReleaseName:
+    remedy = f"write <provider>-<stack>-<major>-<minor>-<version>, like {example}"
+    parts = text.split("-", 4) if isinstance(text, str) else []
+    if len(parts) != 5:
+        raise InvalidName(f"{shown(text)} is not a valid {what} name: {remedy}")
+    try:
+        return ReleaseName(parts[0], parts[1], KubernetesMinor.parse(f"{parts[2]}.{parts[3]}"), version(parts[4]))
+    except SpecError as error:
+        raise InvalidName(f"{shown(text)} is not a valid {what} name ({error}): {remedy}") from None

@@ -1,0 +1,112 @@
+"""Errors of requests to release sources and chart repositories.
+
+::
+
+    DependencyError
+    ├── SourceUnavailable  a source cannot be read
+    │   └── ServerUnavailable  a server cannot be reached, or fails
+    │       └── RateLimited    the server reports too many requests
+    ├── CredentialsRefused the server rejects the credentials
+    ├── NotThere           an address does not exist
+    ├── AnswerRefused      a response cannot be used
+    └── StoreUnavailable   the disk for downloads fails
+
+``RequestBroken`` is internal: the client retries it or turns it into ``ServerUnavailable``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from clusterstacks.model.errors import DependencyError
+
+if TYPE_CHECKING:
+    from datetime import timedelta
+
+
+class RequestBroken(Exception):
+    """A request without a response, or with an incomplete one.
+
+    Args:
+        cause: The cause, for messages.
+        permanent: Whether the same request would fail again.
+        unsent: Whether the server cannot have received the request.
+    """
+
+    def __init__(self, cause: str, *, permanent: bool = False, unsent: bool = False) -> None:
+        super().__init__(cause)
+        self.permanent = permanent
+        self.unsent = unsent
+
+
+class SourceUnavailable(DependencyError):
+    """A source cannot be read."""
+
+    def __init__(self, place: object, cause: str) -> None:
+        super().__init__("SourceUnavailable", f"the release source {place} cannot be read: {cause}")
+        self.cause = cause
+
+
+class ServerUnavailable(SourceUnavailable):
+    """A server cannot be reached, or fails."""
+
+    def __init__(self, place: object, cause: str) -> None:
+        DependencyError.__init__(self, "SourceUnavailable", f"{place} is not available: {cause}")
+        self.cause = cause
+
+
+class RateLimited(ServerUnavailable):
+    """A server asks its client to wait.
+
+    Args:
+        place: The source.
+        wait: Time to wait; zero when the server does not state it.
+    """
+
+    def __init__(self, place: object, wait: timedelta) -> None:
+        when = f"in {wait}" if wait else "later"
+        super().__init__(place, f"it reports too many requests; retry {when}")
+        self.wait = wait
+
+
+class CredentialsRefused(DependencyError):
+    """A server rejects the credentials, or requires some.
+
+    Args:
+        place: The address that was refused.
+        status: The HTTP status.
+        who: Whether credentials were sent, and which ones; empty when that is not known.
+    """
+
+    def __init__(self, place: object, status: int, who: str = "") -> None:
+        sent = f" ({who})" if who else ""
+        super().__init__(
+            "CredentialsRefused",
+            f"{place} refuses access with status {status}{sent}; use credentials with access to it, or correct the "
+            "address",
+        )
+        self.status = status
+
+
+class NotThere(DependencyError):
+    """An address does not exist on a server."""
+
+    def __init__(self, place: object) -> None:
+        super().__init__("NotThere", f"{place} does not exist; correct the address, or publish it there")
+
+
+class AnswerRefused(DependencyError):
+    """A server sends a response that cannot be used."""
+
+    def __init__(self, place: object, problem: str) -> None:
+        super().__init__("AnswerRefused", f"{place} {problem}; check the address")
+
+
+class StoreUnavailable(DependencyError):
+    """The disk of the release store fails."""
+
+    def __init__(self, root: object, cause: OSError) -> None:
+        reason = cause.strerror or str(cause)
+        super().__init__(
+            "StoreUnavailable", f"releases cannot be stored in {root}: {reason}; check that disk or volume"
+        )

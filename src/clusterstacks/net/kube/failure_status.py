@@ -1,0 +1,322 @@
+"""Converts failure responses of API servers into the types of ``errors``.
+
+The message of the server becomes part of the error's message, except for Secrets. An admission webhook, a policy or a
+proxy may put the content of a Secret into a response with any status, so only sentences of the API server itself are
+shown, up to the place where the text of another component begins.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Final
+
+import orjson
+
+from clusterstacks.model.bounded_json import Undecodable, decode
+from clusterstacks.net.kube.errors import (
+    AlreadyExists,
+    ApiError,
+    Conflict,
+    Expired,
+    FieldCause,
+    FieldConflict,
+    Forbidden,
+    Invalid,
+    KindNotServed,
+    NotFound,
+    TooMany,
+    Unauthorized,
+    Unreachable,
+    WebhookFailed,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+MAX_MESSAGE = 2000
+"""Maximum characters of the server's text in a message (arbitrary; schema errors of a CRD can reach a megabyte)."""
+
+MAX_RETRY_AFTER = timedelta(hours=1)
+"""Upper bound of Retry-After (arbitrary; Kubernetes itself uses 1 to 60 s)."""
+
+MAX_FIELD_MESSAGE = 300
+"""Maximum characters of the message about one field; a longer message is shown without the value (arbitrary)."""
+
+MATCHED_CHARACTERS = 2048
+"""Characters at each end of a message that are matched (arbitrary; a name has up to 253). The reason is before or after
+the value, which may be long."""
+
+REASONS = {
+    400: "BadRequest",
+    401: "Unauthorized",
+    403: "Forbidden",
+    404: "NotFound",
+    409: "Conflict",
+    410: "Gone",
+    413: "RequestEntityTooLarge",
+    422: "Invalid",
+    429: "TooManyRequests",
+    500: "InternalError",
+    503: "ServiceUnavailable",
+    504: "Timeout",
+}
+"""Reasons of responses without a Status, e.g. of a proxy in front of the server."""
+
+_SIMPLE: dict[int, type[ApiError]] = {
+    401: Unauthorized,
+    403: Forbidden,
+    404: NotFound,
+    409: AlreadyExists,
+    410: Expired,
+}
+# Internal error occurred: failed calling webhook "strict.example.com": failed to call webhook: Post "https://...
+_WEBHOOK_FAILED = re.compile(r'failed calling webhook "([^"\s]{1,253})"')
+
+# A webhook may send any text as the reason.
+_REASON = re.compile(r"[A-Za-z][A-Za-z0-9]{0,63}")
+
+# failed to create typed patch object (default/x; apps/v1, Kind=Deployment): .spec.foo: field not declared in schema
+# failed to convert new object (default/x; /v1, Kind=Secret) to proper version: ...
+_SCHEMA = re.compile(r"failed to (?:create typed|convert) [a-z ]+\([^)]*\)[^:]*: (.+)", re.DOTALL)
+_SCHEMA_LINE = re.compile(r"\.([^:]+): (.+)")
+
+# Invalid value: "x": field is immutable
+# Invalid value: core.PodTemplateSpec{ObjectMeta:v1.ObjectMeta{Name:"", ...}}: field is immutable
+_VALUE = "Invalid value: "
+_QUOTED_VALUE = re.compile(r'"(?:[^"\\]|\\.)*": ')
+
+# [-]etcd failed: reason withheld
+_FAILING_CHECK = re.compile(r"^\[-\](\S+) failed", re.MULTILINE)
+
+# conflict with "kubectl" using apps/v1 (the name is quoted with the rules of Go)
+_MANAGER = re.compile(r'conflict with ("(?:[^"\\]|\\.)*")')
+
+
+WITHHELD: Final = "(the server's message is withheld because it may quote the Secret)"
+
+KNOWN_REASONS: Final = frozenset(
+    {
+        "AlreadyExists",
+        "BadRequest",
+        "Conflict",
+        "Expired",
+        "Forbidden",
+        "Gone",
+        "InternalError",
+        "Invalid",
+        "MethodNotAllowed",
+        "NotAcceptable",
+        "NotFound",
+        "RequestEntityTooLarge",
+        "ServerTimeout",
+        "ServiceUnavailable",
+        "Timeout",
+        "TooManyRequests",
+        "Unauthorized",
+        "UnsupportedMediaType",
+    }
+)
+"""Reasons of the API server itself; source: StatusReason in k8s.io/apimachinery meta/v1."""
+
+_NAME: Final = r"[^\"'\s]{1,253}"
+_FORBIDDEN: Final = rf'secrets(?: "{_NAME}")? is forbidden: '
+_SENTENCES: Final = tuple(
+    re.compile(sentence)
+    for sentence in (
+        # Authorizer.
+        _FORBIDDEN + r'User "(?:[^"\\]|\\.){1,253}" cannot \w{1,32} resource "secrets" in API group ""'
+        rf'(?: in the namespace "{_NAME}"| at the cluster scope)?',
+        # Admission.
+        _FORBIDDEN + rf"ValidatingAdmissionPolicy '{_NAME}' with binding '{_NAME}' denied request",
+        _FORBIDDEN + rf"unable to create new content in namespace {_NAME} because it is being terminated",
+        _FORBIDDEN + rf"exceeded quota: {_NAME}",
+        rf'(?:Internal error occurred: )?failed calling webhook "{_NAME}"',
+        rf'admission webhook "{_NAME}" denied the request',
+        # Storage.
+        rf'(?:secrets|namespaces) "{_NAME}" (?:not found|already exists)',
+        rf'Operation cannot be fulfilled on secrets "{_NAME}"',
+        r"too old resource version: \d+ \(\d+\)",
+        r"Unauthorized",
+    )
+)
+_VALIDATION: Final = re.compile(rf'Secret "{_NAME}" is invalid: |Apply failed with \d+ conflicts?: ')
+
+
+def status_error(
+    about: str, status: int, body: Mapping[str, Any], *, confidential: bool = False
+) -> ApiError | Unreachable | KindNotServed:
+    """Return the error for a failure response.
+
+    Args:
+        about: Verb and object, e.g. ``apply Deployment.apps kube-system/coredns``.
+        status: The HTTP status, or the code of an ERROR event of a watch.
+        body: The Status object; any other mapping if the server sent none.
+        confidential: Whether the object is a Secret.
+    """
+    reason = _reason(status, body, confidential=confidential)
+    message = f"{about}: {status} {reason}: {_message(status, body, confidential=confidential)}"
+    text = message if confidential else _text(body.get("message"))
+    if status >= 500 and (failing := _WEBHOOK_FAILED.search(text)):
+        return WebhookFailed(message, status=status, webhook=failing[1])
+    if status >= 500 and not _schema_errors(status, body):
+        return Unreachable(message, status=status)
+    if status == 404 and not _details(body).get("name"):
+        return KindNotServed(message)
+    return _typed(message, status, reason, body, confidential=confidential)
+
+
+def _typed(message: str, status: int, reason: str, body: Mapping[str, Any], *, confidential: bool) -> ApiError:
+    match status:
+        case 409 if reason != "AlreadyExists":
+            return Conflict(
+                message, status=status, reason=reason, conflicts=_conflicts(body, confidential=confidential)
+            )
+        case 422 | 500:
+            return Invalid(message, status=status, reason=reason, causes=_field_causes(body, confidential=confidential))
+        case 429:
+            return TooMany(
+                message,
+                status=status,
+                reason=reason,
+                retry_after=timedelta(seconds=retry_after_seconds(_details(body).get("retryAfterSeconds"))),
+            )
+        case _:
+            return _SIMPLE.get(status, ApiError)(message, status=status, reason=reason)
+
+
+def _reason(status: int, body: Mapping[str, Any], *, confidential: bool) -> str:
+    reason = _text(body.get("reason"))
+    if _REASON.fullmatch(reason) and (not confidential or reason in KNOWN_REASONS):
+        return reason
+    return "Invalid" if _schema_errors(status, body) else REASONS.get(status, "UnexpectedAnswer")
+
+
+def parse_status(answer: bytes) -> Mapping[str, Any]:
+    """Read a response as a Status; text becomes its message, and a health report is reduced to the failing checks."""
+    try:
+        body = decode(answer)
+    except Undecodable:
+        text = answer.decode("utf-8", "replace").strip()
+        failing = ", ".join(_FAILING_CHECK.findall(text))
+        return {"message": f"failing checks: {failing}" if failing else text}
+    return body if isinstance(body, dict) else {}
+
+
+def retry_after_seconds(seconds: object) -> float:
+    """Read a number of seconds to wait, also from a header; return 0 unless it is a positive number.
+
+    The result is at most ``MAX_RETRY_AFTER``, because a server may send a number that exceeds every duration.
+    """
+    match seconds:
+        case bool():
+            return 0.0
+        case int() | float() if seconds > 0:  # no NaN
+            return float(min(seconds, MAX_RETRY_AFTER.total_seconds()))
+        case str() if seconds.isdecimal():
+            return min(float(seconds), MAX_RETRY_AFTER.total_seconds())
+        case _:
+            return 0.0
+
+
+def reason_without_value(message: str) -> str:
+    """Return the reason from the message about a field, without the value: ``field is immutable``."""
+    reason = head_and_tail(message)
+    if reason.startswith(_VALUE):
+        rest = reason.removeprefix(_VALUE)
+        quoted = _QUOTED_VALUE.match(rest)
+        reason = rest[quoted.end() :] if quoted else rest.rpartition(": ")[2]
+    return reason if len(reason) <= MAX_FIELD_MESSAGE else f"{reason[:MAX_FIELD_MESSAGE]}..."
+
+
+def head_and_tail(message: str) -> str:
+    """Return the beginning and the end of a message, ``MATCHED_CHARACTERS`` each."""
+    if len(message) <= 2 * MATCHED_CHARACTERS:
+        return message
+    return f"{message[:MATCHED_CHARACTERS]}\n{message[-MATCHED_CHARACTERS:]}"
+
+
+def _field_message(cause: FieldCause) -> str:
+    dumped = len(cause.message) > MAX_FIELD_MESSAGE and cause.message.startswith(_VALUE)
+    message = f"{_VALUE}{reason_without_value(cause.message)}" if dumped else cause.message
+    return f"{cause.field}: {message}" if cause.field else message
+
+
+def _message(status: int, body: Mapping[str, Any], *, confidential: bool) -> str:
+    if confidential and not _conflicts(body, confidential=True):
+        fields = ", ".join(cause.field for cause in _field_causes(body, confidential=True))
+        return f"{fields} {WITHHELD}" if fields else _redacted(_text(body.get("message")))
+    if conflicts := _conflicts(body, confidential=confidential):
+        message = ", ".join(f"{one.field} is managed by {one.manager}" for one in conflicts)
+    elif status in {422, 500} and (causes := _field_causes(body, confidential=False)):
+        message = "; ".join(_field_message(cause) for cause in causes)
+    else:
+        message = _text(body.get("message")) or "the server gave no reason"
+    return message if len(message) <= MAX_MESSAGE else f"{message[:MAX_MESSAGE]}..."
+
+
+def _conflicts(body: Mapping[str, Any], *, confidential: bool) -> tuple[FieldConflict, ...]:
+    found = []
+    for cause in _causes(body, confidential=confidential):
+        if cause.get("reason") != "FieldManagerConflict":
+            continue
+        quoted = _MANAGER.search(_text(cause.get("message")))
+        found.append(FieldConflict(_unquoted(quoted[1]) if quoted else "unknown", _text(cause.get("field"))))
+    return tuple(found)
+
+
+def _field_causes(body: Mapping[str, Any], *, confidential: bool) -> tuple[FieldCause, ...]:
+    found = [
+        FieldCause(_text(cause.get("field")), _text(cause.get("reason")), _text(cause.get("message")))
+        for cause in _causes(body, confidential=confidential)
+    ]
+    if not found and (message := _schema_errors(500, body)):
+        lines = [matched for line in message.splitlines() if (matched := _SCHEMA_LINE.fullmatch(line.strip()))]
+        found = [FieldCause(line[1], "SchemaMismatch", line[2]) for line in lines]
+    return tuple(replace(cause, message=WITHHELD) if confidential else cause for cause in found)
+
+
+def _schema_errors(status: int, body: Mapping[str, Any]) -> str:
+    """Return the schema errors of a server-side apply; empty for every other response.
+
+    The server reports them as a 500 without a reason, as it does temporary failures, but a retry cannot succeed.
+    """
+    if status != 500 or body.get("reason"):
+        return ""
+    matched = _SCHEMA.match(_text(body.get("message")))
+    return matched[1] if matched else ""
+
+
+def _causes(body: Mapping[str, Any], *, confidential: bool) -> list[Mapping[str, Any]]:
+    """Return the causes; for a Secret, only those of the API server's own validation, whose fields are the Secret's."""
+    if confidential and not _VALIDATION.match(_text(body.get("message"))):
+        return []
+    causes = _details(body).get("causes")
+    return [cause for cause in causes if isinstance(cause, dict)] if isinstance(causes, list) else []
+
+
+def _details(body: Mapping[str, Any]) -> Mapping[str, Any]:
+    details = body.get("details")
+    return details if isinstance(details, dict) else {}
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _unquoted(quoted: str) -> str:
+    try:
+        return str(orjson.loads(quoted))
+    except orjson.JSONDecodeError:
+        # Some escapes of Go are not valid in JSON.
+        return quoted[1:-1]
+
+
+def _redacted(message: str) -> str:
+    """Return the known sentence at the beginning of a message; the rest is withheld."""
+    for sentence in _SENTENCES:
+        if matched := sentence.match(message):
+            rest = message[matched.end() :].strip()
+            return f"{matched[0]} {WITHHELD}" if rest else matched[0]
+    return WITHHELD

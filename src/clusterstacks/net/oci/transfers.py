@@ -1,0 +1,73 @@
+"""Progress and retries of large transfers."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, Protocol
+
+from clusterstacks.net.http.client import RetryPolicy
+from clusterstacks.net.http.errors import RateLimited
+from clusterstacks.net.http.messages import PIECE_BYTES
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+    from clusterstacks.net.http.errors import ServerUnavailable
+
+RETRIES = RetryPolicy(attempts=5, pause=timedelta(milliseconds=250))
+"""Retries of an interrupted transfer; only attempts without progress count."""
+
+BLOBS_AT_ONCE = 4
+"""Blobs moved at a time (arbitrary): small ones wait for answers most of the time, and registries count requests."""
+
+
+class TransferProgress(Protocol):
+    """Receives the progress of a transfer."""
+
+    def __call__(self, what: str, done: int, total: int) -> None:
+        """Note that ``done`` of ``total`` bytes of ``what`` are transferred."""
+        ...
+
+
+def silent(what: str, done: int, total: int) -> None:
+    """Ignore the progress."""
+
+
+@dataclass(slots=True)
+class TransferRetries:
+    """Decides whether an interrupted transfer is continued."""
+
+    reached: int = -1
+    failures: int = 0
+
+    async def wait(self, reached: int, error: ServerUnavailable) -> None:
+        """Wait before the next attempt; raise the error after too many attempts without progress.
+
+        Args:
+            reached: Number of transferred bytes.
+            error: The error of this attempt.
+        """
+        if reached > self.reached:
+            self.reached, self.failures = reached, 0
+        self.failures += 1
+        if self.failures >= RETRIES.attempts or isinstance(error, RateLimited):
+            raise error
+        await asyncio.sleep((RETRIES.pause * 2 ** (self.failures - 1)).total_seconds())
+
+
+async def read_pieces(path: Path, start: int, length: int) -> AsyncIterator[bytes]:
+    """Read a part of a file piece by piece, away from the event loop.
+
+    Raises:
+        OSError: The file cannot be read.
+    """
+    with contextlib.closing(await asyncio.to_thread(path.open, "rb")) as file:
+        file.seek(start)
+        left = length
+        while left and (piece := await asyncio.to_thread(file.read, min(left, PIECE_BYTES))):
+            left -= len(piece)
+            yield piece

@@ -1,0 +1,140 @@
+"""Decides whether a Cluster may use a release, for admission, for what a ClusterStack creates, and for deletions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from clusterstacks.model.names import ReleaseName
+    from clusterstacks.model.objects import ObjectKey
+
+NAMES_SHOWN: Final = 5
+"""Offered releases that a message names, the newest ones. Arbitrary."""
+
+
+class OfferState(StrEnum):
+    """Whether a release is offered to a Cluster."""
+
+    OFFERED = "offered"
+    PENDING = "pending"
+    """No ClusterStack offers it yet, but one may: there is none of the series, or its source was not listed yet."""
+    REFUSED = "refused"
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseUse:
+    """A Cluster uses a release: for its class or, by annotation, for addons.
+
+    Args:
+        cluster: The Cluster.
+        namespace: Namespace of the release and of the class, which may differ from that of the Cluster.
+        release: The release.
+        is_class: Whether the class of the Cluster comes from it.
+    """
+
+    cluster: ObjectKey
+    namespace: str
+    release: ReleaseName
+    is_class: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class StackOffer:
+    """The releases that a ClusterStack offers to one namespace.
+
+    Args:
+        stack: The ClusterStack.
+        provider: ``spec.provider``.
+        admits: Whether ``spec.clusterNamespaces`` includes the namespace.
+        releases: Releases that ``spec.versions`` names, that its source lists while it subscribes, or that exist.
+        is_listed: False while its source was not listed yet, so that ``releases`` may be incomplete.
+        problem: Why its spec cannot be read; then it offers nothing.
+    """
+
+    stack: ObjectKey
+    provider: str
+    admits: bool = False
+    releases: frozenset[ReleaseName] = frozenset()
+    is_listed: bool = True
+    problem: str = ""
+
+    @property
+    def title(self) -> str:
+        """How messages name it."""
+        return f"ClusterStack {self.stack} (provider {self.provider})"
+
+
+@dataclass(frozen=True, slots=True)
+class OfferDecision:
+    """Whether a release is offered, and the message for the user of the Cluster if it is not."""
+
+    state: OfferState
+    message: str = ""
+
+
+OFFERED: Final = OfferDecision(OfferState.OFFERED)
+
+
+def decide_offer(use: ReleaseUse, stacks: Sequence[StackOffer], *, is_unowned: bool = False) -> OfferDecision:
+    """Decide whether a Cluster may use a release, unless it was admitted with this class before.
+
+    Args:
+        use: What the Cluster names.
+        stacks: The ClusterStacks in the namespace of the class that have the provider, name and Kubernetes minor of the
+            release, or that own it.
+        is_unowned: Whether the release exists and belongs to no ClusterStack: an administrator created it.
+    """
+    admitting = [one for one in stacks if one.admits]
+    if any(use.release in one.releases for one in admitting):
+        return OFFERED
+    if not stacks:
+        return OFFERED if is_unowned else OfferDecision(OfferState.PENDING, _without_stack(use))
+    if unread := [one for one in admitting if not one.is_listed]:
+        return OfferDecision(OfferState.PENDING, _unlisted(use, unread[0]))
+    return OfferDecision(OfferState.REFUSED, _refusal(use, stacks, admitting))
+
+
+def _without_stack(use: ReleaseUse) -> str:
+    release = use.release
+    return (
+        f"no ClusterStack of namespace {use.namespace} offers {_what(use)} yet, so nothing is created for Cluster "
+        f"{use.cluster}: create a ClusterStack there for provider {release.provider}, name {release.stack} and "
+        f"Kubernetes {release.kubernetes}, or name another one"
+    )
+
+
+def _unlisted(use: ReleaseUse, stack: StackOffer) -> str:
+    return (
+        f"it is not known yet whether {stack.title} offers {_what(use)}, so nothing is created for Cluster "
+        f"{use.cluster}: wait until its source is listed; its condition ReleasesSynced reports errors"
+    )
+
+
+def _refusal(use: ReleaseUse, stacks: Sequence[StackOffer], admitting: Sequence[StackOffer]) -> str:
+    if problems := [one.problem for one in stacks if one.problem]:
+        return problems[0]
+    refused = f"{_what(use)} is not offered to namespace {use.cluster.namespace}"
+    instead = "use another class" if use.is_class else "name another release"
+    administrators = f"ask the administrators of namespace {use.namespace}"
+    if not admitting:
+        return (
+            f"{refused}: spec.clusterNamespaces of {stacks[0].title} does not include it; {instead}, or "
+            f"{administrators} to include it"
+        )
+    offered = sorted({release for one in admitting for release in one.releases}, reverse=True)
+    names = [one.class_name if use.is_class else one.release for one in offered[:NAMES_SHOWN]]
+    more = f" and {len(offered) - NAMES_SHOWN} more" if len(offered) > NAMES_SHOWN else ""
+    return (
+        f"{refused}: {admitting[0].title} offers {', '.join(names) + more or 'no release yet'}; {instead}, or "
+        f"{administrators} to add {use.release.version} to its spec.versions"
+    )
+
+
+def _what(use: ReleaseUse) -> str:
+    if use.is_class:
+        return f"class {use.namespace}/{use.release.class_name}"
+    return f"release {use.namespace}/{use.release}, which an annotation names,"

@@ -1,0 +1,375 @@
+"""Sweeps the workload clusters: reads the delivered objects at an interval, and reports their health and drift.
+
+Nothing is written to the management cluster while the state of a cluster does not change: the sweep enqueues the
+ClusterAddon only if its report differs from the last one. A cluster is never swept during its rollout.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections import defaultdict
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import timedelta
+from functools import partial
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from clusterstacks.deliver.apply.delivery import Delivery, RecordOwner
+from clusterstacks.deliver.apply.health import HealthReport, judge_health, members_selector, read_health
+from clusterstacks.deliver.apply.health_expressions import HealthExpressions
+from clusterstacks.deliver.apply.health_rules import has_state
+from clusterstacks.deliver.apply.live_members import read_live_members
+from clusterstacks.deliver.apply.sweep import Sweep, SweepMemory
+from clusterstacks.model.drift_settings import DriftMode, DriftSettings
+from clusterstacks.model.errors import ClusterStacksError, DependencyError
+from clusterstacks.model.kinds.names import AddonCondition, Reason
+from clusterstacks.model.objects import rfc3339
+from clusterstacks.operator.controllers.addon_health import report_health
+from clusterstacks.operator.controllers.drift_report import Correction, DriftReport, report_drift
+from clusterstacks.operator.controllers.repair_pauses import RepairPauses
+from clusterstacks.operator.controllers.workload_clients import ClusterRests
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
+
+    from clusterstacks.deliver.apply.delivery_plan import DeliveryRecord
+    from clusterstacks.deliver.apply.sweep import Drift, Render
+    from clusterstacks.deliver.render.renderer import Renderer
+    from clusterstacks.model.objects import Manifest, ObjectId, ObjectKey
+    from clusterstacks.net.kube.client import Client
+    from clusterstacks.operator.controllers.status_reconciler import StatusPatch
+    from clusterstacks.operator.controllers.workload_clients import Workloads
+    from clusterstacks.runtime.clock import Clock
+    from clusterstacks.runtime.metrics import Metrics
+
+INTERVAL: Final = timedelta(seconds=60)
+"""Interval between two reads of a healthy cluster. Arbitrary: a read is one list per kind, mostly some ten."""
+
+SOON_INTERVAL: Final = timedelta(seconds=15)
+"""Interval between two reads of a cluster that is not healthy, so that its recovery is seen soon. Arbitrary."""
+
+UNREACHABLE_LIMIT: Final = timedelta(minutes=5)
+"""Longest interval between two probes of a cluster that does not respond; the interval doubles. Arbitrary."""
+
+JITTER: Final = 0.1
+"""Part of the interval by which reads are early, so that those of different clusters are spread. Arbitrary."""
+
+RenderAgain: TypeAlias = "Callable[[ObjectKey, ObjectKey, DeliveryRecord], Awaitable[Sequence[Manifest] | None]]"
+"""Renders an addon of a ClusterAddon and its Cluster as ``sweep.Render``."""
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class _Swept:
+    """A cluster that is swept.
+
+    Args:
+        cluster: The Cluster.
+        pauses: The corrections of objects.
+        expressions: Judges the objects that carry CEL expressions.
+        memory: The delivered objects; None until the delivery records were read.
+        drift: The settings of the drift sweep; None while drift is not looked for, as during a rollout.
+        request: A request of a user that is not handled yet; empty for none.
+        handled: The last request that was handled.
+        health: The last report of the health; None before the first one, and after a failed read.
+        found: The last report of the drift; None before the first one.
+        failure: Why the last read failed; empty when it did not.
+        failing_since: Time of the first of the failures in a row (RFC 3339).
+        failures: Number of failures in a row.
+        compared_at: Time of the last comparison, of the monotonic clock.
+        delayed: Whether the first read after a restart was put off.
+    """
+
+    cluster: ObjectKey
+    pauses: RepairPauses[ObjectId]
+    expressions: HealthExpressions
+    memory: SweepMemory | None = None
+    health: HealthReport | None = None
+    drift: DriftSettings | None = None
+    request: str = ""
+    handled: str = ""
+    found: DriftReport | None = None
+    failure: str = ""
+    failing_since: str = ""
+    failures: int = 0
+    compared_at: float = float("-inf")
+    delayed: bool = False
+
+    @property
+    def reported(self) -> tuple[object, ...]:
+        """All that is reported; the ClusterAddon is enqueued when it changes."""
+        return self.health, self.found, self.failure, self.handled
+
+    @property
+    def interval(self) -> timedelta:
+        """The interval of the reads while the cluster is healthy."""
+        drift = self.drift.interval if self.drift is not None else None
+        return min(INTERVAL, drift or INTERVAL)
+
+    def is_due(self, now: float) -> bool:
+        """Return whether the objects are to be compared at this read."""
+        if self.drift is None:
+            return False
+        if self.request:
+            return True
+        # A part of the interval is missing because reads are early.
+        return self.drift.interval is not None and (
+            now - self.compared_at >= self.drift.interval.total_seconds() * (1 - 2 * JITTER)
+        )
+
+    def time_to_read(self, now: float) -> timedelta:
+        """Return the time to the next read, with which neither the health nor the comparison is late."""
+        is_healthy = self.health is not None and not self.health.unhealthy
+        health = INTERVAL if is_healthy else SOON_INTERVAL
+        if self.drift is None or self.drift.interval is None:
+            return health
+        left = self.compared_at + self.drift.interval.total_seconds() - now
+        return min(health, timedelta(seconds=max(0.0, left)))
+
+
+@dataclass(slots=True, kw_only=True)
+class AddonSweep:
+    """Reads the objects of the addons of all clusters, by ClusterAddon.
+
+    Args:
+        changed: Called with a ClusterAddon whose health or drift differs from before.
+        poll: Called with a ClusterAddon that is to be swept soon.
+        metrics: Counts drifted objects.
+        renderer: Evaluates CEL expressions about the health of objects.
+    """
+
+    workloads: Workloads
+    clock: Clock
+    changed: Callable[[ObjectKey], None]
+    poll: Callable[[ObjectKey], None]
+    metrics: Metrics
+    renderer: Renderer
+    _swept: dict[ObjectKey, _Swept] = field(default_factory=dict, init=False)
+    _locks: dict[ObjectKey, asyncio.Lock] = field(default_factory=lambda: defaultdict(asyncio.Lock), init=False)
+
+    def watch(self, addon: ObjectKey, cluster: ObjectKey, objects: Mapping[ObjectId, str] | None = None) -> None:
+        """Sweep a cluster from now on.
+
+        Args:
+            addon: The ClusterAddon.
+            cluster: Its Cluster.
+            objects: What is delivered now, with the addons; None if that did not change.
+        """
+        known = self._swept.get(addon)
+        if known is None:
+            expressions = HealthExpressions(self.renderer.for_object(addon))
+            self._swept[addon] = known = _Swept(cluster, RepairPauses(self.clock), expressions)
+        elif objects is None or (known.memory is not None and known.memory.objects == objects):
+            return
+        if objects is not None:
+            known.memory = SweepMemory(objects)
+            known.health = HealthReport((), 0) if not _stateful(objects) else None
+            # The delivery has just compared and restored everything.
+            known.found, known.compared_at = DriftReport(()), self.clock.monotonic()
+        self.poll(addon)
+
+    def configure(self, addon: ObjectKey, settings: DriftSettings | None, request: str = "") -> None:
+        """Set what is done about drift; None while the addons are rolled out.
+
+        Args:
+            addon: A ClusterAddon that is watched; others are ignored.
+            settings: The settings of the cluster.
+            request: A request of a user to compare all objects at once; empty for none.
+        """
+        known = self._swept.get(addon)
+        if known is None:
+            return
+        before, known.drift = known.drift, settings
+        is_new = request not in ("", known.handled, known.request)
+        if request != known.handled:
+            known.request = request
+        if settings is not None and settings.interval is None and settings != before:
+            known.found = None
+        is_changed = before is not None and settings not in (None, before)
+        if is_changed:
+            known.compared_at = float("-inf")
+            if known.memory is not None:
+                # A difference that was ignored may count now.
+                known.memory.forget()
+        if is_changed or is_new or (before is None and known.is_due(self.clock.monotonic())):
+            self.poll(addon)
+
+    def forget(self, addon: ObjectKey) -> None:
+        """Stop to sweep a cluster that is gone, or that nothing may be done to."""
+        self._swept.pop(addon, None)
+        if addon in self._locks and not self._locks[addon].locked():
+            del self._locks[addon]
+
+    @asynccontextmanager
+    async def rollout(self, addon: ObjectKey) -> AsyncIterator[None]:
+        """Hold the sweeps of a cluster back, after the end of one that is running: both write delivery records."""
+        async with self._locks[addon]:
+            yield
+
+    async def read_delivered(self, addon: ObjectKey, client: Client) -> None:
+        """Read the health at the end of a rollout: the last report is about the objects before their change."""
+        known = self._swept.get(addon)
+        if known is None or known.memory is None:
+            return
+        try:
+            stateful = _stateful(known.memory.objects)
+            known.health = await read_health(client, stateful, self.clock.now(), known.expressions)
+        except ClusterStacksError as error:
+            known.health = None
+            self._failed(known, error)
+        else:
+            self._responded(known)
+
+    def report(self, patch: StatusPatch) -> HealthReport | None:
+        """Set the conditions Healthy and InSync to the last report; return the health, None while there is none."""
+        known = self._swept.get(patch.key)
+        if known is None:
+            return None
+        if known.failure:
+            patch.unknown(AddonCondition.HEALTHY, Reason.HEALTH_UNKNOWN, known.failure)
+        elif known.health is not None:
+            report_health(patch, known.health)
+        if known.drift is not None:
+            failure = f"not compared since {known.failing_since}: {known.failure}" if known.failure else ""
+            report_drift(patch, known.drift, known.found, failure, self.clock.now())
+        if known.handled:
+            patch.status["lastHandledReconcileAt"] = known.handled
+        return known.health
+
+    async def reconcile(self, addon: ObjectKey, render: RenderAgain | None = None) -> timedelta | None:
+        """Sweep one cluster; return when to sweep it again.
+
+        Args:
+            addon: Its ClusterAddon.
+            render: Renders an addon whose manifests are not in its delivery record; None reports its drift only.
+        """
+        known = self._swept.get(addon)
+        if known is None or (known.memory is not None and not known.memory.objects):
+            return None
+        lock = self._locks[addon]
+        if lock.locked():
+            return _spread(SOON_INTERVAL)
+        if known.memory is None and not known.delayed and not known.request:
+            # After a restart all clusters come at once, and their conditions are there.
+            known.delayed = True
+            return known.interval * random.uniform(0.5, 1.5)  # noqa: S311 - not a secret
+        before = known.reported
+        async with lock:
+            try:
+                await self._sweep(known, partial(render, addon, known.cluster) if render else None)
+            except ClusterRests as error:
+                return error.left
+            except ClusterStacksError as error:
+                self._failed(known, error)
+            else:
+                self._responded(known)
+        if self._swept.get(addon) is known and known.reported != before:
+            self.changed(addon)
+        return self._next(known)
+
+    def _failed(self, known: _Swept, error: ClusterStacksError) -> None:
+        known.failures += 1
+        if known.failures == 1:
+            known.failing_since = rfc3339(self.clock.now())
+            # The first message counts: later ones may contain times, and would be written each time.
+            known.failure = error.message
+            log.warning("Cluster %s cannot be swept: %s", known.cluster, error)
+        if not isinstance(error, DependencyError):
+            known.health = None
+
+    def _responded(self, known: _Swept) -> None:
+        if known.failures:
+            log.info("Cluster %s responds again", known.cluster)
+        known.failures, known.failure, known.failing_since = 0, "", ""
+
+    def _next(self, known: _Swept) -> timedelta:
+        if known.failures:
+            return _spread(min(INTERVAL * 2 ** min(known.failures - 1, 10), UNREACHABLE_LIMIT))
+        return _spread(known.time_to_read(self.clock.monotonic()))
+
+    async def _sweep(self, known: _Swept, render: Render | None) -> None:
+        # After a failure the kubeconfig may be another one, and the server is probed before anything is listed.
+        connect = self.workloads.connect if known.failure else self.workloads.connect_again
+        client = await connect(known.cluster)
+        delivery = Delivery(client, RecordOwner(known.cluster))
+        if known.memory is None:
+            records = await delivery.records()
+            known.memory = SweepMemory({one.id: name for name, record in records.items() for one in record.objects})
+        memory, settings = known.memory, known.drift
+        stateful = _stateful(memory.objects)
+        due = settings is not None and known.is_due(self.clock.monotonic())
+        request = known.request if due else ""
+        if request:
+            memory.forget()
+            known.pauses.clear()
+        read = memory.objects if due else stateful
+        members = await read_live_members(
+            client, read, labels=members_selector(read.values()), whole=stateful, known=memory.settled
+        )
+        if settings is not None and due:
+            sweep = Sweep(
+                client=client,
+                delivery=delivery,
+                memory=memory,
+                live=members.live,
+                ignored=settings.ignored_fields,
+                everything=bool(request),
+                render=render,
+            )
+            await self._compare(known, settings, sweep, memory.suspects(members))
+            if request:
+                known.handled = request
+                known.request = "" if known.request == request else known.request
+        is_current = due and known.drift == settings
+        if is_current:
+            known.compared_at = self.clock.monotonic()
+        known.health = await judge_health(client, stateful, members, self.clock.now(), known.expressions)
+        if is_current:
+            memory.settle(members, [*(one.id for one in known.health.unhealthy), *known.expressions.objects])
+
+    async def _compare(
+        self, known: _Swept, settings: DriftSettings, sweep: Sweep, suspects: Collection[ObjectId]
+    ) -> None:
+        if not suspects:
+            known.found = DriftReport((), known.found.corrections if known.found else ())
+            return
+        drifts = await sweep.find(suspects)
+        known.found = await self._corrected(known, settings, sweep, drifts)
+
+    async def _corrected(
+        self, known: _Swept, settings: DriftSettings, sweep: Sweep, drifts: list[Drift]
+    ) -> DriftReport:
+        """Restore what may be restored now; return the report."""
+        before = known.found or DriftReport(())
+        seen = {one.id for one in before.open}
+        self.metrics.count_drift(found=sum(one.object.id not in seen for one in drifts))
+        due = [
+            one
+            for one in drifts
+            if settings.mode is DriftMode.CORRECT and one.step is not None and not known.pauses.pause(one.object.id)
+        ]
+        restored = await sweep.restore(due) if due else []
+        now = rfc3339(self.clock.now())
+        corrections = [Correction(one, now) for one in restored if not one.error]
+        for one in restored:
+            known.pauses.repaired(one.id)
+        self.metrics.count_drift(corrected=len(corrections), failed=len(restored) - len(corrections))
+        left = {one.object.id: one.object for one in drifts} | {one.id: one for one in restored if one.error}
+        contested = frozenset(identity for identity in left if known.pauses.is_contested(identity))
+        corrected = {one.object.id for one in corrections} - contested
+        return DriftReport(
+            tuple(left[identity] for identity in sorted(left.keys() - corrected)),
+            (*corrections, *before.corrections)[: DriftReport.REMEMBERED],
+            contested,
+        )
+
+
+def _stateful(objects: Mapping[ObjectId, str]) -> dict[ObjectId, str]:
+    return {one: addon for one, addon in objects.items() if has_state(one.group, one.kind)}
+
+
+def _spread(interval: timedelta) -> timedelta:
+    return interval * random.uniform(1 - JITTER, 1)  # noqa: S311 - not a secret

@@ -1,0 +1,104 @@
+"""Keeps the entry of the running delivery in ``status.history`` during a reconcile."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from clusterstacks.model.documents import mappings
+from clusterstacks.model.errors import ClusterStacksError, outcome_of
+from clusterstacks.model.kinds.names import Reason
+from clusterstacks.model.objects import rfc3339
+from clusterstacks.model.outcomes import Outcome, Settled, Stalled
+from clusterstacks.operator.controllers.clusteraddon.compat_check import ADVISORY
+from clusterstacks.operator.controllers.clusteraddon.delivery_history import (
+    CurrentDelivery,
+    DeliveryResult,
+    updated_history,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from clusterstacks.operator.controllers.clusteraddon.addon_delivery import AddonDelivery
+    from clusterstacks.operator.controllers.clusteraddon.rollout_plan import RolloutPlan, Target
+    from clusterstacks.runtime.clock import Clock
+
+HISTORY: Final = "history"
+"""The field of the status."""
+
+_FAILURES: Final = frozenset({Reason.HEALTH_TIMEOUT, Reason.OBJECTS_APPLYING_ONGOING, Reason.WEBHOOK_FAILED})
+"""Reasons of a wait that show in the history as a failure."""
+
+
+@dataclass(slots=True)
+class DeliveryJournal:
+    """Notes what a rollout has changed so far, and its result.
+
+    Args:
+        delivery: Delivers the addons.
+        before: The class and Kubernetes version whose addons the cluster has completely.
+        clock: Dates the entry.
+        plan: The plan, with the phases that were reached.
+    """
+
+    delivery: AddonDelivery
+    before: Target
+    clock: Clock
+    plan: RolloutPlan
+    _began: str = field(init=False)
+    _history: list[dict[str, Any]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        patch = self.delivery.patch
+        self._began = rfc3339(self.clock.now())
+        # While the API server drops the field, the entry must not begin again in each reconcile.
+        self._history = mappings(patch.status if HISTORY in patch.status else patch.pruned, HISTORY)
+
+    def reached(self, plan: RolloutPlan) -> None:
+        """Note the progress of the stages, from which the next reconcile continues."""
+        self.plan = plan
+        self.delivery.patch.status |= plan.progress.document()
+
+    @contextmanager
+    def failing(self) -> Iterator[None]:
+        """Note an error that the block raises."""
+        try:
+            yield
+        except ClusterStacksError as error:
+            self.note(error)
+            raise
+
+    def note(self, outcome: Outcome | ClusterStacksError | None = None) -> None:
+        """Note the state of the delivery; it is written with the rest of the status.
+
+        Args:
+            outcome: What the rollout waits for, its end or its failure; None while it continues.
+        """
+        patch, now = self.delivery.patch, self.clock.now()
+        result, reason, message = DeliveryResult.RUNNING, "", ""
+        if isinstance(outcome, Settled):
+            result = DeliveryResult.DELIVERED
+        elif outcome is not None:
+            failed = isinstance(outcome, (ClusterStacksError, Stalled)) or outcome.reason in _FAILURES
+            waiting = outcome_of(outcome) if isinstance(outcome, ClusterStacksError) else outcome
+            # The same words as in the condition Ready: the entry changes only when Ready does.
+            reported = patch.reported(waiting, now, ADVISORY)
+            is_rolled_back = not isinstance(waiting, Settled) and waiting.reason == Reason.ROLLED_BACK
+            if (failed or is_rolled_back) and not isinstance(reported, Settled):
+                result = DeliveryResult.ROLLED_BACK if is_rolled_back else DeliveryResult.FAILED
+                reason, message = reported.reason, reported.message
+        current = CurrentDelivery(
+            plan=self.plan,
+            before=self.before,
+            began=self._began,
+            changes=self.delivery.changes,
+            objects=sum(self.delivery.counts().values()),
+            result=result,
+            reason=reason,
+            message=message,
+        )
+        updated = updated_history(self._history, current, rfc3339(now))
+        if updated != self._history or HISTORY in patch.status:
+            patch.status[HISTORY] = updated

@@ -1,0 +1,168 @@
+"""Releases a Cluster that left its cluster stack, and deletes its addons if the deletion policy says so.
+
+A Cluster has left when it lives on with a class of no cluster stack. Nothing is deleted for a Cluster that is being
+deleted or moved, for one whose release is missing, and for a deleted ClusterAddon: no finalizer waits for this work.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from clusterstacks.deliver.apply.delivery import Delivery, RecordOwner
+from clusterstacks.deliver.apply.prune_plan import PruneOutcome
+from clusterstacks.model.conditions import Severity
+from clusterstacks.model.documents import and_more
+from clusterstacks.model.errors import SpecError
+from clusterstacks.model.kinds.clusterapi import cluster_view
+from clusterstacks.model.kinds.clusterstack import ClusterStack, DeletionPolicy
+from clusterstacks.model.kinds.names import (
+    CLUSTER_API_GROUP,
+    CLUSTER_KIND,
+    DELETION_POLICY_ANNOTATION,
+    GROUP,
+    AddonCondition,
+    EventReason,
+    Kind,
+    Reason,
+)
+from clusterstacks.model.names import InvalidName, ReleaseName, parse_class
+from clusterstacks.model.outcomes import Outcome, Waiting
+from clusterstacks.operator.controllers.class_usage import release_of
+from clusterstacks.operator.controllers.clusteraddon.mirrored_conditions import withdraw
+from clusterstacks.operator.controllers.resource_list import OBJECTS_SHOWN
+from clusterstacks.plan.clusters.hold_annotation import drop_hold, is_held
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from clusterstacks.deliver.apply.results import PruneReport
+    from clusterstacks.model.kinds.clusteraddon import ClusterAddon
+    from clusterstacks.model.kinds.clusterapi import ClusterView
+    from clusterstacks.model.objects import Manifest, ObjectKey
+    from clusterstacks.net.kube.client import Client
+    from clusterstacks.operator.controllers.object_reader import Reader
+    from clusterstacks.operator.controllers.status_reconciler import StatusPatch
+    from clusterstacks.operator.controllers.workload_clients import Workloads
+    from clusterstacks.runtime.cache import ObjectCache
+    from clusterstacks.runtime.events import EventRecorder
+
+
+def deletion_policy(cluster: ClusterView, addon: ClusterAddon, stacks: Iterable[Manifest]) -> DeletionPolicy:
+    """Return the policy for the addons of a Cluster that left its cluster stack.
+
+    The annotation of the Cluster decides; without one, Delete needs a ClusterStack of the delivered class that says so,
+    and none that says otherwise. A value that is not valid counts as Orphan.
+
+    Args:
+        cluster: The Cluster with its new class.
+        addon: Its ClusterAddon, which names the class that was delivered.
+        stacks: The ClusterStacks that exist.
+    """
+    annotated = cluster.annotations.get(DELETION_POLICY_ANNOTATION)
+    if annotated is not None:
+        return DeletionPolicy.DELETE if annotated == DeletionPolicy.DELETE else DeletionPolicy.ORPHAN
+    admitted = addon.status.admitted
+    namespace = admitted.class_namespace if admitted is not None else ""
+    try:
+        release = parse_class(addon.spec.cluster_stack or addon.status.target)
+    except InvalidName:
+        return DeletionPolicy.ORPHAN
+    stated = {
+        stack.spec.deletion_policy
+        for manifest in stacks
+        if manifest["metadata"]["namespace"] == (namespace or cluster.namespace)
+        and (stack := _stack(manifest)) is not None
+        and _is_stack_of(stack, release)
+    }
+    return DeletionPolicy.DELETE if stated == {DeletionPolicy.DELETE} else DeletionPolicy.ORPHAN
+
+
+def _stack(manifest: Manifest) -> ClusterStack | None:
+    try:
+        return ClusterStack.parse(manifest)
+    except SpecError:
+        return None
+
+
+def _is_stack_of(stack: ClusterStack, release: ReleaseName) -> bool:
+    spec = stack.spec
+    known = (spec.provider, spec.name, spec.kubernetes_version)
+    return known == (release.provider, release.stack, str(release.kubernetes))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DepartedAddons:
+    """Deletes the addons of Clusters that left their cluster stack."""
+
+    client: Client
+    stacks: ObjectCache
+    workloads: Workloads
+    events: EventRecorder
+
+    async def delete_addons(
+        self, patch: StatusPatch, addon: ClusterAddon, reader: Reader, key: ObjectKey
+    ) -> Outcome | None:
+        """Delete the addons of one Cluster; None where there is nothing to delete.
+
+        Args:
+            patch: The ClusterAddon.
+            addon: The same as a value.
+            reader: Reads the Cluster.
+            key: The Cluster, which has no class of a cluster stack, or does not exist.
+
+        Raises:
+            SpecError: The records of the workload cluster are those of another Cluster.
+            DependencyError: The workload cluster does not answer; a later attempt may succeed.
+        """
+        manifest = await reader.find(await reader.resource(CLUSTER_API_GROUP, CLUSTER_KIND), key.name, key.namespace)
+        cluster = cluster_view(manifest) if manifest is not None else None
+        if cluster is None or cluster.deleting or cluster.moving or cluster.paused or release_of(cluster) is not None:
+            return None
+        if is_held(cluster.raw):
+            patch.require_live()
+            await drop_hold(self.client, cluster.raw)
+        if not (addon.spec.cluster_stack or addon.status.target or addon.status.addons) or addon.spec.paused:
+            return None
+        if deletion_policy(cluster, addon, self.stacks.all()) is not DeletionPolicy.DELETE:
+            return None
+        patch.require_live()
+        patch.status["ready"] = False
+        with patch.failing_condition(AddonCondition.CHART_DELETED, Reason.FAILED_TO_DELETE_OBJECTS):
+            delivery = Delivery(await self.workloads.connect(key), RecordOwner(key))
+            report = await delivery.prune(())
+        await self._report_kept(patch, report)
+        if not report.complete:
+            return _not_deleted(patch, report)
+        await self._forget(patch)
+        await withdraw(self.client, cluster.raw)
+        message = f"Cluster {key} has a class of no cluster stack; its addons were deleted, as its deletion policy says"
+        patch.false(AddonCondition.DELIVERED, Reason.ADDONS_DELETED, message, Severity.INFO)
+        return Waiting(Reason.ADDONS_DELETED, message, None)
+
+    async def _report_kept(self, patch: StatusPatch, report: PruneReport) -> None:
+        kept = [f"{one.id}: {one.result.reason}" for one in report.removals if one.result.outcome is PruneOutcome.KEPT]
+        if kept:
+            message = f"objects of deleted addons were kept: {and_more(kept, OBJECTS_SHOWN, separator='; ')}"
+            await self.events.record(patch.manifest, "Normal", EventReason.OBJECTS_KEPT, message)
+
+    async def _forget(self, patch: StatusPatch) -> None:
+        """Note that nothing is delivered: a class of a cluster stack is installed as the first one."""
+        spec = {"clusterStack": "", "version": "", "hook": "", "addons": []}
+        resource = await self.client.resource(GROUP, Kind.CLUSTER_ADDON)
+        patch.manifest = await self.client.merge_patch(resource, patch.key.name, {"spec": spec}, patch.key.namespace)
+        patch.status |= {"addons": [], "resources": [], "stages": [], "target": "", "observedInputs": ""}
+        patch.status |= {"targetKubernetesVersion": "", "deliveredKubernetesVersion": ""}
+        patch.status.pop("upgradeHold", None)
+        patch.status.pop("admitted", None)
+        for condition in AddonCondition:
+            patch.drop(condition)
+
+
+def _not_deleted(patch: StatusPatch, report: PruneReport) -> Outcome:
+    pending = [
+        one.result.reason or str(one.id) for one in report.removals if one.result.outcome is PruneOutcome.PENDING
+    ]
+    message = f"not deleted yet: {and_more([*pending, *report.unreadable.values()], OBJECTS_SHOWN, separator='; ')}"
+    patch.false(AddonCondition.CHART_DELETED, Reason.FAILED_TO_DELETE_OBJECTS, message)
+    return Waiting(Reason.FAILED_TO_DELETE_OBJECTS, message)

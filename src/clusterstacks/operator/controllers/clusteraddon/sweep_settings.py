@@ -1,0 +1,66 @@
+"""Reads the settings of a cluster's sweep from the ClusterStack of its class and from its annotation."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from clusterstacks.model.drift_settings import (
+    DriftMode,
+    DriftSettings,
+    IgnoredDifference,
+    first_interval,
+    parse_pointer,
+)
+from clusterstacks.model.errors import SpecError
+from clusterstacks.model.kinds.clusterstack import ClusterStack, DriftSpec
+from clusterstacks.model.kinds.names import DRIFT_INTERVAL_ANNOTATION
+from clusterstacks.release.sources.owners import leading_stack
+
+if TYPE_CHECKING:
+    from datetime import timedelta
+
+    from clusterstacks.model.kinds.clusterapi import ClusterView
+    from clusterstacks.model.objects import Manifest
+    from clusterstacks.net.kube.client import Client
+    from clusterstacks.runtime.cache import ObjectCache
+
+
+async def read_sweep_settings(
+    cluster: ClusterView, release: Manifest, *, client: Client, stacks: ObjectCache, default: timedelta | None
+) -> DriftSettings:
+    """Read the settings: the annotation precedes the ClusterStack, and that the operator's default.
+
+    Nothing is corrected while the ClusterStack cannot be parsed, because it may forbid it.
+
+    Args:
+        cluster: The Cluster.
+        release: The ClusterStackRelease of its class.
+        client: The management cluster.
+        stacks: Cache of the ClusterStacks; others are read.
+        default: Interval of the operator.
+
+    Raises:
+        DependencyError: The API server is not available.
+    """
+    stack = await leading_stack(release, stacks, client)
+    spec, faults = DriftSpec(), []
+    try:
+        spec = (ClusterStack.parse(stack).spec.drift if stack else None) or spec
+    except SpecError as error:
+        spec = DriftSpec(mode=DriftMode.WARN)
+        faults.append(f"spec.drift of the ClusterStack is not used, and nothing is corrected: {error.message}")
+    interval, complaints = first_interval(
+        (
+            (
+                f"the annotation {DRIFT_INTERVAL_ANNOTATION}",
+                str(cluster.annotations.get(DRIFT_INTERVAL_ANNOTATION, "")),
+            ),
+            ("spec.drift.interval of the ClusterStack", spec.interval),
+        ),
+        default,
+    )
+    ignored = (
+        IgnoredDifference(one.kind, one.name, tuple(parse_pointer(pointer) for pointer in one.json_pointers))
+        for one in spec.ignore_differences
+    )
+    return DriftSettings(interval, spec.mode, tuple(ignored), "; ".join((*complaints, *faults)))

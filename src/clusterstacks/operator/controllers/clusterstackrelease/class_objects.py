@@ -1,0 +1,166 @@
+"""Applies the objects of the class chart, and reports whether Cluster API accepts the class."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from clusterstacks.deliver.apply.delivery_plan import RecordedObject
+from clusterstacks.deliver.apply.waves import CLASS_KIND
+from clusterstacks.deliver.render.renderer import class_request
+from clusterstacks.model.conditions import Severity
+from clusterstacks.model.errors import SpecError
+from clusterstacks.model.kinds.clusterapi import cluster_class_view, template_references
+from clusterstacks.model.kinds.meta import ResourceEntry
+from clusterstacks.model.kinds.names import (
+    CLUSTER_API_GROUP,
+    CLUSTER_CLASS_KIND,
+    Reason,
+    ReleaseCondition,
+    ResourceStatus,
+)
+from clusterstacks.model.objects import ObjectId, object_id, split_api_version
+from clusterstacks.model.outcomes import Outcome, Settled, Waiting
+from clusterstacks.net.kube.errors import KindNotServed
+from clusterstacks.operator.controllers.resource_list import describe_failures, entries, listed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from clusterstacks.deliver.apply.class_applier import ClassApplier
+    from clusterstacks.deliver.apply.results import ObjectResult
+    from clusterstacks.deliver.render.renderer import Renderer
+    from clusterstacks.model.names import ReleaseName
+    from clusterstacks.model.objects import Manifest
+    from clusterstacks.net.kube.client import Client
+    from clusterstacks.operator.controllers.status_reconciler import StatusPatch
+    from clusterstacks.release.release import Release
+
+
+async def apply_class_chart(
+    patch: StatusPatch, release: Release, renderer: Renderer, applier: ClassApplier
+) -> Sequence[ObjectResult]:
+    """Render the class chart and apply its objects; the condition HelmChartApplied is True when all are in place.
+
+    The objects are listed in status before the first one is applied, so that after a crash the deletion of the release
+    finds all of them.
+
+    Raises:
+        SpecError: The chart cannot be rendered, or a class may not contain one of its objects.
+        DependencyError: The API server or a render worker failed.
+    """
+    with patch.failing_condition(ReleaseCondition.CHART_APPLIED, Reason.FAILED_TO_APPLY_OBJECTS):
+        rendered = await renderer.chart(
+            class_request(
+                release.class_chart(), release.name, release.metadata.kubernetes, namespace=patch.key.namespace
+            )
+        )
+        manifests = applier.checked(rendered, patch.key.namespace)
+        _check_class(manifests, release.name)
+        known = {one.id: one for one in known_objects(patch.status)}
+        await _announce(patch, manifests, known)
+        results = await applier.apply_class(manifests, default_namespace=patch.key.namespace, known=known)
+    patch.status["resources"] = _with_details(results)
+    failed = sum(not result.synced for result in results)
+    if failed:
+        message = f"{failed} of {len(results)} objects not applied: {describe_failures(results)}"
+        patch.false(ReleaseCondition.CHART_APPLIED, Reason.OBJECTS_APPLYING_ONGOING, message)
+    else:
+        patch.true(ReleaseCondition.CHART_APPLIED)
+    return results
+
+
+def known_objects(status: Manifest) -> list[RecordedObject]:
+    """Return the objects in ``status.resources``; entries of the Go operator have no uid."""
+    resources = [ResourceEntry.model_validate(document) for document in status.get("resources") or []]
+    return [
+        RecordedObject(ObjectId(one.group, one.kind, one.namespace, one.name), one.version, one.uid, one.digest)
+        for one in resources
+    ]
+
+
+def _check_class(manifests: Sequence[Manifest], name: ReleaseName) -> None:
+    """Reject a chart without the ClusterClass of the release, which would be applied again and again."""
+    identities = [object_id(manifest) for manifest in manifests]
+    classes = [one.name for one in identities if (one.group, one.kind) == CLASS_KIND]
+    if name.class_name not in classes:
+        found = f"only {', '.join(classes)}" if classes else "none at all"
+        raise SpecError(
+            "ClusterClassMissing",
+            f"the class chart of {name} renders no ClusterClass {name.class_name}, but {found}; correct name and "
+            "version of the chart and publish another release",
+        )
+
+
+async def _announce(patch: StatusPatch, manifests: Sequence[Manifest], known: dict[ObjectId, RecordedObject]) -> None:
+    planned = []
+    for manifest in manifests:
+        identity = object_id(manifest)
+        if not identity.namespace:
+            identity = ObjectId(identity.group, identity.kind, patch.key.namespace, identity.name)
+        if identity not in known:
+            _, version = split_api_version(manifest["apiVersion"])
+            planned.append(listed(identity, version, ResourceStatus.NOT_SYNCED))
+    if planned:
+        patch.status["resources"] = [*(patch.status.get("resources") or []), *planned]
+        await patch.checkpoint(Waiting(Reason.OBJECTS_APPLYING_ONGOING, "the objects of the class are being applied"))
+
+
+def _with_details(results: Sequence[ObjectResult]) -> list[Manifest]:
+    return [
+        {**entry, **{key: value for key, value in _details(result).items() if value}}
+        for entry, result in zip(entries(results), results, strict=True)
+    ]
+
+
+def _details(result: ObjectResult) -> Manifest:
+    generation = result.mark.generation if result.mark else 0
+    return {"uid": result.uid, "digest": result.digest, "generation": generation}
+
+
+RECHECK = timedelta(seconds=30)
+"""Interval that bounds the effect of a lost event: a change of the class enqueues the release. Arbitrary."""
+
+
+async def class_outcome(
+    patch: StatusPatch, name: ReleaseName, client: Client, may_read: Callable[[ObjectId], bool]
+) -> Outcome:
+    """Return Settled when Cluster API has accepted the class.
+
+    ``may_read`` returns whether the operator may read an object that a class refers to.
+
+    If the class was deleted manually, the release is not ready and its objects are applied again.
+    """
+    classes = await client.resource(CLUSTER_API_GROUP, CLUSTER_CLASS_KIND)
+    manifest = await client.find(classes, name.class_name, patch.key.namespace)
+    title = f"ClusterClass {patch.key.namespace}/{name.class_name}"
+    if manifest is None:
+        message = f"{title} is gone; it is applied again"
+        patch.false(ReleaseCondition.CHART_APPLIED, "ClusterClassMissing", message)
+        patch.drop(ReleaseCondition.CLASS_ACCEPTED)
+        return Waiting("ClusterClassMissing", message, timedelta(seconds=1))
+    view = cluster_class_view(manifest)
+    if view.ready:
+        patch.true(ReleaseCondition.CLASS_ACCEPTED)
+        return Settled()
+    cause = await _missing_template(manifest, client, may_read) or view.cause
+    severity = Severity.ERROR if view.refused else Severity.INFO
+    patch.false(ReleaseCondition.CLASS_ACCEPTED, "ClusterClassNotAccepted", cause, severity)
+    return Waiting("ClusterClassNotAccepted", cause, RECHECK)
+
+
+async def _missing_template(cluster_class: Manifest, client: Client, may_read: Callable[[ObjectId], bool]) -> str:
+    """Name a missing template that the class refers to, because Cluster API's message does not name it."""
+    metadata = cluster_class["metadata"]
+    title = f"ClusterClass {metadata['namespace']}/{metadata['name']}"
+    for reference in template_references(cluster_class):
+        named = f"{title} refers to {reference.kind} {reference.name}"
+        if not may_read(reference):
+            continue  # users write the class, but the operator's permissions would be used
+        try:
+            resource = await client.resource(reference.group, reference.kind)
+        except KindNotServed:
+            return f"{named}, but the API server does not serve this kind: install its provider"
+        if await client.find_metadata(resource, reference.name, reference.namespace) is None:
+            return f"{named}, which does not exist: create it, or publish a release whose class chart contains it"
+    return ""

@@ -1,0 +1,140 @@
+"""Deletes a release: not while a cluster uses it, and not before all of its objects are gone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from clusterstacks.deliver.apply.prune_plan import PruneOutcome
+from clusterstacks.model.documents import and_more
+from clusterstacks.model.kinds.clusterapi import cluster_view
+from clusterstacks.model.kinds.names import (
+    CLUSTER_API_GROUP,
+    CLUSTER_KIND,
+    DELETE_FOR_MOVE_ANNOTATION,
+    GROUP,
+    RELEASE_FINALIZER,
+    EventReason,
+    Kind,
+    Reason,
+    ReleaseCondition,
+)
+from clusterstacks.model.names import release_named
+from clusterstacks.model.objects import ObjectKey
+from clusterstacks.model.outcomes import Outcome, Settled, Waiting
+from clusterstacks.operator.controllers.class_usage import releases_used
+from clusterstacks.operator.controllers.clusterstackrelease.class_objects import known_objects
+from clusterstacks.operator.controllers.status_reconciler import remove_finalizer
+
+if TYPE_CHECKING:
+    from clusterstacks.deliver.apply.class_applier import ClassApplier
+    from clusterstacks.model.names import ReleaseName
+    from clusterstacks.model.objects import Manifest, ObjectId
+    from clusterstacks.net.kube.client import Client
+    from clusterstacks.operator.controllers.class_access import ClassAccess
+    from clusterstacks.operator.controllers.status_reconciler import StatusPatch
+    from clusterstacks.runtime.events import EventRecorder
+
+USERS_SHOWN = 3
+"""Clusters that a message names; arbitrary."""
+
+KEPT_SHOWN = 5
+"""Objects that an event names, which has room for 1024 characters; arbitrary."""
+
+
+async def delete_release(
+    patch: StatusPatch, client: Client, access: ClassAccess, applier: ClassApplier, events: EventRecorder
+) -> Outcome:
+    """Delete the objects of the release and remove its finalizer; an event names objects that are kept.
+
+    ``clusterctl move`` has copied all objects of the release and deletes them itself.
+    """
+    if RELEASE_FINALIZER not in patch.manifest["metadata"].get("finalizers", []):
+        return Settled()
+    if not patch.annotation(DELETE_FOR_MOVE_ANNOTATION):
+        # An object without the name of a release has no class, so no Cluster uses it.
+        name = release_named(patch.key.name)
+        users = await clusters_using(client, name, patch.key.namespace, access) if name else []
+        if name and users:
+            return Waiting("ClassInUse", _in_use(name, users), timedelta(minutes=1))
+        with patch.failing_condition(ReleaseCondition.CHART_APPLIED, Reason.FAILED_TO_DELETE_OBJECTS):
+            shared = await _held_by_others(patch.key, client, access)
+            fates = await applier.delete_class(
+                known_objects(patch.status), namespace=patch.key.namespace, wanted_elsewhere=shared
+            )
+        pending = [
+            f"{identity} ({fate.reason})" for identity, fate in fates.items() if fate.outcome is PruneOutcome.PENDING
+        ]
+        if pending:
+            patch.status["ready"] = False
+            message = f"waiting for {', '.join(pending[:USERS_SHOWN])} to be deleted"
+            return Waiting(Reason.FAILED_TO_DELETE_OBJECTS, message, timedelta(seconds=2))
+        kept = [f"{identity}: {fate.reason}" for identity, fate in fates.items() if fate.outcome is PruneOutcome.KEPT]
+        if kept:
+            await events.record(patch.manifest, "Warning", EventReason.OBJECTS_KEPT, _kept(kept))
+    await remove_finalizer(patch, RELEASE_FINALIZER, client)
+    return Settled()
+
+
+async def clusters_using(
+    client: Client, name: ReleaseName, namespace: str, access: ClassAccess | None = None
+) -> list[str]:
+    """Return the Clusters of all namespaces that use the release's class or addons, as ``namespace/name``; read live.
+
+    A Cluster whose class cannot be read is included.
+
+    Args:
+        client: The management cluster.
+        name: The release.
+        namespace: Its namespace.
+        access: Leaves out Clusters that were neither admitted with the class nor are offered the release.
+    """
+    release = ObjectKey(namespace, name.release)
+    clusters = await client.list_readable(await client.resource(CLUSTER_API_GROUP, CLUSTER_KIND))
+    partial = [one for one in clusters.unreadable if isinstance(one.object.get("spec"), dict)]
+    using = [
+        str(view.key)
+        for view in map(cluster_view, (*clusters.items, *(one.object for one in partial)))
+        if release in releases_used(view) and (access is None or await access.counts(view, name))
+    ]
+    unread = [one for one in clusters.unreadable if one not in partial]
+    counted = [one for one in unread if access is None or access.had_class(one.key, release)]
+    return using + [f"{one.key} (which {one.why})" for one in counted]
+
+
+async def _held_by_others(key: ObjectKey, client: Client, access: ClassAccess) -> set[ObjectId]:
+    """Return objects that other releases of the namespace list as well, for example a shared node image.
+
+    Of several releases that are deleted at the same time, the last by name deletes the shared objects.
+    """
+    releases = await client.list(await client.resource(GROUP, Kind.CLUSTER_STACK_RELEASE), key.namespace)
+    held: set[ObjectId] = set()
+    for release in releases.items:
+        metadata = release["metadata"]
+        if metadata["name"] != key.name and (
+            "deletionTimestamp" not in metadata
+            or metadata["name"] > key.name
+            or await _in_use_still(release, client, access)
+        ):
+            known = known_objects(release.get("status") or {})
+            held |= {replace(one.id, namespace=one.id.namespace or key.namespace) for one in known}
+    return held
+
+
+async def _in_use_still(release: Manifest, client: Client, access: ClassAccess) -> bool:
+    metadata = release["metadata"]
+    name = release_named(metadata["name"])
+    return name is not None and bool(await clusters_using(client, name, metadata["namespace"], access))
+
+
+def _kept(objects: list[str]) -> str:
+    kept = and_more(objects, KEPT_SHOWN, separator="; ")
+    return f"listed in status.resources, but not deleted with the release: {kept}"
+
+
+def _in_use(name: ReleaseName, users: list[str]) -> str:
+    shown = and_more(users, USERS_SHOWN)
+    return (
+        f"class or addons of {name} are still used by Cluster {shown}; the release is deleted when no Cluster uses them"
+    )

@@ -1,0 +1,40 @@
+"""Messages of the condition Ready while it is True: what the object has, for ``kubectl describe`` and wide tables."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from clusterstacks.model.documents import mappings, text
+from clusterstacks.model.kinds.names import Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from clusterstacks.model.objects import Manifest
+
+
+def _stack(status: Manifest) -> str:
+    usable = text(status, "usableVersions")
+    return f"usable: {usable}" if usable else "no release is wanted"
+
+
+def _release(status: Manifest) -> str:
+    return f"{_count(len(mappings(status, 'resources')), 'object')} for Kubernetes {text(status, 'kubernetesVersion')}"
+
+
+def _addon(status: Manifest) -> str:
+    addons = mappings(status, "addons")
+    objects = sum(one["objects"] for one in addons if isinstance(one.get("objects"), int))
+    return f"{_count(len(addons), 'addon')}, {_count(objects, 'object')}"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+READY_MESSAGES: Final[Mapping[Kind, Callable[[Manifest], str]]] = {
+    Kind.CLUSTER_STACK: _stack,
+    Kind.CLUSTER_STACK_RELEASE: _release,
+    Kind.CLUSTER_ADDON: _addon,
+}
+"""By kind, the function that returns the message for a status."""

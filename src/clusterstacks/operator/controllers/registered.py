@@ -1,0 +1,20 @@
+"""Lists the controllers of the operator."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from clusterstacks.operator.controllers.clusteraddon import registration as clusteraddon
+from clusterstacks.operator.controllers.clusterstack import registration as clusterstack
+from clusterstacks.operator.controllers.clusterstackrelease import registration as clusterstackrelease
+
+if TYPE_CHECKING:
+    from clusterstacks.operator.controllers.registration import Registration
+
+REGISTRATIONS: Final[tuple[Registration, ...]] = (
+    clusterstack.REGISTRATION,
+    clusterstackrelease.REGISTRATION,
+    clusteraddon.REGISTRATION,
+    clusteraddon.SWEEP_REGISTRATION,
+    clusteraddon.CREATOR_REGISTRATION,
+)

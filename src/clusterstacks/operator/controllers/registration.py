@@ -1,0 +1,217 @@
+"""Registers controllers: the kinds they keep in memory, what enqueues their objects, and how they are built."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeAlias
+
+from clusterstacks.model.kinds.clusterapi import is_watched
+from clusterstacks.model.kinds.names import GROUP, Kind
+from clusterstacks.model.objects import ObjectKey, drop_managed_fields
+from clusterstacks.operator.controllers.class_access import ClassAccess
+from clusterstacks.operator.controllers.ready_messages import READY_MESSAGES
+from clusterstacks.operator.controllers.status_reconciler import StatusPatch, StatusReconciler
+from clusterstacks.runtime.cache import CacheChange, Index, ObjectCache
+
+if TYPE_CHECKING:
+    from datetime import timedelta
+
+    from clusterstacks.deliver.render.renderer import Renderer
+    from clusterstacks.model.files.compatibility import Rule
+    from clusterstacks.model.kinds.provider_refs import KindPattern
+    from clusterstacks.model.names import ReleaseName
+    from clusterstacks.model.outcomes import Outcome
+    from clusterstacks.net.kube.client import Client
+    from clusterstacks.operator.controllers.addon_sweep import AddonSweep
+    from clusterstacks.operator.controllers.workload_clients import Workloads
+    from clusterstacks.release.sources.fetcher import ReleaseFetcher
+    from clusterstacks.release.sources.periodic_listing import SourceListings
+    from clusterstacks.release.sources.stack_source import SourcePolicy
+    from clusterstacks.runtime.clock import Clock
+    from clusterstacks.runtime.controller import Reconcile
+    from clusterstacks.runtime.events import EventRecorder
+    from clusterstacks.runtime.informer import Informer, Trim
+    from clusterstacks.runtime.metrics import Metrics
+
+ToKeys: TypeAlias = Callable[[CacheChange], Iterable[ObjectKey]]
+"""Maps a change of an object to the keys to enqueue; controller-runtime calls it MapFunc."""
+
+Enqueue: TypeAlias = Callable[[ObjectKey], None]
+
+_WATCHED_METADATA = ("generation", "labels", "annotations", "finalizers", "ownerReferences", "deletionTimestamp")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CachedKind:
+    """A kind whose objects the operator keeps in memory.
+
+    Args:
+        indexes: By name of the index, the values under which an object is found.
+        trim: Returns the part of an object that is kept.
+        keep_unreadable: Whether an object that cannot be read is kept as far as it can. Of a Cluster and its class only
+            names, metadata and versions decide anything, and a release that a Cluster uses must not be deleted because
+            the Cluster's variables cannot be read. In our own kinds a missing field has a meaning.
+        namespaced: Whether ``--namespace`` limits it.
+        required: Whether controllers wait for it. With a partly filled cache they would delete objects in use. Only
+            CompatibilityRules are optional: clusters come up without them.
+    """
+
+    kind: str
+    group: str = GROUP
+    indexes: Mapping[str, Index] = field(default_factory=dict)
+    trim: Trim = drop_managed_fields
+    keep_unreadable: bool = False
+    namespaced: bool = True
+    metadata_only: bool = False
+    required: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """Enqueues objects when an object of a cached kind changes."""
+
+    kind: str
+    to_keys: ToKeys
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reconciler:
+    """A reconciler with what enqueues its objects.
+
+    Args:
+        forget: Called for each deleted object of its kind, before the watches.
+        source_keys: Returns what to enqueue when the source of a ClusterStack has other releases than before.
+    """
+
+    reconcile: Reconcile
+    watches: tuple[Watch, ...]
+    forget: Callable[[ObjectKey], None] | None = None
+    source_keys: Callable[[ObjectKey], Iterable[ObjectKey]] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControllerContext:
+    """The parts of the operator that reconcilers are built from.
+
+    Args:
+        informers: By kind; one for each :class:`CachedKind`.
+        make_informer: Returns an informer of a further kind.
+        run_informer: Starts it.
+        enqueue: By name of a controller, what enqueues one of its objects. It can be called once the controllers run.
+        make_fetcher: Returns a fetcher of releases; its argument is called with an object whose release was fetched.
+        rules: Returns the CompatibilityRules that count for a Cluster, by its release and labels; None while unknown.
+        watch_filter: Value of ``--watch-filter``.
+        provider_kinds: Value of ``--provider-kinds``.
+        class_kinds: Value of ``--class-kinds``.
+        drift_interval: Value of ``--drift-interval``.
+    """
+
+    client: Client
+    clock: Clock
+    events: EventRecorder
+    metrics: Metrics
+    renderer: Renderer
+    workloads: Workloads
+    addon_sweep: AddonSweep
+    informers: Mapping[str, Informer]
+    make_informer: Callable[[CachedKind], Informer]
+    run_informer: Callable[[Informer], None]
+    enqueue: Callable[[str], Enqueue]
+    make_fetcher: Callable[[Enqueue], ReleaseFetcher]
+    source_policy: SourcePolicy
+    listings: SourceListings
+    rules: Callable[[ReleaseName, Mapping[str, str]], tuple[Rule, ...] | None]
+    watch_filter: str
+    provider_kinds: Collection[KindPattern]
+    class_kinds: Collection[str]
+    drift_interval: timedelta | None
+
+    def cache(self, kind: str) -> ObjectCache:
+        """Return the objects of a cached kind."""
+        return self.informers[kind].cache
+
+    def class_access(self) -> ClassAccess:
+        """Return what decides whether Clusters may use releases."""
+        return ClassAccess(
+            client=self.client,
+            stacks=self.cache(Kind.CLUSTER_STACK),
+            releases=self.cache(Kind.CLUSTER_STACK_RELEASE),
+            addons=self.cache(Kind.CLUSTER_ADDON),
+            listed=self.listings.known,
+        )
+
+    def status_reconciler(
+        self,
+        kind: Kind,
+        work: Callable[[StatusPatch], Awaitable[Outcome | timedelta | None]],
+        advisory: frozenset[str] = frozenset(),
+    ) -> StatusReconciler:
+        """Return the reconciler that reads an object, does the work, and writes its status."""
+        return StatusReconciler(
+            group=GROUP,
+            kind=kind,
+            client=self.client,
+            clock=self.clock,
+            events=self.events,
+            work=work,
+            advisory=advisory,
+            ready_message=READY_MESSAGES[kind],
+            informer=self.informers[kind],
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Registration:
+    """A controller as the operator registers it.
+
+    Args:
+        name: Name in metrics and logs, and of the flag ``--NAME-concurrency``.
+        kind: Kind of the objects it reconciles.
+        build: Builds the reconciler.
+        caches: Kinds that are kept in memory for it.
+        concurrency: Default of the flag; 0 for a controller without a flag.
+        concurrency_of: Name of the controller whose flag counts where it has none.
+        concurrency_help: Help of the flag.
+        reports_ready: Whether its objects have the condition Ready, by which metrics count them.
+    """
+
+    name: str
+    kind: str
+    build: Callable[[ControllerContext], Reconciler]
+    caches: tuple[CachedKind, ...] = ()
+    concurrency: int = 0
+    concurrency_of: str = ""
+    concurrency_help: str = ""
+    reports_ready: bool = True
+
+
+def is_news(change: CacheChange) -> bool:
+    """Return whether more than the status changed, which for our kinds only we write."""
+    if change.old is None or change.new is None:
+        return True
+    old, new = change.old["metadata"], change.new["metadata"]
+    return any(old.get(key) != new.get(key) for key in _WATCHED_METADATA)
+
+
+def of_watched(change: CacheChange, watch_filter: str) -> bool:
+    """Return whether the changed object is for the operator with this ``--watch-filter``."""
+    return is_watched(change.new or change.old or {}, watch_filter)
+
+
+def self_key(watch_filter: str) -> ToKeys:
+    """Return what enqueues the changed object itself."""
+
+    def to_keys(change: CacheChange) -> Iterator[ObjectKey]:
+        if is_news(change) and of_watched(change, watch_filter):
+            yield change.key
+
+    return to_keys
+
+
+def present(store: ObjectCache, keys: Iterable[ObjectKey], watch_filter: str) -> Iterator[ObjectKey]:
+    """Leave out objects that do not exist and those of other operators."""
+    for key in keys:
+        manifest = store.get(key)
+        if manifest is not None and is_watched(manifest, watch_filter):
+            yield key

@@ -1,0 +1,204 @@
+"""Rules for our own kinds. They are those of the Go operator's webhooks, without their known defects."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from clusterstacks.model.documents import shown
+from clusterstacks.model.kinds.addon_annotations import AddonReleaseRefused, read_requested_releases
+from clusterstacks.model.names import InvalidName, ReleaseName, parse_class, parse_release
+from clusterstacks.model.versions import STABLE, InvalidVersion, KubernetesMinor, StackVersion
+from clusterstacks.operator.class_offer import ReleaseUse
+from clusterstacks.operator.webhooks.answers import ALLOWED, AdmissionResponse, warned
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping, Sequence
+
+    from clusterstacks.model.objects import ObjectKey
+
+SHOWN_CLUSTERS = 3
+"""Number of Clusters in a refusal; arbitrary, longer lists are not read."""
+
+
+@dataclass(frozen=True, slots=True)
+class StackIdentity:
+    """The fields of a ClusterStack that never change."""
+
+    provider: str
+    name: str
+    kubernetes: str
+    channel: str
+
+    @property
+    def series(self) -> tuple[str, str, str]:
+        """The part that all its releases have in common."""
+        return self.provider, self.name, self.kubernetes
+
+
+@dataclass(frozen=True, slots=True)
+class AddonReference:
+    """``spec.clusterRef`` of a ClusterAddon, whose own namespace counts where the reference names none."""
+
+    kind: str
+    name: str
+    namespace: str
+
+
+def uses_of(
+    cluster: ObjectKey, class_name: str, class_namespace: str, annotations: Mapping[str, str]
+) -> tuple[ReleaseUse, ...]:
+    """Return the releases that a Cluster uses; none when its class comes from no cluster stack."""
+    try:
+        own = parse_class(class_name)
+    except InvalidName:
+        return ()
+    try:
+        releases = {own, *read_requested_releases(annotations, own).releases()}
+    except AddonReleaseRefused:
+        # The annotations were written past the webhook; unreadable ones use no release.
+        releases = {own}
+    return tuple(ReleaseUse(cluster, class_namespace, release, release == own) for release in sorted(releases))
+
+
+def created_stack(versions: Sequence[str], *, no_provider: bool, has_provider: bool) -> AdmissionResponse:
+    """Validate a new ClusterStack."""
+    if not no_provider and not has_provider:
+        return AdmissionResponse(
+            "spec.providerRef is missing: set it, or set noProvider: true if the stack has no provider"
+        )
+    return _versions(versions)
+
+
+def twin_stack(stack: ObjectKey, twins: Sequence[str]) -> AdmissionResponse:
+    """Warn about other ClusterStacks for the same provider, name and Kubernetes minor in the namespace."""
+    if not twins:
+        return ALLOWED
+    more = f" and {len(twins) - SHOWN_CLUSTERS} more" if len(twins) > SHOWN_CLUSTERS else ""
+    return warned(
+        f"ClusterStack {', '.join(twins[:SHOWN_CLUSTERS])}{more} of namespace {stack.namespace} has the same provider, "
+        "name and kubernetesVersion: they share the releases; keep one of them, and delete the others"
+    )
+
+
+def changed_stack(
+    old: StackIdentity, new: StackIdentity, old_versions: Collection[str], new_versions: Sequence[str]
+) -> AdmissionResponse:
+    """Validate a change of a ClusterStack; versions that it had before are not checked again."""
+    fields = {
+        "provider": (old.provider, new.provider),
+        "name": (old.name, new.name),
+        "kubernetesVersion": (old.kubernetes, new.kubernetes),
+        "channel": (old.channel, new.channel),
+    }
+    for field, (before, after) in fields.items():
+        if before != after:
+            return AdmissionResponse(
+                f"spec.{field} cannot be changed from {before} to {after}: create another ClusterStack"
+            )
+    return _versions([version for version in new_versions if version not in old_versions])
+
+
+def stack_users(
+    identity: StackIdentity,
+    namespace: str,
+    owners: Mapping[str, Collection[str]],
+    name: str,
+    uses: Iterable[ReleaseUse],
+) -> list[ReleaseUse]:
+    """Return the uses of releases that prevent the deletion of a ClusterStack, on any channel.
+
+    Args:
+        identity: The ClusterStack.
+        namespace: Its namespace; Clusters in other namespaces may use its classes.
+        owners: By release, the ClusterStacks that own it. A release that only others own does not count; one without
+            an owner counts if its channel fits.
+        name: The name of the ClusterStack.
+        uses: The releases that Clusters use.
+    """
+    return [
+        use
+        for use in uses
+        if use.namespace == namespace and _is_of(use.release, identity) and _owns(identity, owners, name, use.release)
+    ]
+
+
+def release_users(namespace: str, name: str, uses: Iterable[ReleaseUse]) -> list[ReleaseUse]:
+    """Return the uses that prevent the deletion of a ClusterStackRelease."""
+    try:
+        release = parse_release(name)
+    except InvalidName:
+        return []
+    return [use for use in uses if use.namespace == namespace and use.release == release]
+
+
+def deletion(what: str, users: Sequence[ReleaseUse]) -> AdmissionResponse:
+    """Validate the deletion of an object: refused while Clusters use it."""
+    if not users:
+        return ALLOWED
+    clusters = sorted({str(use.cluster) for use in users})
+    named = ", ".join(clusters[:SHOWN_CLUSTERS])
+    more = f" and {len(clusters) - SHOWN_CLUSTERS} more" if len(clusters) > SHOWN_CLUSTERS else ""
+    releases = ", ".join(sorted({use.release.release for use in users})[:SHOWN_CLUSTERS])
+    return AdmissionResponse(
+        f"{what} is in use by Cluster {named}{more} (release {releases}): "
+        "move these Clusters to another class, or delete them, first\n"
+        f"The releases that Cluster {clusters[0]} could use:\n  csctl compat matrix {clusters[0]}"
+    )
+
+
+def created_addon(reference: AddonReference, name: str, canonical: str) -> AdmissionResponse:
+    """Validate a new ClusterAddon.
+
+    Args:
+        reference: Its ``spec.clusterRef``.
+        name: Its name.
+        canonical: The only name with which a ClusterAddon of this Cluster is reconciled.
+    """
+    if reference.kind != "Cluster" or not reference.name:
+        return AdmissionResponse("spec.clusterRef must name the Cluster of the addons, with kind: Cluster")
+    if name != canonical:
+        return AdmissionResponse(
+            f"metadata.name must be {canonical}: a Cluster has one ClusterAddon, which the operator creates; "
+            f"to change the addons of Cluster {reference.name}, edit the Cluster"
+        )
+    return ALLOWED
+
+
+def changed_addon(old: AddonReference, new: AddonReference) -> AdmissionResponse:
+    """Validate a change of a ClusterAddon."""
+    for field, before, after in (
+        ("name", old.name, new.name),
+        ("kind", old.kind, new.kind),
+        ("namespace", old.namespace, new.namespace),
+    ):
+        if before != after:
+            return AdmissionResponse(
+                f"spec.clusterRef.{field} cannot be changed from {shown(before)} to {shown(after)}: "
+                "the operator creates one ClusterAddon for each Cluster"
+            )
+    return ALLOWED
+
+
+def _versions(versions: Iterable[str]) -> AdmissionResponse:
+    for version in versions:
+        try:
+            StackVersion.parse_dot(version)
+        except InvalidVersion as error:
+            return AdmissionResponse(f"spec.versions: {error.message}")
+    return ALLOWED
+
+
+def _is_of(release: ReleaseName, identity: StackIdentity) -> bool:
+    try:
+        minor = KubernetesMinor.parse(identity.kubernetes)
+    except InvalidVersion:
+        return False
+    return (release.provider, release.stack, release.kubernetes) == (identity.provider, identity.name, minor)
+
+
+def _owns(identity: StackIdentity, owners: Mapping[str, Collection[str]], name: str, release: ReleaseName) -> bool:
+    owning = owners.get(release.release, ())
+    if owning:
+        return name in owning
+    return (release.version.channel == STABLE) == (identity.channel == STABLE)

@@ -1,0 +1,1 @@
+"""Which versions work together, the state of live clusters, and the order of an upgrade."""

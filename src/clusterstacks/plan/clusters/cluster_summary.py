@@ -1,0 +1,280 @@
+"""Summarizes one Cluster and its ClusterAddon: versions, progress, what it waits for, health and drift."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from clusterstacks.model.conditions import Condition, from_documents
+from clusterstacks.model.documents import at, mapping, mappings, text
+from clusterstacks.model.kinds.cluster_conditions import condition_view
+from clusterstacks.model.kinds.clusterapi import cluster_view, is_paused
+from clusterstacks.model.kinds.names import (
+    ADDONS_HEALTHY_CONDITION,
+    ADDONS_IN_SYNC_CONDITION,
+    ADDONS_READY_CONDITION,
+    READY_CONDITION,
+    WITHIN_RANGES_CONDITION,
+    AddonCondition,
+)
+from clusterstacks.model.names import InvalidName, parse_class
+from clusterstacks.model.versions import InvalidVersion, KubernetesVersion
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from clusterstacks.model.kinds.clusterapi import ClusterView
+    from clusterstacks.model.names import ReleaseName
+    from clusterstacks.model.objects import Manifest, ObjectKey
+
+AVAILABLE: Final = "Available"
+"""Condition of Cluster API's Cluster."""
+
+DONE: Final = "done"
+"""Phase of a stage that is complete."""
+
+HELD: Final = "Held"
+"""State of an upgrade hold for which Cluster API waits."""
+
+PAUSED: Final = "Paused"
+"""Reason of a Cluster whose addons are not reconciled."""
+
+UPGRADE_HELD: Final = "UpgradeHeld"
+"""Reason of a Cluster whose upgrade waits for the addons."""
+
+_MIRRORED: Final = {
+    READY_CONDITION: ADDONS_READY_CONDITION,
+    AddonCondition.HEALTHY: ADDONS_HEALTHY_CONDITION,
+    AddonCondition.IN_SYNC: ADDONS_IN_SYNC_CONDITION,
+    AddonCondition.WITHIN_RANGES: WITHIN_RANGES_CONDITION,
+}
+"""Conditions of the Cluster that count for a user who may not read ClusterAddons, by those of the ClusterAddon."""
+
+
+@dataclass(frozen=True, slots=True)
+class StageCount:
+    """Progress of a rollout: stage ``number`` of ``total``, and its description; zero without a rollout."""
+
+    number: int = 0
+    total: int = 0
+    current: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.number}/{self.total}" if self.total else ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterSummary:
+    """The state of one Cluster.
+
+    Args:
+        key: The Cluster.
+        class_name: Class that its topology asks for; empty without a topology.
+        class_namespace: Namespace of the class.
+        delivered: Class whose addons were completely delivered last; empty if none were.
+        running: Oldest Kubernetes version that its nodes report; empty if none is reported.
+        wanted: Kubernetes version that its topology asks for.
+        ready: Whether the addons are delivered and Cluster API reports the Cluster as available.
+        stage: Progress of the rollout.
+        paused: Whether the Cluster or its ClusterAddon is paused.
+        hold: State of the upgrade hold and since when; both empty without one.
+        conditions: The conditions Ready, Healthy, InSync and WithinRanges of its addons, by type, if they are known.
+        addons: Name and version (the release, if its version is unknown) of each delivered addon.
+        objects: Number of objects of the addons.
+        last_change: The condition of its addons that changed last; None without any.
+        last_delivery: The newest entry of the history of its addons; empty without any.
+    """
+
+    key: ObjectKey
+    class_name: str
+    class_namespace: str
+    delivered: str
+    running: str
+    wanted: str
+    ready: Condition
+    stage: StageCount
+    paused: bool
+    hold: tuple[str, str]
+    conditions: Mapping[str, Condition]
+    addons: tuple[tuple[str, str], ...]
+    objects: int
+    last_change: Condition | None
+    last_delivery: Manifest
+
+    @property
+    def of_cluster_stack(self) -> bool:
+        """True if its class has the name of a release's class, or addons were delivered to it."""
+        return bool(self.delivered) or _release(self.class_name) is not None
+
+    @property
+    def upgrading(self) -> bool:
+        """True if its nodes do not have the wanted Kubernetes version yet."""
+        return bool(self.running) and bool(self.wanted) and not _reaches(self.running, self.wanted)
+
+    @property
+    def release_change(self) -> str:
+        """The version of the delivered release, and of the wanted one while it differs: ``v1 → v2``.
+
+        Versions of different Kubernetes minors have the minor: ``1.35-v1 → 1.36-v2``.
+        """
+        return version_change(_release(self.delivered), _release(self.class_name), self.delivered, self.class_name)
+
+    @property
+    def kubernetes_change(self) -> str:
+        """The running Kubernetes version, and the wanted one while it differs: ``v1.35.4 → v1.36.1``."""
+        if self.upgrading:
+            return _change(self.running, self.wanted)
+        return self.running or _change("", self.wanted)
+
+    @property
+    def concern(self) -> Condition:
+        """Condition to look at first, with reason and message; an empty one if all is well."""
+        if self.paused:
+            message = "the Cluster or its ClusterAddon is paused: 'csctl resume' continues after 'csctl suspend'"
+            return Condition(PAUSED, "True", PAUSED, message)
+        if self.hold[0] == HELD:
+            return replace(self.ready, reason=UPGRADE_HELD, last_transition_time=self.hold[1])
+        if self.ready.status != "True":
+            return self.ready
+        others = (AddonCondition.HEALTHY, AddonCondition.IN_SYNC, AddonCondition.WITHIN_RANGES)
+        found = [self.conditions[one] for one in others if one in self.conditions]
+        return next((one for one in found if one.status != "True"), Condition(READY_CONDITION, "True"))
+
+    def document(self) -> Manifest:
+        """Return the summary as JSON."""
+        concern = self.concern
+        return {
+            "namespace": self.key.namespace,
+            "name": self.key.name,
+            "ready": self.ready.status == "True",
+            "class": {"wanted": self.class_name, "delivered": self.delivered},
+            "kubernetes": {"wanted": self.wanted, "running": self.running},
+            "stage": {"number": self.stage.number, "total": self.stage.total, "current": self.stage.current},
+            "paused": self.paused,
+            "upgradeHold": {"state": self.hold[0], "since": self.hold[1]} if self.hold[0] else None,
+            "reason": concern.reason,
+            "message": concern.message,
+            "since": concern.last_transition_time,
+            "conditions": [one.document() for one in self.conditions.values()],
+            "addons": [{"name": name, "version": version} for name, version in self.addons],
+            "objects": self.objects,
+            "lastChange": self.last_change.document() if self.last_change else None,
+            "lastDelivery": self.last_delivery or None,
+        }
+
+
+def summarize(cluster: Manifest, addon: Manifest | None) -> ClusterSummary:
+    """Summarize a Cluster.
+
+    Args:
+        cluster: The Cluster, in either API version.
+        addon: Its ClusterAddon; None if there is none, or the user may not read it.
+    """
+    view = cluster_view(cluster)
+    status = mapping(addon or {}, "status")
+    conditions = _conditions(cluster, addon)
+    hold = mapping(status, "upgradeHold")
+    return ClusterSummary(
+        key=view.key,
+        class_name=view.class_name,
+        class_namespace=view.class_namespace,
+        delivered=text(addon or {}, "spec", "clusterStack"),
+        running=_running(view, text(status, "observedKubernetesVersion")),
+        wanted=view.version,
+        ready=_ready(cluster, conditions.get(READY_CONDITION)),
+        stage=_stage(mappings(status, "stages")),
+        paused=is_paused(cluster) or is_paused(addon or {}),
+        hold=(text(hold, "state"), text(hold, "since")),
+        conditions=conditions,
+        addons=tuple(
+            (text(one, "name"), text(one, "version") or text(one, "release")) for one in mappings(status, "addons")
+        ),
+        objects=sum(count for one in mappings(status, "addons") if isinstance(count := at(one, "objects"), int)),
+        last_change=_last(from_documents(status.get("conditions"))),
+        last_delivery=next(iter(mappings(status, "history")), {}),
+    )
+
+
+def version_change(before: ReleaseName | None, after: ReleaseName | None, old: str, new: str) -> str:
+    """Return the versions of two releases, or one if they are the same.
+
+    Args:
+        before: The earlier release; None for a name that is not valid.
+        after: The later release; None for a name that is not valid.
+        old: Name of the earlier one.
+        new: Name of the later one.
+    """
+    if before == after:
+        return str(before.version) if before else old
+    if before is None or after is None:
+        return _change(old, str(after.version) if after else new)
+    if before.kubernetes == after.kubernetes:
+        return _change(str(before.version), str(after.version))
+    return _change(f"{before.kubernetes}-{before.version}", f"{after.kubernetes}-{after.version}")
+
+
+def addons_by_cluster(addons: Iterable[Manifest]) -> dict[tuple[str, str], Manifest]:
+    """Return ClusterAddons by namespace and name of their Cluster."""
+    return {(text(one, "metadata", "namespace"), text(one, "spec", "clusterRef", "name")): one for one in addons}
+
+
+def _conditions(cluster: Manifest, addon: Manifest | None) -> dict[str, Condition]:
+    """Return the conditions of the ClusterAddon; without it, those that the Cluster mirrors."""
+    if addon is not None:
+        known = {one.type: one for one in from_documents(mapping(addon, "status").get("conditions"))}
+        return {kind: known[kind] for kind in _MIRRORED if kind in known}
+    mirrored = {one.type: one for one in from_documents(mapping(cluster, "status").get("conditions"))}
+    return {kind: replace(mirrored[name], type=kind) for kind, name in _MIRRORED.items() if name in mirrored}
+
+
+def _ready(cluster: Manifest, addons: Condition | None) -> Condition:
+    if addons is None:
+        return Condition(
+            READY_CONDITION, "Unknown", "NoAddons", "the operator has not reported the state of the addons yet"
+        )
+    available = condition_view(cluster, AVAILABLE)
+    if addons.status == "True" and available.false:
+        message = " ".join(available.message.split())
+        return Condition(READY_CONDITION, "False", available.reason or "NotAvailable", message)
+    return addons
+
+
+def _running(view: ClusterView, observed: str) -> str:
+    versions = []
+    for reported in (*view.control_plane_versions, *view.worker_versions):
+        try:
+            versions.append(KubernetesVersion.parse(reported))
+        except InvalidVersion:
+            continue
+    return min(versions).text if versions else observed
+
+
+def _reaches(running: str, wanted: str) -> bool:
+    try:
+        return KubernetesVersion.parse(running).reaches(KubernetesVersion.parse(wanted))
+    except InvalidVersion:
+        return running == wanted
+
+
+def _stage(stages: list[Manifest]) -> StageCount:
+    done = sum(text(one, "phase") == DONE for one in stages)
+    current = next((one for one in stages if text(one, "phase") != DONE), {})
+    described = " ".join(filter(None, (text(current, part) for part in ("action", "name"))))
+    phase = text(current, "phase")
+    return StageCount(min(done + 1, len(stages)), len(stages), f"{described}: {phase}" if phase else described)
+
+
+def _last(conditions: Iterable[Condition]) -> Condition | None:
+    dated = [one for one in conditions if one.last_transition_time and one.type != READY_CONDITION]
+    return max(dated, key=lambda one: one.last_transition_time, default=None)
+
+
+def _release(class_name: str) -> ReleaseName | None:
+    try:
+        return parse_class(class_name)
+    except InvalidName:
+        return None
+
+
+def _change(before: str, after: str) -> str:
+    return f"{before} → {after}".lstrip()

@@ -1,0 +1,281 @@
+"""Draws stacks and clusters as a tree with the state of each part, for csctl status and the demo."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from typing import TYPE_CHECKING, Final
+
+from clusterstacks.model.conditions import Severity, from_documents
+from clusterstacks.model.documents import at, mapping, mappings, text
+from clusterstacks.model.kinds.clusterapi import cluster_class_view, cluster_view
+from clusterstacks.model.kinds.names import AddonCondition
+from clusterstacks.plan.clusters.cluster_summary import HELD, PAUSED, addons_by_cluster, summarize
+from clusterstacks.plan.clusters.deliveries import PastDelivery
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from clusterstacks.model.conditions import Condition
+    from clusterstacks.model.kinds.clusterapi import ClusterView
+    from clusterstacks.model.objects import Manifest
+    from clusterstacks.plan.clusters.cluster_summary import ClusterSummary
+
+
+POOL_LABEL: Final = "topology.cluster.x-k8s.io/deployment-name"
+"""On MachineDeployments and their Machines: the name of the pool in the Cluster's topology."""
+
+
+class NodeState(Enum):
+    """State of a part."""
+
+    DONE = "done"
+    WORKING = "working"
+    FAILED = "failed"
+
+
+_DELIVERIES: Final = {
+    "Delivered": NodeState.DONE,
+    "Failed": NodeState.FAILED,
+    "RolledBack": NodeState.FAILED,
+    "Running": NodeState.WORKING,
+}
+"""States of deliveries by their results."""
+
+
+@dataclass(frozen=True, slots=True)
+class ViewNode:
+    """One line of the tree; ``detail`` describes its activity."""
+
+    title: str
+    state: NodeState
+    detail: str = ""
+    children: tuple[ViewNode, ...] = ()
+
+    def lines(self, depth: int = 0) -> Iterator[tuple[int, ViewNode]]:
+        """Yield this node and its descendants with their depth."""
+        yield depth, self
+        for child in self.children:
+            yield from child.lines(depth + 1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """The objects of the management cluster in the tree."""
+
+    stacks: Sequence[Manifest] = field(default_factory=tuple)
+    releases: Sequence[Manifest] = field(default_factory=tuple)
+    classes: Sequence[Manifest] = field(default_factory=tuple)
+    clusters: Sequence[Manifest] = field(default_factory=tuple)
+    addons: Sequence[Manifest] = field(default_factory=tuple)
+    pools: Sequence[Manifest] = field(default_factory=tuple)
+    machines: Sequence[Manifest] = field(default_factory=tuple)
+
+
+def picture(snapshot: Snapshot) -> tuple[ViewNode, ...]:
+    """Draw every stack and every cluster."""
+    return (
+        *(_stack(stack, snapshot) for stack in snapshot.stacks),
+        *(_cluster(cluster, snapshot) for cluster in snapshot.clusters),
+    )
+
+
+def cluster_status(cluster: Manifest, snapshot: Snapshot) -> ViewNode:
+    """Draw a cluster with versions, progress, health, drift and the last change of its addons."""
+    addon = addons_by_cluster(snapshot.addons).get((text(cluster, "metadata", "namespace"), _name(cluster)))
+    summary = summarize(cluster, addon)
+    node = _cluster(cluster, snapshot)
+    children = [*node.children, *findings(summary)]
+    done = summary.ready.status == "True" and all(child.state is NodeState.DONE for child in children)
+    failed = any(child.state is NodeState.FAILED for child in children)
+    state = NodeState.DONE if done else NodeState.FAILED if failed else NodeState.WORKING
+    return replace(overview(summary), state=state, children=(*children, *_last_delivery(summary)))
+
+
+def overview(summary: ClusterSummary) -> ViewNode:
+    """Draw a cluster in one line."""
+    stage, concern = summary.stage, summary.concern
+    parts = [
+        f"class {summary.class_name}",
+        f"addons {summary.release_change}" if summary.release_change else "no addons yet",
+        f"Kubernetes {summary.kubernetes_change}",
+        f"stage {stage.number} of {stage.total}" if stage.total else "",
+        f"{concern.reason}{_since(concern)}" if concern.reason else "",
+    ]
+    return ViewNode(f"Cluster {summary.key}", _condition_state(concern), ", ".join(filter(None, parts)))
+
+
+def findings(summary: ClusterSummary) -> Iterator[ViewNode]:
+    """Draw what a cluster waits for, the health and drift of its addons, and its last change."""
+    concern, stage = summary.concern, summary.stage
+    if stage.total:
+        yield ViewNode("rollout", NodeState.WORKING, f"stage {stage.number} of {stage.total}, {stage.current}")
+    if summary.ready.status != "True" or summary.paused or summary.hold[0] == HELD:
+        waits = f"{concern.reason}: {' '.join(concern.message.split())}{_since(concern)}"
+        yield ViewNode("waits for", _condition_state(concern), waits)
+    if summary.hold[0]:
+        state, since = summary.hold
+        held = NodeState.FAILED if state == "NotHonoured" else NodeState.WORKING if state == HELD else NodeState.DONE
+        yield ViewNode("upgrade hold", held, f"{state}: upgrade to {summary.wanted}, requested {since}")
+    for kind, title, fine in (
+        (AddonCondition.HEALTHY, "health", f"all {summary.objects} objects are healthy"),
+        (AddonCondition.IN_SYNC, "drift", "no object differs from what was delivered"),
+        (AddonCondition.WITHIN_RANGES, "ranges", "the versions are within the ranges"),
+    ):
+        if (found := summary.conditions.get(kind)) is not None:
+            detail = fine if found.status == "True" else f"{found.message or found.reason}{_since(found)}"
+            yield ViewNode(title, _condition_state(found), detail)
+    if (last := summary.last_change) is not None:
+        yield ViewNode("last change", NodeState.DONE, f"{last.type} became {last.status}{_since(last)}")
+
+
+def delivery_state(delivery: PastDelivery) -> NodeState | None:
+    """Return the state of a delivery by its result; None for one that was superseded."""
+    return _DELIVERIES.get(delivery.result)
+
+
+def _last_delivery(summary: ClusterSummary) -> Iterator[ViewNode]:
+    """Draw the last delivery; that it failed says nothing about what was done since."""
+    if summary.last_delivery:
+        delivery = PastDelivery(summary.last_delivery)
+        detail = f"{delivery.title}: {delivery.outcome}, {delivery.numbers}, since {delivery.began}"
+        yield ViewNode("last delivery", delivery_state(delivery) or NodeState.WORKING, detail)
+
+
+def _condition_state(condition: Condition) -> NodeState:
+    if condition.status == "True" and condition.type != PAUSED:
+        return NodeState.DONE
+    return NodeState.FAILED if condition.severity in (Severity.ERROR, Severity.WARNING) else NodeState.WORKING
+
+
+def _since(condition: Condition) -> str:
+    return f", since {condition.last_transition_time}" if condition.last_transition_time else ""
+
+
+def _name(manifest: Manifest) -> str:
+    return text(manifest, "metadata", "name")
+
+
+def _stack(stack: Manifest, snapshot: Snapshot) -> ViewNode:
+    usable = text(stack, "status", "usableVersions")
+    return ViewNode(
+        f"ClusterStack {text(stack, 'metadata', 'name')}",
+        _state(stack, ready=_is_ready(stack)),
+        f"usable: {usable}" if usable else _message(stack),
+        tuple(_release(release, snapshot) for release in snapshot.releases if _offers(stack, release)),
+    )
+
+
+def _offers(stack: Manifest, release: Manifest) -> bool:
+    provider, name, minor = (text(stack, "spec", key) for key in ("provider", "name", "kubernetesVersion"))
+    return text(release, "metadata", "name").startswith(f"{provider}-{name}-{minor.replace('.', '-')}-")
+
+
+def _release(release: Manifest, snapshot: Snapshot) -> ViewNode:
+    name, ready = text(release, "metadata", "name"), at(release, "status", "ready") is True
+    version = text(release, "status", "kubernetesVersion")
+    classes = [found for found in snapshot.classes if text(found, "metadata", "name") == name]
+    children = tuple(_class(found) for found in classes)
+    detail = f"Kubernetes {version}" if ready else _message(release)
+    return ViewNode(f"ClusterStackRelease {name}", _state(release, ready=ready), detail, children)
+
+
+def _class(manifest: Manifest) -> ViewNode:
+    view = cluster_class_view(manifest)
+    state = NodeState.DONE if view.ready else NodeState.WORKING
+    return ViewNode(f"ClusterClass {view.name}", state, "accepted by Cluster API" if view.ready else view.cause)
+
+
+def _cluster(manifest: Manifest, snapshot: Snapshot) -> ViewNode:
+    view = cluster_view(manifest)
+    addons = [addon for addon in snapshot.addons if text(addon, "spec", "clusterRef", "name") == view.name]
+    pools = [pool for pool in snapshot.pools if text(pool, "spec", "clusterName") == view.name]
+    children = (
+        _control_plane(view, addons),
+        *(_workers(pool, snapshot) for pool in pools),
+        *(_addons(addon) for addon in addons),
+    )
+    state = NodeState.DONE if all(child.state is NodeState.DONE for child in children) and addons else NodeState.WORKING
+    return ViewNode(f"Cluster {view.name}", state, f"class {view.class_name}", children)
+
+
+def _control_plane(view: ClusterView, addons: Sequence[Manifest]) -> ViewNode:
+    running = ", ".join(view.control_plane_versions)
+    if not view.control_plane_initialized or not running:
+        return ViewNode("control plane", NodeState.WORKING, "starting")
+    if view.version and view.control_plane_versions != (view.version,):
+        holds = [mapping(addon, "status", "upgradeHold") for addon in addons]
+        held = any(text(one, "state") == "Held" and text(one, "version") == view.version for one in holds)
+        wait = "waits for the stages of BeforeClusterUpgrade before" if held else "not yet"
+        return ViewNode("control plane", NodeState.WORKING, f"{running}, {wait} {view.version}")
+    return ViewNode("control plane", NodeState.DONE, running)
+
+
+def _workers(pool: Manifest, snapshot: Snapshot) -> ViewNode:
+    """Draw a pool; while it rolls it has Machines of both versions, and the old ones go."""
+    labels = ("metadata", "labels", POOL_LABEL)
+    machines = [
+        one
+        for one in snapshot.machines
+        if text(one, "spec", "clusterName") == text(pool, "spec", "clusterName")
+        and text(one, *labels) == text(pool, *labels)
+    ]
+    wanted, available = at(pool, "spec", "replicas") or 0, at(pool, "status", "availableReplicas") or 0
+    version = text(pool, "spec", "template", "spec", "version")
+    # The status counts workers of the previous template until Cluster API has seen the new one.
+    current = all(text(one, "spec", "version") == version for one in machines)
+    current = current and at(pool, "status", "upToDateReplicas") == wanted
+    detail = f"{available} of {wanted} available, {version}"
+    state = NodeState.DONE if current and available == wanted == len(machines) else NodeState.WORKING
+    return ViewNode(f"workers {text(pool, *labels)}", state, detail, tuple(map(_machine, machines)))
+
+
+def _machine(machine: Manifest) -> ViewNode:
+    phase, version = text(machine, "status", "phase") or "Pending", text(machine, "spec", "version")
+    state = NodeState.DONE if phase == "Running" else NodeState.WORKING
+    return ViewNode(f"Machine {text(machine, 'metadata', 'name')}", state, f"{version} {phase}")
+
+
+def _addons(addon: Manifest) -> ViewNode:
+    ready = at(addon, "status", "ready") is True
+    stages = tuple(map(_stage, mappings(addon, "status", "stages")))
+    delivered = tuple(
+        ViewNode(text(one, "name"), NodeState.DONE, f"{at(one, 'objects')} objects of {text(one, 'release')}")
+        for one in mappings(addon, "status", "addons")
+    )
+    return ViewNode("addons", _state(addon, ready=ready), _objects(addon, ready=ready), stages or delivered)
+
+
+def _stage(stage: Manifest) -> ViewNode:
+    hook, phase = text(stage, "hook"), text(stage, "phase")
+    title = f"{text(stage, 'action')} {text(stage, 'name')}"
+    state = NodeState.DONE if phase == "done" else NodeState.WORKING
+    return ViewNode(f"{hook}: {title}" if hook else title, state, phase)
+
+
+def _objects(addon: Manifest, *, ready: bool) -> str:
+    counted = Counter(text(resource, "status") for resource in mappings(addon, "status", "resources"))
+    objects = f"{counted['synced']} objects in place"
+    if counted["not-synced"]:
+        objects += f", {counted['not-synced']} not"
+    return objects if ready or not _message(addon) else _message(addon)
+
+
+def _is_ready(manifest: Manifest) -> bool:
+    return any(one.type == "Ready" and one.status == "True" for one in _conditions(manifest))
+
+
+def _state(manifest: Manifest, *, ready: bool) -> NodeState:
+    if ready:
+        return NodeState.DONE
+    wrong = any(one.type == "Ready" and one.severity == "Error" for one in _conditions(manifest))
+    return NodeState.FAILED if wrong else NodeState.WORKING
+
+
+def _message(manifest: Manifest) -> str:
+    return next((one.message for one in _conditions(manifest) if one.type == "Ready"), "")
+
+
+def _conditions(manifest: Manifest) -> tuple[Condition, ...]:
+    return from_documents(mapping(manifest, "status").get("conditions"))

@@ -1,0 +1,133 @@
+"""Facts about Kubernetes itself: its minors and their end of life, version skew, and removed APIs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import date
+from functools import cache
+from importlib import resources
+from typing import TYPE_CHECKING, Any
+
+from clusterstacks.model import yaml
+from clusterstacks.model.ranges import Range
+from clusterstacks.model.versions import KubernetesMinor
+from clusterstacks.plan.compat.rules.skew import SkewException, SkewRule
+from clusterstacks.plan.compat.verdicts import Judgement, Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from clusterstacks.model.objects import Manifest
+
+FACTS = "facts/kubernetes.yaml"
+
+
+@cache
+def known_minors() -> tuple[KubernetesMinor, ...]:
+    """Return the released minors, oldest first."""
+    return tuple(sorted(KubernetesMinor.parse(one["version"]) for one in _document()["releases"]))
+
+
+@cache
+def supported_minors() -> Range:
+    """Return the range of the minors that were not past their end of life on the day of the facts."""
+    document = _document()
+    day = max(source["retrieved"] for source in document["sources"])
+    alive = [
+        KubernetesMinor.parse(one["version"])
+        for one in document["releases"]
+        if date.fromisoformat(one["eol"]) >= date.fromisoformat(day)
+    ]
+    first, last = min(alive), max(alive)
+    return Range.parse(f">={first} <{last.major}.{last.minor + 1}")
+
+
+@cache
+def skew_rules() -> tuple[SkewRule, ...]:
+    """Return the rules of the version skew policy, for :func:`clusterstacks.plan.compat.rules.skew.judge_skew`."""
+    document = _document()
+    urls = {source["id"]: source["url"] for source in document["sources"]}
+    return tuple(
+        SkewRule(
+            program=one["component"],
+            relative_to=one["relativeTo"],
+            older=one["olderMinors"],
+            newer=one["newerMinors"],
+            source=urls[one["source"]],
+            exceptions=tuple(_exception(one, exception) for exception in one.get("exceptions", ())),
+        )
+        for one in document["skew"]
+    )
+
+
+def _exception(rule: Manifest, exception: Manifest) -> SkewException:
+    ((program, minors),) = exception["when"].items()
+    return SkewException(
+        program=program,
+        minors=Range.parse(minors),
+        older=(rule | exception)["olderMinors"],
+        newer=(rule | exception)["newerMinors"],
+    )
+
+
+@cache
+def _document() -> Any:  # noqa: ANN401 - package data, checked by a test
+    return yaml.load(resources.files(__package__).joinpath(FACTS).read_bytes(), name=FACTS)
+
+
+_FACTS = "facts/api-removals.yaml"
+
+
+@dataclass(frozen=True, slots=True)
+class RemovedApi:
+    """A removed API version of a kind.
+
+    Args:
+        removed_in: The first Kubernetes minor that does not serve it.
+        replacement: The group and version to use instead, for example ``apps/v1``; empty when there is none.
+        scheduled: Whether that minor is not released yet, so that the plan may change.
+        source: The source of the fact.
+    """
+
+    removed_in: KubernetesMinor
+    replacement: str
+    scheduled: bool
+    source: str
+
+
+@cache
+def removed_apis() -> Mapping[tuple[str, str], RemovedApi]:
+    """Return every removed API version, by apiVersion (``policy/v1beta1``) and kind; planned removals included."""
+    text = resources.files(__package__).joinpath(_FACTS).read_bytes()
+    document = yaml.load(text, name=_FACTS)
+    sources = {source["id"]: source["url"] for source in document["sources"]}
+    return {
+        (f"{entry['group']}/{entry['version']}".lstrip("/"), entry["kind"]): RemovedApi(
+            removed_in=KubernetesMinor.parse(entry["removedIn"]),
+            replacement=entry.get("replacement") or "",
+            scheduled=entry["status"] == "scheduled",
+            source=sources[entry["sources"][0]],
+        )
+        for entry in document["removals"]
+    }
+
+
+def is_removed(api_version: str, kind: str) -> bool:
+    """Return whether a removal of this API version of a kind is known, of whatever Kubernetes minor."""
+    return (api_version, kind) in removed_apis()
+
+
+def judge_api(api_version: str, kind: str, kubernetes: KubernetesMinor) -> Judgement:
+    """Judge the use of an API version of a kind with a Kubernetes minor.
+
+    Incompatible from the minor that no longer serves it; the text says where that is only planned. A kind without a
+    fact is served.
+    """
+    removed = removed_apis().get((api_version, kind))
+    if removed is None:
+        return Judgement(Verdict.OK, f"no removal of {kind} of {api_version} is known")
+    verb = "is planned to stop serving" if removed.scheduled else "does not serve"
+    text = f"Kubernetes {removed.removed_in} {verb} {kind} of {api_version}"
+    instead = f"; write it as {removed.replacement}" if removed.replacement else ""
+    gone = kubernetes >= removed.removed_in
+    return Judgement(Verdict.INCOMPATIBLE if gone else Verdict.OK, f"{text}{instead}", removed.source)

@@ -1,0 +1,125 @@
+"""The releases a cluster could use, and the versions it has or asks for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from clusterstacks.model.files.compatibility import leading
+from clusterstacks.plan.compat.verdicts import NOTHING_KNOWN, Upstream
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from clusterstacks.model.files.compatibility import Compatibility, Component, Rule
+    from clusterstacks.model.names import ReleaseName
+    from clusterstacks.model.versions import KubernetesVersion
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A release the cluster could use.
+
+    Args:
+        name: Its name.
+        kubernetes: The version in its metadata.yaml.
+        compatibility: What it states about versions; None for a bundle, whose class, addons and exact Kubernetes
+            version belong together.
+    """
+
+    name: ReleaseName
+    kubernetes: KubernetesVersion
+    compatibility: Compatibility | None = None
+
+    @property
+    def is_bundle(self) -> bool:
+        """Return whether it states no ranges."""
+        return self.compatibility is None
+
+    @property
+    def addons(self) -> tuple[str, ...]:
+        """The addons whose versions it states; none for a bundle."""
+        return self.compatibility.addons() if self.compatibility is not None else ()
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterVersions:
+    """The versions of a cluster: those it has, or those its Cluster asks for.
+
+    Args:
+        release: The release of its class.
+        kubernetes: Of its control plane.
+        addons: By name, the components of each addon.
+        workers: Of its workers, as far as they are known.
+    """
+
+    release: Candidate
+    kubernetes: KubernetesVersion
+    addons: Mapping[str, tuple[Component, ...]] = field(default_factory=dict)
+    workers: tuple[KubernetesVersion, ...] = ()
+
+    def components(self) -> list[Component]:
+        """Return all components, those of the class included."""
+        stated = self.release.compatibility
+        own = stated.of_addon("") if stated is not None else ()
+        return [*own, *(component for components in self.addons.values() for component in components)]
+
+    def addon_version(self, addon: str) -> str:
+        """Return the version of an addon's software; empty for an addon that the cluster does not have."""
+        components = self.addons.get(addon)
+        return leading(addon, components).text if components else ""
+
+    def state(
+        self,
+        labels: Mapping[str, str],
+        variables: Mapping[str, object],
+        annotations: Mapping[str, str] | None = None,
+    ) -> ClusterState:
+        """Return the start of a plan for a Cluster with these versions, labels, variables and annotations."""
+        return ClusterState(
+            kubernetes=self.kubernetes,
+            workers=min(self.workers, default=self.kubernetes),
+            release=self.release.name,
+            addons=None if self.release.is_bundle else {addon: self.addon_version(addon) for addon in self.addons},
+            labels=labels,
+            variables=variables,
+            annotations=annotations,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterState:
+    """The start of a plan.
+
+    Args:
+        kubernetes: Version of the control plane.
+        workers: Version of the oldest worker, at most that of the control plane.
+        release: The release of the class.
+        addons: Version of the software of each addon that is installed; None for those of the class's release.
+        labels: Of the Cluster.
+        variables: Of its topology.
+        annotations: Of the Cluster; None where those about addons are what these addons need.
+    """
+
+    kubernetes: KubernetesVersion
+    workers: KubernetesVersion
+    release: ReleaseName
+    addons: Mapping[str, str] | None = None
+    labels: Mapping[str, str] = field(default_factory=dict)
+    variables: Mapping[str, object] = field(default_factory=dict)
+    annotations: Mapping[str, str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """The releases and rules by which plans are made.
+
+    Args:
+        candidates: The releases; those of other stacks are ignored.
+        rules: The provider's CompatibilityRules.
+        upstream: Facts of upstream projects, for components whose release states none.
+    """
+
+    candidates: tuple[Candidate, ...]
+    rules: tuple[Rule, ...] = ()
+    upstream: Upstream = NOTHING_KNOWN

@@ -1,0 +1,92 @@
+"""Resolved chart dependencies in the store: directories beside those of the releases.
+
+``sha256-<digest of the release>.<fingerprint of the resolution>`` holds the charts of one resolution. A release may
+have several: resolved at different times, it is pinned to different charts.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from typing import TYPE_CHECKING
+
+from clusterstacks.model.digests import sha256_digest
+from clusterstacks.release.charts.lockfile import VendoredCharts, fingerprint, pin_of, read_vendored, write_vendored
+from clusterstacks.release.staging import Staging, discard
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Mapping
+    from pathlib import Path
+
+    from clusterstacks.release.charts.lockfile import ResolvedChart
+    from clusterstacks.release.charts.requirements import ChartRequirement
+
+log = logging.getLogger(__name__)
+
+_DIRECTORY = re.compile(r"sha256-[0-9a-f]{64}\.[0-9a-f]{64}")
+
+
+def find_charts(
+    release: Path, lacking: Mapping[str, Iterable[ChartRequirement]], pinned: Collection[ResolvedChart]
+) -> VendoredCharts | None:
+    """Return stored charts that complete a release; None without a complete, undamaged set.
+
+    Args:
+        release: The directory of the release in the store.
+        lacking: The missing dependencies, by chart.
+        pinned: Exact versions where they are decided; without pins any resolution is accepted.
+
+    Raises:
+        OSError: The disk fails.
+    """
+    wanted = [(label, requirement) for label, requirements in lacking.items() for requirement in requirements]
+    fixed = {pin for need in wanted if (pin := pin_of(*need, pinned)) is not None}
+    for directory in sorted(_directories(release.parent, f"{release.name}.")):
+        kept = read_vendored(directory, directory.name.partition(".")[2])
+        if kept is None:
+            log.warning("the stored charts in %s are damaged; they are downloaded again", directory.name)
+            discard(directory)
+            continue
+        fulfilled = all(any(resolved.fulfils(*need) for resolved in kept.resolved) for need in wanted)
+        if fulfilled and fixed <= set(kept.resolved):
+            return kept
+    return None
+
+
+def store_charts(release: Path, resolved: Collection[ResolvedChart], archives: Iterable[bytes]) -> VendoredCharts:
+    """Store resolved charts for a release.
+
+    Args:
+        release: The directory of the release in the store.
+        resolved: The resolution.
+        archives: The archives of the charts, in any order.
+
+    Raises:
+        OSError: The disk fails.
+    """
+    target = release.with_name(f"{release.name}.{fingerprint(resolved)}")
+    staging = Staging.create(release.parent)
+    try:
+        by_digest = {sha256_digest(content): content for content in archives}
+        write_vendored(staging.path, resolved, by_digest)
+        staging.publish(target)
+    except FileExistsError:
+        log.debug("another process stored %s first", target.name)
+    finally:
+        staging.remove()
+    return VendoredCharts(target, tuple(sorted(resolved)))
+
+
+def remove_charts(root: Path, releases: Collection[str]) -> None:
+    """Remove the charts of all releases except those with the given digests.
+
+    Raises:
+        OSError: The disk fails.
+    """
+    for directory in list(_directories(root, "")):
+        if directory.name.partition(".")[0].replace("-", ":") not in releases:
+            discard(directory)
+
+
+def _directories(root: Path, prefix: str) -> Iterator[Path]:
+    return (path for path in root.iterdir() if path.name.startswith(prefix) and _DIRECTORY.fullmatch(path.name))

@@ -1,0 +1,387 @@
+"""Reads the dependencies of a chart, finds those missing from its ``charts/``, and selects versions.
+
+Charts of ``apiVersion: v2`` declare dependencies in Chart.yaml and lock them in Chart.lock, older charts in
+requirements.yaml and requirements.lock. A dependency that a condition disables must also exist: Helm rejects a chart
+that lacks any.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from clusterstacks.model import yaml
+from clusterstacks.model.digests import sha256_digest
+from clusterstacks.model.documents import DocumentError, Node
+from clusterstacks.model.errors import SpecError
+from clusterstacks.model.semver import Constraint, InvalidConstraint, SemVer
+from clusterstacks.model.versions import InvalidVersion
+from clusterstacks.release.charts.chart import CHART_FILE, MAX_DOCUMENT_BYTES, read_chart
+from clusterstacks.release.charts.errors import ChartBroken, ChartDigestMismatch, ChartNotFound, ChartsUnavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+
+CHARTS = "charts/"
+CHART_LOCK = "Chart.lock"
+OLD_FILE = "requirements.yaml"
+OLD_LOCK = "requirements.lock"
+
+MAX_REQUIREMENTS = 50
+"""Maximum number of dependencies of one chart (arbitrary; the largest known has eight)."""
+
+MAX_URL_CHARACTERS = 2000
+"""Maximum length of the URL of a repository (arbitrary; many servers reject longer ones)."""
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,249}")
+_HASHED = ("name", "version", "repository", "condition", "tags", "enabled", "import-values", "alias")
+"""The fields of a dependency in the order in which Helm hashes them; optional except for name and repository."""
+
+
+class ChartInvalid(DocumentError):
+    """The description of a chart or of its dependencies is not valid."""
+
+    CODE = "ChartInvalid"
+
+
+class ChartLockOutdated(SpecError):
+    """The lock file does not match the dependencies of the chart; Helm rejects it as well."""
+
+    def __init__(self, chart: str, lock: str) -> None:
+        super().__init__(
+            "ChartLockOutdated",
+            f"{chart}: {lock} does not match the dependencies of the chart: run helm dependency update",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ChartRequirement:
+    """One dependency of a chart.
+
+    Args:
+        name: The name of the required chart.
+        constraint: The allowed versions.
+        repository: Its repository, as written; empty if it is part of the chart.
+        locked: The version in the lock file; empty without a lock file.
+    """
+
+    name: str
+    constraint: Constraint
+    repository: str
+    locked: str = ""
+
+    def fits(self, chart: ChartIdentity) -> bool:
+        """Report whether a chart fulfils the requirement by the rules of Helm."""
+        try:
+            return chart.name == self.name and self.constraint.allows(SemVer.parse(chart.version))
+        except InvalidVersion:
+            return False
+
+    @property
+    def exact(self) -> str:
+        """The only version that the lock file, or the chart itself, allows; empty if there are several."""
+        return self.locked or self.constraint.exact
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.locked or self.constraint}"
+
+
+class ChartDependenciesMissing(SpecError):
+    """The charts of a release lack dependencies that must not be fetched.
+
+    Args:
+        release: The release.
+        lacking: The missing dependencies by the chart that requires them.
+        remedy: What to do.
+    """
+
+    def __init__(self, release: object, lacking: Mapping[str, Sequence[ChartRequirement]], remedy: str) -> None:
+        missing = "; ".join(
+            f"{chart} needs {requirement} of {requirement.repository or 'its own charts/'}"
+            for chart, requirements in sorted(lacking.items())
+            for requirement in requirements
+        )
+        vendor = "build the release with its dependencies vendored (csctl create)"
+        super().__init__(
+            "ChartDependenciesMissing",
+            f"release {release} lacks chart dependencies: {missing}; {remedy}, or {vendor}",
+        )
+
+
+CHART_ERRORS: Final = (ChartBroken, ChartDependenciesMissing, ChartDigestMismatch, ChartNotFound, ChartsUnavailable)
+"""Errors that are caused by the dependencies of a release's charts, not by the release itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChartIdentity:
+    """Name and version of a chart in its Chart.yaml; the version is empty if there is none."""
+
+    name: str
+    version: str
+
+
+def identify(files: Mapping[str, bytes], label: str) -> ChartIdentity:
+    """Read name and version of a chart.
+
+    Raises:
+        SpecError: Chart.yaml is missing, not valid YAML, or has no name.
+    """
+    chart = _load(files, CHART_FILE, label)
+    return ChartIdentity(_texts(chart, "name").text(), _texts(chart, "version").optional_text())
+
+
+def requirements(files: Mapping[str, bytes], label: str) -> tuple[ChartRequirement, ...]:
+    """Read the dependencies of a chart without its lock file.
+
+    Raises:
+        SpecError: They are not valid; the message names file and field.
+    """
+    declared = _declared(files, label)
+    names = [_texts(node, "alias").optional_text() or _texts(node, "name").value for node in declared]
+    for at, name in enumerate(names):
+        if name in names[:at]:
+            raise declared[at].child("name").refuse("Helm allows each name or alias once: add a unique alias")
+    return tuple(map(_requirement, declared))
+
+
+def locked(files: Mapping[str, bytes], label: str) -> tuple[ChartRequirement, ...]:
+    """Read the dependencies of a chart with the versions of its lock file.
+
+    Raises:
+        ChartLockOutdated: The lock file was made for other dependencies.
+        SpecError: As :func:`requirements`.
+    """
+    wanted = requirements(files, label)
+    lock = next((file for file in (CHART_LOCK, OLD_LOCK) if file in files), None)
+    if lock is None or not wanted:
+        return wanted
+    document = _load(files, lock, label)
+    entries = _list(document)
+    if document.child("digest").value not in tuple(_digests(files, label, [entry.value for entry in entries])):
+        raise ChartLockOutdated(label, lock)
+    names = [_texts(entry, "name").value for entry in entries]
+    if names != [requirement.name for requirement in wanted]:
+        raise ChartLockOutdated(label, lock)
+    return tuple(
+        replace(requirement, locked=_version(entry, requirement))
+        for requirement, entry in zip(wanted, entries, strict=True)
+    )
+
+
+def lacking(files: Mapping[str, bytes], label: str) -> tuple[ChartRequirement, ...]:
+    """Return the dependencies that no chart in ``charts/`` fulfils, with the versions of the lock file.
+
+    The lock file is read only if there are any: a complete chart is rendered without it.
+
+    Raises:
+        SpecError: As :func:`locked`, or a chart in ``charts/`` is not valid.
+    """
+    missing = _missing(files, label)
+    known = dict.fromkeys(locked(files, label) if missing else ())
+    return tuple(requirement for requirement in known if replace(requirement, locked="") in missing)
+
+
+def unmet(files: Mapping[str, bytes], label: str) -> tuple[ChartRequirement, ...]:
+    """Return the dependencies without which Helm does not render the chart, as :func:`lacking` does.
+
+    Helm compares only names, so a release that was built with another version than its chart requires still works. An
+    invalid lock file is reported only when the dependencies are fetched.
+
+    Raises:
+        SpecError: As :func:`requirements`, or a chart in ``charts/`` is not valid.
+    """
+    names = {_texts(node, "name").value for node in _declared(files, label)}
+    if not names or names <= {chart.name for chart in held(files, label).values()}:
+        return ()
+    missing = _missing(files, label)
+    try:
+        return lacking(files, label)
+    except SpecError:  # the lock file; everything else was read above
+        return missing
+
+
+def _missing(files: Mapping[str, bytes], label: str) -> tuple[ChartRequirement, ...]:
+    wanted = requirements(files, label)
+    there = list(held(files, label).values()) if wanted else []
+    return tuple(dict.fromkeys(one for one in wanted if not any(map(one.fits, there))))
+
+
+def held(files: Mapping[str, bytes], label: str) -> dict[str, ChartIdentity]:
+    """Return the charts in ``charts/`` by the path of their archive or directory.
+
+    Raises:
+        SpecError: One of them is not valid.
+    """
+    found: dict[str, ChartIdentity] = {}
+    for path, content in files.items():
+        top, _, rest = path.removeprefix(CHARTS).partition("/")
+        # Helm ignores these names and other files.
+        if not path.startswith(CHARTS) or top.startswith((".", "_")):
+            continue
+        if rest == CHART_FILE:
+            found[f"{CHARTS}{top}/"] = identify({CHART_FILE: content}, f"{label}: {CHARTS}{top}")
+        elif not rest and top.endswith(".tgz"):
+            found[path] = identify(read_chart(content, f"{label}: {path}"), f"{label}: {path}")
+    return found
+
+
+def lock_digest(requirements: list[Any], lock: list[Any]) -> str:
+    """Return the digest of dependencies and lock file entries, as Helm 3 and 4 compute it."""
+    return _go_digest([[_hashed(entry) for entry in requirements], [_hashed(entry) for entry in lock]])
+
+
+def _digests(files: Mapping[str, bytes], label: str, lock: list[Any]) -> Iterator[str]:
+    declared = [node.value for node in _declared(files, label)]
+    yield lock_digest(declared, lock)
+    if _load(files, CHART_FILE, label).child("apiVersion").value == "v1":
+        # Helm 2 hashed only the requirements.
+        yield _go_digest({"dependencies": [_hashed(entry) for entry in declared]})
+
+
+def _declared(files: Mapping[str, bytes], label: str) -> tuple[Node, ...]:
+    # Helm reads requirements.yaml after Chart.yaml, into the same field.
+    old = _list(_load(files, OLD_FILE, label)) if OLD_FILE in files else ()
+    declared = old or _list(_load(files, CHART_FILE, label))
+    if len(declared) > MAX_REQUIREMENTS:
+        raise declared[MAX_REQUIREMENTS].refuse(f"a chart may have at most {MAX_REQUIREMENTS} dependencies")
+    return declared
+
+
+def _list(document: Node) -> tuple[Node, ...]:
+    return document.child("dependencies").items()
+
+
+def _load(files: Mapping[str, bytes], file: str, label: str) -> Node:
+    place = f"{label}: {file}"
+    if file not in files:
+        raise ChartInvalid(f"{place} is missing: every chart needs it")
+    document = yaml.load(files[file], name=place, max_bytes=MAX_DOCUMENT_BYTES)
+    return Node({} if document is None else document, place, error=ChartInvalid)
+
+
+def _requirement(node: Node) -> ChartRequirement:
+    name = _texts(node, "name")
+    # The name is used in file names and URLs.
+    if not _NAME.fullmatch(name.text()):
+        raise name.refuse("expected the name of a chart: letters, digits, dots and dashes")
+    version = _texts(node, "version")
+    try:
+        constraint = Constraint.parse(version.value)
+    except InvalidConstraint:
+        raise version.refuse("expected a version or a constraint such as ~1.2, in quotes") from None
+    if not constraint.text.isprintable():
+        raise version.refuse("write it on one line")
+    repository = node.child("repository")
+    url = repository.optional_text().strip()
+    if len(url) > MAX_URL_CHARACTERS or not url.isprintable():
+        raise repository.refuse(f"expected a URL of at most {MAX_URL_CHARACTERS} characters")
+    return ChartRequirement(name.text(), constraint, url)
+
+
+def _version(entry: Node, requirement: ChartRequirement) -> str:
+    version = _texts(entry, "version")
+    try:
+        allowed = requirement.constraint.allows(SemVer.parse(version.value))
+    except InvalidVersion:
+        # A dependency that is part of the chart is locked to its constraint.
+        if requirement.repository:
+            raise version.refuse("a lock file names exact versions: run helm dependency update") from None
+        return ""
+    if not allowed:
+        raise version.refuse(f"the chart requires {requirement.constraint}: run helm dependency update")
+    return version.text()
+
+
+def _hashed(entry: Any) -> dict[str, object]:  # noqa: ANN401 - an unchecked document
+    read = {key: _as_text(value) for key, value in entry.items()} if isinstance(entry, dict) else {}
+    if isinstance(tags := read.get("tags"), list):
+        read["tags"] = [_as_text(tag) for tag in tags]
+    read |= {"name": read.get("name") or "", "repository": read.get("repository") or ""}
+    if isinstance(entry, dict) and "enabled" in entry:
+        read["enabled"] = entry["enabled"]
+    return {key: _sorted(read[key]) for key in _HASHED if read.get(key) or key in ("name", "repository")}
+
+
+def _as_text(value: object) -> object:
+    """Convert numbers and booleans into the texts that Helm reads, because it accepts ``version: 1``."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return repr(value).removesuffix(".0") if isinstance(value, (int, float)) else value
+
+
+def _texts(node: Node, key: str) -> Node:
+    child = node.child(key)
+    return replace(child, value=_as_text(child.value))
+
+
+def _sorted(value: object) -> object:
+    """Sort the keys of mappings as Go does."""
+    if isinstance(value, dict):
+        return {key: _sorted(value[key]) for key in sorted(value)}
+    return [_sorted(item) for item in value] if isinstance(value, list) else value
+
+
+def _go_digest(document: object) -> str:
+    text = json.dumps(document, ensure_ascii=False, separators=(",", ":"))
+    for sign in "<>&\u2028\u2029":
+        text = text.replace(sign, f"\\u{ord(sign):04x}")
+    return sha256_digest(text.encode(errors="surrogatepass"))
+
+
+@dataclass(frozen=True, slots=True)
+class WantedChart:
+    """A query for a chart in a repository.
+
+    Args:
+        name: The name of the chart.
+        constraint: The allowed versions.
+        exact: The locked or pinned version; empty to choose the newest allowed version.
+    """
+
+    name: str
+    constraint: Constraint
+    exact: str = ""
+
+    @property
+    def named(self) -> str:
+        """The version that can be fetched by name: the exact one, or the only one that the constraint allows."""
+        return self.exact or self.constraint.exact
+
+    def choose(self, versions: Iterable[str]) -> str | None:
+        """Return the version to use; None if none is allowed.
+
+        An exact version matches in any spelling (``v1.2.3`` or ``1.2.3``), including its build. Otherwise the newest
+        allowed version is used; texts that are not versions are skipped, as in Helm.
+        """
+        known = list(dict.fromkeys(versions))
+        if self.exact and self.exact not in known:
+            return next((text for text in known if same_version(text, self.exact)), None)
+        if self.exact:
+            return self.exact
+        if self.constraint.text in known:
+            return self.constraint.text
+        allowed = [(version, text) for text, version in _parsed(known) if self.constraint.allows(version)]
+        return max(allowed)[1] if allowed else None
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.exact or self.constraint}"
+
+
+def same_version(one: str, two: str) -> bool:
+    """Report whether two spellings denote the same version and build."""
+    try:
+        first, second = SemVer.parse(one), SemVer.parse(two)
+    except InvalidVersion:
+        return False
+    return (first, first.build) == (second, second.build)
+
+
+def _parsed(versions: list[str]) -> Iterable[tuple[str, SemVer]]:
+    for text in versions:
+        try:
+            yield text, SemVer.parse(text)
+        except InvalidVersion:
+            continue

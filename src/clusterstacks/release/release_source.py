@@ -1,0 +1,135 @@
+"""Protocol of release sources, the bounds of a release, and its signatures as they are found."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from clusterstacks.model.digests import sha256_digest
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+    from pathlib import Path
+
+    from clusterstacks.model.names import ReleaseName
+
+MAX_FILES = 100
+"""Most files of a release (arbitrary; csctl writes seven)."""
+
+MAX_FILE_BYTES = 64 * 1024 * 1024
+"""Largest file of a release (arbitrary; the largest known addon archive has 0.3 MB)."""
+
+MAX_RELEASE_BYTES = 128 * 1024 * 1024
+"""Largest release (arbitrary)."""
+
+
+class ReleaseSource(Protocol):
+    """A place where releases are published, each under its name in dash form."""
+
+    async def list(self) -> tuple[str, ...]:
+        """Return the names in the source, sorted; the caller skips those that are not names of releases.
+
+        Raises:
+            SourceUnavailable: The source cannot be listed now.
+        """
+        ...
+
+    async def digest(self, name: ReleaseName) -> str:
+        """Return the digest of the release's files as the source states it, without downloading them.
+
+        It is :func:`~clusterstacks.model.digests.content_digest` of the files; empty when the source does not state
+        it.
+
+        Raises:
+            ReleaseNotFound: The source has no such release.
+            SourceUnavailable: The source cannot be read now.
+        """
+        ...
+
+    async def evidence(self, name: ReleaseName) -> Evidence:
+        """Return the signatures of the release, unverified.
+
+        Raises:
+            ReleaseNotFound: The source has no such release.
+            SourceUnavailable: The source cannot be read now.
+        """
+        ...
+
+    async def read(self, name: ReleaseName, files: Collection[str], limit: int) -> dict[str, bytes]:
+        """Return the content of some files, by name, without downloading the release.
+
+        All are of the same state of the release, and each is verified if the source states its digest.
+
+        Args:
+            name: The release.
+            files: Names of files; those that the release does not contain are left out of the result.
+            limit: Most bytes of each file.
+
+        Raises:
+            ReleaseNotFound: The source has no such release.
+            ReleaseBroken: A file is larger, or is not a regular file.
+            SourceUnavailable: The source cannot be read now.
+        """
+        ...
+
+    async def fetch(self, name: ReleaseName, into: Path) -> None:
+        """Copy the files of one release into an empty directory, without sub-directories.
+
+        Stays within ``MAX_FILES``, ``MAX_FILE_BYTES`` and ``MAX_RELEASE_BYTES``. The files are not parsed.
+
+        Raises:
+            ReleaseNotFound: The source has no such release.
+            ReleaseBroken: The release is too large, or a file is not a regular file.
+            SourceUnavailable: The source cannot be read now.
+        """
+        ...
+
+
+SIGNATURE_SUFFIX = ".dsse.json"
+"""``<release name>.dsse.json`` is beside the release's directory, or among the assets of its GitHub release.
+
+It is not one of the release's files, because it signs those.
+"""
+
+MAX_SIGNATURE_BYTES = 1024 * 1024
+"""Largest envelope or manifest read (arbitrary; an envelope for ten files has 3 KB)."""
+
+MAX_SIGNATURES = 1000
+"""Most signatures of one envelope (arbitrary; a key rotation leaves two, but 'csctl pull' merges those of others)."""
+
+
+@dataclass(frozen=True, slots=True)
+class CosignSignature:
+    """A signature made by ``cosign sign --key``.
+
+    Args:
+        payload: The simple-signing document, which contains the digest of the manifest.
+        signature: The signature over the payload.
+    """
+
+    payload: bytes
+    signature: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """The signatures of a release as they were found, unverified.
+
+    Args:
+        envelopes: DSSE envelopes, as JSON.
+        manifest: The OCI manifest of the release, which cosign signs; empty from other sources.
+        cosign: Signatures of that manifest.
+        problems: The signatures that are not valid or were not read, with reasons.
+        complete: Whether all signatures were read; invalid ones count as read.
+    """
+
+    envelopes: tuple[bytes, ...] = ()
+    manifest: bytes = b""
+    cosign: tuple[CosignSignature, ...] = ()
+    problems: tuple[str, ...] = ()
+    complete: bool = True
+
+    @property
+    def manifest_digest(self) -> str:
+        """Digest of the manifest; empty without a manifest."""
+        return sha256_digest(self.manifest) if self.manifest else ""

@@ -1,0 +1,359 @@
+"""Releases in a directory, as csctl and the Go operator write them, and publishing to one."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import shutil
+import stat
+import time
+from contextlib import ExitStack, contextmanager, suppress
+from datetime import timedelta
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from clusterstacks.model.digests import content_digest
+from clusterstacks.model.errors import ClusterStacksError, SpecError
+from clusterstacks.model.names import parse_release
+from clusterstacks.net.http.errors import SourceUnavailable, StoreUnavailable
+from clusterstacks.release.contents import read_contents
+from clusterstacks.release.errors import ReleaseBroken, ReleaseNotFound, ReleaseTaken
+from clusterstacks.release.release_source import (
+    MAX_FILE_BYTES,
+    MAX_FILES,
+    MAX_RELEASE_BYTES,
+    MAX_SIGNATURE_BYTES,
+    SIGNATURE_SUFFIX,
+    Evidence,
+)
+from clusterstacks.release.staging import Staging
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
+    from clusterstacks.model.names import ReleaseName
+
+_NESTED = "cluster-stacks"
+_CHUNK = 1024 * 1024
+_NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EROFS}
+"""Errors of writes only: the source is not the cause."""
+
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY
+_BELOW = _DIRECTORY | os.O_NOFOLLOW
+
+SETTLED = timedelta(seconds=2)
+"""Time without a change after which a release that is being copied counts as complete (arbitrary)."""
+
+
+class DirectorySource:
+    """A directory that holds ``<release>/``, or ``cluster-stacks/<release>/`` as the Go operator's does.
+
+    Nothing outside of the directory is ever read. The path of the directory itself may contain links, as those of
+    mounted volumes do. So may ``place``, as long as it ends inside, also after a later change. Releases, their files
+    and ``cluster-stacks`` must not be links. Write a new release under another name (a leading dot hides it) and rename
+    it when it is complete: then it is used immediately. A release that is copied into its place is used when it has
+    settled.
+
+    Args:
+        root: The directory; ``--release-dir`` of the operator.
+        place: The path of the source below it; empty for the directory itself.
+        settled: Time without a change after which a release that was not renamed into its place is complete.
+    """
+
+    def __init__(self, root: Path, place: str = "", *, settled: timedelta = SETTLED) -> None:
+        self._root = root
+        self._place = place
+        self._settled = settled.total_seconds()
+
+    async def list(self) -> tuple[str, ...]:
+        """Return the names of the directories, sorted; hidden ones are skipped.
+
+        Raises:
+            SourceUnavailable: The directory is missing or not readable.
+        """
+        return await asyncio.to_thread(self._list)
+
+    async def fetch(self, name: ReleaseName, into: Path) -> None:
+        """Copy the regular files of a release; sub-directories (unpacked addons) are skipped.
+
+        Raises:
+            ReleaseNotFound: There is no directory of that name.
+            ReleaseBroken: The release is too large, or contains a link or device.
+            StoreUnavailable: The target disk is full or read-only.
+            SourceUnavailable: A file cannot be read.
+        """
+        while left := await asyncio.to_thread(self._unsettled, name):  # noqa: ASYNC110 - a file system sends no events
+            await asyncio.sleep(left)
+        await asyncio.to_thread(self._fetch, name, into)
+
+    async def read(self, name: ReleaseName, files: Collection[str], limit: int) -> dict[str, bytes]:
+        """Return the content of files.
+
+        Raises:
+            ReleaseNotFound: There is no directory of that name.
+            ReleaseBroken: A file is larger than ``limit`` bytes, or is a link or device.
+            SourceUnavailable: One cannot be read.
+        """
+        return await asyncio.to_thread(self._read, name, files, limit)
+
+    async def digest(self, name: ReleaseName) -> str:
+        """Return the digest of the current files; empty while they change.
+
+        Raises:
+            ReleaseNotFound: There is no directory of that name.
+            ReleaseBroken: The release is too large, or contains a link or device.
+            SourceUnavailable: A file cannot be read.
+        """
+        return await asyncio.to_thread(self._digest, name)
+
+    async def evidence(self, name: ReleaseName) -> Evidence:
+        """Return the envelope beside the release's directory.
+
+        Raises:
+            ReleaseBroken: It is a link or device, or too large.
+            SourceUnavailable: It cannot be read.
+        """
+        return await asyncio.to_thread(self._evidence, name)
+
+    @property
+    def path(self) -> Path:
+        """The directory of the releases, before links are resolved."""
+        return self._root / self._place
+
+    def _list(self) -> tuple[str, ...]:
+        names: set[str] = set()
+        try:
+            with self._parents() as parents:
+                for parent in parents:
+                    names |= _directories(parent)
+        except OSError as error:
+            raise _unavailable(self.path, error) from None
+        return tuple(sorted(names - {_NESTED}))
+
+    def _evidence(self, name: ReleaseName) -> Evidence:
+        file = f"{name}{SIGNATURE_SUFFIX}"
+        try:
+            with self._parents() as parents:
+                for parent in parents:
+                    with suppress(FileNotFoundError):
+                        return Evidence((_content(name, file, MAX_SIGNATURE_BYTES, parent),))
+        except OSError as error:
+            raise _unavailable(self.path / file, error) from None
+        return Evidence()
+
+    def _read(self, name: ReleaseName, files: Collection[str], limit: int) -> dict[str, bytes]:
+        found: dict[str, bytes] = {}
+        try:
+            with self._opened(name) as (_, directory):
+                for file in files:
+                    with suppress(FileNotFoundError):
+                        found[file] = _content(name, file, limit, directory)
+        except OSError as error:
+            raise _unavailable(self.path / name.release, error) from None
+        return found
+
+    def _unsettled(self, name: ReleaseName) -> float:
+        """Seconds until the release counts as complete; 0 when it does, or does not exist.
+
+        A rename into place changes only the parent directory, while a copy keeps changing the release itself.
+        """
+        try:
+            with self._opened(name) as (parent, directory):
+                inside = [os.fstat(directory).st_mtime]
+                with os.scandir(directory) as entries:
+                    inside += [entry.stat(follow_symlinks=False).st_mtime for entry in entries]
+                age = time.time() - max(inside)
+                if max(inside) > os.fstat(parent).st_mtime and 0 <= age < self._settled:
+                    return self._settled - age
+        except (OSError, ClusterStacksError):
+            pass  # the copy reports the error
+        return 0
+
+    def _digest(self, name: ReleaseName) -> str:
+        try:
+            with self._opened(name) as (_, directory):
+                digests = [(file, _digest_file(name, directory, file)) for file in _files(name, directory)]
+        except OSError as error:
+            raise _unavailable(self.path / name.release, error) from None
+        return "" if self._unsettled(name) else content_digest(digests)
+
+    def _fetch(self, name: ReleaseName, into: Path) -> None:
+        try:
+            with self._opened(name) as (_, directory):
+                self._copy(name, directory, into)
+        except OSError as error:
+            if error.errno in _NO_ROOM:
+                raise StoreUnavailable(into, error) from None
+            raise _unavailable(self.path / name.release, error) from None
+
+    @contextmanager
+    def _opened(self, name: ReleaseName) -> Iterator[tuple[int, int]]:
+        """Open the directory of a release and the one above it."""
+        with self._parents() as parents:
+            for parent in parents:
+                with suppress(FileNotFoundError, NotADirectoryError):
+                    directory = os.open(name.release, _BELOW, dir_fd=parent)
+                    break
+            else:
+                raise ReleaseNotFound(name, self.path)
+            try:
+                yield parent, directory
+            finally:
+                os.close(directory)
+
+    @contextmanager
+    def _parents(self) -> Iterator[tuple[int, ...]]:
+        """Open the directories that contain releases.
+
+        Every part is opened relative to the one before it, without following links: so everything that is read is below
+        the root, even during concurrent renames.
+
+        Raises:
+            SpecError: The place is outside of the root.
+            SourceUnavailable: The place does not exist.
+            OSError: The root or the place cannot be opened.
+        """
+        with ExitStack() as opened:
+
+            def enter(name: str | Path, flags: int, parent: int | None = None) -> int:
+                directory = os.open(name, flags, dir_fd=parent)
+                opened.callback(os.close, directory)
+                return directory
+
+            here = enter(self._root, _DIRECTORY)
+            for part in self._inside():
+                try:
+                    here = enter(part, _BELOW, here)
+                except (FileNotFoundError, NotADirectoryError):
+                    raise SourceUnavailable(self.path, "the directory does not exist") from None
+            try:
+                nested = enter(_NESTED, _BELOW, here)
+            except (FileNotFoundError, NotADirectoryError):
+                yield (here,)
+            else:
+                yield here, nested
+
+    def _inside(self) -> tuple[str, ...]:
+        """Return the parts of the place after links are resolved."""
+        if not self._place:
+            return ()
+        place = self.path.resolve()
+        if not place.is_relative_to(root := self._root.resolve()):
+            named = f"directory {self._place} below the release directory"
+            raise SpecError("SourceOutside", f"{named} is outside of it; use a directory inside")
+        return place.relative_to(root).parts
+
+    def _copy(self, name: ReleaseName, directory: int, into: Path) -> None:
+        copied = 0
+        for count, file in enumerate(_files(name, directory), start=1):
+            if count > MAX_FILES:
+                raise ReleaseBroken(name, file, f"exceeds the limit of {MAX_FILES} files for a release")
+            copied += _copy_file(name, directory, file, into)
+            if copied > MAX_RELEASE_BYTES:
+                raise ReleaseBroken(name, file, f"makes the release larger than {MAX_RELEASE_BYTES} bytes")
+
+
+def publish_to_directory(directory: Path, target: Path) -> bool:
+    """Copy a release, and the signature beside it, into an existing directory of releases.
+
+    Args:
+        directory: The release; its name is that of the release.
+        target: The directory of releases.
+
+    Returns:
+        Whether the release was copied; it is not when it exists with the same content. A newer signature is copied.
+
+    Raises:
+        InvalidName: The directory does not have the name of a release.
+        ReleaseTaken: The release exists with other content.
+        OSError: A file cannot be read or written.
+    """
+    name = parse_release(directory.name)
+    place = target / name.release
+    if place.exists():
+        if read_contents(name, place).digest != read_contents(name, directory).digest:
+            raise ReleaseTaken(place)
+        _copy_signature(name, directory, target)
+        return False
+    staging = Staging.create(target)
+    try:
+        for file in sorted(directory.iterdir()):
+            shutil.copyfile(file, staging.path / file.name)
+        _copy_signature(name, directory, target)
+        staging.publish(place, readable=True)
+    finally:
+        staging.remove()
+    return True
+
+
+def _copy_signature(name: ReleaseName, directory: Path, target: Path) -> None:
+    signature = f"{name.release}{SIGNATURE_SUFFIX}"
+    if (directory.parent / signature).is_file():
+        shutil.copyfile(directory.parent / signature, target / signature)
+
+
+def _content(name: ReleaseName, file: str, limit: int, directory: int) -> bytes:
+    foreign = ReleaseBroken(name, file, "is a link or device; replace it with the file")
+    try:
+        handle = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=directory)
+    except OSError as error:
+        if error.errno == errno.ELOOP:  # the error of O_NOFOLLOW for a link
+            raise foreign from None
+        raise
+    with os.fdopen(handle, "rb") as reader:
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            raise foreign
+        content = reader.read(limit + 1)
+    if len(content) > limit:
+        raise ReleaseBroken(name, file, f"is larger than {limit} bytes")
+    return content
+
+
+def _directories(parent: int) -> set[str]:
+    with os.scandir(parent) as entries:
+        return {
+            entry.name for entry in entries if entry.is_dir(follow_symlinks=False) and not entry.name.startswith(".")
+        }
+
+
+def _files(name: ReleaseName, directory: int) -> Iterator[str]:
+    for file in sorted(os.listdir(directory)):
+        mode = os.stat(file, dir_fd=directory, follow_symlinks=False).st_mode
+        if stat.S_ISREG(mode):
+            yield file
+        elif not stat.S_ISDIR(mode):
+            raise ReleaseBroken(name, file, "is a link or device; replace it with the file")
+
+
+def _copy_file(name: ReleaseName, directory: int, file: str, into: Path) -> int:
+    copied = 0
+    with Path(into, file).open("xb") as writer:
+        for piece in _pieces(name, directory, file):
+            copied += writer.write(piece)
+    return copied
+
+
+def _digest_file(name: ReleaseName, directory: int, file: str) -> str:
+    digest = sha256()
+    for piece in _pieces(name, directory, file):
+        digest.update(piece)
+    return digest.hexdigest()
+
+
+def _pieces(name: ReleaseName, directory: int, file: str) -> Iterator[bytes]:
+    read = 0
+    # O_NONBLOCK: a pipe in place of the file must not block the reader.
+    source = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=directory)
+    with os.fdopen(source, "rb") as reader:
+        while piece := reader.read(_CHUNK):
+            read += len(piece)
+            if read > MAX_FILE_BYTES:
+                raise ReleaseBroken(name, file, f"is larger than {MAX_FILE_BYTES} bytes")
+            yield piece
+
+
+def _unavailable(place: Path, error: OSError) -> SourceUnavailable:
+    inside = f"{error.filename}: " if error.filename and str(error.filename) != str(place) else ""
+    return SourceUnavailable(place, f"{inside}{error.strerror}")

@@ -1,0 +1,126 @@
+"""Downloads a release from any source into a local directory, atomically."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from clusterstacks.model.errors import SpecError
+from clusterstacks.release.contents import read_contents
+from clusterstacks.release.open import open_directory
+from clusterstacks.release.release_source import MAX_SIGNATURES, SIGNATURE_SUFFIX
+from clusterstacks.release.signing.envelope import Envelope, parse_envelope
+from clusterstacks.release.signing.errors import SignatureRefused
+from clusterstacks.release.signing.statement import Statement
+from clusterstacks.release.sources.directory import DirectorySource
+from clusterstacks.release.staging import Staging, sweep
+from clusterstacks.runtime.files import replace_file
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from clusterstacks.model.names import ReleaseName
+    from clusterstacks.release.release import Release
+    from clusterstacks.release.release_source import ReleaseSource
+
+
+class ReleaseInTheWay(SpecError):
+    """Other content exists where a release is to be written."""
+
+    def __init__(self, path: object) -> None:
+        super().__init__(
+            "ReleaseInTheWay",
+            f"{path} already exists with different content; remove it or choose another directory",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Pulled:
+    """A downloaded release.
+
+    Args:
+        release: The release, opened.
+        new: Whether it did not exist before.
+        signed: Whether signatures are beside it; they are not verified.
+        problems: Signatures in the source that could not be read.
+        manifest: Digest of its manifest in the registry; empty from other sources.
+    """
+
+    release: Release
+    new: bool
+    signed: bool
+    problems: tuple[str, ...] = ()
+    manifest: str = ""
+
+    @property
+    def path(self) -> Path:
+        """Its directory."""
+        return self.release.contents.root
+
+
+async def pull(source: ReleaseSource, name: ReleaseName, directory: Path) -> Pulled:
+    """Fetch a release into ``directory/<release name>/`` and its signatures beside it.
+
+    The directory of the release appears after every file was downloaded and the release was verified.
+
+    Raises:
+        ReleaseInTheWay: The directory exists with different content.
+        SpecError: The release is not valid.
+        DependencyError: The source fails.
+        OSError: The disk fails.
+    """
+    target = directory / name.release
+    staging = await asyncio.to_thread(_stage, directory)
+    try:
+        await source.fetch(name, staging.path)
+        evidence = await source.evidence(name)
+        release = await asyncio.to_thread(open_directory, staging.path, name)
+        new = await asyncio.to_thread(_settle, staging, target, release)
+    finally:
+        await asyncio.to_thread(staging.remove)
+    # Local signatures that are not published yet are kept.
+    beside = await DirectorySource(directory).evidence(name)
+    files = Statement(name.release, release.contents.files)
+    envelope = joined((*beside.envelopes, *evidence.envelopes), files.text())
+    if envelope is not None:
+        await asyncio.to_thread(replace_file, directory / f"{name}{SIGNATURE_SUFFIX}", envelope)
+    there = replace(release, contents=replace(release.contents, root=target))
+    return Pulled(there, new, envelope is not None, evidence.problems, evidence.manifest_digest)
+
+
+def joined(envelopes: Iterable[bytes], own: bytes) -> bytes | None:
+    """Merge the signatures of all envelopes with the same payload; None without a valid envelope.
+
+    Args:
+        envelopes: Envelopes by anyone: every user who may push to a registry can add one.
+        own: The statement of the release's files; envelopes with another payload are used only if none has this one.
+    """
+    usable = []
+    for text in envelopes:
+        try:
+            usable.append(parse_envelope(text))
+        except SignatureRefused:
+            continue
+    if not usable:
+        return None
+    payload = own if any(one.payload == own for one in usable) else usable[0].payload
+    made = (made for one in usable if one.payload == payload for made in one.signatures if made.plausible)
+    return Envelope(payload, tuple(dict.fromkeys(made))[:MAX_SIGNATURES]).text()
+
+
+def _stage(directory: Path) -> Staging:
+    directory.mkdir(parents=True, exist_ok=True)
+    sweep(directory)
+    return Staging.create(directory)
+
+
+def _settle(staging: Staging, target: Path, release: Release) -> bool:
+    try:
+        staging.publish(target, readable=True)
+    except FileExistsError:
+        if not target.is_dir() or read_contents(release.name, target).digest != release.digest:
+            raise ReleaseInTheWay(target) from None
+        return False
+    return True

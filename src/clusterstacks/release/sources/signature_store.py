@@ -1,0 +1,122 @@
+"""Stores signatures beside release directories, and keys."""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import os
+from typing import TYPE_CHECKING
+
+from clusterstacks.release.release_source import SIGNATURE_SUFFIX
+from clusterstacks.release.signing.errors import KeyUnusable
+from clusterstacks.release.signing.keys import MAX_KEY_BYTES, new_key_pair
+from clusterstacks.release.signing.statement import release_envelope
+from clusterstacks.release.sources.directory import DirectorySource
+from clusterstacks.runtime.files import replace_file
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from clusterstacks.release.contents import Contents
+    from clusterstacks.release.signing.keys import PrivateKey
+
+PUBLIC_SUFFIX = ".pub"
+
+_RETRY_SECONDS = 0.02
+"""Between two attempts at a lock that another signer holds (arbitrary; signing takes a few ms)."""
+
+
+def signature_file(contents: Contents) -> Path:
+    """Return the file with the signatures, beside the release's directory, because it is not part of the release."""
+    return contents.root.with_name(f"{contents.release}{SIGNATURE_SUFFIX}")
+
+
+async def sign_beside(contents: Contents, key: PrivateKey) -> bool:
+    """Add a signature to the file beside a release; False when the key signed it before and nothing changes.
+
+    Concurrent signers wait for each other, so no signature is lost.
+
+    Raises:
+        SpecError: The file belongs to another release, or it is full.
+        SourceUnavailable: It cannot be read.
+        OSError: It cannot be written.
+    """
+    lock = await _lock(contents.root)
+    try:
+        evidence = await DirectorySource(contents.root.parent).evidence(contents.release)
+        begun = release_envelope(contents.release, contents.files, *evidence.envelopes)
+        signed = begun.signed(key)
+        if signed != begun:
+            await asyncio.to_thread(replace_file, signature_file(contents), signed.text())
+        return signed != begun
+    finally:
+        os.close(lock)
+
+
+def write_new_key(path: Path, password: bytes = b"") -> Path:
+    """Create a key pair: the private key in ``path``, readable by its owner only, the public one in ``path.pub``.
+
+    Returns:
+        The file of the public key.
+
+    Raises:
+        KeyUnusable: One of the files exists; a key is never overwritten.
+        OSError: A file cannot be written.
+    """
+    private, public = new_key_pair(password)
+    beside = path.with_name(f"{path.name}{PUBLIC_SUFFIX}")
+    _create(beside, public, 0o644)
+    try:
+        _create(path, private, 0o600)
+    except BaseException:
+        beside.unlink()
+        raise
+    return beside
+
+
+def read_key_file(path: Path) -> bytes:
+    """Read a file with keys, up to just above the limit.
+
+    Raises:
+        OSError: It cannot be read.
+    """
+    with path.open("rb") as file:
+        return file.read(MAX_KEY_BYTES + 1)
+
+
+async def _lock(directory: Path) -> int:
+    handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        # Not in a thread: waiting signers would take the threads that the working one needs.
+        while not _locked(handle):  # noqa: ASYNC110 - another process does not report when it is done
+            await asyncio.sleep(_RETRY_SECONDS)
+    except BaseException:
+        os.close(handle)
+        raise
+    return handle
+
+
+def _locked(handle: int) -> bool:
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _create(path: Path, content: bytes, mode: int) -> None:
+    """Write a new file completely and sync it, or leave none."""
+    try:
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode)
+    except FileExistsError:
+        raise KeyUnusable(path, "already exists and is not overwritten: choose another name") from None
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(handle)
+    except OSError as error:
+        path.unlink()
+        raise OSError(
+            error.errno, error.strerror, str(path)
+        ) from None  # the error of a failed write does not name the file

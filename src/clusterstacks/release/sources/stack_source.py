@@ -1,0 +1,135 @@
+"""The source and trusted keys of a ClusterStack, checked against the operator's settings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from clusterstacks.model.errors import SpecError
+from clusterstacks.model.kinds.source import SourceSpec, VerificationPolicy
+from clusterstacks.net.http.allowlist import AllowedHosts
+from clusterstacks.release.sources.source_kinds import KINDS
+from clusterstacks.release.sources.spec import SignatureTrust, SourceSettings, TrustedKey
+
+if TYPE_CHECKING:
+    from clusterstacks.model.kinds.clusterstack import ClusterStack
+    from clusterstacks.model.kinds.source import VerificationSpec
+    from clusterstacks.release.sources.spec import SourceAddress
+
+NOTHING_ALLOWED: Final = AllowedHosts()
+
+SECRET_KEY = "cosign.pub"  # noqa: S105 - no secret: the name cosign gives the public key in a Secret
+
+
+class SourceRefused(SpecError):
+    """The operator does not allow the source of a ClusterStack."""
+
+    def __init__(self, stack: object, address: SourceAddress) -> None:
+        super().__init__(
+            "SourceNotAllowed",
+            f"ClusterStack {stack}: spec.source names {address}, which the operator's --allowed-sources does not "
+            "allow; name another source, or ask the provider to add it to that flag",
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourcePolicy:
+    """The operator's settings about sources.
+
+    Args:
+        default: The source of ClusterStacks without one.
+        trust: The trusted keys of ClusterStacks without any.
+        allowed: Hosts and repositories that ClusterStacks may name. Directories are always allowed, because they are
+            below the operator's own directory.
+    """
+
+    default: SourceSettings
+    trust: SignatureTrust | None = None
+    allowed: AllowedHosts = NOTHING_ALLOWED
+
+    def settings(self, stack: ClusterStack | None) -> SourceSettings:
+        """Return the source of a ClusterStack; the operator's own for a release without a ClusterStack.
+
+        Raises:
+            SourceRefused: It is not allowed.
+            SpecError: The stack names none or several.
+        """
+        named = named_settings(stack, self.default.address) if stack is not None else None
+        if stack is None or named is None:
+            return self.default
+        address = named.address
+        is_default = address == self.default.address
+        if address.kind.is_remote and not is_default and not self.allowed.allows(address.kind.allowlist_url(address)):
+            raise SourceRefused(stack.key, address)
+        return named
+
+    def trusted(self, stack: ClusterStack | None) -> SignatureTrust | None:
+        """Return the keys that must have signed the releases of a ClusterStack; None when no signature is required."""
+        if stack is None or stack.spec.source is None or stack.spec.source.verification is None:
+            return self.trust
+        return trust_of(stack.spec.source.verification, stack.key.namespace)
+
+
+def named_settings(stack: ClusterStack, default: SourceAddress | None = None) -> SourceSettings | None:
+    """Return the source of a ClusterStack, allowed or not; None when the operator's own is used.
+
+    Args:
+        stack: The ClusterStack.
+        default: The operator's own source, which is always allowed.
+
+    Raises:
+        SpecError: It names none or several, or an invalid API URL of GitHub.
+    """
+    spec = stack.spec.source
+    if spec is None:
+        return None
+    address = _address(stack, spec)
+    if address != default:
+        address = address.kind.checked(address, stack.key)
+    return SourceSettings(
+        address=address,
+        namespace=stack.key.namespace if spec.credentials or spec.ca else "",
+        credentials=spec.credentials.secret_name if spec.credentials else "",
+        ca=spec.ca.secret_name if spec.ca else "",
+        ca_key=spec.ca.key if spec.ca else "",
+        interval=address.interval(spec.interval),
+    )
+
+
+def trust_of(spec: VerificationSpec, namespace: str) -> SignatureTrust:
+    """Parse ``verification``; ``namespace`` is the namespace of its Secrets."""
+    keys = tuple(
+        TrustedKey(secret=one.secret_name, key=one.key or SECRET_KEY) if one.secret_name else TrustedKey(one.public_key)
+        for one in spec.keys
+    )
+    named = any(key.secret for key in keys)
+    return SignatureTrust(
+        keys=keys, required=spec.policy is VerificationPolicy.REQUIRE, namespace=namespace if named else ""
+    )
+
+
+def default_settings(spec: SourceSpec) -> SourceSettings:
+    """Parse the operator's own source, whose credentials and CAs do not come from Secrets.
+
+    Raises:
+        SpecError: It names none or several.
+    """
+    address = _one_address(spec)
+    if address is None:
+        raise SpecError("SourceUnclear", "name one source")
+    return SourceSettings(address=address, interval=address.interval(spec.interval), own=True)
+
+
+def _address(stack: ClusterStack, spec: SourceSpec) -> SourceAddress:
+    address = _one_address(spec)
+    if address is None:
+        raise SpecError(
+            "SourceUnclear",
+            f"ClusterStack {stack.key}: spec.source must name exactly one of {', '.join(KINDS)}",
+        )
+    return address
+
+
+def _one_address(spec: SourceSpec) -> SourceAddress | None:
+    found = [kind.from_spec(place) for kind in KINDS.values() if (place := getattr(spec, kind.name)) is not None]
+    return found[0] if len(found) == 1 else None

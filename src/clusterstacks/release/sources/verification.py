@@ -1,0 +1,110 @@
+"""Verifies that a key of a ClusterStack signed a release."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from clusterstacks.model.errors import SpecError
+from clusterstacks.model.kinds.clusterstackrelease import MAX_SIGNERS
+from clusterstacks.model.kinds.names import Reason
+from clusterstacks.release.signing.errors import SHOWN_PROBLEMS
+
+if TYPE_CHECKING:
+    from clusterstacks.release.release import Release
+    from clusterstacks.release.release_source import Evidence
+    from clusterstacks.release.signing.keys import PublicKey
+    from clusterstacks.release.sources.source_opener import SecretReader
+    from clusterstacks.release.sources.spec import SignatureTrust
+
+KEYS = "spec.source.verification"
+
+
+class Unsigned(SpecError):
+    """No trusted key signed the release."""
+
+    def __init__(self, complaint: str) -> None:
+        super().__init__(Reason.SIGNATURE_REQUIRED, complaint)
+
+
+@dataclass(frozen=True, slots=True)
+class SignatureVerdict:
+    """Result of the verification of signatures.
+
+    Args:
+        required: Whether a release without a trusted signature is rejected.
+        complaint: Why it has no trusted signature; empty if it has one.
+        signers: Fingerprints of the keys known to have signed the release, trusted now or earlier.
+    """
+
+    required: bool
+    complaint: str
+    signers: tuple[str, ...] = ()
+
+    @property
+    def refused(self) -> bool:
+        """True when the release is rejected."""
+        return self.required and bool(self.complaint)
+
+
+async def trusted_keys(trust: SignatureTrust, secrets: SecretReader) -> tuple[PublicKey, ...]:
+    """Read the current keys.
+
+    Raises:
+        SecretUnusable: A Secret is missing, or lacks the key.
+        KeyUnusable: A value is not a public key.
+    """
+    # Only sources with keys load the cryptography.
+    from clusterstacks.release.signing.keys import parse_public_keys  # noqa: PLC0415
+
+    found: list[PublicKey] = []
+    for number, key in enumerate(trust.keys, start=1):
+        name, pem = f"{KEYS}.keys[{number - 1}]", key.pem.encode()
+        if key.secret:
+            name = f"{trust.namespace}/{key.secret}"
+            pem = await secrets.value(trust.namespace, key.secret, key.key, purpose=KEYS)
+        found += parse_public_keys(pem, name=name)
+    return tuple(found)
+
+
+async def verify_release(
+    release: Release, evidence: Evidence, keys: tuple[PublicKey, ...], trust: SignatureTrust, signers: tuple[str, ...]
+) -> SignatureVerdict:
+    """Verify the signatures of a release in a thread, because hostile ones may take long.
+
+    Args:
+        release: The release.
+        evidence: Its signatures.
+        keys: The trusted keys.
+        trust: Whether a signature is required.
+        signers: Keys known to have signed it.
+
+    Raises:
+        SignaturesUnclear: A signature is required, not all could be read, and no earlier one is known.
+    """
+    from clusterstacks.release.signing.verifier import SignaturePolicy, enforce, verify  # noqa: PLC0415 - as above
+
+    proof = await asyncio.to_thread(verify, release.name, release.contents.files, evidence, keys)
+    unclear = trust.required and not proof.complete and not signers
+    complaint = enforce(release.name, proof, SignaturePolicy.REQUIRE if unclear else SignaturePolicy.WARN)
+    known = tuple(dict.fromkeys((*signers, *proof.signers)))
+    return SignatureVerdict(trust.required, complaint, known[-MAX_SIGNERS:])
+
+
+def uncovered(release: Release) -> str:
+    """Describe the charts that no signature of the release covers; empty when it contains all it needs."""
+    needs = [
+        f"{chart} needs {one} of {one.repository or 'its own charts/'}"
+        for chart, lacking in sorted(release.lacking.items())
+        for one in lacking
+    ]
+    needs += [f"{one.chart} needs {one}" for one in release.dependencies]
+    if not needs:
+        return ""
+    further = len(needs) - SHOWN_PROBLEMS
+    listed = "; ".join((*needs[:SHOWN_PROBLEMS], f"{further} more") if further > 0 else needs)
+    return (
+        f"release {release.name} is signed, but it does not contain all charts that its charts need, so no signature "
+        f"covers these ({listed}): build it with 'csctl create', which puts them into the release, and sign that"
+    )

@@ -1,0 +1,48 @@
+from __future__ import annotations
+
+import pytest
+
+from clusterstacks.csctl.building.plugins import InvalidNodeImages, check_node_images
+
+OPENSTACK = """\
+apiVersion: openstack.infrastructure.clusterstack.x-k8s.io/v1alpha1
+openStackNodeImages:
+  - url: https://images.example.com/box.qcow2
+    createOpts: {name: box, disk_format: qcow2, container_format: bare}
+"""
+DOCKER = "apiVersion: docker.infrastructure.clusterstack.x-k8s.io/v1alpha1\ndockerImages: [controlplaneamd64]\n"
+
+
+@pytest.mark.parametrize(("provider", "text"), [("openstack", OPENSTACK), ("docker", DOCKER)])
+def test_node_images_of_known_providers_do_not_raise(provider: str, text: str) -> None:
+    check_node_images(text.encode(), provider)
+
+
+def test_node_images_of_an_unknown_provider_with_a_valid_group_do_not_raise() -> None:
+    check_node_images(b"apiVersion: metal3.infrastructure.clusterstack.x-k8s.io/v1alpha1\n", "metal3")
+
+
+@pytest.mark.parametrize(
+    ("provider", "text", "complaint"),
+    [
+        ("openstack", OPENSTACK.replace("name: box, ", ""), "openStackNodeImages[0].createOpts.name is missing"),
+        ("openstack", OPENSTACK.replace("disk_format: qcow2, ", ""), "createOpts.disk_format is missing"),
+        (
+            "openstack",
+            OPENSTACK.replace("https://images.example.com/box.qcow2", '""'),
+            "openStackNodeImages[0].url is ''",
+        ),
+        (
+            "openstack",
+            OPENSTACK.partition("openStackN")[0],
+            "openStackNodeImages is missing: expected a list of at least one",
+        ),
+        ("openstack", DOCKER, "apiVersion is 'docker.infrastructure"),
+        ("docker", DOCKER.replace("[controlplaneamd64]", "[]"), "expected a list of at least one image"),
+        ("docker", DOCKER.replace("controlplaneamd64", "1"), "dockerImages[0] is 1"),
+    ],
+)
+def test_missing_node_image_field_is_named(provider: str, text: str, complaint: str) -> None:
+    with pytest.raises(InvalidNodeImages) as caught:
+        check_node_images(text.encode(), provider)
+    assert complaint in caught.value.message

@@ -1,0 +1,162 @@
+"""Drift of class objects, and the back-off of repairs."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+
+from clusterstacks.deliver.apply.delivery_plan import Mark
+from clusterstacks.deliver.apply.results import ObjectResult
+from clusterstacks.model.kinds.clusterapi import MAX_REFERENCES, template_references
+from clusterstacks.model.objects import ObjectId, ObjectKey
+from clusterstacks.operator.controllers.clusterstackrelease.drift import (
+    DriftDetector,
+    class_metadata,
+    difference_of,
+    writers_of,
+)
+from clusterstacks.operator.controllers.repair_pauses import REPAIRS
+from clusterstacks.operator.controllers.status_reconciler import StatusPatch
+from clusterstacks.runtime.informer import Informer
+from tests.support.virtual_time import VirtualClock, in_virtual_time
+
+if TYPE_CHECKING:
+    from clusterstacks.model.objects import Manifest
+
+KEY = ObjectKey("stacks", "local-demo-1-35-v1")
+INFRASTRUCTURE = "infrastructure.cluster.x-k8s.io/v1beta2"
+
+
+def live(uid: str, generation: int) -> Manifest:
+    return {"metadata": {"name": "x", "uid": uid, "generation": generation}}
+
+
+@pytest.mark.parametrize(
+    ("uid", "generation", "found", "difference"),
+    [
+        ("a", 1, live("a", 1), ""),
+        ("a", 2, live("a", 1), ""),  # the store lags behind our own apply
+        ("a", 1, live("a", 2), "was changed"),
+        ("a", 0, live("a", 2), ""),  # applied by an operator that did not note it
+        ("", 1, live("b", 1), ""),  # applied by the Go operator
+        ("a", 1, live("b", 1), "was deleted and created again by another writer"),
+        ("a", 1, None, "was deleted"),
+    ],
+)
+def test_live_h3_deleted_recreated_and_changed_objects_are_drift(
+    uid: str, generation: int, found: Manifest | None, difference: str
+) -> None:
+    assert difference_of(uid, generation, found) == difference
+
+
+def managed(*entries: Any) -> Manifest:
+    return {"metadata": {"managedFields": list(entries)}}
+
+
+def entry(manager: str, *fields: str, **more: str) -> Any:
+    return {"manager": manager, "fieldsV1": {f"f:{field}": {} for field in fields}, **more}
+
+
+@pytest.mark.parametrize(
+    ("found", "writers"),
+    [
+        (None, ""),
+        ({"metadata": {}}, ""),
+        (managed(entry("cluster-stack-operator", "spec"), entry("capi", "metadata"), 7, {"manager": 7}), ""),
+        (managed(entry("capi", "status", subresource="status")), ""),
+        (managed(entry("b", "spec"), entry("a", "data", "metadata")), " (fields of field manager 'a', 'b')"),
+        (managed(entry("a\nb", "spec")), " (fields of field manager 'a\\nb')"),
+        (managed(*(entry(f"m{number}", "spec") for number in range(9))), "'m0', 'm1', 'm2' and 6 more)"),
+    ],
+)
+def test_live_h3_other_field_managers_are_named(found: Manifest | None, writers: str) -> None:
+    assert writers_of(found).endswith(writers)
+    assert bool(writers_of(found)) == bool(writers)
+
+
+@in_virtual_time
+async def test_live_h3_repair_of_a_repeatedly_changed_release_backs_off() -> None:
+    clock = VirtualClock()
+    objects = DriftDetector(
+        client=cast("Any", None),
+        classes=Informer(cast("Any", None), "cluster.x-k8s.io", "ClusterClass"),
+        informer=cast("Any", None),
+        start=lambda _: None,
+        enqueue=lambda _: None,
+        clock=clock,
+    )
+    pauses = []
+    for _ in range(15):
+        objects.repaired(KEY)
+        pauses.append(objects.pause(KEY).total_seconds())
+    assert pauses[0] == 0
+    assert 10 <= pauses[1] <= 12.5
+    assert pauses[-1] >= 2000
+    assert max(pauses) <= REPAIRS.limit.total_seconds()
+    objects.forget(KEY)
+    assert not objects.pause(KEY)
+
+
+@pytest.mark.parametrize(
+    ("found", "follows", "is_used"),
+    [
+        (live("a", 5), True, True),
+        (live("a", 6), True, True),
+        (live("a", 4), True, False),  # the cache lags behind our apply
+        (live("b", 7), True, False),  # it was deleted and created again
+        (live("a", 5), False, False),  # its watch fails
+        (None, True, False),
+    ],
+)
+def test_the_class_is_read_live_unless_the_cache_has_it_as_it_was_applied(
+    found: Manifest | None, *, follows: bool, is_used: bool
+) -> None:
+    cached = {} if found is None else {ObjectKey(KEY.namespace, "x"): found}
+    informer = SimpleNamespace(cache=cached, follows=lambda _: follows, subscribe=lambda _: None)
+    objects = DriftDetector(
+        client=cast("Any", None),
+        classes=cast("Any", informer),
+        informer=cast("Any", None),
+        start=lambda _: None,
+        enqueue=lambda _: None,
+        clock=VirtualClock(),
+    )
+    identity = ObjectId("cluster.x-k8s.io", "ClusterClass", KEY.namespace, "x")
+    objects.applied(KEY, [ObjectResult(identity, "v1beta2", synced=True, uid="a", mark=Mark(5, "", ""))])
+    entry = {
+        "group": identity.group,
+        "version": "v1beta2",
+        "kind": identity.kind,
+        "namespace": KEY.namespace,
+        "name": "x",
+    }
+    resources = [{**entry, "status": "synced", "uid": "a"}]
+    patch = StatusPatch(
+        {"metadata": {"namespace": KEY.namespace, "name": KEY.name}, "status": {"resources": resources}}
+    )
+
+    assert objects.cached_class(patch, "x") is (found if is_used else None)
+
+
+def test_live_h3_only_metadata_needed_for_drift_is_cached() -> None:
+    moving = {"clusterctl.cluster.x-k8s.io/delete-for-move": "", "example.org/long": "x" * 1000}
+    metadata = {"name": "x", "namespace": "stacks", "uid": "a", "resourceVersion": "7", "generation": 2}
+    manifest = {"apiVersion": "v1", "kind": "X", "metadata": {**metadata, "annotations": moving}, "spec": {}}
+    kept = {**metadata, "annotations": {"clusterctl.cluster.x-k8s.io/delete-for-move": ""}}
+    assert class_metadata(manifest)["metadata"] == kept
+
+
+def test_live_h3_templates_of_a_class_are_found_in_both_api_versions() -> None:
+    new = {"templateRef": {"apiVersion": INFRASTRUCTURE, "kind": "ATemplate", "name": "a"}}
+    old = {"ref": {"apiVersion": INFRASTRUCTURE, "kind": "BTemplate", "name": "b", "namespace": "stacks"}}
+    worker = {"class": "w", "template": {"bootstrap": old, "infrastructure": {}}}
+    spec = {"infrastructure": new, "controlPlane": {"machineInfrastructure": old}}
+    manifest = {"metadata": {"namespace": "stacks"}, "spec": {**spec, "workers": {"machineDeployments": [worker]}}}
+    assert [(one.kind, one.namespace, one.name) for one in template_references(manifest)] == [
+        ("ATemplate", "stacks", "a"),
+        ("BTemplate", "stacks", "b"),
+    ]
+    many = [{"templateRef": {"kind": "T", "name": f"n{number}"}} for number in range(1000)]
+    assert len(template_references({"spec": {"workers": {"machineDeployments": many}}})) == MAX_REFERENCES

@@ -1,0 +1,113 @@
+"""The source of a ClusterStack and its permission."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from clusterstacks.model.errors import SpecError
+from clusterstacks.model.kinds.clusterstack import ClusterStack
+from clusterstacks.net.http.allowlist import AllowedHosts
+from clusterstacks.release.sources import source_kinds
+from clusterstacks.release.sources.spec import SignatureTrust, SourceAddress, SourceSettings, TrustedKey
+from clusterstacks.release.sources.stack_source import SourcePolicy, SourceRefused
+
+OWN = SourceSettings(address=SourceAddress(source_kinds.OCI, "registry.example.org/kaas/stacks"), own=True)
+OCI = {"oci": {"repository": "ghcr.io/team/stacks"}}
+GITHUB = {"github": {"owner": "team", "repository": "stacks"}}
+ENTERPRISE = {"github": {**GITHUB["github"], "url": "https://git.example.org/api/v3"}}
+HTTP = {"http": {"url": "https://stacks.example.org/all/"}}
+DIRECTORY = {"directory": {"path": "team"}}
+
+
+def stack(source: dict[str, Any] | None, namespace: str = "team") -> ClusterStack:
+    spec = {"provider": "openstack", "name": "scs", "kubernetesVersion": "1.35"}
+    return ClusterStack.parse(
+        {
+            "kind": "ClusterStack",
+            "metadata": {"name": "scs", "namespace": namespace},
+            "spec": {**spec, **({"source": source} if source else {})},
+        }
+    )
+
+
+def choice(allowed: str = "", trust: SignatureTrust | None = None) -> SourcePolicy:
+    return SourcePolicy(default=OWN, allowed=AllowedHosts.parse(allowed), trust=trust)
+
+
+def test_stack_without_a_source_uses_the_source_of_the_operator() -> None:
+    assert choice().settings(stack(None)) is OWN
+    assert choice().settings(None) is OWN
+
+
+@pytest.mark.parametrize(
+    ("source", "allowed", "shown"),
+    [
+        (OCI, "ghcr.io/team", "oci://ghcr.io/team/stacks"),
+        (GITHUB, "github.com/team/*", "github://team/stacks"),
+        (ENTERPRISE, "git.example.org/team", "github://team/stacks of https://git.example.org/api/v3"),
+        (HTTP, "*.example.org", "https://stacks.example.org/all"),
+    ],
+)
+def test_other_source_must_be_allowed_by_host_and_path(source: dict[str, Any], allowed: str, shown: str) -> None:
+    assert str(choice(allowed).settings(stack(source)).address) == shown
+    for wrong in ("", "other.example", f"{allowed.split('/', maxsplit=1)[0]}/other"):
+        with pytest.raises(SourceRefused, match="--allowed-sources") as refused:
+            choice(wrong).settings(stack(source))
+        assert shown in refused.value.message
+        assert "ClusterStack team/scs" in refused.value.message
+
+
+def test_location_of_the_operator_is_allowed_without_its_credentials() -> None:
+    settings = choice().settings(stack({"oci": {"repository": OWN.address.place}}))
+
+    assert settings.address == OWN.address
+    assert not settings.own
+
+
+def test_location_of_the_operator_without_tls_is_not_allowed() -> None:
+    with pytest.raises(SourceRefused):
+        choice().settings(stack({"oci": {"repository": OWN.address.place, "plainHTTP": True}}))
+
+
+def test_directories_below_the_one_of_the_operator_are_allowed() -> None:
+    assert choice().settings(stack(DIRECTORY)).address == SourceAddress(source_kinds.DIRECTORY, "team")
+
+
+@pytest.mark.parametrize("path", ["..", "/etc", "team/../..", "team//x", ".hidden", "team/", "a/./b"])
+def test_directory_outside_the_one_of_the_operator_is_rejected(path: str) -> None:
+    with pytest.raises(SpecError, match=r"spec\.source\.directory\.path"):
+        stack({"directory": {"path": path}})
+
+
+@pytest.mark.parametrize("source", [{"interval": "1m"}, {**OCI, **DIRECTORY}])
+def test_exactly_one_source_kind_is_required(source: dict[str, Any]) -> None:
+    with pytest.raises(SpecError, match="exactly one"):
+        choice("*").settings(stack(source))
+
+
+def test_sources_without_a_secret_are_shared_between_namespaces() -> None:
+    chosen = choice("ghcr.io")
+    assert chosen.settings(stack(OCI)) == chosen.settings(stack(OCI, "other"))
+    private = {**OCI, "credentials": {"secretName": "login"}}
+    assert chosen.settings(stack(private)) != chosen.settings(stack(private, "other"))
+
+
+def test_default_interval_depends_on_the_kind() -> None:
+    chosen = choice("ghcr.io")
+    assert chosen.settings(stack(OCI)).interval == timedelta(minutes=1)
+    assert chosen.settings(stack(DIRECTORY)).interval == timedelta(seconds=5)
+    assert chosen.settings(stack({**OCI, "interval": "1h30m"})).interval == timedelta(minutes=90)
+
+
+def test_keys_of_the_stack_replace_those_of_the_operator() -> None:
+    operators = SignatureTrust(keys=(TrustedKey("pem"),))
+    chosen = choice("ghcr.io", operators)
+    own = {"policy": "Warn", "keys": [{"secretName": "keys"}, {"publicKey": "other pem"}]}
+
+    assert chosen.trusted(stack(None)) == chosen.trusted(stack(OCI)) == operators
+    assert chosen.trusted(stack({**OCI, "verification": own})) == SignatureTrust(
+        keys=(TrustedKey(secret="keys", key="cosign.pub"), TrustedKey("other pem")), required=False, namespace="team"
+    )
