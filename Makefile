@@ -39,7 +39,7 @@ test-unit: setup ## Run the tests that need no process and no network
 	$(BIN)/pytest tests/unit tests/architecture -n 2 -q
 
 test-integration: binaries ## Run the tests against real API servers
-	$(BIN)/python -m pytest -p tests.support.observing.rights_coverage tests/integration tests/regressions -n 2 -q
+	$(BIN)/python -m pytest -p tests.support.observing.rights_coverage tests/integration tests/regressions -n 2 --dist loadfile -q
 
 test-replay: setup ## Run this build on the recorded state of released versions: nothing is written to workload clusters
 	$(BIN)/pytest tests/replay -n 2 -q -rfEP

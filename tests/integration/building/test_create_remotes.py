@@ -14,14 +14,11 @@ from clusterstacks.net.oci.registry import Registry
 from clusterstacks.release.sources.oci_publish import publish
 from tests.support.builders.stack_directories import copied
 from tests.support.fakes.github import OWNER, REPOSITORY, TOKEN, GitHubDouble
-from tests.support.servers.registries import registry, secure_registry
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.support.servers.registries import RegistryServer
-
-__all__ = ["registry", "secure_registry"]  # fixtures
 
 
 class Author:

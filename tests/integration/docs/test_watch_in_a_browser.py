@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from tests.support.builders.stacks import config_map, templates
-from tests.support.running.chromium import chromium, open_page
+from tests.support.running.chromium import open_page
 from tests.support.running.doc_pages import Page, environ_of_reader, shows
 from tests.support.waiting import eventually
 
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from tests.support.running.doc_pages import Block
     from tests.support.running.world import World
 
-__all__ = ["chromium"]
 
 DEADLINE = 250
 

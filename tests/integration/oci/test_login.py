@@ -24,12 +24,11 @@ from clusterstacks.release.sources import registry_login
 from clusterstacks.release.sources.registry_login import check_login
 from tests.support.fakes.registry import RegistryDouble
 from tests.support.fakes.silent_server import silent_server
-from tests.support.servers.registries import PASSWORD, USERNAME, registry, secure_registry
+from tests.support.servers.registries import PASSWORD, USERNAME
 
 if TYPE_CHECKING:
     from tests.support.servers.registries import RegistryServer
 
-__all__ = ["registry", "secure_registry"]  # fixtures
 
 HELPER = """#!/usr/bin/env python3
 import json, os, sys

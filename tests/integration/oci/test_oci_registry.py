@@ -37,7 +37,7 @@ from tests.support.builders.releases import (
     write_release,
 )
 from tests.support.servers.cutting_proxy import CuttingProxy
-from tests.support.servers.registries import registry, running_registry, secure_registry
+from tests.support.servers.registries import running_registry
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -45,7 +45,6 @@ if TYPE_CHECKING:
 
     from tests.support.servers.registries import RegistryServer
 
-__all__ = ["registry", "secure_registry"]  # fixtures
 
 EPOCH = datetime.fromtimestamp(0, UTC)
 CONTENT = os.urandom(24 * 1024 * 1024)

@@ -16,7 +16,6 @@ import pytest
 
 from tests.integration.oci.test_oci_registry import csctl
 from tests.support.running.csctl import call_csctl
-from tests.support.servers.registries import registry, secure_registry
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
 
     from tests.support.servers.registries import RegistryServer
 
-__all__ = ["registry", "secure_registry"]  # fixtures
 
 NAME = "local-shop-1-35-v1"
 EXPECTED = f"(expected a directory, or a release such as registry.example.org/kaas/stacks:{NAME})"

@@ -15,14 +15,12 @@ import pytest
 from tests.support.builders.stacks import TinyStack, config_map, publish, templates
 from tests.support.running.csctl import call_csctl
 from tests.support.servers.cutting_proxy import CuttingProxy
-from tests.support.servers.registries import registry
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.support.servers.registries import RegistryServer
 
-__all__ = ["registry"]  # fixture
 
 STACK = TinyStack("slow")
 BAR = re.compile(r"\r\[#*-*\] +\d+%  0\.\d of 0\.5 MB  \d+ kB/s(?:  \d:\d\d left)?\x1b\[K")

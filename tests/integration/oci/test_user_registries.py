@@ -10,15 +10,12 @@ import pytest
 
 from tests.integration.oci.test_oci_registry import csctl
 from tests.support.builders.releases import STAGED, staged_release, write_release
-from tests.support.servers.registries import registry, secure_registry
 
 if TYPE_CHECKING:
     import subprocess
     from pathlib import Path
 
     from tests.support.servers.registries import RegistryServer
-
-__all__ = ["registry", "secure_registry"]  # fixtures
 
 
 @pytest.fixture

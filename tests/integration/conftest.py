@@ -1,4 +1,4 @@
-"""The page of csctl ui in a real browser."""
+"""Fixtures of the integration tests that more than one folder uses."""
 
 from __future__ import annotations
 
