@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from clusterstacks.model.kinds.clusteraddon import addon_name
 from clusterstacks.model.kinds.names import Kind
-from clusterstacks.operator.controllers.clusteraddon import reconciler
+from clusterstacks.operator.controllers.clusteraddon import workload_gate
 from tests.support.builders.stacks import config_map, templates
 from tests.support.running.world import cluster_manifest, condition_of
 
@@ -52,13 +52,13 @@ async def test_drop_m5_cluster_whose_provider_reports_no_version_gets_its_addons
         cluster = await world.cluster("one", name.class_name, ready=False)
         await world.says(Kind.CLUSTER_ADDON, addon_name("one"), "ClusterReady", words=["the control plane of Cluster"])
 
-        monkeypatch.setattr(reconciler, "REPORTED_WITHIN", timedelta())
+        monkeypatch.setattr(workload_gate, "REPORTED_WITHIN", timedelta())
         await world.nudge(cluster)
         await world.addons_ready("one", name.class_name)
 
 
 async def test_drop_m5_unreachable_cluster_is_awaited(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reconciler, "REPORTED_WITHIN", timedelta())
+    monkeypatch.setattr(workload_gate, "REPORTED_WITHIN", timedelta())
     name = world.stack.release("v1")
     world.publish(name, world.stack.files("v1", {"cni": templates(config_map(world.namespace))}))
     await world.create(world.stack.manifest(world.namespace, "v1"))

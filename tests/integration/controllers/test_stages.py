@@ -6,7 +6,7 @@ import asyncio
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from clusterstacks.operator.controllers.clusteraddon.addon_delivery import AddonDelivery
+from clusterstacks.operator.controllers.clusteraddon.addon_installer import AddonInstaller
 from clusterstacks.operator.controllers.status_reconciler import StatusReconciler
 from tests.support.builders.stacks import TinyStack, config_map, stage, templates
 
@@ -65,7 +65,7 @@ async def test_an_addon_that_was_deleted_is_not_applied_again_after_kills(
     name = world.stack.release("v1")
     stages = {"AfterControlPlaneInitialized": [stage("one"), stage("one", "delete"), stage("two")]}
     world.publish(name, world.stack.files("v1", addons("one", "two"), hooks=stages))
-    write, remove, revise = StatusReconciler.write_status, AddonDelivery.remove_addon, AddonDelivery.deliver_revision
+    write, remove, revise = StatusReconciler.write_status, AddonInstaller.remove_addon, AddonInstaller.install_revision
     applied: list[str] = []
     reached = asyncio.Event()
 
@@ -79,11 +79,11 @@ async def test_an_addon_that_was_deleted_is_not_applied_again_after_kills(
             await hang()
         await write(self, patch, outcome)
 
-    async def killed_after_removal(self: AddonDelivery, addon: str) -> Outcome | None:
+    async def killed_after_removal(self: AddonInstaller, addon: str) -> Outcome | None:
         assert await remove(self, addon) is None
         return await hang()
 
-    async def noted(self: AddonDelivery, addon: str, *revision: Any) -> Outcome | None:
+    async def noted(self: AddonInstaller, addon: str, *revision: Any) -> Outcome | None:
         applied.append(addon)
         return await revise(self, addon, *revision)
 
@@ -98,10 +98,10 @@ async def test_an_addon_that_was_deleted_is_not_applied_again_after_kills(
                 await reached.wait()
         reached.clear()
         with monkeypatch.context() as patched:
-            patched.setattr(AddonDelivery, "remove_addon", killed_after_removal)
+            patched.setattr(AddonInstaller, "remove_addon", killed_after_removal)
             async with world.operator():
                 await reached.wait()
-        monkeypatch.setattr(AddonDelivery, "deliver_revision", noted)
+        monkeypatch.setattr(AddonInstaller, "install_revision", noted)
         async with world.operator():
             await world.addons_ready("c", name.class_name)
 

@@ -17,7 +17,7 @@ from clusterstacks.model.kinds.names import (
 )
 from clusterstacks.operator.controllers import held_reports
 from clusterstacks.operator.controllers.clusteraddon import stage_run
-from clusterstacks.operator.controllers.clusteraddon.addon_delivery import AddonDelivery
+from clusterstacks.operator.controllers.clusteraddon.addon_installer import AddonInstaller
 from tests.support.builders.stacks import config_map, stage, templates
 from tests.support.running.world import condition_of, finished_status
 
@@ -179,9 +179,9 @@ async def test_an_upgrade_that_follows_a_change_of_the_class_at_once_is_noted_be
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The ClusterAddon is not ready any longer then, because of the change of the class."""
-    deliver, may_deliver = AddonDelivery.deliver_addon, asyncio.Event()
+    deliver, may_deliver = AddonInstaller.install_addon, asyncio.Event()
 
-    async def wait_and_deliver(delivery: AddonDelivery, addon: str) -> Outcome | None:
+    async def wait_and_deliver(delivery: AddonInstaller, addon: str) -> Outcome | None:
         await may_deliver.wait()
         return await deliver(delivery, addon)
 
@@ -192,7 +192,7 @@ async def test_an_upgrade_that_follows_a_change_of_the_class_at_once_is_noted_be
         unsettled = [one | {"status": "False"} if one["type"] == "TopologyReconciled" else one for one in conditions]
         await world.patch(cluster, {"status": {"conditions": unsettled}}, "status")
         monkeypatch.setattr(held_reports, "HOLD", timedelta(hours=1))
-        monkeypatch.setattr(AddonDelivery, "deliver_addon", wait_and_deliver)
+        monkeypatch.setattr(AddonInstaller, "install_addon", wait_and_deliver)
         await world.set_class("one", second.class_name)
         await world.says(Kind.CLUSTER_ADDON, ADDON, "Ready", "RollingOut")
 

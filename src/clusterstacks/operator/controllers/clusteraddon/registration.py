@@ -16,6 +16,7 @@ from clusterstacks.model.objects import Manifest, ObjectKey, drop_managed_fields
 from clusterstacks.operator.controllers.class_usage import CLASS_INDEX, CLUSTERS, SERIES_INDEX, cluster_of
 from clusterstacks.operator.controllers.clusteraddon.addon_inputs import stable
 from clusterstacks.operator.controllers.clusteraddon.awaited_objects import AwaitedObjects
+from clusterstacks.operator.controllers.clusteraddon.class_admission import ClassAdmission
 from clusterstacks.operator.controllers.clusteraddon.compat_check import ADVISORY, CompatCheck, api_version_of
 from clusterstacks.operator.controllers.clusteraddon.create_addon import AddonCreator
 from clusterstacks.operator.controllers.clusteraddon.delivered_manifests import DeliveredManifests
@@ -23,7 +24,10 @@ from clusterstacks.operator.controllers.clusteraddon.departure import DepartedAd
 from clusterstacks.operator.controllers.clusteraddon.hold_review import HoldReview
 from clusterstacks.operator.controllers.clusteraddon.reconciler import AddonReconciler
 from clusterstacks.operator.controllers.clusteraddon.rollout_executor import RolloutExecutor
+from clusterstacks.operator.controllers.clusteraddon.rollout_preparation import RolloutPreparation
 from clusterstacks.operator.controllers.clusteraddon.snapshot import ContractKinds
+from clusterstacks.operator.controllers.clusteraddon.sweep_settings import SweepSwitch
+from clusterstacks.operator.controllers.clusteraddon.workload_gate import WorkloadGate
 from clusterstacks.operator.controllers.held_reports import HeldReports
 from clusterstacks.operator.controllers.object_reader import CachedReader, LiveReader
 from clusterstacks.operator.controllers.registration import (
@@ -233,32 +237,27 @@ def _build(env: ControllerContext) -> Reconciler:
         fetcher.forget(addon)
         awaited.forget(addon)
 
-    rollout = RolloutExecutor(
-        client=env.client,
-        fetcher=fetcher,
-        renderer=env.renderer,
-        events=env.events,
-        metrics=env.metrics,
-        clock=env.clock,
-        sweep=env.addon_sweep,
-        awaited=awaited,
-    )
-    cached_reads, stacks = _cached_reads(env), env.cache(Kind.CLUSTER_STACK)
+    cached_reads, stacks, access = _cached_reads(env), env.cache(Kind.CLUSTER_STACK), env.class_access()
     reconciler = AddonReconciler(
         client=env.client,
         cached_reads=cached_reads,
         clock=env.clock,
-        access=env.class_access(),
         contracts=ContractKinds(env.client),
         workloads=env.workloads,
-        rollout=rollout,
-        held=HeldReports(env.clock),
+        admission=ClassAdmission(access),
+        gate=WorkloadGate(env.workloads, env.clock),
+        preparation=RolloutPreparation(fetcher=fetcher, renderer=env.renderer, metrics=env.metrics, clock=env.clock),
+        rollout=RolloutExecutor(
+            client=env.client, events=env.events, clock=env.clock, sweep=env.addon_sweep, awaited=awaited
+        ),
+        awaited=awaited,
         hold=HoldReview(
             client=env.client, stacks=stacks, cached_reads=cached_reads, clock=env.clock, metrics=env.metrics
         ),
-        compat_check=CompatCheck(stored=fetcher.stored, rules_of=env.rules, upstream=facts()),
+        held=HeldReports(env.clock),
         sweep=env.addon_sweep,
-        drift_interval=env.drift_interval,
+        drift=SweepSwitch(sweep=env.addon_sweep, client=env.client, stacks=stacks, interval=env.drift_interval),
+        compat_check=CompatCheck(stored=fetcher.stored, rules_of=env.rules, upstream=facts()),
         departed=DepartedAddons(client=env.client, stacks=stacks, workloads=env.workloads, events=env.events),
     )
     clusters = _cluster_watches(env)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from clusterstacks.deliver.apply.delivery_plan import DeliveryRecord
     from clusterstacks.net.kube.client import Client
-    from clusterstacks.operator.controllers.clusteraddon.addon_delivery import AddonDelivery
+    from clusterstacks.operator.controllers.clusteraddon.addon_installer import AddonInstaller
 
 RESYNC: Final = timedelta(minutes=5)
 """Interval that bounds the effect of a lost event while an addon is rolled back."""
@@ -43,13 +43,13 @@ class AddonRollback:
 
     Args:
         addon: The addon.
-        delivery: Delivers it.
+        installer: Delivers it.
         workload: The workload cluster.
         now: Time of the reconcile.
     """
 
     addon: str
-    delivery: AddonDelivery
+    installer: AddonInstaller
     workload: Client
     now: datetime
 
@@ -63,10 +63,10 @@ class AddonRollback:
         record = self._record
         if record is None or record.abandoned is None:
             return None
-        if record.abandoned.inputs != await self.delivery.wanted_inputs(self.addon):
+        if record.abandoned.inputs != await self.installer.wanted_inputs(self.addon):
             return None
         if record.state is DeliveryState.DELIVERING:
-            manifests = await self.delivery.delivery.manifests(self.addon)
+            manifests = await self.installer.delivery.manifests(self.addon)
             if manifests is None:
                 return None
             return await self._return_to(Revision.of(manifests, record.inputs), record.abandoned)
@@ -82,13 +82,13 @@ class AddonRollback:
         record = self._record
         if record is None or record.state is DeliveryState.DELIVERING or record.truncated:
             return
-        if record.inputs == await self.delivery.wanted_inputs(self.addon) or await self._is_kept(record):
+        if record.inputs == await self.installer.wanted_inputs(self.addon) or await self._is_kept(record):
             return
-        objects = self.delivery.stateful_objects(self.addon)
-        expressions = HealthExpressions(self.delivery.inputs.renderer)
+        objects = self.installer.stateful_objects(self.addon)
+        expressions = HealthExpressions(self.installer.inputs.renderer)
         report = await read_health(self.workload, objects, self.now, expressions)
         if not report.unhealthy:
-            known = mappings(self.delivery.patch.manifest, "spec", "addons")
+            known = mappings(self.installer.patch.manifest, "spec", "addons")
             release = next((text(one, "release") for one in known if text(one, "name") == self.addon), "")
             await self._keep(release or "an earlier release")
 
@@ -100,8 +100,8 @@ class AddonRollback:
     async def keep(self) -> None:
         """Keep the revision of the release, whose objects are all healthy."""
         record = self._record
-        if self.addon in self.delivery.results or record is None or not await self._is_kept(record):
-            await self._keep(self.delivery.inputs.release_name(self.addon).release)
+        if self.addon in self.installer.results or record is None or not await self._is_kept(record):
+            await self._keep(self.installer.inputs.release_name(self.addon).release)
 
     async def roll_back(self, reason: str) -> Outcome:
         """Return to the last healthy revision.
@@ -114,13 +114,13 @@ class AddonRollback:
             DependencyError: The cluster failed.
         """
         try:
-            healthy = await self.delivery.delivery.healthy(self.addon)
+            healthy = await self.installer.delivery.healthy(self.addon)
             record = self._record
             if healthy is None or record is None or healthy.revision.digest == record.digest:
                 raise RollbackNotPossible("none of its earlier revisions is known to have been healthy")
             abandoned = AbandonedRevision(
-                await self.delivery.wanted_inputs(self.addon),
-                self.delivery.inputs.release_name(self.addon).release,
+                await self.installer.wanted_inputs(self.addon),
+                self.installer.inputs.release_name(self.addon).release,
                 healthy.revision.release,
                 one_line(reason, MAX_KEPT),
             )
@@ -132,29 +132,29 @@ class AddonRollback:
     @property
     def _record(self) -> DeliveryRecord | None:
         """The record as it was at the beginning of the reconcile."""
-        return self.delivery.records.get(self.addon)
+        return self.installer.records.get(self.addon)
 
     async def _is_kept(self, record: DeliveryRecord) -> bool:
         try:
-            healthy = await self.delivery.delivery.healthy(self.addon)
+            healthy = await self.installer.delivery.healthy(self.addon)
         except RecordUnreadable:
             return False
         return healthy is not None and healthy.revision.digest == record.digest
 
     async def _keep(self, release: str) -> None:
-        with self.delivery.patch.failing_condition(AddonCondition.CHART_APPLIED, Reason.FAILED_TO_APPLY_OBJECTS):
-            await self.delivery.delivery.keep_healthy(self.addon, release)
+        with self.installer.patch.failing_condition(AddonCondition.CHART_APPLIED, Reason.FAILED_TO_APPLY_OBJECTS):
+            await self.installer.delivery.keep_healthy(self.addon, release)
 
     async def _return_to(self, revision: Revision, abandoned: AbandonedRevision) -> Outcome:
-        waiting = await self.delivery.deliver_revision(self.addon, revision, abandoned)
+        waiting = await self.installer.install_revision(self.addon, revision, abandoned)
         return waiting or await self._prune(abandoned)
 
     async def _prune(self, abandoned: AbandonedRevision) -> Outcome:
         """Delete what only the abandoned revision contains: it may be the cause."""
-        with self.delivery.patch.failing_condition(AddonCondition.CHART_DELETED, Reason.FAILED_TO_DELETE_OBJECTS):
-            report = await self.delivery.delivery.prune_addon(self.addon)
-        self.delivery.note_removals(report)
-        return self._rolled_back(abandoned) if report.complete else self.delivery.not_deleted(report)
+        with self.installer.patch.failing_condition(AddonCondition.CHART_DELETED, Reason.FAILED_TO_DELETE_OBJECTS):
+            report = await self.installer.delivery.prune_addon(self.addon)
+        self.installer.note_removals(report)
+        return self._rolled_back(abandoned) if report.complete else self.installer.not_deleted(report)
 
     def _rolled_back(self, abandoned: AbandonedRevision) -> Outcome:
         message = (

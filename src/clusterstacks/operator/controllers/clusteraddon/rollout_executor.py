@@ -1,30 +1,22 @@
-"""Runs the rollout of one cluster's addons: opens the releases, then executes the moves of ``rollout_plan``."""
+"""Runs the rollout of one cluster's addons: executes the moves of ``rollout_plan``, and records the end."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING
 
-from clusterstacks.deliver.apply.delivery import Delivery, RecordOwner
-from clusterstacks.deliver.apply.messages import RecordOfAnotherCluster
-from clusterstacks.deliver.apply.record_codec import RecordUnreadable
-from clusterstacks.model.conditions import Severity
 from clusterstacks.model.documents import and_more
-from clusterstacks.model.errors import ClusterStacksError
-from clusterstacks.model.files.addon_config import InvalidAddonConfig, LifecycleHook, StageAction, WaitFor
+from clusterstacks.model.files.addon_config import LifecycleHook, StageAction, WaitFor
 from clusterstacks.model.files.compatibility import leading
 from clusterstacks.model.kinds.clusteraddon import DeliveredAddon
-from clusterstacks.model.kinds.names import ADOPT_ANNOTATION, GROUP, AddonCondition, EventReason, Kind, Reason
+from clusterstacks.model.kinds.names import GROUP, AddonCondition, EventReason, Kind, Reason
 from clusterstacks.model.outcomes import Outcome, Settled, Waiting
-from clusterstacks.operator.controllers.clusteraddon.addon_delivery import AddonDelivery
-from clusterstacks.operator.controllers.clusteraddon.addon_inputs import AddonInputs, combine_releases, unknown_settings
-from clusterstacks.operator.controllers.clusteraddon.delivery_journal import DeliveryJournal
 from clusterstacks.operator.controllers.clusteraddon.rollout_plan import (
-    NO_TARGET,
     WAITING_FOR_UPGRADE,
     Done,
     Occasion,
@@ -33,37 +25,25 @@ from clusterstacks.operator.controllers.clusteraddon.rollout_plan import (
     RolloutProgress,
     RunStage,
     StagePhase,
-    Target,
     WaitForUpgrade,
-    is_lost_in_upgrade,
-    plan_rollout,
-    read_progress,
 )
 from clusterstacks.operator.controllers.clusteraddon.stage_run import StageRun
-from clusterstacks.operator.controllers.clusteraddon.upgrade_hold import is_upgraded
 from clusterstacks.operator.controllers.resource_list import OBJECTS_SHOWN
 from clusterstacks.runtime.concurrency import gather
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import AsyncIterator
 
-    from clusterstacks.deliver.apply.delivery_plan import DeliveryRecord
     from clusterstacks.deliver.apply.results import PruneReport
-    from clusterstacks.deliver.render.renderer import Renderer
-    from clusterstacks.model.names import ReleaseName
-    from clusterstacks.model.objects import Manifest
     from clusterstacks.net.kube.client import Client
     from clusterstacks.operator.controllers.addon_sweep import AddonSweep
-    from clusterstacks.operator.controllers.clusteraddon.addon_inputs import AddonReleases
+    from clusterstacks.operator.controllers.clusteraddon.addon_installer import AddonInstaller
     from clusterstacks.operator.controllers.clusteraddon.awaited_objects import AwaitedObjects
+    from clusterstacks.operator.controllers.clusteraddon.rollout_journal import RolloutJournal
     from clusterstacks.operator.controllers.clusteraddon.rollout_plan import Move, RolloutStep
-    from clusterstacks.operator.controllers.clusteraddon.snapshot import ClusterSnapshot
-    from clusterstacks.operator.controllers.status_reconciler import StatusPatch
     from clusterstacks.release.release import Release
-    from clusterstacks.release.sources.fetcher import ReleaseFetcher
     from clusterstacks.runtime.clock import Clock
     from clusterstacks.runtime.events import EventRecorder
-    from clusterstacks.runtime.metrics import Metrics
 
 log = logging.getLogger(__name__)
 
@@ -85,152 +65,77 @@ class RolloutExecutor:
     """Brings the addons of one cluster to the release of its class."""
 
     client: Client
-    fetcher: ReleaseFetcher
-    renderer: Renderer
     events: EventRecorder
-    metrics: Metrics
     clock: Clock
     sweep: AddonSweep
     awaited: AwaitedObjects
 
-    async def run_rollout(
-        self,
-        patch: StatusPatch,
-        snapshot: ClusterSnapshot,
-        workload: Client,
-        *,
-        recorded: Target,
-        inputs: str,
-        begin: Callable[[], Awaitable[None]],
-    ) -> Outcome:
-        """Do everything that can be done now.
+    @asynccontextmanager
+    async def underway(self, rollout: RolloutJournal) -> AsyncIterator[None]:
+        """Prepare the first stage while the block runs; at its end, note what the cluster has, and an error."""
+        installer = rollout.installer
+        with rollout.failing():
+            try:
+                first = rollout.plan.next_move(installer.inputs.snapshot.upgrade)
+                if isinstance(first, RunStage) and _allows_preparation(first.step):
+                    installer.begin_preparation(first.step.stage)
+                yield
+            finally:
+                await installer.close()
+                installer.patch.status["resources"] = installer.resources()
+                if installer.all_objects():
+                    self._sweep(installer)
+
+    async def run_rollout(self, rollout: RolloutJournal, workload: Client, inputs: str) -> Outcome:
+        """Do everything that can be done now, and record the end.
 
         Args:
-            patch: The ClusterAddon.
-            snapshot: The Cluster, whose control plane is initialized, and what it refers to.
+            rollout: The plan, which is continued.
             workload: The workload cluster.
-            recorded: The class and version whose addons the cluster has completely, as the ClusterAddon says.
             inputs: Digest of what the addons depend on now.
-            begin: Withdraws what the status says about the class before; called before anything changes.
         """
-        opened = await self._open_releases(patch, snapshot)
-        if opened is None:
-            return Waiting(Reason.CHART_MISSING, "a release is being downloaded again", RESYNC)
-        with patch.failing_condition(AddonCondition.CHART_FOUND, Reason.CHART_MISSING):
-            releases = combine_releases(opened.pop(snapshot.release), opened, snapshot.requested)
-        _check_settings(patch, snapshot, releases)
-        adopts = snapshot.cluster.annotations.get(ADOPT_ANNOTATION, "")
-        records_of_cluster = Delivery(workload, RecordOwner(snapshot.cluster.key, adopts))
-        records = await _read_records(patch, records_of_cluster)
-        delivery = AddonDelivery(
-            patch=patch,
-            inputs=AddonInputs(snapshot, releases, self.renderer.for_object(patch.key)),
-            delivery=records_of_cluster,
-            records=records,
-            metrics=self.metrics,
-        )
-        wanted = Target(snapshot.cluster.class_name, snapshot.upgrade.wanted.text)
-        if recorded == NO_TARGET:
-            recorded = _recorded_in_cluster(delivery, wanted)
-        plan = plan_rollout(
-            releases.config,
-            recorded=recorded,
-            wanted=wanted,
-            changed=patch.status.get("observedInputs", "") != inputs,
-            delivered=records,
-            progress=read_progress(patch.status),
-        )
-        if plan.occasion is Occasion.UPGRADE:
-            patch.status["deliveredKubernetesVersion"] = recorded.version
-        journal = DeliveryJournal(delivery, recorded, self.clock, plan)
-        with journal.failing():
-            outcome = await self._deliver(journal, workload, begin, inputs)
-        journal.note(outcome)
+        outcome = await self._run(rollout, workload, inputs)
+        rollout.note(outcome)
         return outcome
 
-    async def _deliver(
-        self, journal: DeliveryJournal, workload: Client, begin: Callable[[], Awaitable[None]], inputs: str
-    ) -> Outcome:
-        """Execute the plan, and record its end."""
-        delivery = journal.delivery
-        patch, snapshot = delivery.patch, delivery.inputs.snapshot
-        plan, outcome, is_complete = await self._run(journal, workload, begin)
+    async def _run(self, rollout: RolloutJournal, workload: Client, inputs: str) -> Outcome:
+        installer = rollout.installer
+        patch = installer.patch
+        plan, outcome = await self._execute(rollout, workload)
         if isinstance(outcome, Settled):
-            self.sweep.watch(patch.key, snapshot.cluster.key, delivery.all_objects())
+            is_complete = not plan.resumed or await installer.is_current()
+            self._sweep(installer)
             ending = (
-                partial(self._record, delivery, plan, inputs=inputs if is_complete else ""),
+                partial(self._record, installer, plan, inputs=inputs if is_complete else ""),
                 partial(self.sweep.read_delivered, patch.key, workload),
             )
-            await gather(lambda one: one(), ending)
+            await gather(lambda work: work(), ending)
             is_current = is_complete and patch.status["deliveredKubernetesVersion"] == plan.target.version
             return outcome if is_current else Settled(CONFIRMATION)
         if outcome.reason == Reason.ROLLED_BACK:
+            self._sweep(installer)
             await self.sweep.read_delivered(patch.key, workload)
         return outcome
 
-    async def _run(
-        self, journal: DeliveryJournal, workload: Client, begin: Callable[[], Awaitable[None]]
-    ) -> tuple[RolloutPlan, Outcome, bool]:
-        """Execute a plan; also return whether everything that it delivered is of the present inputs."""
-        plan, delivery = journal.plan, journal.delivery
-        patch, snapshot = delivery.patch, delivery.inputs.snapshot
-        try:
-            first = plan.next_move(snapshot.upgrade)
-            if isinstance(first, RunStage) and _allows_preparation(first.step):
-                delivery.begin_preparation(first.step.stage)
-            await begin()
-            plan, outcome = await self._execute(plan, journal, workload)
-            is_complete = isinstance(outcome, Settled) and (not plan.resumed or await delivery.is_current())
-        finally:
-            await delivery.close()
-            patch.status["resources"] = delivery.resources()
-            if delivered := delivery.all_objects():
-                self.sweep.watch(patch.key, snapshot.cluster.key, delivered)
-        return plan, outcome, is_complete
+    def _sweep(self, installer: AddonInstaller) -> None:
+        """Sweep what the cluster has now."""
+        cluster = installer.inputs.snapshot.cluster.key
+        self.sweep.watch(installer.patch.key, cluster, installer.all_objects())
 
-    async def _open_releases(self, patch: StatusPatch, snapshot: ClusterSnapshot) -> dict[ReleaseName, Release] | None:
-        """Return the releases; None while one is downloaded again because the local disk was lost."""
-        opened: dict[ReleaseName, Release] = {}
-        for name, manifest in snapshot.objects.items():
-            release = await self._open_release(patch, name, manifest or {})
-            if release is None:
-                return None
-            opened[name] = release
-        return opened
-
-    async def _open_release(self, patch: StatusPatch, name: ReleaseName, manifest: Manifest) -> Release | None:
-        try:
-            fetched = await self.fetcher.fetch(patch.key, manifest, name)
-        except InvalidAddonConfig as error:
-            patch.false(AddonCondition.CONFIG_VALIDATED, Reason.PARSING_CONFIG_FAILED, error.message, Severity.ERROR)
-            raise
-        except ClusterStacksError as error:
-            patch.false(AddonCondition.RELEASE_DOWNLOADED, Reason.ISSUE_WITH_RELEASE, error.message)
-            patch.false(AddonCondition.CHART_FOUND, Reason.CHART_MISSING, error.message)
-            raise
-        if fetched is None:
-            return None
-        patch.true(AddonCondition.RELEASE_DOWNLOADED)
-        if fetched.release.staged:
-            patch.true(AddonCondition.CONFIG_VALIDATED)
-        return fetched.release
-
-    async def _execute(
-        self, plan: RolloutPlan, journal: DeliveryJournal, workload: Client
-    ) -> tuple[RolloutPlan, Outcome]:
+    async def _execute(self, journal: RolloutJournal, workload: Client) -> tuple[RolloutPlan, Outcome]:
         """Execute one move after the other until one must wait or all are done."""
-        delivery = journal.delivery
-        upgrade = delivery.inputs.snapshot.upgrade
+        plan, installer = journal.plan, journal.installer
+        upgrade = installer.inputs.snapshot.upgrade
         saved = _now()
         while True:
             match plan.next_move(upgrade):
                 case RunStage(index=index):
                     following = plan.reached(index, StagePhase.DONE).next_move(upgrade)
                     if isinstance(following, RunStage) and _allows_preparation(plan.steps[index]):
-                        delivery.begin_preparation(following.step.stage)
+                        installer.begin_preparation(following.step.stage)
                     stage = StageRun(
                         plan.steps[index],
-                        delivery,
+                        installer,
                         workload,
                         self.clock.now(),
                         is_refresh=plan.occasion is Occasion.REFRESH,
@@ -244,70 +149,70 @@ class RolloutExecutor:
                     journal.reached(plan)
                     return plan, Waiting(WAITING_FOR_UPGRADE, message, UPGRADE_RETRY)
                 case Prune(keep=keep):
-                    report = await self._prune(delivery, keep)
+                    report = await self._prune(installer, keep)
                     if not report.complete:
-                        return plan, delivery.not_deleted(report)
+                        return plan, installer.not_deleted(report)
                     plan = plan.after_prune()
                 case Done():
                     return plan, Settled(RESYNC)
 
     async def _run_stage(
-        self, journal: DeliveryJournal, stage: StageRun, index: int
+        self, journal: RolloutJournal, stage: StageRun, index: int
     ) -> tuple[RolloutPlan, Outcome | None]:
         try:
             waiting = await stage.run_stage()
         finally:
             plan = journal.plan.reached(index, stage.phase, stage.since)
             journal.reached(plan)
-            await self._report_overridden_fields(stage.delivery)
-            await self._report_kept(stage.delivery)
+            await self._report_overridden_fields(stage.installer)
+            await self._report_kept(stage.installer)
         holds_upgrade = waiting is not None and stage.step.hook is LifecycleHook.BEFORE_CLUSTER_UPGRADE
-        self.awaited.follow(stage.delivery.patch.key, stage.workload, stage.awaited if holds_upgrade else ())
+        self.awaited.follow(stage.installer.patch.key, stage.workload, stage.awaited if holds_upgrade else ())
         return plan, waiting
 
-    async def _report_overridden_fields(self, delivery: AddonDelivery) -> None:
+    async def _report_overridden_fields(self, installer: AddonInstaller) -> None:
         """Name the other managers of the addons' fields, which will probably set them again."""
-        if delivery.overridden_fields:
-            message = f"fields set by other managers were overridden: {'; '.join(delivery.overridden_fields)}"
-            delivery.overridden_fields.clear()
-            await self.events.record(delivery.patch.manifest, "Warning", "FieldsTakenBack", message)
+        if installer.overridden_fields:
+            message = f"fields set by other managers were overridden: {'; '.join(installer.overridden_fields)}"
+            installer.overridden_fields.clear()
+            await self.events.record(installer.patch.manifest, "Warning", "FieldsTakenBack", message)
 
-    async def _report_kept(self, delivery: AddonDelivery) -> None:
+    async def _report_kept(self, installer: AddonInstaller) -> None:
         """Name the objects that are no longer delivered and were not deleted, with the reasons."""
-        if delivery.kept:
-            kept = and_more(delivery.kept, OBJECTS_SHOWN, separator="; ")
+        if installer.kept:
+            kept = and_more(installer.kept, OBJECTS_SHOWN, separator="; ")
             message = f"objects that are no longer delivered were kept: {kept}"
-            delivery.kept.clear()
-            await self.events.record(delivery.patch.manifest, "Normal", EventReason.OBJECTS_KEPT, message)
+            installer.kept.clear()
+            await self.events.record(installer.patch.manifest, "Normal", EventReason.OBJECTS_KEPT, message)
 
-    async def _prune(self, delivery: AddonDelivery, keep: frozenset[str]) -> PruneReport:
-        patch = delivery.patch
+    async def _prune(self, installer: AddonInstaller, keep: frozenset[str]) -> PruneReport:
+        patch = installer.patch
         with patch.failing_condition(AddonCondition.CHART_DELETED, Reason.FAILED_TO_DELETE_OBJECTS):
-            report = await delivery.delivery.prune(keep)
-        delivery.note_removals(report)
-        await self._report_kept(delivery)
+            report = await installer.delivery.prune(keep)
+        installer.note_removals(report)
+        await self._report_kept(installer)
         if report.complete:
             patch.drop(AddonCondition.CHART_DELETED)
-            delivery.keep_records(keep)
+            installer.keep_records(keep)
         return report
 
-    async def _record(self, delivery: AddonDelivery, plan: RolloutPlan, *, inputs: str) -> None:
+    async def _record(self, installer: AddonInstaller, plan: RolloutPlan, *, inputs: str) -> None:
         """Record that the cluster has everything: in spec, which survives the loss of status, then in status."""
-        patch, releases = delivery.patch, delivery.inputs.releases
-        counts = delivery.counts()
+        patch, releases = installer.patch, installer.inputs.releases
+        counts = installer.counts()
         origins = {addon: releases.release_of(addon) for addon in counts}
-        if delivery.truncated:
-            listed = ", ".join(sorted(delivery.truncated))
+        if installer.truncated:
+            listed = ", ".join(sorted(installer.truncated))
             message = (
                 f"the manifests of {listed} do not fit into a Secret: their delivery record holds the inventory only"
             )
-            if stuck := ", ".join(sorted(delivery.truncated & plan.addons_that_roll_back)):
+            if stuck := ", ".join(sorted(installer.truncated & plan.addons_that_roll_back)):
                 message += f", and so {stuck} cannot be rolled back to this release"
             patch.true(AddonCondition.CHART_APPLIED, "RecordTruncated", message)
         else:
             patch.true(AddonCondition.CHART_APPLIED)
         spec = {
-            "clusterStack": delivery.inputs.snapshot.cluster.class_name,
+            "clusterStack": installer.inputs.snapshot.cluster.class_name,
             "version": releases.class_release.metadata.cluster_addon.dot,
             "hook": "",
             "addons": [{"name": addon, "release": release.name.release} for addon, release in origins.items()],
@@ -321,7 +226,7 @@ class RolloutExecutor:
         log.info("the addons of class %s are delivered", spec["clusterStack"])
         patch.status["observedInputs"] = inputs
         patch.status |= RolloutProgress().document()
-        snapshot = delivery.inputs.snapshot
+        snapshot = installer.inputs.snapshot
         # The stages before an upgrade that began during the installation are still to run.
         installed = plan.occasion is Occasion.INSTALL
         version = snapshot.reached(snapshot.running.text) if installed else plan.target.version
@@ -347,51 +252,6 @@ def _allows_preparation(step: RolloutStep) -> bool:
     return step.phase is StagePhase.PENDING and step.stage.action is StageAction.APPLY
 
 
-def _check_settings(patch: StatusPatch, snapshot: ClusterSnapshot, releases: AddonReleases) -> None:
-    """Report settings of the Cluster for addons that do not exist; everything else is delivered."""
-    addons = {addon for one in (releases.class_release, *releases.releases.values()) for addon in one.addons()}
-    if unknown := unknown_settings(snapshot.cluster.raw, addons):
-        patch.false(AddonCondition.SETTINGS_USED, Reason.UNKNOWN_SETTINGS, unknown)
-    else:
-        patch.drop(AddonCondition.SETTINGS_USED)
-
-
-async def _read_records(patch: StatusPatch, delivery: Delivery) -> dict[str, DeliveryRecord]:
-    """Read the records; records of another Cluster have their own reason, which tools can match."""
-    try:
-        with patch.failing_condition(AddonCondition.CHART_APPLIED, Reason.FAILED_TO_APPLY_OBJECTS):
-            return await delivery.records()
-    except RecordOfAnotherCluster as error:
-        patch.false(AddonCondition.CHART_APPLIED, error.code, error.message, Severity.ERROR)
-        raise
-
-
-def _recorded_in_cluster(delivery: AddonDelivery, wanted: Target) -> Target:
-    """Return what the cluster has where the ClusterAddon does not say it: nothing, or the addons of an unknown class.
-
-    Raises:
-        RecordUnreadable: A record that cannot be read may be all that is left of an upgrade.
-    """
-    patch, snapshot = delivery.patch, delivery.inputs.snapshot
-    progress, unreadable = read_progress(patch.status), delivery.delivery.unreadable
-    is_lost = is_lost_in_upgrade(
-        progress,
-        delivery.records.values(),
-        wanted,
-        are_unreadable=bool(unreadable),
-        is_upgraded=is_upgraded(snapshot.cluster, snapshot.data["ControlPlane"], snapshot.upgrade),
-        are_others_delivered=delivery.are_others_delivered(),
-    )
-    if is_lost:
-        log.info("ClusterAddon %s was lost in an upgrade: the stages of the upgrade run from the first one", patch.key)
-        return Target("", snapshot.reached(snapshot.running.text))
-    if unreadable and progress == RolloutProgress():
-        why = next(iter(unreadable.values()))
-        with patch.failing_condition(AddonCondition.CHART_APPLIED, Reason.FAILED_TO_APPLY_OBJECTS):
-            raise RecordUnreadable(f"nothing is delivered, because it is not known what is installed: {why}")
-    return NO_TARGET
-
-
 def _version(release: Release, addon: str) -> str:
     """Return the version of an addon's software; empty where its release does not state it."""
     stated = release.compatibility
@@ -399,7 +259,7 @@ def _version(release: Release, addon: str) -> str:
     return leading(addon, components).text if components else ""
 
 
-async def _save_stage(index: int, following: Move, journal: DeliveryJournal, *, since: float) -> bool:
+async def _save_stage(index: int, following: Move, journal: RolloutJournal, *, since: float) -> bool:
     """Write the progress after a stage if a later reconcile or a reader needs it; return whether it was written.
 
     A reconcile that finds no progress runs the stages again. That costs nothing for one that only applies, so a rollout
@@ -407,9 +267,9 @@ async def _save_stage(index: int, following: Move, journal: DeliveryJournal, *, 
     A stage that changes nothing may have been run by an operator that was killed; a refresh has only stages that may
     run again.
     """
-    plan, delivery = journal.plan, journal.delivery
+    plan, installer = journal.plan, journal.installer
     step = plan.steps[index]
-    is_idle = plan.occasion is Occasion.REFRESH and not delivery.has_changed(step.stage)
+    is_idle = plan.occasion is Occasion.REFRESH and not installer.has_changed(step.stage)
     if is_idle or isinstance(following, WaitForUpgrade):
         return False
     next_action = following.step.stage.action if isinstance(following, RunStage) else None
@@ -417,10 +277,10 @@ async def _save_stage(index: int, following: Move, journal: DeliveryJournal, *, 
     if step.idempotent and not late and next_action is not StageAction.DELETE:
         return False
     if late:
-        delivery.patch.status["resources"] = delivery.resources()
+        installer.patch.status["resources"] = installer.resources()
     journal.note()
     message = f"{index + 1} of {len(plan.steps)} stages done, the last one was {step.stage.addon}"
-    await delivery.patch.checkpoint(Waiting("RollingOut", message))
+    await installer.patch.checkpoint(Waiting("RollingOut", message))
     return True
 
 

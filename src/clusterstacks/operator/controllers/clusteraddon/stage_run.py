@@ -19,7 +19,7 @@ from clusterstacks.operator.controllers.clusteraddon.rollout_plan import StagePh
 
 if TYPE_CHECKING:
     from clusterstacks.net.kube.client import Client
-    from clusterstacks.operator.controllers.clusteraddon.addon_delivery import AddonDelivery
+    from clusterstacks.operator.controllers.clusteraddon.addon_installer import AddonInstaller
     from clusterstacks.operator.controllers.clusteraddon.rollout_plan import RolloutStep
 
 
@@ -40,7 +40,7 @@ class StageRun:
 
     Args:
         step: The stage with the phase it had reached.
-        delivery: Delivers its addon.
+        installer: Delivers its addon.
         workload: The workload cluster.
         now: Time of the reconcile.
         is_refresh: Whether the rollout repeats what was delivered: then the health of an unchanged addon holds nothing
@@ -51,7 +51,7 @@ class StageRun:
     """
 
     step: RolloutStep
-    delivery: AddonDelivery
+    installer: AddonInstaller
     workload: Client
     now: datetime
     is_refresh: bool = False
@@ -103,22 +103,22 @@ class StageRun:
         if self._rolls_back:
             await self._rollback.keep_before_change()
         if self.step.stage.action is StageAction.APPLY:
-            return await self.delivery.deliver_addon(self.step.stage.addon)
-        return await self.delivery.remove_addon(self.step.stage.addon)
+            return await self.installer.install_addon(self.step.stage.addon)
+        return await self.installer.remove_addon(self.step.stage.addon)
 
     async def _await_health(self) -> Outcome | None:
         stage = self.step.stage
         if not await self._needs_health():
             return None
         self.phase = StagePhase.WAITING_FOR_HEALTH
-        changed = self.delivery.has_changed(stage)
+        changed = self.installer.has_changed(stage)
         began = _moment("" if changed else self.step.since) or self.now
         self.since = rfc3339(began)
-        with self.delivery.patch.failing_condition(AddonCondition.HEALTHY, Reason.HEALTH_UNKNOWN):
-            objects = self.delivery.stateful_objects(stage.addon)
-            expressions = HealthExpressions(self.delivery.inputs.renderer)
+        with self.installer.patch.failing_condition(AddonCondition.HEALTHY, Reason.HEALTH_UNKNOWN):
+            objects = self.installer.stateful_objects(stage.addon)
+            expressions = HealthExpressions(self.installer.inputs.renderer)
             report = await read_health(self.workload, objects, self.now, expressions)
-        report_health(self.delivery.patch, report)
+        report_health(self.installer.patch, report)
         if not report.unhealthy:
             if self._rolls_back:
                 await self._rollback.keep()
@@ -127,7 +127,7 @@ class StageRun:
         late = self.now - began >= stage.timeout
         within = f" not healthy within {stage.timeout}" if late else " not healthy yet"
         message = f"{len(report.unhealthy)} of {report.objects} objects are{within}: {report.message}"
-        label = self.delivery.inputs.label(stage.addon)
+        label = self.installer.inputs.label(stage.addon)
         if late:
             return await self._time_out(label, message)
         return Waiting(Reason.OBJECTS_IN_PROGRESS, f"{label}: {message}", RETRY)
@@ -136,7 +136,7 @@ class StageRun:
         """A refresh waits only for addons that it changes, that it waited for before, or that never were healthy."""
         if self.step.stage.wait_for is not WaitFor.HEALTHY:
             return False
-        if not self.is_refresh or self.delivery.has_changed(self.step.stage):
+        if not self.is_refresh or self.installer.has_changed(self.step.stage):
             return True
         if self.step.phase is StagePhase.WAITING_FOR_HEALTH:
             return True
@@ -161,13 +161,13 @@ class StageRun:
 
     @property
     def _rollback(self) -> AddonRollback:
-        return AddonRollback(self.step.stage.addon, self.delivery, self.workload, self.now)
+        return AddonRollback(self.step.stage.addon, self.installer, self.workload, self.now)
 
     async def _check(self, condition: StageCondition | None, reason: Reason) -> Outcome | None:
         if condition is None:
             return None
         self.awaited = tuple(_id(watched) for watched in condition.objects)
-        patch, inputs = self.delivery.patch, self.delivery.inputs
+        patch, inputs = self.installer.patch, self.installer.inputs
         label = f"stage {self.step.stage.addon} of {inputs.release_name(self.step.stage.addon)}"
         with patch.failing_condition(AddonCondition.CEL_EVALUATED, reason):
             variables = {watched.key: await self._read(watched) for watched in condition.objects}

@@ -1,7 +1,8 @@
-"""Reads the settings of a cluster's sweep from the ClusterStack of its class and from its annotation."""
+"""Starts and stops the sweep of a cluster, with the settings of its ClusterStack and its annotation."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from clusterstacks.model.drift_settings import (
@@ -13,7 +14,7 @@ from clusterstacks.model.drift_settings import (
 )
 from clusterstacks.model.errors import SpecError
 from clusterstacks.model.kinds.clusterstack import ClusterStack, DriftSpec
-from clusterstacks.model.kinds.names import DRIFT_INTERVAL_ANNOTATION
+from clusterstacks.model.kinds.names import DRIFT_INTERVAL_ANNOTATION, RECONCILE_ANNOTATION
 from clusterstacks.release.sources.owners import leading_stack
 
 if TYPE_CHECKING:
@@ -22,7 +23,41 @@ if TYPE_CHECKING:
     from clusterstacks.model.kinds.clusterapi import ClusterView
     from clusterstacks.model.objects import Manifest
     from clusterstacks.net.kube.client import Client
+    from clusterstacks.operator.controllers.addon_sweep import AddonSweep
+    from clusterstacks.operator.controllers.clusteraddon.snapshot import ClusterSnapshot
+    from clusterstacks.operator.controllers.status_reconciler import StatusPatch
     from clusterstacks.runtime.cache import ObjectCache
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SweepSwitch:
+    """Decides whether the addons of a Cluster are swept, and how.
+
+    Args:
+        sweep: The sweeps.
+        client: The management cluster.
+        stacks: Cache of the ClusterStacks; others are read.
+        interval: Interval of the operator; None if it does not look for drift.
+    """
+
+    sweep: AddonSweep
+    client: Client
+    stacks: ObjectCache
+    interval: timedelta | None
+
+    async def start(self, patch: StatusPatch, snapshot: ClusterSnapshot) -> None:
+        """Look for drift from now on; a request of a user that was not handled yet makes it begin at once."""
+        cluster, release = snapshot.cluster, snapshot.release_object or {}
+        settings = await read_sweep_settings(
+            cluster, release, client=self.client, stacks=self.stacks, default=self.interval
+        )
+        requested = cluster.annotations.get(RECONCILE_ANNOTATION, "")
+        handled = patch.status.get("lastHandledReconcileAt", "")
+        self.sweep.configure(patch.key, settings, requested if requested != handled else "")
+
+    def stop(self, patch: StatusPatch) -> None:
+        """Leave drift alone, as while the addons are rolled out or paused."""
+        self.sweep.configure(patch.key, None)
 
 
 async def read_sweep_settings(

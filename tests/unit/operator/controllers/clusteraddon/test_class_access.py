@@ -14,6 +14,7 @@ from clusterstacks.model.objects import Manifest, ObjectKey
 from clusterstacks.net.kube.errors import Forbidden
 from clusterstacks.net.kube.resources import Resource
 from clusterstacks.operator.controllers.addon_sweep import AddonSweep
+from clusterstacks.operator.controllers.clusteraddon.class_admission import ClassAdmission
 from clusterstacks.operator.controllers.clusteraddon.hold_review import HoldReview
 from clusterstacks.operator.controllers.clusteraddon.reconciler import AddonReconciler
 from clusterstacks.operator.controllers.clusteraddon.snapshot import ContractKinds, read_snapshot
@@ -71,25 +72,25 @@ async def api() -> FakeApi:
 @pytest.fixture
 async def frame(api: FakeApi) -> StatusReconciler:
     unused: Any = None
+    sweep = AddonSweep(
+        workloads=Workloads(api),
+        clock=SYSTEM_CLOCK,
+        changed=print,
+        poll=print,
+        metrics=Metrics(),
+        renderer=Renderer(),
+    )
     reconciler = AddonReconciler(
         client=api,
         cached_reads=CachedReader(client=api, informers={}),
         clock=SYSTEM_CLOCK,
-        access=class_access(api),
         contracts=ContractKinds(api),
         workloads=Workloads(api),
+        admission=ClassAdmission(class_access(api)),
+        gate=unused,
+        preparation=unused,
         rollout=unused,
-        compat_check=unused,
-        sweep=AddonSweep(
-            workloads=Workloads(api),
-            clock=SYSTEM_CLOCK,
-            changed=print,
-            poll=print,
-            metrics=Metrics(),
-            renderer=Renderer(),
-        ),
-        drift_interval=None,
-        held=HeldReports(SYSTEM_CLOCK),
+        awaited=unused,
         hold=HoldReview(
             client=api,
             stacks=ObjectCache(),
@@ -97,6 +98,10 @@ async def frame(api: FakeApi) -> StatusReconciler:
             clock=SYSTEM_CLOCK,
             metrics=Metrics(),
         ),
+        held=HeldReports(SYSTEM_CLOCK),
+        sweep=sweep,
+        drift=unused,
+        compat_check=unused,
         departed=unused,
     )
     return StatusReconciler(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import fields
 from types import SimpleNamespace
 from typing import Any
 
@@ -34,12 +35,11 @@ async def test_a_paused_addon_does_not_watch_what_its_held_upgrade_waited_for() 
     awaited = AwaitedObjects(enqueued.append)
     awaited.follow(ADDON, workload, [ObjectId("example.com", "Widget", "ns", "a")])
     await asyncio.sleep(1)
-    names = ("clock", "access", "workloads", "compat_check", "held", "drift_interval", "departed")
-    parts: dict[str, Any] = dict.fromkeys(names)
+    parts: dict[str, Any] = {field.name: None for field in fields(AddonReconciler)}
     parts |= {"client": api, "cached_reads": CachedReader(client=api, informers={}), "contracts": ContractKinds(api)}
-    parts["rollout"] = SimpleNamespace(awaited=awaited)
+    parts["awaited"] = awaited
     parts["hold"] = SimpleNamespace(describe=lambda *_: "")
-    parts["sweep"] = SimpleNamespace(configure=lambda *_: None)
+    parts["drift"] = SimpleNamespace(stop=lambda _: None)
     addon: dict[str, Any] = {"apiVersion": API_VERSION, "kind": Kind.CLUSTER_ADDON.value}
     addon["metadata"] = {"name": ADDON.name, "namespace": ADDON.namespace}
     addon["spec"] = {"clusterRef": {"name": "one"}, "paused": True}

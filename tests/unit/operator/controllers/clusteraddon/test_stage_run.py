@@ -36,7 +36,7 @@ class Addon:
         default_factory=lambda: StatusPatch({"metadata": {"namespace": "team", "name": "one"}, "status": {}})
     )
 
-    async def deliver_addon(self, _: str) -> None:
+    async def install_addon(self, _: str) -> None:
         if self.error is not None:
             raise self.error
 

@@ -46,7 +46,7 @@ T = TypeVar("T")
 
 
 @dataclass(slots=True, kw_only=True)
-class AddonDelivery:
+class AddonInstaller:
     """Delivers and removes the addons of one cluster during one reconcile.
 
     Args:
@@ -78,7 +78,7 @@ class AddonDelivery:
     def __post_init__(self) -> None:
         self.truncated = {addon for addon, record in self.records.items() if record.truncated}
 
-    async def deliver_addon(self, addon: str) -> Outcome | None:
+    async def install_addon(self, addon: str) -> Outcome | None:
         """Deliver one addon; return None when all of its objects are in place.
 
         Raises:
@@ -100,9 +100,9 @@ class AddonDelivery:
         self.patch.true(AddonCondition.CHART_TEMPLATED)
         if addon in self._ahead:
             await self._ahead.pop(addon)
-        return await self.deliver_revision(addon, revision)
+        return await self.install_revision(addon, revision)
 
-    async def deliver_revision(
+    async def install_revision(
         self, addon: str, revision: Revision, abandoned: AbandonedRevision | None = None
     ) -> Outcome | None:
         """Deliver a revision of an addon; return None when all of its objects are in place.
@@ -149,7 +149,7 @@ class AddonDelivery:
             return chart, await self._rendered_values(chart)
 
     def begin_preparation(self, stage: Stage) -> None:
-        """Render the addon of a stage and survey the cluster before its turn; ``deliver_addon`` reports the errors."""
+        """Render the addon of a stage and survey the cluster before its turn; ``install_addon`` reports the errors."""
         if stage.action is StageAction.APPLY:
             self._ahead[stage.addon] = asyncio.create_task(self._prepare(stage.addon))
 

@@ -21,7 +21,7 @@ from clusterstacks.operator.controllers.clusteraddon.delivery_history import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from clusterstacks.operator.controllers.clusteraddon.addon_delivery import AddonDelivery
+    from clusterstacks.operator.controllers.clusteraddon.addon_installer import AddonInstaller
     from clusterstacks.operator.controllers.clusteraddon.rollout_plan import RolloutPlan, Target
     from clusterstacks.runtime.clock import Clock
 
@@ -33,17 +33,17 @@ _FAILURES: Final = frozenset({Reason.HEALTH_TIMEOUT, Reason.OBJECTS_APPLYING_ONG
 
 
 @dataclass(slots=True)
-class DeliveryJournal:
+class RolloutJournal:
     """Notes what a rollout has changed so far, and its result.
 
     Args:
-        delivery: Delivers the addons.
+        installer: Delivers the addons.
         before: The class and Kubernetes version whose addons the cluster has completely.
         clock: Dates the entry.
         plan: The plan, with the phases that were reached.
     """
 
-    delivery: AddonDelivery
+    installer: AddonInstaller
     before: Target
     clock: Clock
     plan: RolloutPlan
@@ -51,7 +51,7 @@ class DeliveryJournal:
     _history: list[dict[str, Any]] = field(init=False)
 
     def __post_init__(self) -> None:
-        patch = self.delivery.patch
+        patch = self.installer.patch
         self._began = rfc3339(self.clock.now())
         # While the API server drops the field, the entry must not begin again in each reconcile.
         self._history = mappings(patch.status if HISTORY in patch.status else patch.pruned, HISTORY)
@@ -59,7 +59,7 @@ class DeliveryJournal:
     def reached(self, plan: RolloutPlan) -> None:
         """Note the progress of the stages, from which the next reconcile continues."""
         self.plan = plan
-        self.delivery.patch.status |= plan.progress.document()
+        self.installer.patch.status |= plan.progress.document()
 
     @contextmanager
     def failing(self) -> Iterator[None]:
@@ -76,7 +76,7 @@ class DeliveryJournal:
         Args:
             outcome: What the rollout waits for, its end or its failure; None while it continues.
         """
-        patch, now = self.delivery.patch, self.clock.now()
+        patch, now = self.installer.patch, self.clock.now()
         result, reason, message = DeliveryResult.RUNNING, "", ""
         if isinstance(outcome, Settled):
             result = DeliveryResult.DELIVERED
@@ -93,8 +93,8 @@ class DeliveryJournal:
             plan=self.plan,
             before=self.before,
             began=self._began,
-            changes=self.delivery.changes,
-            objects=sum(self.delivery.counts().values()),
+            changes=self.installer.changes,
+            objects=sum(self.installer.counts().values()),
             result=result,
             reason=reason,
             message=message,

@@ -1,0 +1,74 @@
+"""Admits a Cluster to the releases of its addons before anything of them is opened."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from clusterstacks.model.digests import sha256_digest
+from clusterstacks.model.errors import DependencyError, SpecError
+from clusterstacks.model.kinds.clusteraddon import Admitted
+from clusterstacks.model.kinds.names import AddonCondition, Reason
+from clusterstacks.operator.class_offer import OfferState
+from clusterstacks.operator.controllers.class_access import CLASS_NOT_OFFERED
+
+if TYPE_CHECKING:
+    from clusterstacks.model.kinds.clusteraddon import ClusterAddon
+    from clusterstacks.operator.controllers.class_access import ClassAccess
+    from clusterstacks.operator.controllers.clusteraddon.snapshot import ClusterSnapshot
+    from clusterstacks.operator.controllers.status_reconciler import StatusPatch
+
+
+class ReleaseUnsigned(DependencyError):
+    """The release must be signed and is not; a change of its ClusterStackRelease enqueues the ClusterAddon."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(Reason.SIGNATURE_REQUIRED, message)
+
+
+@dataclass(frozen=True, slots=True)
+class ClassAdmission:
+    """Checks that a Cluster may use its class and releases, and notes it in the status, which users cannot write."""
+
+    access: ClassAccess
+
+    async def admit(self, patch: StatusPatch, addon: ClusterAddon, snapshot: ClusterSnapshot) -> None:
+        """Check that the Cluster may use its addons, unless that was decided before for the same ones.
+
+        Only the status proves that: users write the spec. During a rollout it is checked in each reconcile.
+
+        Raises:
+            SpecError: A class or release is not offered to the Cluster's namespace.
+            ReleaseUnsigned: A release lacks a required signature.
+        """
+        admitted, known = _admitted(snapshot), addon.status.admitted
+        # Earlier versions did not record the uid; the digest contains it.
+        is_known = known is not None and known.model_copy(update={"cluster_uid": admitted.cluster_uid}) == admitted
+        if is_known and addon.spec.cluster_stack == snapshot.cluster.class_name:
+            patch.status["admitted"] = admitted.document()
+            return
+        await self.check_offer(patch, snapshot)
+        if snapshot.unsigned:
+            patch.false(AddonCondition.CHART_FOUND, Reason.CHART_MISSING, snapshot.unsigned)
+            raise ReleaseUnsigned(snapshot.unsigned)
+        if not snapshot.release_missing:
+            patch.status["admitted"] = admitted.document()
+
+    async def check_offer(self, patch: StatusPatch, snapshot: ClusterSnapshot) -> None:
+        """Check that the class and the releases are offered to the Cluster.
+
+        Raises:
+            SpecError: One is not.
+        """
+        offer = await self.access.decide(snapshot.cluster, snapshot.objects)
+        if offer.state is not OfferState.OFFERED:
+            patch.false(AddonCondition.CLUSTER_READY, CLASS_NOT_OFFERED, offer.message)
+            raise SpecError(CLASS_NOT_OFFERED, offer.message)
+
+
+def _admitted(snapshot: ClusterSnapshot) -> Admitted:
+    """Return the note in status that a Cluster was admitted; another Cluster with its name is checked again."""
+    digest = sha256_digest(f"{snapshot.cluster.uid} {snapshot.digest}".encode())
+    name, namespace = snapshot.cluster.class_name, snapshot.cluster.class_namespace
+    values = {"class": name, "classNamespace": namespace, "clusterUid": snapshot.cluster.uid, "digest": digest}
+    return Admitted.model_validate(values)
