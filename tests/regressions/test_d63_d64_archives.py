@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import pytest
 
+from clusterstacks.operator import app
 from clusterstacks.release.charts.errors import UnsafeArchive
 from clusterstacks.release.store import ReleaseStore
 from tests.support.builders.releases import STAGED, FakeSource, gzipped, staged_release, tar_of
+from tests.support.builders.stacks import config_map, templates
+from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from tests.support.running.world import World
 
 
 def below(directory: Path) -> list[tuple[str, int]]:
@@ -37,3 +43,20 @@ async def test_unused_release_is_removed(tmp_path: Path) -> None:
     assert {mode for _, mode in below(tmp_path)} == {0o700, 0o600}
     await store.collect(set())
     assert below(tmp_path) == []
+
+
+async def test_d64_operator_removes_releases_that_no_object_uses(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(app, "COLLECT_INTERVAL", timedelta(seconds=0.1))
+    name = world.stack.release("v1")
+    world.publish(name, world.stack.files("v1", {"cni": templates(config_map(world.namespace))}))
+
+    async def is_empty() -> bool:
+        return not list(world.cache.rglob("metadata.yaml"))
+
+    async with world.operator():
+        stack = await world.create(world.stack.manifest(world.namespace, "v1"))
+        release = await world.release_ready(name)
+        assert not await is_empty()
+        await world.delete(stack)
+        await world.delete(release)
+        await eventually(is_empty, about="an empty cache")

@@ -46,4 +46,5 @@ async def test_live_m2_immutable_job_is_reported_first_with_field_and_remedy(wor
         assert condition_of(addon, "Ready")["message"] == told
         assert any(told in event["message"] for event in await world.events(addon))
         errors = [one["error"] for one in addon["status"]["resources"] if one.get("error")]
+        assert errors
         assert all(len(error) < READABLE_CHARACTERS for error in errors)

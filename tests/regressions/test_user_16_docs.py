@@ -7,8 +7,6 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pytest
-
 from clusterstacks.csctl.shared.output import EXIT_CODES
 from clusterstacks.model.kinds.crd_manifests import all_crds
 
@@ -18,13 +16,12 @@ if TYPE_CHECKING:
 DOCS = Path(__file__).parents[2] / "docs"
 
 
-@pytest.mark.parametrize("page", sorted((DOCS / "tutorial").glob("*.md")), ids=lambda page: page.name)
-def test_user_16_tutorials_append_no_line_twice(page: Path) -> None:
-    appended = re.findall(r"<<'END'\n(.*?)\nEND\n", page.read_text(), re.DOTALL)
+def test_user_16_tutorials_append_no_line_twice() -> None:
+    pages = "".join(page.read_text() for page in sorted((DOCS / "tutorial").glob("*.md")))
+    appended = re.findall(r"<<'END'\n(.*?)\nEND\n", pages, re.DOTALL)
 
-    for text in appended:
-        lines = text.splitlines()
-        assert [one for one, two in pairwise(lines) if one == two] == []
+    assert appended
+    assert [line for text in appended for line, following in pairwise(text.splitlines()) if line == following] == []
 
 
 def enums(schema: dict[str, Any]) -> Iterator[str]:

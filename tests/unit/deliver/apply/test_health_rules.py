@@ -69,6 +69,12 @@ def test_no_object_of_a_hostile_cluster_raises_or_yields_a_long_text(
     orjson.dumps([health.reason, health.message])
 
 
+def test_an_unschedulable_pod_repeats_the_message_of_the_scheduler() -> None:
+    (case,) = (case for case in health_cases() if case.name == "pod: unschedulable")
+
+    assert health_of(case.object, NOW).message == "0/3 nodes are available: 3 Insufficient cpu."
+
+
 def test_a_message_of_a_megabyte_is_cut() -> None:
     conditions = [{"type": "Ready", "status": "False", "reason": "No\nLine " * 99, "message": "x\u202e\n" * 500_000}]
     live = {"apiVersion": "example.com/v1", "kind": "Widget", "status": {"conditions": conditions}}

@@ -193,6 +193,38 @@ def test_cluster_outside_its_ranges_can_be_repaired_one_addon_at_a_time() -> Non
     assert "csi 0.9.0 works with" in judged(setup(SLID, "v1.35.2"), before).answer.refusal
 
 
+def test_change_of_the_class_alone_keeps_no_fact_that_was_violated_before() -> None:
+    before = settled(setup(OLD, "v1.36.1"))
+    next_class = release("p-s-1-35-v2", "v1.35.1", ">=1.34 <1.38", addon("cilium", "1.17.2", ">=1.30 <1.36"))
+
+    assert "cilium 1.17.2 works with" in judged(setup(next_class, "v1.36.1"), before).answer.refusal
+
+
+def test_addon_outside_its_range_does_not_prevent_the_move_of_kubernetes_into_it() -> None:
+    assert judged(setup(LATE, "v1.36.1"), settled(setup(LATE, "v1.35.1"))).answer.allowed
+
+
+def test_edit_during_an_upgrade_that_was_allowed_is_not_judged_by_its_upgrade_rules_again() -> None:
+    jump = release(
+        "p-s-1-36-v4", "v1.36.1", ">=1.35 <1.38", addon("cilium", "1.19.0", ">=1.33", upgrade={"maxMinorStep": 1})
+    )
+    asked = setup(jump, "v1.36.1")
+    delivered = ClusterVersions(asked.release, asked.kubernetes, setup(OLD, "v1.35.1").addons)
+    known = {"cilium": delivered.addons["cilium"]}
+    working = ClusterVersions(asked.release, KubernetesVersion.parse("v1.35.1"), known)
+
+    assert not judged(asked, settled(working)).answer.allowed
+    assert judged(asked, Before(asked, ClusterVersions(asked.release, asked.kubernetes, asked.addons))).answer.allowed
+    assert "maxMinorStep" not in judged(asked, Before(asked, delivered)).answer.refusal
+
+
+def test_refusal_counts_the_facts_that_it_does_not_list() -> None:
+    addons = (addon(f"a{number}", "1.0.0", ">=1.30 <1.34") for number in range(5))
+    many = release("p-s-1-35-v7", "v1.35.1", ">=1.34 <1.38", *addons)
+
+    assert judged(setup(many, "v1.35.1")).answer.refusal.endswith("and 2 more")
+
+
 def test_upgrade_rule_of_the_new_version_may_deny_the_step() -> None:
     jump = release("p-s-1-36-v7", "v1.36.1", ">=1.35", addon("csi", "1.9.0", None, upgrade={"maxMinorStep": 1}))
     requested = read_requested_releases({f"{ADDON}csi": "p-s-1-36-v7"}, OLD.name)

@@ -5,7 +5,12 @@ from __future__ import annotations
 import pytest
 
 from clusterstacks.model.names import parse_class
-from clusterstacks.plan.compat.rules.upgrades import between_bundles_refusal, bundle_refusal, change_refusal
+from clusterstacks.plan.compat.rules.upgrades import (
+    between_bundles_refusal,
+    bundle_refusal,
+    change_refusal,
+    upgrade_refusal,
+)
 
 BUNDLE = parse_class("openstack-scs-1-35-v1")
 
@@ -66,3 +71,8 @@ def test_move_into_a_bundle_follows_the_upgrade_rules_of_kubernetes_versions(
 
     assert bool(refusal) is bool(word)
     assert word in refusal
+
+
+@pytest.mark.parametrize(("before", "after"), [("latest", "v1.36.1"), ("v1.35.4", "latest"), ("", "")])
+def test_text_that_is_no_version_is_left_to_cluster_api(before: str, after: str) -> None:
+    assert upgrade_refusal(before, after) == ""
