@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
-
-import pytest
 
 from clusterstacks.model.kinds.names import Kind
 from tests.support.builders.releases import gzipped, tar_of
-from tests.support.builders.stacks import config_map, templates
+from tests.support.builders.stacks import TinyStack, config_map, templates
 from tests.support.running.world import is_ready, is_unready
 
 if TYPE_CHECKING:
@@ -138,22 +137,32 @@ def file_of(name: ReleaseName, file: str) -> str:
     return f"{name.series}{FILES[file]}" if FILES[file] else file
 
 
-@pytest.mark.parametrize("case", CASES)
-async def test_release_with_a_damaged_file_is_not_ready_until_it_is_corrected(world: World, case: str) -> None:
+async def damaged_until_corrected(world: World, stack: TinyStack, case: str) -> None:
     file, spoil, words = CASES[case]
-    name = world.stack.release("v1")
-    good = world.stack.files("v1", {"cni": templates(config_map(world.namespace))})
-    spoiled = {one: content for one, content in good.items() if one != file_of(name, file)}
+    name = stack.release("v1")
+    good = stack.files("v1", {"cni": templates(config_map(stack.word))})
     content = spoil(good[file_of(name, file)])
-    world.publish(name, spoiled if content is None else {**spoiled, file_of(name, file): content})
-    async with world.operator():
-        await world.create(world.stack.manifest(world.namespace, "v1"))
-        reason = "IssueWithReleaseAssets"
-        found = await world.says(Kind.CLUSTER_STACK_RELEASE, name.release, "ClusterStackReleaseDownloaded", reason)
-        assert name.release in found["message"]
-        assert words in found["message"]
-        assert is_unready(await world.get(Kind.CLUSTER_STACK_RELEASE, name.release))
-        await world.another_is_ready()
+    damaged = {} if content is None else {file_of(name, file): content}
+    sound = {path: content for path, content in good.items() if path != file_of(name, file)}
+    world.publish(name, sound | damaged)
+    await world.create(stack.manifest(world.namespace, "v1"))
 
-        world.publish(name, good)
-        await world.until(Kind.CLUSTER_STACK_RELEASE, name.release, is_ready, nudging=True)
+    reason = "IssueWithReleaseAssets"
+    condition = await world.says(Kind.CLUSTER_STACK_RELEASE, name.release, "ClusterStackReleaseDownloaded", reason)
+    assert name.release in condition["message"]
+    assert words in condition["message"]
+    assert is_unready(await world.get(Kind.CLUSTER_STACK_RELEASE, name.release))
+
+    world.publish(name, good)
+    await world.until(Kind.CLUSTER_STACK_RELEASE, name.release, is_ready, nudging=True)
+
+
+async def test_releases_with_damaged_files_are_not_ready_until_they_are_corrected(world: World) -> None:
+    """All at the same time, with one operator: the damaged releases do not delay a sound one."""
+    stacks = {case: TinyStack(f"{world.namespace}x{number}") for number, case in enumerate(CASES)}
+    async with world.operator():
+        work = (damaged_until_corrected(world, stack, case) for case, stack in stacks.items())
+        outcomes = await asyncio.gather(*work, world.another_is_ready(), return_exceptions=True)
+
+    failures = zip([*CASES, "a sound release"], outcomes, strict=True)
+    assert {case: error for case, error in failures if isinstance(error, BaseException)} == {}
