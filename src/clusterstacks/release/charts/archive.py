@@ -92,18 +92,14 @@ class ArchiveLimits:
     """Limits of one archive.
 
     The largest known chart (Cilium 1.17) has 157 files and 1.5 MB, compressed 7:1. The limits allow many such charts.
-
-    Args:
-        members: Number of files and directories.
-        file_bytes: Size of one file, unpacked.
-        total_bytes: Size of the whole stream, unpacked.
-        ratio: Unpacked bytes per packed byte; applies above 1 MiB unpacked.
     """
 
     members: int = 10_000
-    file_bytes: int = 16 * 1024 * 1024
-    total_bytes: int = 64 * 1024 * 1024
+    """Number of files and directories."""
+    file_bytes: int = 16 * 1024 * 1024  # one file, unpacked
+    total_bytes: int = 64 * 1024 * 1024  # the whole stream, unpacked
     ratio: int = 200
+    """Unpacked bytes per packed byte; applies above 1 MiB unpacked."""
 
 
 LIMITS = ArchiveLimits()
@@ -111,11 +107,6 @@ LIMITS = ArchiveLimits()
 
 def read_archive(packed: bytes, archive: str, limits: ArchiveLimits = LIMITS) -> dict[str, bytes]:
     """Unpack all files into memory: path with ``/`` as separator, and content.
-
-    Args:
-        packed: The ``.tgz``.
-        archive: Its name in messages.
-        limits: The limits to apply.
 
     Raises:
         UnsafeArchive: The archive is damaged, too large, or contains a member that is not a plain file or directory
@@ -127,12 +118,7 @@ def read_archive(packed: bytes, archive: str, limits: ArchiveLimits = LIMITS) ->
 def write_archive(files: Mapping[str, bytes], *, level: int = 9) -> bytes:
     """Pack files so that equal contents give equal bytes: sorted, without times, owners and modes.
 
-    Args:
-        files: Content by path with ``/`` as separator.
-        level: Compression level, 0 to 9; it changes the bytes.
-
-    Raises:
-        UnsafeArchive: :func:`read_archive` would reject a path.
+    Paths that :func:`read_archive` would reject are refused. The compression ``level`` (0 to 9) changes the bytes.
     """
     stream = io.BytesIO()
     names = MemberNames("the archive to be written")
@@ -159,11 +145,11 @@ def _files(packed: bytes, archive: str, limits: ArchiveLimits) -> Iterator[tuple
 def _inflate(packed: bytes, archive: str, limits: ArchiveLimits) -> Iterator[bytes]:
     unpacked = 0
     try:
-        for piece, taken in _pieces(packed):
+        for piece, consumed in _pieces(packed):
             unpacked += len(piece)
             if unpacked > limits.total_bytes:
                 raise UnsafeArchive(archive, "", f"unpacks to more than {limits.total_bytes} bytes")
-            if unpacked > max(_RATIO_FREE_BYTES, taken * limits.ratio):
+            if unpacked > max(_RATIO_FREE_BYTES, consumed * limits.ratio):
                 raise UnsafeArchive(archive, "", f"unpacks to more than {limits.ratio} times its size")
             if piece:
                 yield piece

@@ -35,21 +35,18 @@ CACHED_BYTES = 16 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class AddonChart:
-    """One addon of a release.
-
-    Args:
-        name: The directory of its chart; ``cluster-addon`` in the single-chart layout.
-        chart: A ``.tgz`` that Helm loads.
-        digest: ``sha256:<hex>`` of the files of the chart; equal for equal files, however they are packed.
-        values_template: The template of the chart's values; None if there is none.
-        values_name: The file name of the template, for messages.
-    """
+    """One addon of a release."""
 
     name: str
+    """The directory of its chart; ``cluster-addon`` in the single-chart layout."""
     chart: bytes
+    """A ``.tgz`` that Helm loads."""
     digest: str
+    """``sha256:<hex>`` of the files of the chart; equal for equal files, however they are packed."""
     values_template: str | None
+    """The template of the chart's values; None if there is none."""
     values_name: str
+    """The file name of the template, for messages."""
 
 
 def read_chart(packed: bytes, archive: str) -> dict[str, bytes]:
@@ -75,10 +72,6 @@ def read_addons(packed: bytes, archive: str) -> dict[str, dict[str, bytes]]:
 
     Files outside of the directories and directories without a chart are left out. So are the files of a chart that Helm
     ignores, except for its values template.
-
-    Raises:
-        UnsafeArchive: The archive is rejected.
-        YamlError: A Chart.yaml is not valid YAML.
     """
     directories = _by_directory(read_archive(packed, archive))
     charts = {

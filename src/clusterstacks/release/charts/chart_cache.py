@@ -37,11 +37,7 @@ class ChartCacheUnavailable(DependencyError):
 
 @dataclass(frozen=True, slots=True)
 class DiskChartCache:
-    """The chart cache.
-
-    Args:
-        root: Its directory, created on the first write; None to store nothing.
-    """
+    """The chart cache in the directory ``root``, created on the first write; None to store nothing."""
 
     root: Path | None
 
@@ -60,24 +56,20 @@ class DiskChartCache:
         return dict(self._known(repository, name)).get(version, "")
 
     def versions(self, repository: str, name: str) -> tuple[str, ...]:
-        """List the stored versions of a chart."""
+        """List the stored versions of a chart, in no particular order."""
         return tuple(version for version, _ in self._known(repository, name))
 
     def store(self, repository: str, name: str, version: str, content: bytes) -> None:
-        """Store an archive.
-
-        Raises:
-            ChartCacheUnavailable: The directory cannot be written.
-        """
+        """Store an archive under its digest, then the digest under its chart version."""
         if self.root is None:
             return
         digest = sha256_digest(content)
         note = {"repository": repository, "name": name, "version": version, "digest": digest}
-        place = self._notes(self.root, repository, name) / f"{sha256(version.encode()).hexdigest()}.json"
+        file = self._notes(self.root, repository, name) / f"{sha256(version.encode()).hexdigest()}.json"
         try:
             _write(self._archive(self.root, digest), content)
             # The record is written last, so its archive exists.
-            _write(place, json.dumps(note, sort_keys=True).encode())
+            _write(file, json.dumps(note, sort_keys=True).encode())
         except OSError as error:
             raise ChartCacheUnavailable(self.root, error) from None
 

@@ -21,15 +21,13 @@ from clusterstacks.model.errors import DependencyError, SpecError
 class UnsafeArchive(SpecError):
     """An archive is rejected.
 
-    Args:
-        archive: The name of the archive, e.g. ``release x: y.tgz``.
-        member: The member that causes the error; empty if it is the archive as a whole.
-        cause: The problem, as the predicate of a sentence.
+    ``archive`` is its name (``release x: y.tgz``), ``member`` empty if the archive as a whole is the problem, and
+    ``cause`` the predicate of a sentence.
     """
 
     def __init__(self, archive: str, member: str, cause: str) -> None:
-        place = f"{archive}: member {member!r}" if member else archive
-        super().__init__("UnsafeArchive", f"{place} {cause}; build the release again")
+        subject = f"{archive}: member {member!r}" if member else archive
+        super().__init__("UnsafeArchive", f"{subject} {cause}; build the release again")
         self.member = member
         self.cause = cause
 

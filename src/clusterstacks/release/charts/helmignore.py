@@ -31,19 +31,12 @@ _MEMBER: Final = re.compile(r"\\(?P<escaped>.)|(?P<sign>[\[&~|])", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class _Rule:
-    """One line.
-
-    Args:
-        pattern: The pattern.
-        inverted: The rule excludes everything that does not match.
-        directories: The rule matches only directories.
-        paths: The pattern is matched against the path instead of its last element.
-    """
+    """One line."""
 
     pattern: re.Pattern[str]
-    inverted: bool
-    directories: bool
-    paths: bool
+    inverted: bool  # it excludes everything that does not match
+    directories: bool  # it matches only directories
+    paths: bool  # the pattern is matched against the path instead of its last element
 
     def ignores(self, path: str, *, directory: bool) -> bool:
         subject = path if self.paths else path.rpartition("/")[2]
@@ -52,11 +45,7 @@ class _Rule:
 
 
 def chart_files(files: Mapping[str, bytes], chart: str) -> dict[str, bytes]:
-    """Return the files of a chart directory that Helm uses.
-
-    Args:
-        files: Content by path relative to the chart directory.
-        chart: Its name in messages.
+    """Return the files of a chart directory that Helm uses, by path relative to it; ``chart`` is its name in messages.
 
     Raises:
         UnsafeArchive: There are too many rules, or one is not valid.
@@ -121,6 +110,6 @@ def _expression(piece: re.Match[str]) -> str:
     return "[^/]" if piece["other"] == "?" else re.escape(piece["other"])
 
 
-def _member(found: re.Match[str]) -> str:
+def _member(character: re.Match[str]) -> str:
     """Escape one character of a set; ranges have the same form in both languages."""
-    return re.escape(found["escaped"] or found["sign"])
+    return re.escape(character["escaped"] or character["sign"])

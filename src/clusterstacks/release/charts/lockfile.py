@@ -24,29 +24,19 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,249}")
 
 @dataclass(frozen=True, slots=True, order=True)
 class ResolvedChart:
-    """A chart dependency that was resolved.
-
-    Args:
-        chart: The label of the chart that has the dependency: ``cluster-class``, ``cluster-addon/cni``.
-        name: The name of the dependency.
-        version: Its version, as its repository writes it.
-        repository: Its repository, as the chart writes it.
-        digest: ``sha256:<hex>`` of its archive.
-    """
+    """A chart dependency that was resolved."""
 
     chart: str
+    """The label of the chart that has the dependency: ``cluster-class``, ``cluster-addon/cni``."""
     name: str
-    version: str
-    repository: str
+    version: str  # as its repository writes it
+    repository: str  # as the chart writes it
     digest: str
+    """``sha256:<hex>`` of its archive."""
 
     @classmethod
     def parse(cls, node: Node) -> ResolvedChart:
-        """Read the output of :meth:`document`.
-
-        Raises:
-            SpecError: A field is missing or not valid.
-        """
+        """Read the output of :meth:`document`."""
         version, digest, name = node.child("version"), node.child("digest"), node.child("name")
         SemVer.parse(version.value)
         if not _NAME.fullmatch(name.text()):
@@ -57,7 +47,7 @@ class ResolvedChart:
         return cls(node.child("chart").text(), name.text(), version.text(), repository, digest.text())
 
     def document(self) -> dict[str, str]:
-        """Return the fields for JSON and YAML."""
+        """Return the fields for JSON and YAML, as :meth:`parse` reads them."""
         return asdict(self)
 
     @property
@@ -67,8 +57,8 @@ class ResolvedChart:
 
     def fulfils(self, label: str, requirement: ChartRequirement) -> bool:
         """Report whether it fulfils a requirement of the chart with this label, regardless of a lock file."""
-        same_place = (self.chart, self.repository) == (label, requirement.repository)
-        return same_place and requirement.fits(ChartIdentity(self.name, self.version))
+        same_chart = (self.chart, self.repository) == (label, requirement.repository)
+        return same_chart and requirement.fits(ChartIdentity(self.name, self.version))
 
     def __str__(self) -> str:
         return f"{self.name} {self.version} of {self.repository}"
@@ -87,12 +77,7 @@ def pin_of(label: str, requirement: ChartRequirement, pinned: Iterable[ResolvedC
 
 @dataclass(frozen=True, slots=True)
 class VendoredCharts:
-    """The archives of resolved charts in one directory of the release store.
-
-    Args:
-        root: The directory; None if there are no archives.
-        resolved: The charts in it.
-    """
+    """The archives of resolved charts in a directory of the release store; ``root`` is None without archives."""
 
     root: Path | None = None
     resolved: tuple[ResolvedChart, ...] = ()
@@ -104,14 +89,14 @@ class VendoredCharts:
             OSError: An archive cannot be read.
             ValueError: The digest of an archive is wrong.
         """
-        found: dict[str, bytes] = {}
+        archives: dict[str, bytes] = {}
         for resolved in self.resolved:
             if self.root is not None and resolved.chart == label:
                 content = (self.root / archive_name(resolved.digest)).read_bytes()
                 if sha256_digest(content) != resolved.digest:
                     raise ValueError(resolved.digest)
-                found[resolved.path] = content
-        return found
+                archives[resolved.path] = content
+        return archives
 
     def labels(self) -> frozenset[str]:
         """Return the labels of the charts that get archives."""
@@ -122,7 +107,7 @@ NOTHING_VENDORED = VendoredCharts()
 
 
 def archive_name(digest: str) -> str:
-    """Return the file name of the archive with a digest."""
+    """Return the file name of the archive with a digest: a colon is not allowed on every file system."""
     return f"{digest.replace(':', '-')}.tgz"
 
 
@@ -132,16 +117,7 @@ def fingerprint(resolved: Iterable[ResolvedChart]) -> str:
 
 
 def write_vendored(root: Path, resolved: Iterable[ResolvedChart], archives: Mapping[str, bytes]) -> None:
-    """Write resolved charts and their archives into an empty directory.
-
-    Args:
-        root: The directory.
-        resolved: The charts.
-        archives: The archives by digest.
-
-    Raises:
-        OSError: The directory cannot be written.
-    """
+    """Write resolved charts and their archives (by digest) into an empty directory."""
     (root / RESOLVED).write_bytes(_dump(resolved))
     for digest, content in archives.items():
         (root / archive_name(digest)).write_bytes(content)
@@ -160,4 +136,4 @@ def read_vendored(root: Path, expected: str) -> VendoredCharts | None:
 
 
 def _dump(resolved: Iterable[ResolvedChart]) -> bytes:
-    return json.dumps([one.document() for one in sorted(resolved)], sort_keys=True, separators=(",", ":")).encode()
+    return json.dumps([chart.document() for chart in sorted(resolved)], sort_keys=True, separators=(",", ":")).encode()

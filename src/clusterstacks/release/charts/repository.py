@@ -62,27 +62,17 @@ _DIGEST = re.compile(r"(?:sha256:)?([0-9a-f]{64})")
 
 @dataclass(frozen=True, slots=True)
 class ChartDownloader:
-    """Downloads from allowed places, with credentials.
-
-    Args:
-        web: The HTTP client.
-        allowed: The allowed hosts; None for all.
-        credentials: Finds the credentials for a registry or for the host of a repository.
-    """
+    """Downloads from allowed hosts (None allows all), with the credentials of a registry or of a repository's host."""
 
     web: HTTPClient
     allowed: AllowedHosts | None
     credentials: FindCredentials
 
     def check(self, subject: object, url: str) -> None:
-        """Check that a place is allowed.
-
-        Args:
-            subject: The chart that is searched, for the message.
-            url: The place.
+        """Refuse a URL that is not allowed; ``subject`` is the chart in the message.
 
         Raises:
-            ChartRepositoryRefused: It is not allowed.
+            ChartRepositoryRefused: The host is not allowed.
         """
         if self.allowed is not None and not self.allowed.allows(url):
             host = host_of(url)
@@ -90,12 +80,7 @@ class ChartDownloader:
             raise ChartRepositoryRefused(subject, shown_url(url), "is not allowed", remedy)
 
     async def get(self, subject: object, url: URL, limit: int) -> bytes:
-        """Read a document of at most ``limit`` bytes.
-
-        Raises:
-            ChartRepositoryRefused: The place, or the target of a redirect, is not allowed.
-            DependencyError: The document cannot be read now.
-        """
+        """Read a document of at most ``limit`` bytes; targets of redirects must be allowed as well."""
         self.check(subject, str(url))
         headers = await self._authorization(url)
         async with self.web.open(
@@ -113,31 +98,19 @@ class ChartDownloader:
 
 @dataclass(frozen=True, slots=True)
 class IndexEntry:
-    """One version of a chart in an index.
+    """One version of a chart in an index."""
 
-    Args:
-        version: As the index writes it.
-        url: The URL of its archive; may be relative to the repository.
-        digest: ``sha256:<hex>`` of the archive; empty if the index has none.
-    """
-
-    version: str
+    version: str  # as the index writes it
     url: str
+    """The URL of its archive; may be relative to the repository."""
     digest: str
+    """``sha256:<hex>`` of the archive; empty if the index has none."""
 
 
 def read_entries(index: bytes, chart: str, label: str) -> tuple[IndexEntry, ...]:
     """Return all versions of a chart that can be downloaded; empty if the index does not have the chart.
 
-    It takes long for a large index: call it in a thread.
-
-    Args:
-        index: The document.
-        chart: The name of the chart.
-        label: The name of the index in messages.
-
-    Raises:
-        SpecError: The index is not valid.
+    It takes long for a large index: call it in a thread. ``label`` is the name of the index in messages.
     """
     entries = Node(_load(index, chart, label), label).child("entries")
     listed = {} if entries.value is None else entries.mapping()
@@ -180,43 +153,38 @@ def _load_json(index: bytes, label: str) -> Any:  # noqa: ANN401 - an unchecked 
 
 def _cut(index: bytes, chart: bytes) -> bytes | None:
     """Return the index with only this chart; None if it does not have the form that Helm writes."""
-    found = _ENTRIES.search(index)
-    first = _FIRST.search(index, found.end()) if found else None
-    if found is None or first is None:
+    entries = _ENTRIES.search(index)
+    first = _FIRST.search(index, entries.end()) if entries else None
+    if entries is None or first is None:
         return None
-    end = _start(_TOP.search(index, found.end()), index)
+    end = _start(_TOP.search(index, entries.end()), index)
     margin = re.escape(first[1])
     key = re.compile(rb"^%s[\"']?%s[\"']?:(?P<rest>[^\r\n]*)" % (margin, re.escape(chart)), re.MULTILINE)
-    shown_url = key.search(index, found.end(), end)
-    if shown_url is None:
+    key_line = key.search(index, entries.end(), end)
+    if key_line is None:
         return b"entries: {}"
-    if shown_url["rest"].strip():
+    if key_line["rest"].strip():
         return None
     after = re.compile(rb"^ {0,%d}[^\s#-]" % len(first[1]), re.MULTILINE)
-    return b"entries:\n" + index[shown_url.start() : min(end, _start(after.search(index, shown_url.end()), index))]
+    return b"entries:\n" + index[key_line.start() : min(end, _start(after.search(index, key_line.end()), index))]
 
 
-def _start(found: re.Match[bytes] | None, text: bytes) -> int:
-    return found.start() if found else len(text)
+def _start(following: re.Match[bytes] | None, text: bytes) -> int:
+    return following.start() if following else len(text)
 
 
 @dataclass(frozen=True, slots=True)
 class ChartVersion:
-    """One version of a chart in a repository.
+    """One version of a chart in a repository."""
 
-    Args:
-        version: As the repository writes it.
-        digest: The digest of the archive in the repository; empty if unknown.
-        url: The location of the archive.
-    """
-
-    version: str
+    version: str  # as the repository writes it
     digest: str
+    """The digest of the archive in the repository; empty if unknown."""
     url: str
 
 
 class Repository(Protocol):
-    """A chart repository."""
+    """A web server with an index, or an OCI registry."""
 
     async def find(self, wanted: WantedChart) -> ChartVersion:
         """Find the version to use.
@@ -235,12 +203,7 @@ class Repository(Protocol):
 
 @dataclass(slots=True)
 class IndexRepository:
-    """A web server with an index.yaml, which is read once.
-
-    Args:
-        downloads: Downloads the index and archives.
-        repository: Its URL, as charts write it.
-    """
+    """A web server with an index.yaml, which is read once."""
 
     downloads: ChartDownloader
     repository: str
@@ -283,12 +246,7 @@ class IndexRepository:
 
 @dataclass(frozen=True, slots=True)
 class RegistryRepository:
-    """A path in an OCI registry; each chart is a repository below it, with a tag for each version.
-
-    Args:
-        downloads: Checks the place and finds credentials.
-        repository: ``oci://<host>/<path>``, as charts write it.
-    """
+    """``oci://<host>/<path>`` in a registry; each chart is a repository below it, with a tag for each version."""
 
     downloads: ChartDownloader
     repository: str
@@ -327,12 +285,9 @@ class RegistryRepository:
 
 
 async def registry_at(downloads: ChartDownloader, subject: object, reference: Reference) -> Registry:
-    """Return a repository of an allowed registry.
+    """Return a repository of a registry, which is refused if its host is not allowed.
 
     The token service and the blob storage of the registry may use other hosts: their content is verified by digest.
-
-    Raises:
-        ChartRepositoryRefused: The registry is not allowed.
     """
     downloads.check(subject, f"{SCHEME}{reference.place}")
     return Registry(downloads.web, reference, await downloads.credentials(reference))

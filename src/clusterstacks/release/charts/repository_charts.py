@@ -29,7 +29,6 @@ class RepositoryCharts(ChartDependencies):
 
         Raises:
             ChartsUnavailable: A repository lacks a chart or is unavailable.
-            SpecError: As in the base class.
         """
         try:
             return await super().vendor_all(charts, pinned, tree=tree)

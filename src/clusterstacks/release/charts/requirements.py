@@ -59,19 +59,14 @@ class ChartLockOutdated(SpecError):
 
 @dataclass(frozen=True, slots=True)
 class ChartRequirement:
-    """One dependency of a chart.
-
-    Args:
-        name: The name of the required chart.
-        constraint: The allowed versions.
-        repository: Its repository, as written; empty if it is part of the chart.
-        locked: The version in the lock file; empty without a lock file.
-    """
+    """One dependency of a chart."""
 
     name: str
     constraint: Constraint
     repository: str
+    """Its repository, as written; empty if it is part of the chart."""
     locked: str = ""
+    """The version in the lock file; empty without a lock file."""
 
     def fits(self, chart: ChartIdentity) -> bool:
         """Report whether a chart fulfils the requirement by the rules of Helm."""
@@ -90,13 +85,7 @@ class ChartRequirement:
 
 
 class ChartDependenciesMissing(SpecError):
-    """The charts of a release lack dependencies that must not be fetched.
-
-    Args:
-        release: The release.
-        lacking: The missing dependencies by the chart that requires them.
-        remedy: What to do.
-    """
+    """The charts of a release lack dependencies that must not be fetched; ``lacking`` has them by the chart's label."""
 
     def __init__(self, release: object, lacking: Mapping[str, Sequence[ChartRequirement]], remedy: str) -> None:
         missing = "; ".join(
@@ -134,11 +123,7 @@ def identify(files: Mapping[str, bytes], label: str) -> ChartIdentity:
 
 
 def requirements(files: Mapping[str, bytes], label: str) -> tuple[ChartRequirement, ...]:
-    """Read the dependencies of a chart without its lock file.
-
-    Raises:
-        SpecError: They are not valid; the message names file and field.
-    """
+    """Read the dependencies of a chart without its lock file; an error names file and field."""
     declared = _declared(files, label)
     names = [_texts(node, "alias").optional_text() or _texts(node, "name").value for node in declared]
     for at, name in enumerate(names):
@@ -152,7 +137,6 @@ def locked(files: Mapping[str, bytes], label: str) -> tuple[ChartRequirement, ..
 
     Raises:
         ChartLockOutdated: The lock file was made for other dependencies.
-        SpecError: As :func:`requirements`.
     """
     wanted = requirements(files, label)
     lock = next((file for file in (CHART_LOCK, OLD_LOCK) if file in files), None)
@@ -175,9 +159,6 @@ def lacking(files: Mapping[str, bytes], label: str) -> tuple[ChartRequirement, .
     """Return the dependencies that no chart in ``charts/`` fulfils, with the versions of the lock file.
 
     The lock file is read only if there are any: a complete chart is rendered without it.
-
-    Raises:
-        SpecError: As :func:`locked`, or a chart in ``charts/`` is not valid.
     """
     missing = _missing(files, label)
     known = dict.fromkeys(locked(files, label) if missing else ())
@@ -189,9 +170,6 @@ def unmet(files: Mapping[str, bytes], label: str) -> tuple[ChartRequirement, ...
 
     Helm compares only names, so a release that was built with another version than its chart requires still works. An
     invalid lock file is reported only when the dependencies are fetched.
-
-    Raises:
-        SpecError: As :func:`requirements`, or a chart in ``charts/`` is not valid.
     """
     names = {_texts(node, "name").value for node in _declared(files, label)}
     if not names or names <= {chart.name for chart in held(files, label).values()}:
@@ -205,27 +183,23 @@ def unmet(files: Mapping[str, bytes], label: str) -> tuple[ChartRequirement, ...
 
 def _missing(files: Mapping[str, bytes], label: str) -> tuple[ChartRequirement, ...]:
     wanted = requirements(files, label)
-    there = list(held(files, label).values()) if wanted else []
-    return tuple(dict.fromkeys(one for one in wanted if not any(map(one.fits, there))))
+    present = list(held(files, label).values()) if wanted else []
+    return tuple(dict.fromkeys(requirement for requirement in wanted if not any(map(requirement.fits, present))))
 
 
 def held(files: Mapping[str, bytes], label: str) -> dict[str, ChartIdentity]:
-    """Return the charts in ``charts/`` by the path of their archive or directory.
-
-    Raises:
-        SpecError: One of them is not valid.
-    """
-    found: dict[str, ChartIdentity] = {}
+    """Return the charts in ``charts/`` by the path of their archive or directory."""
+    charts: dict[str, ChartIdentity] = {}
     for path, content in files.items():
         top, _, rest = path.removeprefix(CHARTS).partition("/")
         # Helm ignores these names and other files.
         if not path.startswith(CHARTS) or top.startswith((".", "_")):
             continue
         if rest == CHART_FILE:
-            found[f"{CHARTS}{top}/"] = identify({CHART_FILE: content}, f"{label}: {CHARTS}{top}")
+            charts[f"{CHARTS}{top}/"] = identify({CHART_FILE: content}, f"{label}: {CHARTS}{top}")
         elif not rest and top.endswith(".tgz"):
-            found[path] = identify(read_chart(content, f"{label}: {path}"), f"{label}: {path}")
-    return found
+            charts[path] = identify(read_chart(content, f"{label}: {path}"), f"{label}: {path}")
+    return charts
 
 
 def lock_digest(requirements: list[Any], lock: list[Any]) -> str:
@@ -333,13 +307,7 @@ def _go_digest(document: object) -> str:
 
 @dataclass(frozen=True, slots=True)
 class WantedChart:
-    """A query for a chart in a repository.
-
-    Args:
-        name: The name of the chart.
-        constraint: The allowed versions.
-        exact: The locked or pinned version; empty to choose the newest allowed version.
-    """
+    """A query for a chart in a repository; ``exact`` is the locked or pinned version, empty to take the newest allowed."""
 
     name: str
     constraint: Constraint
@@ -370,10 +338,10 @@ class WantedChart:
         return f"{self.name} {self.exact or self.constraint}"
 
 
-def same_version(one: str, two: str) -> bool:
+def same_version(first_text: str, second_text: str) -> bool:
     """Report whether two spellings denote the same version and build."""
     try:
-        first, second = SemVer.parse(one), SemVer.parse(two)
+        first, second = SemVer.parse(first_text), SemVer.parse(second_text)
     except InvalidVersion:
         return False
     return (first, first.build) == (second, second.build)

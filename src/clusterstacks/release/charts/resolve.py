@@ -52,10 +52,7 @@ def pack_local_chart(
 ) -> tuple[ChartIdentity, bytes]:
     """Pack the chart of a ``file://`` repository; the same files give the same bytes.
 
-    Args:
-        requirement: The dependency.
-        chart: The path in the stack of the chart that has the dependency.
-        tree: The files of the stack by path.
+    ``chart`` is the path in the stack of the chart that has the dependency, ``tree`` the files of the stack by path.
 
     Raises:
         ChartRepositoryRefused: The path leaves the stack, or there is no chart.
@@ -74,16 +71,16 @@ def pack_local_chart(
         remedy = "add the chart there, or to charts/"
         problem = f"refers to {target}, which is not a chart"
         raise ChartRepositoryRefused(f"{chart}: {requirement}", requirement.repository, problem, remedy)
-    taken = chart_files(files, target)
-    identity = identify(taken, target)
+    included = chart_files(files, target)
+    identity = identify(included, target)
     if not requirement.fits(identity) or (
         requirement.locked and not same_version(requirement.locked, identity.version)
     ):
         raise ChartBroken(
             target, f"is the chart {identity.name} {identity.version}, but {chart} requires {requirement}"
         )
-    _check_complete(taken, target)
-    return identity, write_archive({f"{identity.name}/{file}": content for file, content in taken.items()})
+    _check_complete(included, target)
+    return identity, write_archive({f"{identity.name}/{file}": content for file, content in included.items()})
 
 
 def _check_complete(files: Mapping[str, bytes], label: str) -> None:
@@ -108,12 +105,7 @@ class FoundChart:
 class ChartResolver:
     """Resolves dependencies; reads the index of each repository once.
 
-    Args:
-        downloads: Downloads charts and indexes.
-        cache: The chart cache.
-        offline: Do not use the network.
-        pinned: Earlier resolutions.
-        tree: The files of the stack.
+    ``pinned`` are earlier resolutions, ``tree`` the files of the stack for ``file://`` repositories.
     """
 
     def __init__(
@@ -133,13 +125,8 @@ class ChartResolver:
         self._repositories: dict[str, Repository] = {}
 
     async def resolve_all(self, wanted: Iterable[tuple[str, ChartRequirement]]) -> list[FoundChart]:
-        """Resolve all dependencies, in the given order; the first failure ends the search.
-
-        Raises:
-            SpecError: As :meth:`ChartDependencies.vendor_all`.
-            DependencyError: As :meth:`ChartDependencies.vendor_all`.
-        """
-        return await gather(lambda one: self._find(*one), wanted, at_once=BLOBS_AT_ONCE)
+        """Resolve all dependencies, in the given order; the first failure ends the search."""
+        return await gather(lambda dependency: self._find(*dependency), wanted, at_once=BLOBS_AT_ONCE)
 
     async def _find(self, label: str, requirement: ChartRequirement) -> FoundChart:
         pin = pin_of(label, requirement, self._pinned)
@@ -152,12 +139,12 @@ class ChartResolver:
         if cached is None and self._offline:
             raise ChartNotCached(f"{label}: {wanted}", requirement.repository)
         version, packed = cached or await self._fetched(repository, wanted, requirement, pin)
-        found = self._verified(label, requirement, version, packed, pin)
+        chart = self._verified(label, requirement, version, packed, pin)
         place = f"chart {requirement.name} {version} of {requirement.repository}"
         await asyncio.to_thread(check_package, packed, requirement.name, version, place)
         if cached is None:
             await asyncio.to_thread(self._cache.store, requirement.repository, requirement.name, version, packed)
-        return found
+        return chart
 
     def _repository(self, label: str, requirement: ChartRequirement) -> Repository:
         """Return the client of a repository; a disallowed repository also gives nothing from the cache."""
@@ -204,10 +191,10 @@ class ChartResolver:
         packed = await asyncio.to_thread(self._cache.read, chart_version.digest)
         if packed is None:
             packed = await repository.fetch(wanted, chart_version)
-        found = sha256_digest(packed)
-        if chart_version.digest and found != chart_version.digest:
+        digest = sha256_digest(packed)
+        if chart_version.digest and digest != chart_version.digest:
             chart = f"chart {requirement.name} {chart_version.version} of {requirement.repository}"
-            raise ChartDigestMismatch(chart, expected=chart_version.digest, found=found)
+            raise ChartDigestMismatch(chart, expected=chart_version.digest, found=digest)
         return (pin.version if pin else chart_version.version), packed
 
     def _verified(

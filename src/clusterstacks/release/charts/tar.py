@@ -60,12 +60,7 @@ class TarEntry:
 
 
 class TarStream:
-    """Splits decompressed pieces into headers and contents.
-
-    Args:
-        pieces: The decompressed stream.
-        archive: Its name in messages.
-    """
+    """Splits a decompressed stream into headers and contents; ``archive`` is its name in messages."""
 
     def __init__(self, pieces: Iterator[bytes], archive: str) -> None:
         self._pieces = pieces
@@ -100,11 +95,7 @@ class TarStream:
             raise UnsafeArchive(self._archive, name, "is missing after its extended header")
 
     def content(self, entry: TarEntry, limit: int) -> bytes:
-        """Read the content of the last entry.
-
-        Raises:
-            UnsafeArchive: The content is larger than ``limit`` bytes, or truncated.
-        """
+        """Read the content of the last entry; more than ``limit`` bytes are refused."""
         return self._content(entry.size, limit, entry.name)
 
     def _kind(self, header: bytes) -> tuple[bytes, int]:
@@ -194,9 +185,9 @@ class TarStream:
     def _read(self, count: int) -> bytes:
         while len(self._buffer) < count and (piece := next(self._pieces, b"")):
             self._buffer += piece
-        taken = bytes(self._buffer[:count])
+        content = bytes(self._buffer[:count])
         del self._buffer[:count]
-        return taken
+        return content
 
 
 def _octal(field: bytes) -> int | None:

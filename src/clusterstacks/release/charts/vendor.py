@@ -28,21 +28,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Vendored:
-    """A chart with its dependencies.
-
-    Args:
-        files: All its files by path.
-        resolved: The charts that were added to ``charts/``.
-        unlocked: Those of them that no lock file pins; ``helm dependency update`` writes one.
-    """
+    """A chart with its dependencies."""
 
     files: Mapping[str, bytes]
     resolved: tuple[ResolvedChart, ...] = ()
+    """The charts that were added to ``charts/``."""
     unlocked: tuple[ResolvedChart, ...] = ()
+    """Those of them that no lock file pins; ``helm dependency update`` writes one."""
 
 
 async def no_credentials(reference: Reference) -> RegistryCredentials:  # noqa: ARG001 - the signature of credential finders
-    """Return no credentials."""
+    """Find credentials nowhere: every repository is read anonymously."""
     return ANONYMOUS
 
 
@@ -50,7 +46,6 @@ class ChartDependencies:
     """Finds, verifies and caches charts.
 
     Args:
-        web: The HTTP client.
         cache: The cache directory; None to cache nothing.
         offline: Use only the cache.
         allowed: The allowed hosts; None for all, if the author of the charts is trusted.
@@ -107,26 +102,29 @@ class ChartDependencies:
         resolver = ChartResolver(self._downloads, self._cache, offline=self._offline, pinned=pinned, tree=tree or {})
         missing = {label: await asyncio.to_thread(lacking, files, label) for label, files in charts.items()}
         wanted = [(label, requirement) for label, needs in missing.items() for requirement in needs]
-        found = dict(zip(wanted, await resolver.resolve_all(wanted), strict=True))
+        resolved = dict(zip(wanted, await resolver.resolve_all(wanted), strict=True))
         return {
             label: await asyncio.to_thread(
-                _completed, files, label, {requirement: found[label, requirement] for requirement in missing[label]}
+                _completed,
+                files,
+                label,
+                {requirement: resolved[label, requirement] for requirement in missing[label]},
             )
             for label, files in charts.items()
         }
 
 
-def _completed(files: Mapping[str, bytes], label: str, found: Mapping[ChartRequirement, FoundChart]) -> Vendored:
-    if not found:
+def _completed(files: Mapping[str, bytes], label: str, added: Mapping[ChartRequirement, FoundChart]) -> Vendored:
+    if not added:
         return Vendored(files)
-    resolved = tuple(sorted({one.resolved for one in found.values()}))
-    if len({one.path for one in resolved}) < len(resolved):
+    resolved = tuple(sorted({chart.resolved for chart in added.values()}))
+    if len({chart.path for chart in resolved}) < len(resolved):
         names = ", ".join(map(str, resolved))
         raise ChartBroken(label, f"requires one version of a chart from two repositories ({names}): use one of them")
-    unlocked = tuple(sorted({one.resolved for requirement, one in found.items() if not requirement.exact}))
-    stale = _stale(files, label, found)
+    unlocked = tuple(sorted({chart.resolved for requirement, chart in added.items() if not requirement.exact}))
+    stale = _stale(files, label, added)
     kept = {path: content for path, content in files.items() if not path.startswith(stale)}
-    return Vendored(kept | {one.resolved.path: one.packed for one in found.values()}, resolved, unlocked)
+    return Vendored(kept | {chart.resolved.path: chart.packed for chart in added.values()}, resolved, unlocked)
 
 
 def _stale(files: Mapping[str, bytes], label: str, found: Iterable[ChartRequirement]) -> tuple[str, ...]:

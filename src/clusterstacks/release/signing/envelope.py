@@ -36,15 +36,12 @@ def pae(payload_type: str, payload: bytes) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """One signature of an envelope.
-
-    Args:
-        keyid: The key that claims to have signed; not authenticated, so it is only a hint and for messages.
-        value: DER for ECDSA, 64 bytes for Ed25519.
-    """
+    """One signature of an envelope."""
 
     keyid: str
+    """The key that claims to have signed; not authenticated, so it is only a hint and for messages."""
     value: bytes
+    """DER for ECDSA, 64 bytes for Ed25519."""
 
     @property
     def plausible(self) -> bool:
@@ -54,32 +51,22 @@ class Signature:
 
 @dataclass(frozen=True, slots=True)
 class Envelope:
-    """An in-toto document with signatures over it.
-
-    Args:
-        payload: The document; not authenticated before :meth:`signers` returned a key.
-    """
+    """An in-toto document with signatures over it; not authenticated before :meth:`signers` returned a key."""
 
     payload: bytes = field(repr=False)
     signatures: tuple[Signature, ...] = ()
 
     def signers(self, keys: Collection[PublicKey], most: int = MAX_SIGNATURES) -> tuple[PublicKey, ...]:
-        """Return the keys that signed the payload.
+        """Return those of the trusted ``keys`` that signed the payload.
 
-        Args:
-            keys: The trusted keys.
-            most: Most signatures that are tried; those that claim to be by one of the keys come first.
+        At most ``most`` signatures are tried; those that claim to be by one of the keys come first.
         """
         message, named = pae(PAYLOAD_TYPE, self.payload), {key.fingerprint for key in keys}
         tried = sorted(self.signatures, key=lambda made: made.keyid not in named)[:most]
         return tuple(key for key in keys if any(key.verifies(message, made.value) for made in tried))
 
     def signed(self, key: PrivateKey) -> Envelope:
-        """Add a signature; nothing changes when the key signed before.
-
-        Raises:
-            SignatureRefused: The envelope is full.
-        """
+        """Add a signature; nothing changes when the key signed before, and a full envelope is refused."""
         if self.signers([key.public]):
             return self
         if len(self.signatures) >= MAX_SIGNATURES:
@@ -135,18 +122,10 @@ def _bytes(node: Node) -> bytes:
 
 
 def read_document(text: bytes, *, name: str, limit: int) -> Node:
-    """Parse a JSON document that is not verified yet.
+    """Parse a JSON document that is not verified yet and may be hostile.
 
     Duplicate keys are refused: readers that take the first one and readers that take the last one would see two
     documents under one signature.
-
-    Args:
-        text: The document in UTF-8.
-        name: Name of the document in messages.
-        limit: Most bytes it may have.
-
-    Raises:
-        SignatureRefused: The document is too large or not valid.
     """
     if len(text) > limit:
         raise SignatureRefused(f"{name} is larger than {limit} bytes")

@@ -17,12 +17,7 @@ class SignatureRefused(DocumentError):
 
 
 class SignatureRequired(SpecError):
-    """A release that may not be used because no trusted key signed it.
-
-    Args:
-        release: Its name.
-        problems: The problem of every signature that was found.
-    """
+    """A release that may not be used because no trusted key signed it; with the problem of every signature it has."""
 
     def __init__(self, release: object, problems: tuple[str, ...]) -> None:
         super().__init__(
@@ -33,12 +28,7 @@ class SignatureRequired(SpecError):
 
 
 class SignaturesUnclear(DependencyError):
-    """A release without a known trusted signature, of which not all signatures could be read.
-
-    Args:
-        release: Its name.
-        problems: The signatures that were not read, and the problem of every other one.
-    """
+    """A release without a known trusted signature, of which not all signatures could be read."""
 
     def __init__(self, release: object, problems: tuple[str, ...]) -> None:
         super().__init__(
@@ -60,12 +50,7 @@ class SignatureConflict(SpecError):
 
 
 class KeyUnusable(SpecError):
-    """A text or file that is not a usable key. Messages never contain the text itself.
-
-    Args:
-        key: Name of the key, for example its file.
-        problem: The problem, and what to do.
-    """
+    """A text or file that is not a usable key. Messages never contain the text itself."""
 
     def __init__(self, key: object, problem: str) -> None:
         super().__init__("KeyUnusable", f"key {key} {problem}")

@@ -52,15 +52,11 @@ _Private: TypeAlias = ec.EllipticCurvePrivateKey | ed25519.Ed25519PrivateKey
 
 @dataclass(frozen=True, slots=True)
 class PublicKey:
-    """A key that verifies signatures.
-
-    Args:
-        name: Name in messages, for example its file.
-        fingerprint: sha256 of its SubjectPublicKeyInfo in hex; the ``keyid`` of signatures, where it is only a hint.
-    """
+    """A key that verifies signatures."""
 
     name: str
     fingerprint: str
+    """sha256 of its SubjectPublicKeyInfo in hex; the ``keyid`` of signatures, where it is only a hint."""
     key: _Public = field(repr=False, compare=False)
 
     @property
@@ -82,11 +78,7 @@ class PublicKey:
 
 @dataclass(frozen=True, slots=True)
 class PrivateKey:
-    """A key that signs; its representation does not contain the key.
-
-    Args:
-        public: The key that verifies its signatures.
-    """
+    """A key that signs; its representation does not contain the key."""
 
     public: PublicKey
     key: _Private = field(repr=False, compare=False)
@@ -101,9 +93,7 @@ class PrivateKey:
 def parse_public_keys(text: bytes, *, name: str) -> tuple[PublicKey, ...]:
     """Parse every public key of a PEM text, as openssl, cosign and ``csctl sign --new-key`` write them.
 
-    Args:
-        text: One or more PEM blocks.
-        name: Name of the keys in messages; all but the first get a number, as in ``release.pub#2``.
+    In messages all keys but the first get a number after ``name``, as in ``release.pub#2``.
 
     Raises:
         KeyUnusable: There is no key, or one of them is damaged, private, or of another kind.
@@ -113,12 +103,7 @@ def parse_public_keys(text: bytes, *, name: str) -> tuple[PublicKey, ...]:
 
 
 def parse_private_key(text: bytes, *, name: str, password: bytes = b"") -> PrivateKey:
-    """Parse a private key: one PEM block in PKCS#8, plain or encrypted.
-
-    Args:
-        text: The PEM block.
-        name: Name in messages.
-        password: Decrypts an encrypted key; ignored for a plain one.
+    """Parse one PEM block in PKCS#8; ``password`` decrypts an encrypted key and is ignored for a plain one.
 
     Raises:
         KeyUnusable: It is not such a key, or the password is missing or wrong.
@@ -150,11 +135,7 @@ def needs_password(text: bytes) -> bool:
 def new_key_pair(password: bytes = b"") -> tuple[bytes, bytes]:
     """Generate an ECDSA P-256 key, which cosign can read; return the private and the public key as PEM.
 
-    Args:
-        password: Encrypts the private key; without one it is plain.
-
-    Raises:
-        KeyUnusable: The password is too long.
+    The password encrypts the private key, which is plain without one; one that is too long is refused.
     """
     if len(password) > MAX_PASSWORD_BYTES:
         raise KeyUnusable("to be made", f"has a password of more than {MAX_PASSWORD_BYTES} bytes; use a shorter one")
@@ -169,7 +150,7 @@ def new_key_pair(password: bytes = b"") -> tuple[bytes, bytes]:
 def _blocks(text: bytes, name: str) -> list[tuple[str, bytes]]:
     if len(text) > MAX_KEY_BYTES:
         raise KeyUnusable(name, f"is larger than {MAX_KEY_BYTES} bytes; check that it is the right file")
-    blocks = list(_found(text))
+    blocks = list(_pem_blocks(text))
     if not blocks:
         raise KeyUnusable(name, f"contains no PEM block; use {_KINDS} in PEM")
     # A damaged block must be reported: the user relies on that key.
@@ -178,7 +159,7 @@ def _blocks(text: bytes, name: str) -> list[tuple[str, bytes]]:
     return blocks
 
 
-def _found(text: bytes) -> Iterator[tuple[str, bytes]]:
+def _pem_blocks(text: bytes) -> Iterator[tuple[str, bytes]]:
     for match in _BLOCK.finditer(text):
         yield match[1].decode(), match[0]
 

@@ -33,15 +33,12 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """The files of a release.
-
-    Args:
-        release: Its name in dash form.
-        files: Name and sha256 in lower-case hex of every file.
-    """
+    """The files of a release."""
 
     release: str
+    """Its name in dash form."""
     files: Mapping[str, str]
+    """Name and sha256 in lower-case hex of every file."""
 
     def text(self) -> bytes:
         """Write the statement; the same release always gives the same bytes."""
@@ -53,32 +50,28 @@ class Statement:
         }
         return json.dumps(document, separators=(",", ":")).encode()
 
-    def require(self, held: Statement) -> None:
-        """Compare with the release that is to be verified.
+    def require(self, actual: Statement) -> None:
+        """Refuse a release with another name or other files; the message lists the differences.
 
         Raises:
-            SignatureRefused: They differ; the message lists the differences.
+            SignatureRefused: The release is not the signed one.
         """
-        if self.release != held.release:
-            raise SignatureRefused(f"it is for release {shown(self.release)}, not for {held.release}")
-        if differences := list(self._differences(held.files)):
+        if self.release != actual.release:
+            raise SignatureRefused(f"it is for release {shown(self.release)}, not for {actual.release}")
+        if differences := list(self._differences(actual.files)):
             raise SignatureRefused(f"it is for other files: {', '.join(differences)}")
 
-    def _differences(self, held: Mapping[str, str]) -> Iterator[str]:
-        if missing := self.files.keys() - held:
+    def _differences(self, actual: Mapping[str, str]) -> Iterator[str]:
+        if missing := self.files.keys() - actual:
             yield f"{_listed(missing)} missing"
-        if extra := held.keys() - self.files.keys():
+        if extra := actual.keys() - self.files.keys():
             yield f"{_listed(extra)} not signed"
-        if changed := {name for name, digest in self.files.items() if held.get(name, digest) != digest}:
+        if changed := {name for name, digest in self.files.items() if actual.get(name, digest) != digest}:
             yield f"{_listed(changed)} changed"
 
 
 def parse_statement(payload: bytes) -> Statement:
-    """Parse a statement; unknown fields are ignored, as the specification requires.
-
-    Raises:
-        SignatureRefused: It is not a statement about a release, or lists no file, or a file twice.
-    """
+    """Parse a statement about a release; unknown fields are ignored, as the specification requires."""
     root = read_document(payload, name="the statement", limit=MAX_SIGNATURE_BYTES)
     for field, expected in (("_type", STATEMENT_TYPE), ("predicateType", PREDICATE_TYPE)):
         if root.child(field).value != expected:
@@ -101,12 +94,7 @@ def _listed(names: Collection[str]) -> str:
 
 
 def release_envelope(name: ReleaseName, files: Mapping[str, str], present: bytes = b"") -> Envelope:
-    """Return the envelope to sign: the existing one, so that its signatures stay, or a new one.
-
-    Args:
-        name: The release.
-        files: Name and sha256 in lower-case hex of every file.
-        present: The existing envelope; empty when there is none.
+    """Return the envelope to sign: the existing one (``present``), so that its signatures stay, or a new one.
 
     Raises:
         SignatureConflict: The existing envelope is damaged or for another release, or another program wrote it, so that

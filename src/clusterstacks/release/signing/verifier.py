@@ -46,32 +46,27 @@ class SignaturePolicy(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """The result of a verification.
-
-    Args:
-        signed_by: Names of the trusted keys that signed exactly this release; it is signed when there is one.
-        problems: The problem of every signature that proves nothing. Anyone who can write to the source can add such
-            signatures, so they do not affect ``signed_by``.
-        complete: Whether all signatures were read.
-        signers: Fingerprints of the keys in ``signed_by``.
-    """
+    """The result of a verification."""
 
     signed_by: tuple[str, ...] = ()
+    """Names of the trusted keys that signed exactly this release; it is signed when there is one."""
     problems: tuple[str, ...] = ()
+    """The problem of every signature that proves nothing.
+
+    Anyone who can write to the source can add such signatures, so they do not affect ``signed_by``.
+    """
     complete: bool = True
+    """Whether all signatures were read."""
     signers: tuple[str, ...] = ()
+    """Fingerprints of the keys in ``signed_by``."""
 
 
 def verify(name: ReleaseName, files: Mapping[str, str], evidence: Evidence, keys: Sequence[PublicKey]) -> Verification:
     """Verify the signatures of a release. Invalid signatures are reported and never raise an error.
 
-    It takes about 0.1 ms for each signature and key, and some seconds for hostile signatures.
-
-    Args:
-        name: The release.
-        files: Name and sha256 in lower-case hex of every file that exists.
-        evidence: The signatures, as they were found.
-        keys: The trusted keys; one signature by one of them is enough. Without keys nothing is signed.
+    One signature by one of the trusted ``keys`` is enough; without keys nothing is signed. ``files`` maps every file
+    that exists to its sha256 in lower-case hex. It takes about 0.1 ms for each signature and key, and some seconds for
+    hostile signatures.
     """
     if not keys:
         return Verification(problems=("no key was given to verify it",))
@@ -105,32 +100,32 @@ def enforce(name: ReleaseName, verification: Verification, policy: SignaturePoli
 
 
 def _checks(
-    held: Statement, name: ReleaseName, evidence: Evidence, keys: Sequence[PublicKey]
+    release: Statement, name: ReleaseName, evidence: Evidence, keys: Sequence[PublicKey]
 ) -> Iterator[tuple[str, Callable[[], tuple[PublicKey, ...]]]]:
     share = MAX_VERIFICATIONS // (len(keys) * max(len(evidence.envelopes) + len(evidence.cosign), 1))
     for at, text in enumerate(evidence.envelopes, 1):
-        yield f"envelope {at}", partial(_envelope_signers, text, held, keys, max(share, 1))
-    for at, made in enumerate(evidence.cosign, 1):
-        yield f"cosign signature {at}", partial(_cosign_signers, made, evidence.manifest, held, name, keys)
+        yield f"envelope {at}", partial(_envelope_signers, text, release, keys, max(share, 1))
+    for at, signature in enumerate(evidence.cosign, 1):
+        yield f"cosign signature {at}", partial(_cosign_signers, signature, evidence.manifest, release, name, keys)
 
 
-def _envelope_signers(text: bytes, held: Statement, keys: Sequence[PublicKey], most: int) -> tuple[PublicKey, ...]:
+def _envelope_signers(text: bytes, release: Statement, keys: Sequence[PublicKey], most: int) -> tuple[PublicKey, ...]:
     envelope = parse_envelope(text)
     signers = envelope.signers(keys, most)
     if not signers:
         raise SignatureRefused(_untrusted(envelope, keys))
-    parse_statement(envelope.payload).require(held)
+    parse_statement(envelope.payload).require(release)
     return signers
 
 
 def _cosign_signers(
-    made: CosignSignature, manifest: bytes, held: Statement, name: ReleaseName, keys: Sequence[PublicKey]
+    signature: CosignSignature, manifest: bytes, release: Statement, name: ReleaseName, keys: Sequence[PublicKey]
 ) -> tuple[PublicKey, ...]:
-    signers = tuple(key for key in keys if key.verifies(made.payload, made.signature))
+    signers = tuple(key for key in keys if key.verifies(signature.payload, signature.signature))
     if not signers:
         raise SignatureRefused(f"it is not by a trusted key ({_trusted(keys)})")
-    require_manifest(made.payload, manifest)
-    stated_by(manifest, name).require(held)
+    require_manifest(signature.payload, manifest)
+    stated_by(manifest, name).require(release)
     return signers
 
 
@@ -153,11 +148,7 @@ _TITLE = "org.opencontainers.image.title"
 
 
 def require_manifest(payload: bytes, manifest: bytes) -> None:
-    """Check that a signed payload is for a manifest.
-
-    Raises:
-        SignatureRefused: The payload is not one of cosign, or is for another manifest.
-    """
+    """Refuse a signed payload that is not one of cosign, or is for another manifest."""
     critical = read_document(payload, name="the payload", limit=MAX_SIGNATURE_BYTES).child("critical")
     kind = critical.child("type")
     if kind.value != SIGNATURE_TYPE:
@@ -171,9 +162,6 @@ def stated_by(manifest: bytes, name: ReleaseName) -> Statement:
     """Return the files of a release as a manifest lists them.
 
     A manifest does not contain the name of the release, but the file name of the class chart does.
-
-    Raises:
-        SignatureRefused: It is not a manifest of this release.
     """
     layers = read_document(manifest, name="the manifest", limit=MAX_SIGNATURE_BYTES).child("layers").items()
     if len(layers) > MAX_FILES:
