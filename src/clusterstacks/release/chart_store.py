@@ -31,39 +31,25 @@ def find_charts(
 ) -> VendoredCharts | None:
     """Return stored charts that complete a release; None without a complete, undamaged set.
 
-    Args:
-        release: The directory of the release in the store.
-        lacking: The missing dependencies, by chart.
-        pinned: Exact versions where they are decided; without pins any resolution is accepted.
-
-    Raises:
-        OSError: The disk fails.
+    ``release`` is its directory in the store, ``lacking`` has the missing dependencies by chart. Without pins any
+    resolution is accepted.
     """
     wanted = [(label, requirement) for label, requirements in lacking.items() for requirement in requirements]
     fixed = {pin for need in wanted if (pin := pin_of(*need, pinned)) is not None}
     for directory in sorted(_directories(release.parent, f"{release.name}.")):
-        kept = read_vendored(directory, directory.name.partition(".")[2])
-        if kept is None:
+        vendored = read_vendored(directory, directory.name.partition(".")[2])
+        if vendored is None:
             log.warning("the stored charts in %s are damaged; they are downloaded again", directory.name)
             discard(directory)
             continue
-        fulfilled = all(any(resolved.fulfils(*need) for resolved in kept.resolved) for need in wanted)
-        if fulfilled and fixed <= set(kept.resolved):
-            return kept
+        fulfilled = all(any(resolved.fulfils(*need) for resolved in vendored.resolved) for need in wanted)
+        if fulfilled and fixed <= set(vendored.resolved):
+            return vendored
     return None
 
 
 def store_charts(release: Path, resolved: Collection[ResolvedChart], archives: Iterable[bytes]) -> VendoredCharts:
-    """Store resolved charts for a release.
-
-    Args:
-        release: The directory of the release in the store.
-        resolved: The resolution.
-        archives: The archives of the charts, in any order.
-
-    Raises:
-        OSError: The disk fails.
-    """
+    """Store resolved charts and their archives, in any order, beside the directory of a release in the store."""
     target = release.with_name(f"{release.name}.{fingerprint(resolved)}")
     staging = Staging.create(release.parent)
     try:
@@ -78,11 +64,7 @@ def store_charts(release: Path, resolved: Collection[ResolvedChart], archives: I
 
 
 def remove_charts(root: Path, releases: Collection[str]) -> None:
-    """Remove the charts of all releases except those with the given digests.
-
-    Raises:
-        OSError: The disk fails.
-    """
+    """Remove the charts of all releases except those with the given digests."""
     for directory in list(_directories(root, "")):
         if directory.name.partition(".")[0].replace("-", ":") not in releases:
             discard(directory)

@@ -23,13 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """The files of a directory at the time they were read.
-
-    Args:
-        release: The release.
-        root: The directory.
-        files: Name and sha256 of every file.
-    """
+    """The files of a directory at the time they were read, with the sha256 of each."""
 
     release: ReleaseName
     root: Path
@@ -41,11 +35,7 @@ class Contents:
         return content_digest(self.files.items())
 
     def read(self, file: str) -> bytes:
-        """Read one file again.
-
-        Raises:
-            ReleaseDamaged: The file changed since.
-        """
+        """Read one file again; raises :class:`ReleaseDamaged` if it changed since."""
         try:
             content = _read(self.release, self.root, file)
         except (OSError, ReleaseBroken):

@@ -25,12 +25,7 @@ class ReleaseBroken(SpecError):
 
 
 class ReleaseTaken(SpecError):
-    """A release is already published with other content; a published release never changes.
-
-    Args:
-        place: Where it is published, with its name.
-        difference: The difference; empty when it is not known.
-    """
+    """A release is already published with other content; a published release never changes."""
 
     def __init__(self, place: object, difference: str = "") -> None:
         what = f" ({difference})" if difference else ""

@@ -53,11 +53,7 @@ if TYPE_CHECKING:
 
 
 def open_directory(directory: Path, name: ReleaseName | None = None) -> Release:
-    """Verify a release directory.
-
-    Args:
-        directory: The directory.
-        name: The release; None when the directory has the name of the release.
+    """Verify a release directory; without ``name`` it has the name of the release.
 
     Raises:
         SpecError: Its name or a file is not valid.
@@ -74,11 +70,6 @@ def open_release(contents: Contents, charts: ChartCache, vendored: VendoredChart
     Every required file must exist and be valid, the metadata must match the name of the release, and every addon that a
     stage applies to new clusters must have a chart. Unknown files are ignored. Dependencies that neither the charts nor
     ``vendored`` contain are in :attr:`Release.lacking`.
-
-    Args:
-        contents: The files.
-        charts: Cache of the packed addon charts.
-        vendored: Dependencies that are added to the charts.
 
     Raises:
         SpecError: A file is not valid; the message contains release, file and cause.
@@ -206,8 +197,8 @@ def _check_stages(contents: Contents, config: AddonConfig, file: str, addons: Ma
 
 
 def _addon_facts(contents: Contents, file: str, name: str, files: Mapping[str, bytes]) -> AddonFacts:
-    place = f"{file}: {name}/{OVERWRITE}"
-    overwrite = _text(contents, place, files[OVERWRITE]) if OVERWRITE in files else None
+    file_label = f"{file}: {name}/{OVERWRITE}"
+    overwrite = _text(contents, file_label, files[OVERWRITE]) if OVERWRITE in files else None
     return AddonFacts(chart_digest(files), overwrite, OVERWRITE)
 
 

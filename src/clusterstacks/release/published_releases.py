@@ -18,28 +18,24 @@ BETA: Final = "beta"
 
 @dataclass(frozen=True, slots=True)
 class PublishedReleases:
-    """The releases of one stack and Kubernetes minor in a remote.
-
-    Args:
-        versions: Their versions, in order.
-        foreign: Number of names in the remote that are not names of releases.
-    """
+    """The releases of one stack and Kubernetes minor in a remote."""
 
     versions: tuple[StackVersion, ...]
     foreign: int
+    """Number of names in the remote that are not names of releases."""
 
     def newest(self, channel: str, major: int | None = None) -> StackVersion | None:
         """Return the highest version of a channel; of one major, if given."""
-        found = [one for one in self.versions if one.channel == channel and major in (None, one.major)]
-        return max(found, default=None)
+        matching = [
+            version for version in self.versions if version.channel == channel and major in (None, version.major)
+        ]
+        return max(matching, default=None)
 
 
 def read_listing(names: Iterable[str], stack: ReleaseName) -> PublishedReleases:
     """Select the releases of one stack from the names in a remote, which may also contain anything else.
 
-    Args:
-        names: Tags or names of releases.
-        stack: Any release of the stack and minor.
+    ``stack`` is any release of the stack and minor.
     """
     versions, foreign = set(), 0
     for text in names:
@@ -58,7 +54,7 @@ def beta_line(listing: PublishedReleases) -> int:
     beta versions always increase.
     """
     stable = listing.newest(STABLE)
-    begun = [one.major for one in listing.versions if one.channel == BETA and is_counted(one)]
+    begun = [version.major for version in listing.versions if version.channel == BETA and is_counted(version)]
     return max([stable.major + 1 if stable else 0, *begun])
 
 

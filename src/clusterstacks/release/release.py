@@ -68,40 +68,31 @@ class Release:
 
     Archives are read again at each access and compared with the verified digest, so an open release needs little
     memory. Reading is fast (a packed chart comes from memory or one small file) and may be done on the event loop.
-
-    Args:
-        contents: Its files and their digests.
-        metadata: metadata.yaml.
-        config: clusteraddon.yaml; None in the single-chart layout.
-        hashes: hashes.json; empty when the release has none.
-        facts: Every addon.
-        charts: Cache of packed charts.
-        class_digest: Digest of the files of the class chart, with the charts that were added to it.
-        vendored: Dependencies of charts that the release itself does not contain.
-        lacking: Dependencies that are still missing, by chart; such a chart cannot be rendered.
-        incomplete: The reason; raised when a chart with missing dependencies is accessed. None when nothing is missing
-            or completion was not attempted.
-        damaged: Called when a file differs from the verified one.
-        compatibility: compatibility.yaml; without it the release is a bundle, whose class, addons and exact Kubernetes
-            version belong together.
     """
 
     contents: Contents
     metadata: Metadata
     config: AddonConfig | None
+    """clusteraddon.yaml; None in the single-chart layout."""
     hashes: Hashes
+    """hashes.json; empty when the release has none."""
     facts: Mapping[str, AddonFacts]
     charts: ChartCache = field(default_factory=ChartCache)
     class_digest: str = ""
+    """Digest of the files of the class chart, with the charts that were added to it."""
     vendored: VendoredCharts = NOTHING_VENDORED
+    """Dependencies of charts that the release itself does not contain."""
     lacking: Mapping[str, tuple[ChartRequirement, ...]] = field(default_factory=dict)
+    """Dependencies that are still missing, by chart; such a chart cannot be rendered."""
     incomplete: ClusterStacksError | None = None
+    """Raised when a chart with missing dependencies is accessed; None if none are missing or may be added."""
     damaged: Callable[[], None] = _ignore
+    """Called when a file differs from the verified one."""
     compatibility: Compatibility | None = None
 
     @property
     def name(self) -> ReleaseName:
-        """The release's name."""
+        """Stack, Kubernetes minor and version."""
         return self.contents.release
 
     @property
@@ -123,18 +114,14 @@ class Release:
         """Return the chart of the cluster class as a ``.tgz`` for Helm.
 
         Raises:
-            ReleaseDamaged: The file, or a dependency, changed on disk.
+            ReleaseDamaged: The file, or a dependency, changed on disk; so for every other access.
         """
         return self._packed(CLASS_CHART, CLASS_CHART, self.class_digest)
 
     def chart_files(self, label: str) -> dict[str, bytes]:
         """Return the files of one chart, without added dependencies.
 
-        Args:
-            label: :data:`CLASS_CHART` or an addon's label, see :func:`addon_label`.
-
-        Raises:
-            ReleaseDamaged: The archive changed on disk.
+        ``label`` is :data:`CLASS_CHART` or an addon's label, see :func:`addon_label`.
         """
         file = self._archive(label)
         content, archive = self._read(file), f"release {self.name}: {file}"
@@ -143,11 +130,7 @@ class Release:
         return read_addons(content, archive)[label.removeprefix(f"{SINGLE_ADDON}/")]
 
     def node_images(self) -> bytes | None:
-        """Return node-images.yaml; None when the release has none.
-
-        Raises:
-            ReleaseDamaged: The file changed on disk.
-        """
+        """Return node-images.yaml; None when the release has none."""
         return self._read(NODE_IMAGES) if NODE_IMAGES in self.contents.files else None
 
     def addons(self) -> tuple[str, ...]:
@@ -159,7 +142,6 @@ class Release:
 
         Raises:
             ReleaseBroken: The release has no such addon.
-            ReleaseDamaged: The archive changed on disk.
             SpecError, DependencyError: Dependencies are missing, see ``incomplete``.
         """
         facts = self.facts.get(name)

@@ -41,34 +41,23 @@ class ReleaseSource(Protocol):
         it.
 
         Raises:
-            ReleaseNotFound: The source has no such release.
-            SourceUnavailable: The source cannot be read now.
+            ReleaseNotFound: The source has no such release; so do the methods below.
+            SourceUnavailable: The source cannot be read now; so do the methods below.
         """
         ...
 
     async def evidence(self, name: ReleaseName) -> Evidence:
-        """Return the signatures of the release, unverified.
-
-        Raises:
-            ReleaseNotFound: The source has no such release.
-            SourceUnavailable: The source cannot be read now.
-        """
+        """Return the signatures of the release, unverified."""
         ...
 
     async def read(self, name: ReleaseName, files: Collection[str], limit: int) -> dict[str, bytes]:
         """Return the content of some files, by name, without downloading the release.
 
-        All are of the same state of the release, and each is verified if the source states its digest.
-
-        Args:
-            name: The release.
-            files: Names of files; those that the release does not contain are left out of the result.
-            limit: Most bytes of each file.
+        All are of the same state of the release, and each is verified if the source states its digest. Files that the
+        release does not contain are left out of the result.
 
         Raises:
-            ReleaseNotFound: The source has no such release.
-            ReleaseBroken: A file is larger, or is not a regular file.
-            SourceUnavailable: The source cannot be read now.
+            ReleaseBroken: A file is larger than ``limit`` bytes, or is not a regular file.
         """
         ...
 
@@ -78,9 +67,7 @@ class ReleaseSource(Protocol):
         Stays within ``MAX_FILES``, ``MAX_FILE_BYTES`` and ``MAX_RELEASE_BYTES``. The files are not parsed.
 
         Raises:
-            ReleaseNotFound: The source has no such release.
             ReleaseBroken: The release is too large, or a file is not a regular file.
-            SourceUnavailable: The source cannot be read now.
         """
         ...
 
@@ -100,36 +87,28 @@ MAX_SIGNATURES = 1000
 
 @dataclass(frozen=True, slots=True)
 class CosignSignature:
-    """A signature made by ``cosign sign --key``.
-
-    Args:
-        payload: The simple-signing document, which contains the digest of the manifest.
-        signature: The signature over the payload.
-    """
+    """A signature made by ``cosign sign --key``."""
 
     payload: bytes
+    """The simple-signing document, which contains the digest of the manifest."""
     signature: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """The signatures of a release as they were found, unverified.
-
-    Args:
-        envelopes: DSSE envelopes, as JSON.
-        manifest: The OCI manifest of the release, which cosign signs; empty from other sources.
-        cosign: Signatures of that manifest.
-        problems: The signatures that are not valid or were not read, with reasons.
-        complete: Whether all signatures were read; invalid ones count as read.
-    """
+    """The signatures of a release as they were found, unverified."""
 
     envelopes: tuple[bytes, ...] = ()
+    """DSSE envelopes, as JSON."""
     manifest: bytes = b""
+    """The OCI manifest of the release, which cosign signs; empty from other sources."""
     cosign: tuple[CosignSignature, ...] = ()
     problems: tuple[str, ...] = ()
+    """The signatures that are not valid or were not read, with reasons."""
     complete: bool = True
+    """Whether all signatures were read; invalid ones count as read."""
 
     @property
     def manifest_digest(self) -> str:
-        """Digest of the manifest; empty without a manifest."""
+        """``sha256:<hex>`` of the manifest; empty without a manifest."""
         return sha256_digest(self.manifest) if self.manifest else ""

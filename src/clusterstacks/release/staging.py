@@ -23,23 +23,14 @@ PREFIX = ".staging-"
 
 @dataclass(frozen=True, slots=True)
 class Staging:
-    """A directory that is being filled.
-
-    Args:
-        path: Its path; private to this user.
-        lock: Open and locked file descriptor of the directory.
-    """
+    """A directory that is being filled; private to this user, and locked by an open file descriptor."""
 
     path: Path
     lock: int
 
     @classmethod
     def create(cls, root: Path) -> Staging:
-        """Create an empty staging directory in ``root``.
-
-        Raises:
-            OSError: The disk fails.
-        """
+        """Create an empty staging directory in ``root``."""
         path = _fresh_path(root)
         path.mkdir(mode=0o700)
         lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
@@ -51,15 +42,10 @@ class Staging:
         return cls(path, lock)
 
     def publish(self, target: Path, *, readable: bool = False) -> None:
-        """Sync the directory to disk and rename it to ``target``.
-
-        Args:
-            target: Its new name, on the same file system.
-            readable: Whether other users may read it.
+        """Sync the directory to disk and rename it to ``target``, on the same file system.
 
         Raises:
             FileExistsError: ``target`` exists.
-            OSError: The disk fails.
         """
         for file in sorted(self.path.iterdir()):
             _seal(file, 0o644 if readable else 0o600)
@@ -80,11 +66,7 @@ class Staging:
 
 
 def sweep(root: Path) -> None:
-    """Remove the staging directories of crashed processes in ``root``; those of live processes stay.
-
-    Raises:
-        OSError: ``root`` cannot be read.
-    """
+    """Remove the staging directories of crashed processes in ``root``; those of live processes stay."""
     for path in root.glob(f"{PREFIX}*"):
         try:
             lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
@@ -100,11 +82,7 @@ def sweep(root: Path) -> None:
 
 
 def discard(directory: Path) -> None:
-    """Remove a published directory atomically: it is renamed first, so a crash leaves no partial directory.
-
-    Raises:
-        OSError: The disk fails.
-    """
+    """Remove a published directory atomically: it is renamed first, so a crash leaves no partial directory."""
     leftover = _fresh_path(directory.parent)
     directory.rename(leftover)
     shutil.rmtree(leftover, ignore_errors=True)

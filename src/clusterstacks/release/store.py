@@ -61,11 +61,8 @@ DEADLINE = timedelta(minutes=5)
 class ReleaseStore:
     """Downloads releases into a private directory and opens them.
 
-    File work runs in threads and does not block the event loop. Several processes may share one directory.
-
-    Args:
-        root: The directory; created when it is missing.
-        deadline: Deadline of the download of one release.
+    File work runs in threads and does not block the event loop. Several processes may share one directory. The deadline
+    is that of the download of one release.
     """
 
     def __init__(self, root: Path, *, deadline: timedelta = DEADLINE) -> None:
@@ -111,8 +108,8 @@ class ReleaseStore:
                 available now.
         """
         pins = tuple(pinned)
-        if digest and (held := await self.open(name, digest, pins)) is not None:
-            return held
+        if digest and (stored := await self.open(name, digest, pins)) is not None:
+            return stored
         release = await self._on_disk(self._load_any, name, digest) if digest else None
         if release is None:
             release = await self._once((id(source), name), partial(self._fetch, name, source))
@@ -134,28 +131,20 @@ class ReleaseStore:
     async def open(self, name: ReleaseName, digest: str, pinned: Sequence[ResolvedChart] = ()) -> Release | None:
         """Return a release from disk, without its source; None when it is not stored, complete and unchanged.
 
-        Only the first call reads and verifies the files.
-
-        Args:
-            name: The release.
-            digest: The expected digest.
-            pinned: The charts that it must have been completed with; without pins any are accepted.
+        Only the first call reads and verifies the files. The release must have been completed with the pinned charts;
+        without pins any are accepted.
 
         Raises:
             SpecError: ``digest`` is not valid, or belongs to a release of another name.
-            DependencyError: The disk fails.
         """
         pins = tuple(pinned)
-        held = self._opened.get((name, digest, pins))
-        return held if held is not None else await self._on_disk(self._load_whole, name, digest, pins)
+        opened = self._opened.get((name, digest, pins))
+        return opened if opened is not None else await self._on_disk(self._load_whole, name, digest, pins)
 
     async def collect(self, keep: Collection[str]) -> list[str]:
         """Remove every release whose digest is not in ``keep``, and return the removed digests.
 
         A release that was stored since the last call is kept once. A removed release is downloaded again when needed.
-
-        Raises:
-            DependencyError: The disk fails.
         """
         fresh, self._fresh = self._fresh, set()
         removed = await self._on_disk(self._collect, {*keep, *fresh})
@@ -195,25 +184,25 @@ class ReleaseStore:
     async def _complete(
         self, release: Release, dependencies: ChartDependencies | None, pins: tuple[ResolvedChart, ...]
     ) -> Release:
-        held = await self.open(release.name, release.digest, pins)
-        if held is not None:
-            return held
+        completed = await self.open(release.name, release.digest, pins)
+        if completed is not None:
+            return completed
         if dependencies is None:
             raise ChartDependenciesMissing(release.name, release.lacking, _permission(release))
         charts = {label: await asyncio.to_thread(release.chart_files, label) for label in release.lacking}
         try:
-            found = await self._in_time(
+            complete_charts = await self._in_time(
                 dependencies.vendor_all(charts, pins), release.name, "not all dependencies of its charts"
             )
         except ChartRepositoryRefused as error:
             raise ChartDependenciesMissing(release.name, release.lacking, error.remedy) from None
-        resolved = [one for vendored in found.values() for one in vendored.resolved]
-        archives = [found[one.chart].files[one.path] for one in resolved]
+        resolved = [chart for vendored in complete_charts.values() for chart in vendored.resolved]
+        archives = [complete_charts[chart.chart].files[chart.path] for chart in resolved]
         await self._on_disk(store_charts, self._place(release.digest), resolved, archives)
-        held = await self.open(release.name, release.digest, pins)
-        if held is None:
+        completed = await self.open(release.name, release.digest, pins)
+        if completed is None:
             raise ReleaseDamaged(release.name, "chart dependencies")
-        return held
+        return completed
 
     async def _in_time(self, work: Coroutine[None, None, _T], name: ReleaseName, lack: str) -> _T:
         try:
@@ -241,15 +230,15 @@ class ReleaseStore:
         contents = read_contents(name, staging.path)
         release = open_release(contents, self._charts)
         self._fresh.add(contents.digest)
-        held = self._load_any(name, contents.digest)
-        if held is None:
+        stored = self._load_any(name, contents.digest)
+        if stored is None:
             target = self._unapproved(contents.digest)
             try:
                 staging.publish(target)
             except FileExistsError:
                 log.debug("another process stored %s first", name)
-            held = replace(release, contents=replace(contents, root=target))
-        return held
+            stored = replace(release, contents=replace(contents, root=target))
+        return stored
 
     def _accept(self, release: Release) -> Release:
         """Give an approved release its name, under which it is opened."""

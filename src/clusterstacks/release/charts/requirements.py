@@ -307,7 +307,7 @@ def _go_digest(document: object) -> str:
 
 @dataclass(frozen=True, slots=True)
 class WantedChart:
-    """A query for a chart in a repository; ``exact`` is the locked or pinned version, empty to take the newest allowed."""
+    """A query for a chart in a repository; ``exact`` is the locked or pinned version, empty for the newest allowed."""
 
     name: str
     constraint: Constraint

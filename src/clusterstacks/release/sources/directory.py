@@ -51,15 +51,10 @@ class DirectorySource:
     """A directory that holds ``<release>/``, or ``cluster-stacks/<release>/`` as the Go operator's does.
 
     Nothing outside of the directory is ever read. The path of the directory itself may contain links, as those of
-    mounted volumes do. So may ``place``, as long as it ends inside, also after a later change. Releases, their files
-    and ``cluster-stacks`` must not be links. Write a new release under another name (a leading dot hides it) and rename
-    it when it is complete: then it is used immediately. A release that is copied into its place is used when it has
-    settled.
-
-    Args:
-        root: The directory; ``--release-dir`` of the operator.
-        place: The path of the source below it; empty for the directory itself.
-        settled: Time without a change after which a release that was not renamed into its place is complete.
+    mounted volumes do. So may ``place``, the path of the source below it, as long as it ends inside, also after a later
+    change. Releases, their files and ``cluster-stacks`` must not be links. Write a new release under another name (a
+    leading dot hides it) and rename it when it is complete: then it is used immediately. A release that is copied into
+    its place is used when it did not change for the time ``settled``.
     """
 
     def __init__(self, root: Path, place: str = "", *, settled: timedelta = SETTLED) -> None:
@@ -68,53 +63,29 @@ class DirectorySource:
         self._settled = settled.total_seconds()
 
     async def list(self) -> tuple[str, ...]:
-        """Return the names of the directories, sorted; hidden ones are skipped.
-
-        Raises:
-            SourceUnavailable: The directory is missing or not readable.
-        """
+        """Return the names of the directories, sorted; hidden ones are skipped."""
         return await asyncio.to_thread(self._list)
 
     async def fetch(self, name: ReleaseName, into: Path) -> None:
         """Copy the regular files of a release; sub-directories (unpacked addons) are skipped.
 
         Raises:
-            ReleaseNotFound: There is no directory of that name.
-            ReleaseBroken: The release is too large, or contains a link or device.
             StoreUnavailable: The target disk is full or read-only.
-            SourceUnavailable: A file cannot be read.
         """
-        while left := await asyncio.to_thread(self._unsettled, name):  # noqa: ASYNC110 - a file system sends no events
-            await asyncio.sleep(left)
+        while remaining := await asyncio.to_thread(self._unsettled, name):  # noqa: ASYNC110 - a file system sends no events
+            await asyncio.sleep(remaining)
         await asyncio.to_thread(self._fetch, name, into)
 
     async def read(self, name: ReleaseName, files: Collection[str], limit: int) -> dict[str, bytes]:
-        """Return the content of files.
-
-        Raises:
-            ReleaseNotFound: There is no directory of that name.
-            ReleaseBroken: A file is larger than ``limit`` bytes, or is a link or device.
-            SourceUnavailable: One cannot be read.
-        """
+        """Return the content of regular files; a link or device is :class:`ReleaseBroken`."""
         return await asyncio.to_thread(self._read, name, files, limit)
 
     async def digest(self, name: ReleaseName) -> str:
-        """Return the digest of the current files; empty while they change.
-
-        Raises:
-            ReleaseNotFound: There is no directory of that name.
-            ReleaseBroken: The release is too large, or contains a link or device.
-            SourceUnavailable: A file cannot be read.
-        """
+        """Return the digest of the current files; empty while they change."""
         return await asyncio.to_thread(self._digest, name)
 
     async def evidence(self, name: ReleaseName) -> Evidence:
-        """Return the envelope beside the release's directory.
-
-        Raises:
-            ReleaseBroken: It is a link or device, or too large.
-            SourceUnavailable: It cannot be read.
-        """
+        """Return the envelope beside the release's directory."""
         return await asyncio.to_thread(self._evidence, name)
 
     @property
@@ -144,15 +115,15 @@ class DirectorySource:
         return Evidence()
 
     def _read(self, name: ReleaseName, files: Collection[str], limit: int) -> dict[str, bytes]:
-        found: dict[str, bytes] = {}
+        contents: dict[str, bytes] = {}
         try:
             with self._opened(name) as (_, directory):
                 for file in files:
                     with suppress(FileNotFoundError):
-                        found[file] = _content(name, file, limit, directory)
+                        contents[file] = _content(name, file, limit, directory)
         except OSError as error:
             raise _unavailable(self.path / name.release, error) from None
-        return found
+        return contents
 
     def _unsettled(self, name: ReleaseName) -> float:
         """Seconds until the release counts as complete; 0 when it does, or does not exist.
@@ -208,12 +179,7 @@ class DirectorySource:
         """Open the directories that contain releases.
 
         Every part is opened relative to the one before it, without following links: so everything that is read is below
-        the root, even during concurrent renames.
-
-        Raises:
-            SpecError: The place is outside of the root.
-            SourceUnavailable: The place does not exist.
-            OSError: The root or the place cannot be opened.
+        the root, even during concurrent renames. A place outside of the root is refused.
         """
         with ExitStack() as opened:
 
@@ -258,12 +224,7 @@ class DirectorySource:
 def publish_to_directory(directory: Path, target: Path) -> bool:
     """Copy a release, and the signature beside it, into an existing directory of releases.
 
-    Args:
-        directory: The release; its name is that of the release.
-        target: The directory of releases.
-
-    Returns:
-        Whether the release was copied; it is not when it exists with the same content. A newer signature is copied.
+    Return whether the release was copied; it is not when it exists with the same content. A newer signature is copied.
 
     Raises:
         InvalidName: The directory does not have the name of a release.

@@ -38,25 +38,21 @@ class ReleaseInTheWay(SpecError):
 
 @dataclass(frozen=True, slots=True)
 class Pulled:
-    """A downloaded release.
-
-    Args:
-        release: The release, opened.
-        new: Whether it did not exist before.
-        signed: Whether signatures are beside it; they are not verified.
-        problems: Signatures in the source that could not be read.
-        manifest: Digest of its manifest in the registry; empty from other sources.
-    """
+    """A downloaded release."""
 
     release: Release
     new: bool
+    """Whether it did not exist before."""
     signed: bool
+    """Whether signatures are beside it; they are not verified."""
     problems: tuple[str, ...] = ()
+    """Signatures in the source that could not be read."""
     manifest: str = ""
+    """Digest of its manifest in the registry; empty from other sources."""
 
     @property
     def path(self) -> Path:
-        """Its directory."""
+        """The directory of the release, below the one it was pulled into."""
         return self.release.contents.root
 
 
@@ -68,8 +64,7 @@ async def pull(source: ReleaseSource, name: ReleaseName, directory: Path) -> Pul
     Raises:
         ReleaseInTheWay: The directory exists with different content.
         SpecError: The release is not valid.
-        DependencyError: The source fails.
-        OSError: The disk fails.
+        OSError: A file cannot be written.
     """
     target = directory / name.release
     staging = await asyncio.to_thread(_stage, directory)
@@ -86,16 +81,15 @@ async def pull(source: ReleaseSource, name: ReleaseName, directory: Path) -> Pul
     envelope = joined((*beside.envelopes, *evidence.envelopes), files.text())
     if envelope is not None:
         await asyncio.to_thread(replace_file, directory / f"{name}{SIGNATURE_SUFFIX}", envelope)
-    there = replace(release, contents=replace(release.contents, root=target))
-    return Pulled(there, new, envelope is not None, evidence.problems, evidence.manifest_digest)
+    pulled = replace(release, contents=replace(release.contents, root=target))
+    return Pulled(pulled, new, envelope is not None, evidence.problems, evidence.manifest_digest)
 
 
 def joined(envelopes: Iterable[bytes], own: bytes) -> bytes | None:
     """Merge the signatures of all envelopes with the same payload; None without a valid envelope.
 
-    Args:
-        envelopes: Envelopes by anyone: every user who may push to a registry can add one.
-        own: The statement of the release's files; envelopes with another payload are used only if none has this one.
+    The envelopes may be hostile: every user who may push to a registry can add one. Envelopes with another payload than
+    ``own``, the statement of the release's files, are used only if none has this one.
     """
     usable = []
     for text in envelopes:
@@ -105,9 +99,10 @@ def joined(envelopes: Iterable[bytes], own: bytes) -> bytes | None:
             continue
     if not usable:
         return None
-    payload = own if any(one.payload == own for one in usable) else usable[0].payload
-    made = (made for one in usable if one.payload == payload for made in one.signatures if made.plausible)
-    return Envelope(payload, tuple(dict.fromkeys(made))[:MAX_SIGNATURES]).text()
+    payload = own if any(envelope.payload == own for envelope in usable) else usable[0].payload
+    same = (envelope for envelope in usable if envelope.payload == payload)
+    signatures = (signature for envelope in same for signature in envelope.signatures if signature.plausible)
+    return Envelope(payload, tuple(dict.fromkeys(signatures))[:MAX_SIGNATURES]).text()
 
 
 def _stage(directory: Path) -> Staging:

@@ -30,17 +30,13 @@ _MAX_NAME_BYTES = 255
 
 @dataclass(frozen=True, slots=True)
 class ExpectedFile:
-    """A file as a source lists it, before the download.
-
-    Args:
-        name: Name of the file in the release.
-        digest: ``sha256:`` and 64 lower-case hex digits; empty when the source does not state it.
-        size: In bytes; None when the source does not state it.
-    """
+    """A file as a source lists it, before the download."""
 
     name: str
     digest: str = ""
+    """``sha256:`` and 64 lower-case hex digits; empty when the source does not state it."""
     size: int | None = None
+    """In bytes; None when the source does not state it."""
 
     @property
     def hex(self) -> str:
@@ -76,19 +72,13 @@ def is_file_name(name: str) -> bool:
 
 
 async def save_body(answer: HTTPResponse, file: ExpectedFile, into: Path, *, release: ReleaseName, room: int) -> int:
-    """Write the body of an answer into ``into/<name>`` and return its size in bytes.
+    """Write the body of an answer with a checked status into ``into/<name>`` and return its size in bytes.
 
-    Args:
-        answer: A response with a checked status.
-        file: The expected file.
-        into: A directory without such a file.
-        release: The release, for messages.
-        room: Remaining bytes of the release's limit.
+    ``room`` is the number of bytes that remain of the release's limit.
 
     Raises:
         ReleaseBroken: The file is too large.
         SourceUnavailable: The connection was lost, or the content is not the expected one: it may be being replaced.
-        StoreUnavailable: The disk fails.
     """
     digest, size = sha256(), 0
     try:
@@ -97,7 +87,7 @@ async def save_body(answer: HTTPResponse, file: ExpectedFile, into: Path, *, rel
             async for piece in answer.chunks():
                 size += len(piece)
                 _check_growth(release, file, size, room)
-                await asyncio.to_thread(_take, writer, digest, piece)
+                await asyncio.to_thread(_write_piece, writer, digest, piece)
         finally:
             await asyncio.to_thread(writer.close)
     except OSError as error:
@@ -107,11 +97,7 @@ async def save_body(answer: HTTPResponse, file: ExpectedFile, into: Path, *, rel
 
 
 def check_content(place: str, file: ExpectedFile, content: bytes) -> None:
-    """Compare the content of a file with the expected one.
-
-    Raises:
-        SourceUnavailable: They differ.
-    """
+    """Compare the content of a file with the expected one; raises :class:`SourceUnavailable` if they differ."""
     _check_content(place, file, sha256_digest(content), len(content))
 
 
@@ -135,6 +121,6 @@ def _check_content(place: str, file: ExpectedFile, digest: str, size: int) -> No
         raise SourceUnavailable(place, f"its digest is {digest}, but the source states {file.digest}; publish it again")
 
 
-def _take(writer: IO[bytes], digest: _Hash, piece: bytes) -> None:
+def _write_piece(writer: IO[bytes], digest: _Hash, piece: bytes) -> None:
     digest.update(piece)
     writer.write(piece)

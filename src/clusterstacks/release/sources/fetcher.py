@@ -75,23 +75,13 @@ class PinnedRelease:
 
     @classmethod
     def of(cls, release: Manifest) -> PinnedRelease:
-        """Read a ClusterStackRelease.
-
-        Raises:
-            SpecError: An annotation was edited and is not valid.
-        """
+        """Read a ClusterStackRelease; an annotation that was edited and is not valid is a SpecError."""
         return cls(PinnedDigests.of(release), VerifiedContent.of(mapping(release, "status")))
 
 
 @dataclass(frozen=True, slots=True)
 class FetchedRelease:
-    """A fetched release.
-
-    Args:
-        release: The release.
-        verdict: The result of its verification; None when no signature is required.
-        fresh: Whether it was downloaded just now.
-    """
+    """A fetched release; the verdict is None when no signature is required, ``fresh`` is true for a new download."""
 
     release: Release
     verdict: SignatureVerdict | None
@@ -100,27 +90,18 @@ class FetchedRelease:
 
 @dataclass(frozen=True, slots=True)
 class PublishedState:
-    """The current state of a release in its source.
-
-    Args:
-        place: The source.
-        digest: Digest of the content; empty when the source does not state it, None when the release is gone.
-        verdict: The result of the verification; None when it was not verified.
-    """
+    """The current state of a release in its source."""
 
     place: str
     digest: str | None
+    """Digest of the content; empty when the source does not state it, None when the release is gone."""
     verdict: SignatureVerdict | None
+    """The result of the verification; None when it was not verified."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReleaseFetcher:
-    """Fetches releases for the objects of one kind in background tasks, so that reconciles do not wait for a source.
-
-    Args:
-        charts: Resolves missing chart dependencies; None when that is not allowed.
-        tasks: Background tasks of the reconciler.
-    """
+    """Fetches releases for the objects of one kind in background tasks, so that reconciles do not wait for a source."""
 
     client: Client
     stacks: ObjectCache
@@ -129,6 +110,7 @@ class ReleaseFetcher:
     secrets: SecretReader
     store: ReleaseStore
     charts: ChartDependencies | None
+    """Resolves missing chart dependencies; None when that is not allowed."""
     tasks: BackgroundTasks
     _broken: dict[ObjectKey, tuple[str, SpecError]] = field(default_factory=dict)
 
@@ -142,7 +124,6 @@ class ReleaseFetcher:
 
         Raises:
             SpecError: The ClusterStack's source is not allowed.
-            DependencyError: The management API server does not answer.
         """
         stack = await self._stack(release)
         return ReleaseOrigin(self.policy.settings(stack), self.policy.trusted(stack))
@@ -155,7 +136,6 @@ class ReleaseFetcher:
 
         Raises:
             SpecError: The ClusterStack, its source or a key cannot be used.
-            DependencyError: The management API server does not answer.
         """
         known, stack, required = PinnedRelease.of(release), await self._stack(release), None
         trust = self.policy.trusted(stack)
@@ -171,7 +151,6 @@ class ReleaseFetcher:
 
         Raises:
             SpecError: As :meth:`reason_to_verify`, or the content is not that of a release of this name.
-            DependencyError: The management API server does not answer, or the disk fails.
         """
         pins = PinnedDigests.of(release)
         if not pins.digest:
@@ -186,19 +165,14 @@ class ReleaseFetcher:
 
         The source is not read for a stored release that was verified before, see :meth:`stored`.
 
-        Args:
-            key: The object that needs it.
-            release: Its ClusterStackRelease, with the pinned digests, if any.
-            name: Its name.
-
         Raises:
             Unsigned: A required signature is missing.
             SpecError: It is not valid, its content is not the pinned one, or its source is not allowed.
             DependencyError: The source does not have it or cannot be read.
         """
-        held = await self.stored(release, name)
-        if held is not None:
-            return FetchedRelease(held, None, fresh=False)
+        stored = await self.stored(release, name)
+        if stored is not None:
+            return FetchedRelease(stored, None, fresh=False)
         origin, known = await self.origin(release), PinnedRelease.of(release)
         download = partial(self._download, key, origin, name, known)
         return await self.tasks.result(key, ("download", origin, known), download)
@@ -208,11 +182,7 @@ class ReleaseFetcher:
     ) -> PublishedState | None:
         """Return the source's current state of a release with one or two small requests; None while they run.
 
-        Args:
-            key: The object that asks.
-            origin: The source and the trusted keys.
-            name: The release's.
-            release: Its ClusterStackRelease, with the pinned digests and what was verified.
+        At the end ``key`` is enqueued.
 
         Raises:
             SpecError: The source cannot be used.
@@ -293,8 +263,8 @@ class ReleaseFetcher:
             # The signatures of a moved tag are for other content.
             if trust is None or stated not in ("", pins.digest):
                 return PublishedState(place, stated, None)
-            held = await self.store.open(name, pins.digest, pins.charts)
-            return PublishedState(place, stated, await self._verify(trust, live, held, signers) if held else None)
+            stored = await self.store.open(name, pins.digest, pins.charts)
+            return PublishedState(place, stated, await self._verify(trust, live, stored, signers) if stored else None)
 
     async def _stack(self, release: Manifest) -> ClusterStack | None:
         manifest = await leading_stack(release, self.stacks, self.client)
@@ -306,9 +276,6 @@ class ReleaseFetcher:
         """Verify the signatures of a release; read them from the source only if no trusted key is known to have signed.
 
         Signed content stays signed, so later changes of the signatures in the source do not matter.
-
-        Raises:
-            SignaturesUnclear: Not all signatures could be read, and no earlier one is known.
         """
         keys = await trusted_keys(trust, self.secrets)
         if any(key.fingerprint in signers for key in keys):

@@ -56,15 +56,8 @@ class HttpSource:
     """The releases of an index on any file server.
 
     The index is requested conditionally (ETag, else Last-Modified), so it is sent again only after a change. Every file
-    is verified against it.
-
-    Args:
-        web: Connections.
-        url: The URL below which ``index.json`` and the directories of the releases are.
-        authorization: Value of the ``Authorization`` header; empty for none.
-
-    Raises:
-        SpecError: The URL has a query.
+    is verified against it. ``index.json`` and the directories of the releases are below ``url``, which must not have a
+    query; ``authorization`` is the value of that header, empty for none.
     """
 
     def __init__(self, web: HTTPClient, url: str, *, authorization: str = "") -> None:
@@ -82,30 +75,18 @@ class HttpSource:
         """Return the names in the index, sorted.
 
         Raises:
-            SourceUnavailable: There is no index, or it cannot be read now.
-            AnswerRefused: The document is not an index.
-            CredentialsRefused: The server requires credentials.
+            SourceUnavailable: There is no index, or it cannot be read now; so for all methods.
+            AnswerRefused: The document is not an index; so for all methods.
+            CredentialsRefused: The server requires credentials; so for all methods.
         """
         return tuple(sorted(await self._entries()))
 
     async def digest(self, name: ReleaseName) -> str:
-        """Return the digest of the files as the index states them.
-
-        Raises:
-            ReleaseNotFound: The index does not list the release.
-            ReleaseBroken: The entry of the release is not valid.
-            SourceUnavailable: As :meth:`list`.
-        """
+        """Return the digest of the files as the index states them; an invalid entry is :class:`ReleaseBroken`."""
         return content_digest((file.name, file.hex) for file in _files(name, await self._entry(name)))
 
     async def evidence(self, name: ReleaseName) -> Evidence:
-        """Return the envelope beside the release's directory, if the index states one.
-
-        Raises:
-            ReleaseNotFound: The index does not list the release.
-            ReleaseBroken: The digest of the signature is not valid.
-            SourceUnavailable: As :meth:`list`; or the envelope is being replaced.
-        """
+        """Return the envelope beside the release's directory, if the index states one."""
         stated = (await self._entry(name)).get("signature")
         if stated is None:
             return Evidence()
@@ -116,8 +97,6 @@ class HttpSource:
         """Return the content of some files, verified by the digests in the index.
 
         Raises:
-            ReleaseNotFound: The index does not list the release.
-            ReleaseBroken: The entry of the release is not valid.
             AnswerRefused: A file is larger than ``limit`` bytes.
             SourceUnavailable: As :meth:`list`; or a file is missing or being replaced.
         """
@@ -127,14 +106,7 @@ class HttpSource:
         }
 
     async def fetch(self, name: ReleaseName, into: Path) -> None:
-        """Download the files of a release and verify each.
-
-        Raises:
-            ReleaseNotFound: The index does not list the release.
-            ReleaseBroken: The entry of the release is not valid, or a file is too large.
-            StoreUnavailable: The disk fails.
-            SourceUnavailable: As :meth:`list`; or a file is missing or being replaced.
-        """
+        """Download the files of a release and verify each; one that is being replaced is :class:`SourceUnavailable`."""
         room = MAX_RELEASE_BYTES
         for file in _files(name, await self._entry(name)):
             url = f"{self._url}/{name}/{quote(file.name)}"
@@ -187,7 +159,6 @@ def write_index(directory: Path) -> bytes:
 
     Raises:
         ReleaseBroken: A release contains an entry that is not a valid file.
-        StoreUnavailable: The directory cannot be read or written.
     """
     try:
         entries = {path.name: _described(path) for path in sorted(directory.iterdir()) if _is_release(path)}

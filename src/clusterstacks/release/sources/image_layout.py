@@ -61,10 +61,6 @@ class ImageLayout:
         Args:
             root: The directory.
             new: Whether the directory may be missing or empty: the first write makes it a layout.
-
-        Raises:
-            SpecError: The directory is not a layout, or a part of it is a link.
-            OSError: It cannot be read.
         """
         if not (root / _MARKER).is_file() and not (new and (not root.exists() or not any(root.iterdir()))):
             remedy = "name a new or empty directory" if new else "correct the path"
@@ -85,7 +81,7 @@ class ImageLayout:
 
     async def tags(self) -> tuple[str, ...]:
         """Return all tags, sorted."""
-        return tuple(sorted({tag for one in self._entries if (tag := one.annotations.get(REF_NAME))}))
+        return tuple(sorted({tag for entry in self._entries if (tag := entry.annotations.get(REF_NAME))}))
 
     async def head(self, target: str) -> str | None:
         """Return the digest of the manifest with a tag or digest; None if the index does not have it."""
@@ -93,11 +89,7 @@ class ImageLayout:
         return None if entry is None else entry.digest
 
     async def manifest(self, target: str) -> Manifest:
-        """Return a verified manifest by tag or digest.
-
-        Raises:
-            NotThere: It does not exist.
-        """
+        """Return a verified manifest by tag or digest; raises :class:`NotThere` if it does not exist."""
         entry = self._entry(target)
         digest = target if entry is None else entry.digest
         if not is_sha256(digest):
@@ -114,11 +106,7 @@ class ImageLayout:
 
     @asynccontextmanager
     async def blob_file(self, blob: Descriptor) -> AsyncIterator[Path]:
-        """Yield the file of a blob, verified.
-
-        Raises:
-            NotThere: It does not exist.
-        """
+        """Yield the file of a blob, verified; raises :class:`NotThere` if it does not exist."""
         file = self._file(blob.digest)
         try:
             await asyncio.to_thread(_verify, file, blob.digest, blob.size)
@@ -143,7 +131,9 @@ class ImageLayout:
         return await asyncio.to_thread(self._referrers, digest)
 
     def _entry(self, target: str) -> Descriptor | None:
-        return next((one for one in self._entries if target in (one.annotations.get(REF_NAME), one.digest)), None)
+        return next(
+            (entry for entry in self._entries if target in (entry.annotations.get(REF_NAME), entry.digest)), None
+        )
 
     def _file(self, digest: str) -> Path:
         return self._root / "blobs" / "sha256" / digest.removeprefix("sha256:")
@@ -213,8 +203,8 @@ class ImageLayout:
             return name == tag if name else other.digest == entry.digest
 
         members = zip(self._entries, self._index.get("manifests") or (), strict=True)
-        kept = [(one, member) for one, member in members if not is_replaced(one)]
-        self._entries = (*(one for one, _ in kept), entry)
+        kept = [(old, member) for old, member in members if not is_replaced(old)]
+        self._entries = (*(old for old, _ in kept), entry)
         self._index = {**self._index, "manifests": [*(member for _, member in kept), entry.document()]}
         replace_file(self._root / _INDEX, orjson.dumps(self._index))
 

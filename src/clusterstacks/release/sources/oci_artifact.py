@@ -51,24 +51,14 @@ _DEFAULT = "application/vnd.oci.image.layer.v1.tar"
 
 @dataclass(frozen=True, slots=True)
 class Artifact:
-    """A release ready to be published.
-
-    Args:
-        raw: Its manifest.
-        files: The file of each layer, by digest.
-    """
+    """A release ready to be published: its manifest, and the file of each layer by digest."""
 
     raw: bytes
     files: Mapping[str, Path]
 
 
 def compose(release: Release, created: datetime) -> Artifact:
-    """Write the manifest of a release.
-
-    Args:
-        release: The opened release directory.
-        created: Creation time in the manifest; see :func:`created_at`.
-    """
+    """Write the manifest of an opened release directory; see :func:`created_at` for the creation time."""
     contents = release.contents
     layers = [
         Descriptor(layer_type(file), f"sha256:{digest}", (contents.root / file).stat().st_size, {TITLE: file})
@@ -97,11 +87,7 @@ def layer_type(file: str) -> str:
 
 
 def created_at(environ: Mapping[str, str]) -> datetime:
-    """Return the creation time of artifacts: ``SOURCE_DATE_EPOCH``, or the beginning of 1970.
-
-    Raises:
-        SpecError: The variable is not a number of seconds.
-    """
+    """Return the creation time of artifacts: ``SOURCE_DATE_EPOCH`` in seconds, or the beginning of 1970."""
     text = environ.get(EPOCH_VARIABLE, "").strip() or "0"
     try:
         return datetime.fromtimestamp(int(text), UTC)
@@ -113,10 +99,6 @@ def created_at(environ: Mapping[str, str]) -> datetime:
 
 def files_of(manifest: Manifest, release: object) -> dict[str, Descriptor]:
     """Return the files in a manifest, within the bounds of a release.
-
-    Args:
-        manifest: The manifest with the tag of the release.
-        release: Name of the release in messages.
 
     Raises:
         ManifestUnsupported: It is not an image manifest.

@@ -33,20 +33,15 @@ Repository: TypeAlias = "Registry | ImageLayout"
 
 @dataclass(frozen=True, slots=True)
 class Copied:
-    """The result of a copy.
-
-    Args:
-        digest: Digest of the manifest.
-        new: Whether the target did not have it before.
-        signatures: Number of copied referrers and cosign tags; a tag that would remove signatures in the target is
-            skipped.
-        problems: Referrers and tags that could not be read in the source, and were skipped.
-    """
+    """The result of a copy."""
 
     digest: str
     new: bool
+    """Whether the target did not have it before."""
     signatures: int
+    """Copied referrers and cosign tags; a tag that would remove signatures in the target is skipped."""
     problems: tuple[str, ...] = ()
+    """Referrers and tags that could not be read in the source, and were skipped."""
 
 
 async def copy(source: Repository, wanted: str, target: Repository, tag: str) -> Copied:
@@ -54,29 +49,22 @@ async def copy(source: Repository, wanted: str, target: Repository, tag: str) ->
 
     The tag is written last, when the signatures exist. Existing content is not sent again.
 
-    Args:
-        source: The source repository.
-        wanted: Tag or digest in the source.
-        target: The target repository.
-        tag: Tag in the target.
-
     Raises:
         ReleaseTaken: The tag has another manifest in the target.
         NotThere: The source has no such manifest.
         ManifestUnsupported: It is not an image manifest, for example an index.
-        DependencyError: A registry fails.
     """
     manifest = await source.manifest(wanted)
     manifest.require_image()
-    there = await target.head(tag)
-    if there not in (None, manifest.digest):
-        raise ReleaseTaken(target.place(tag), f"manifest {there}, not {manifest.digest}")
+    present = await target.head(tag)
+    if present not in (None, manifest.digest):
+        raise ReleaseTaken(target.place(tag), f"manifest {present}, not {manifest.digest}")
     carrier = _Carrier(source, target, [])
     await carrier.carry(manifest, manifest.digest)
     signatures = await carrier.carry_signatures(manifest.digest)
-    if there is None:
+    if present is None:
         await target.push_manifest(manifest.raw, manifest.media_type, tag)
-    return Copied(manifest.digest, there is None, signatures, tuple(carrier.problems))
+    return Copied(manifest.digest, present is None, signatures, tuple(carrier.problems))
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,10 +76,7 @@ class _Carrier:
     async def carry_signatures(self, digest: str) -> int:
         """Copy the referrers and cosign tags of a manifest; return their number.
 
-        Everyone who may push can add some: those that cannot be read are skipped and reported.
-
-        Raises:
-            ManifestInvalid: There are too many.
+        Everyone who may push can add some: those that cannot be read are skipped and reported. Too many are refused.
         """
         listed = await self.source.referrers(digest)
         if not listed.complete:

@@ -34,33 +34,25 @@ _SHOWN_FILES = 3
 
 @dataclass(frozen=True, slots=True)
 class Publication:
-    """A published release.
-
-    Args:
-        release: Its name.
-        reference: Its reference, with tag and digest of the manifest.
-        content: Digest of its files.
-        new: Whether it was not published before.
-    """
+    """A published release."""
 
     release: ReleaseName
     reference: Reference
+    """Its reference, with tag and digest of the manifest."""
     content: str
+    """Digest of its files."""
     new: bool
+    """Whether it was not published before."""
 
 
 async def publish(directory: Path, registry: Registry, created: datetime) -> Publication:
     """Publish a release directory, which has the name of the release; do nothing if the same content is published.
 
-    Args:
-        directory: The release; it is verified first.
-        registry: The repository.
-        created: Creation time in the manifest.
+    The release is verified first. ``created`` is the creation time in the manifest.
 
     Raises:
         ReleaseTaken: The release is already published with other content.
         SpecError: The release is not valid.
-        DependencyError: The registry fails.
         OSError: The directory cannot be read.
     """
     release = await asyncio.to_thread(open_directory, directory)
@@ -68,10 +60,10 @@ async def publish(directory: Path, registry: Registry, created: datetime) -> Pub
     artifact = compose(release, created)
     files = files_of(read_manifest(artifact.raw, OCI_MANIFEST, str(directory)), release.name)
     if await registry.head(tag) is not None:
-        there = await registry.manifest(tag)
-        _compare(there, files, registry.reference.at(tag))
+        published = await registry.manifest(tag)
+        _compare(published, files, registry.reference.at(tag))
         return Publication(
-            release.name, replace(registry.reference, tag=tag, digest=there.digest), release.digest, new=False
+            release.name, replace(registry.reference, tag=tag, digest=published.digest), release.digest, new=False
         )
     await registry.push_blob(EMPTY)  # first and alone, so that the others share its token
 
@@ -87,11 +79,7 @@ async def publish(directory: Path, registry: Registry, created: datetime) -> Pub
 async def publish_with_signatures(
     directory: Path, registry: Registry, environ: Mapping[str, str]
 ) -> tuple[Publication, int]:
-    """Publish a release directory and the signatures beside it; raises as :func:`publish`.
-
-    Returns:
-        The publication, and the number of signature files.
-    """
+    """Publish a release directory and the signatures beside it, and return the number of signature files as well."""
     evidence = await DirectorySource(directory.parent).evidence(parse_release(directory.name))
     published = await publish(directory, registry, created_at(environ))
     for envelope in evidence.envelopes:
@@ -100,11 +88,7 @@ async def publish_with_signatures(
 
 
 def check_tag(reference: Reference, release: ReleaseName) -> None:
-    """Check that a reference has no tag, or that of the release.
-
-    Raises:
-        InvalidReference: It has another tag, or a digest.
-    """
+    """Refuse a reference with a digest, or with a tag other than that of the release."""
     if reference.digest or reference.tag not in ("", release.release):
         raise InvalidReference(
             f"{reference} is not valid for release {release}, whose tag is its name "
@@ -112,9 +96,9 @@ def check_tag(reference: Reference, release: ReleaseName) -> None:
         )
 
 
-def _compare(there: Manifest, ours: Mapping[str, Descriptor], place: Reference) -> None:
+def _compare(published: Manifest, ours: Mapping[str, Descriptor], place: Reference) -> None:
     # Files are compared and not manifests, because csctl in Go writes its start time into those.
-    theirs = files_of(there, place)
+    theirs = files_of(published, place)
     differing = sorted(
         name
         for name in {*ours, *theirs}

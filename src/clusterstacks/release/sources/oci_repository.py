@@ -31,11 +31,8 @@ class OCISource:
     """Releases in a repository.
 
     All methods may also raise ``CredentialsRefused``, ``AnswerRefused`` and ``ServerUnavailable``, and
-    :class:`SpecError` for a tag that is not a release.
-
-    Args:
-        registry: The repository.
-        digest: Digest of the manifest to read for every release instead of its tag; empty for the tag.
+    :class:`SpecError` for a tag that is not a release. ``digest`` is that of the manifest to read for every release
+    instead of its tag; empty for the tag.
     """
 
     def __init__(self, registry: Registry, digest: str = "") -> None:
@@ -44,31 +41,18 @@ class OCISource:
         self._known: dict[ReleaseName, Manifest] = {}
 
     async def list(self) -> tuple[str, ...]:
-        """Return all tags, sorted, except those of signatures.
-
-        Raises:
-            NotThere: The registry has no such repository.
-        """
+        """Return all tags, sorted, except those of signatures; ``NotThere`` without such a repository."""
         return tuple(tag for tag in await self.registry.tags() if not tag.startswith(DIGEST_TAG))
 
     async def digest(self, name: ReleaseName) -> str:
         """Return the content digest in the manifest; one request, and from the second call on a HEAD.
 
         Registries with a pull limit do not count HEAD requests.
-
-        Raises:
-            ReleaseNotFound: There is no such tag.
         """
         return digest_of_files(files_of(await self._manifest(name), name))
 
     async def read(self, name: ReleaseName, files: Collection[str], limit: int) -> dict[str, bytes]:
-        """Return the content of some layers, verified by their digests.
-
-        Raises:
-            ReleaseNotFound: There is no such tag.
-            ReleaseBroken: A layer is larger than ``limit`` bytes.
-            ContentCorrupt: The content does not match the manifest.
-        """
+        """Return the content of some layers, verified by their digests."""
         layers = files_of(await self._manifest(name), name)
         wanted = {file: layers[file] for file in files if file in layers}
         for file, layer in wanted.items():
@@ -77,22 +61,12 @@ class OCISource:
         return {file: await self.registry.small_blob(layer, limit) for file, layer in wanted.items()}
 
     async def fetch(self, name: ReleaseName, into: Path) -> None:
-        """Write the release's files into an empty directory, each verified by digest and size.
-
-        Raises:
-            ReleaseNotFound: There is no such tag.
-            ReleaseBroken: It is too large, or a layer has no valid file name.
-            ContentCorrupt: The content does not match the manifest.
-        """
+        """Write the release's files into an empty directory, each verified by digest and size."""
         files = files_of(await self._manifest(name), name)
         await gather(lambda layer: self.registry.blob(layer, into / layer.title), files.values(), at_once=BLOBS_AT_ONCE)
 
     async def evidence(self, name: ReleaseName) -> Evidence:
-        """Return the manifest and its signatures: DSSE envelopes, and cosign's under its own tag.
-
-        Raises:
-            ReleaseNotFound: There is no such tag.
-        """
+        """Return the manifest and its signatures: DSSE envelopes, and cosign's under its own tag."""
         return await find_evidence(self.registry, await self._manifest(name))
 
     async def _manifest(self, name: ReleaseName) -> Manifest:

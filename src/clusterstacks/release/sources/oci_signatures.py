@@ -56,19 +56,9 @@ def cosign_tag(digest: str, kind: str = "sig") -> str:
 
 
 async def attach(registry: Registry, manifest_digest: str, envelope: bytes) -> str:
-    """Push an envelope as a referrer of a manifest; the same envelope is stored once.
+    """Push an envelope as a referrer of a manifest (digest or tag), and return the digest of the referrer.
 
-    Args:
-        registry: The repository of the manifest.
-        manifest_digest: Digest or tag of the manifest.
-        envelope: The DSSE envelope, as JSON.
-
-    Returns:
-        The digest of the referrer.
-
-    Raises:
-        NotThere: The manifest does not exist.
-        DependencyError: The registry fails.
+    The same envelope is stored once.
     """
     subject = (await registry.manifest(manifest_digest)).descriptor
     await registry.push_blob(EMPTY)
@@ -115,11 +105,7 @@ class _Search:
     failure: DependencyError | None = None
 
     def evidence(self, manifest: bytes) -> Evidence:
-        """Return the collected signatures.
-
-        Raises:
-            DependencyError: There are none, and the registry failed.
-        """
+        """Return the collected signatures, or raise the failure of the registry if there are none."""
         if self.failure is not None and not self.blobs:
             raise self.failure
         return Evidence(
@@ -159,9 +145,9 @@ class _Search:
             layers = Node(manifest.document, manifest.place, error=ManifestInvalid).child("layers").items()
             if len(layers) > MAX_CANDIDATES:
                 self.stop(f"only the first {MAX_CANDIDATES} signatures in {manifest.place} are read")
-            made = [one for layer in layers[:MAX_CANDIDATES] if (one := self._cosign_layer(layer)) is not None]
-            self.cosign = tuple(made)
-            await self._read({payload.digest: payload for payload, _ in made}.values())
+            signed = [self._cosign_layer(layer) for layer in layers[:MAX_CANDIDATES]]
+            self.cosign = tuple(signature for signature in signed if signature is not None)
+            await self._read({payload.digest: payload for payload, _ in self.cosign}.values())
 
     async def _envelope_blob(self, referrer: Descriptor) -> Descriptor | None:
         """Return the descriptor of a referrer's envelope; None, with a problem, when it has none."""

@@ -42,12 +42,7 @@ log = logging.getLogger(__name__)
 
 
 class SourceListing:
-    """The known names of a source.
-
-    Args:
-        settings: Settings of the source.
-        clock: Clock.
-    """
+    """The known names of a source, and the health of its listing."""
 
     def __init__(self, settings: SourceSettings, clock: Clock) -> None:
         self.settings = settings
@@ -58,11 +53,7 @@ class SourceListing:
         self._failure: ClusterStacksError | None = None
 
     def names(self) -> frozenset[str]:
-        """Return all names, including foreign ones; none before it ``is_read``.
-
-        Raises:
-            ClusterStacksError: The last list failed.
-        """
+        """Return all names, including foreign ones; none before it ``is_read``. Raises the failure of the last list."""
         if self._failure is not None:
             raise self._failure
         return self._names or frozenset()
@@ -88,10 +79,7 @@ class SourceListing:
 class SourceListings:
     """Lists every source that a ClusterStack follows.
 
-    Args:
-        sources: Open sources.
-        clock: Clock.
-        changed: Called with the ClusterStacks of a source when its names change or its state changes.
+    ``changed`` is called with the ClusterStacks of a source when its names change or its state changes.
     """
 
     def __init__(self, sources: SourceCache, clock: Clock, changed: Callable[[Collection[ObjectKey]], None]) -> None:
@@ -139,12 +127,14 @@ class SourceListings:
         A source that was never listed counts since its first failure. Thread-safe.
         """
         health = [listing.health for listing in tuple(self._listings.values())]
-        times = [one.last_success or one.failing_since for one in health]
+        times = [source.last_success or source.failing_since for source in health]
         return min((time for time in times if time), default=nan)
 
     def problem(self, address: SourceAddress) -> str:
         """Describe a long failure of a source; empty when it works, or no ClusterStack follows it."""
-        problems = [one.health.problem() for settings, one in self._listings.items() if settings.address == address]
+        problems = [
+            listing.health.problem() for settings, listing in self._listings.items() if settings.address == address
+        ]
         return next((f"{address} {problem}" for problem in problems if problem), "")
 
     async def close(self) -> None:

@@ -22,34 +22,25 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class PinnedDigests:
-    """The digests that must be used.
-
-    Args:
-        digest: Digest of the release; empty before the first download.
-        charts: Charts that were resolved because the release does not contain them.
-    """
+    """The digest of the release that must be used (empty before the first download), and the charts resolved for it."""
 
     digest: str = ""
     charts: tuple[ResolvedChart, ...] = ()
 
     @classmethod
     def of(cls, release: Manifest) -> PinnedDigests:
-        """Read the pinned digests of a ClusterStackRelease.
-
-        Raises:
-            SpecError: The annotation was edited and is not valid.
-        """
+        """Read the pinned digests of a ClusterStackRelease; an edited annotation that is not valid is a SpecError."""
         annotations = mapping(release, "metadata", "annotations")
         text = annotations.get(CHARTS_ANNOTATION)
         return cls(str(annotations.get(DIGEST_ANNOTATION, "")), _charts(str(text)) if text else ())
 
     @classmethod
     def holding(cls, release: Release) -> PinnedDigests:
-        """Return the digests of a release."""
+        """Return the digests to pin for a downloaded release."""
         return cls(release.digest, release.dependencies)
 
     def annotations(self) -> dict[str, str]:
-        """Return the annotations."""
+        """Return the annotations of the ClusterStackRelease that :meth:`of` reads."""
         digest = {DIGEST_ANNOTATION: self.digest}
         if not self.charts:
             return digest

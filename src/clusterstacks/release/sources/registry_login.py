@@ -35,14 +35,8 @@ async def check_login(
 ) -> bool:
     """Send credentials to a registry, as 'docker login' does: without a repository.
 
-    Args:
-        web: The HTTP client.
-        reference: A repository of the registry; only the registry is used.
-        credentials: User name and password.
-        plain_http: Whether the registry speaks plain HTTP. On this machine it is detected.
-
-    Returns:
-        Whether the registry requires credentials for this request. If not, it may accept wrong ones.
+    Return whether the registry requires credentials for this request. If not, it may accept wrong ones. Plain HTTP is
+    detected for a registry on this machine.
 
     Raises:
         CredentialsRefused: The registry rejects the credentials.
@@ -78,8 +72,7 @@ async def _check(web: HTTPClient, reference: Reference, credentials: RegistryCre
 async def store_login(reference: Reference, credentials: RegistryCredentials, environ: Mapping[str, str]) -> str:
     """Store user name and password with the credential helper of the configuration, otherwise in its file.
 
-    Returns:
-        The place: the file, or the helper.
+    Return the place: the file, or the helper.
 
     Raises:
         SpecError: The file is not valid, or there is no home directory.
@@ -100,10 +93,7 @@ async def store_login(reference: Reference, credentials: RegistryCredentials, en
 async def remove_login(reference: Reference, environ: Mapping[str, str]) -> bool:
     """Remove the credentials of a registry from the file and its credential helper; return whether there were any.
 
-    Raises:
-        SpecError: The file is not valid, or there is no home directory.
-        HelperFailed: The helper fails.
-        OSError: The file cannot be written.
+    Raises as :func:`store_login`.
     """
     config = await _ConfigFile.read(environ)
     removed = config.parsed.entries(reference)

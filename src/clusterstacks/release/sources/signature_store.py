@@ -38,8 +38,6 @@ async def sign_beside(contents: Contents, key: PrivateKey) -> bool:
 
     Raises:
         SpecError: The file belongs to another release, or it is full.
-        SourceUnavailable: It cannot be read.
-        OSError: It cannot be written.
     """
     lock = await _lock(contents.root)
     try:
@@ -56,12 +54,7 @@ async def sign_beside(contents: Contents, key: PrivateKey) -> bool:
 def write_new_key(path: Path, password: bytes = b"") -> Path:
     """Create a key pair: the private key in ``path``, readable by its owner only, the public one in ``path.pub``.
 
-    Returns:
-        The file of the public key.
-
-    Raises:
-        KeyUnusable: One of the files exists; a key is never overwritten.
-        OSError: A file cannot be written.
+    Return the file of the public key. A key is never overwritten (:class:`KeyUnusable`).
     """
     private, public = new_key_pair(password)
     beside = path.with_name(f"{path.name}{PUBLIC_SUFFIX}")
@@ -75,11 +68,7 @@ def write_new_key(path: Path, password: bytes = b"") -> Path:
 
 
 def read_key_file(path: Path) -> bytes:
-    """Read a file with keys, up to just above the limit.
-
-    Raises:
-        OSError: It cannot be read.
-    """
+    """Read a file with keys, up to just above the limit."""
     with path.open("rb") as file:
         return file.read(MAX_KEY_BYTES + 1)
 

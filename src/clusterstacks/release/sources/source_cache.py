@@ -28,13 +28,7 @@ TURNS = 3
 
 @dataclass(slots=True, eq=False)
 class CachedSource:
-    """An open source with its limits.
-
-    Args:
-        address: Its address.
-        source: The source.
-        web: Its HTTP client; None for a directory.
-    """
+    """An open source with its limits; a directory has no HTTP client."""
 
     address: SourceAddress
     source: ReleaseSource
@@ -47,11 +41,9 @@ class CachedSource:
 
     @asynccontextmanager
     async def turn(self, deadline: timedelta) -> AsyncIterator[None]:
-        """Wait for a slot, and release it when the block ends.
+        """Wait for a slot, and release it when the block ends; a block that takes too long is SourceUnavailable.
 
-        Raises:
-            SourceUnavailable: The block took longer than the deadline. A directory has no deadline: a hanging thread
-                cannot be stopped, and another one would hang as well.
+        A directory has no deadline: a hanging thread cannot be stopped, and another one would hang as well.
         """
         seconds = None if self.web is None else deadline.total_seconds()
         async with self._turns:
@@ -96,9 +88,9 @@ class SourceCache:
 
     async def close(self) -> None:
         """Close all connections."""
-        lives, self._live = list(self._live.values()), {}
-        for live in lives:
-            await _close(live)
+        sources, self._live = list(self._live.values()), {}
+        for source in sources:
+            await _close(source)
 
     async def _find(self, settings: SourceSettings) -> CachedSource:
         await self._close_idle()
@@ -106,9 +98,9 @@ class SourceCache:
         key = (settings.address, access.digest)
         if key not in self._live:
             source, web = await self._opener.open(settings.address, access)
-            made = CachedSource(settings.address, source, web, used=self._clock.monotonic())
-            if self._live.setdefault(key, made) is not made:
-                await _close(made)  # another task was faster
+            opened = CachedSource(settings.address, source, web, used=self._clock.monotonic())
+            if self._live.setdefault(key, opened) is not opened:
+                await _close(opened)  # another task was faster
         return self._live[key]
 
     async def _close_idle(self) -> None:

@@ -299,11 +299,7 @@ KINDS: Final[Mapping[str, SourceKind[Any]]] = {kind.name: kind for kind in (OCI,
 
 
 def parse_location(text: str, environ: Mapping[str, str]) -> Location:
-    """Read a location as it is written for csctl.
-
-    Args:
-        text: The location.
-        environ: The environment; ``GIT_API_URL`` names the API of a GitHub Enterprise Server.
+    """Read a location as it is written for csctl; ``GIT_API_URL`` names the API of a GitHub Enterprise Server.
 
     Raises:
         SpecError: The text is not a location of releases, or the tag is not the name of a release.
@@ -326,13 +322,8 @@ async def open_location(
 ) -> ReleaseSource:
     """Open a source with the credentials of the user who runs this program.
 
-    Args:
-        address: The place.
-        web: The HTTP client.
-        environ: Holds or names the credentials: see :func:`~clusterstacks.net.oci.credentials.find_credentials`; for
-            GitHub ``GIT_ACCESS_TOKEN``.
-        plain_http: Whether a registry speaks plain HTTP.
-        progress: Called as the transfer of a large file proceeds.
+    ``environ`` holds or names the credentials: see :func:`~clusterstacks.net.oci.credentials.find_credentials`; for
+    GitHub ``GIT_ACCESS_TOKEN``. ``progress`` is called as the transfer of a large file proceeds.
 
     Raises:
         SpecError: A file with credentials is not valid.

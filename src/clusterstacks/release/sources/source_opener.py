@@ -45,12 +45,7 @@ class CredentialsInClear(SpecError):
 
 @dataclass(frozen=True, slots=True)
 class SourceAccess:
-    """Credentials and trusted CAs of a source; never shown.
-
-    Args:
-        credentials: The credentials.
-        ca: PEM certificates; empty for the system's.
-    """
+    """Credentials and trusted CAs (PEM; empty for the system's) of a source; never shown."""
 
     credentials: RegistryCredentials = ANONYMOUS
     ca: str = field(default="", repr=False)
@@ -58,28 +53,24 @@ class SourceAccess:
     @property
     def digest(self) -> str:
         """A digest that identifies the credentials and CAs without containing them."""
-        one = self.credentials
-        parts = (one.username, one.password, one.token, one.identity, self.ca)
+        credentials = self.credentials
+        parts = (credentials.username, credentials.password, credentials.token, credentials.identity, self.ca)
         return sha256("\0".join(sha256(part.encode()).hexdigest() for part in parts).encode()).hexdigest()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceOpener:
-    """Opens sources.
-
-    Args:
-        secrets: Reads the Secrets that ClusterStacks name.
-        release_dir: The operator's release directory; no source reads the disk outside of it.
-        ca: Trusted CAs (PEM) of the operator's own source; empty for the system's.
-        environ: The environment: credentials of the operator's own source, and proxies.
-        plain_http_credentials: Sources that credentials of Secrets may be sent to without TLS.
-    """
+    """Opens sources."""
 
     secrets: SecretReader
     release_dir: Path
+    """The operator's release directory; no source reads the disk outside of it."""
     ca: str = field(default="", repr=False)
+    """Trusted CAs (PEM) of the operator's own source; empty for the system's."""
     environ: Mapping[str, str] = field(repr=False)
+    """The environment: credentials of the operator's own source, and proxies."""
     plain_http_credentials: AllowedHosts = NOTHING_ALLOWED
+    """Sources that credentials of Secrets may be sent to without TLS."""
 
     async def access(self, settings: SourceSettings) -> SourceAccess:
         """Read the current credentials and CAs.
@@ -87,7 +78,6 @@ class SourceOpener:
         Raises:
             CredentialsInClear: The credentials would be sent over plain HTTP.
             SecretUnusable: A Secret is missing, not meant for this purpose, or not valid.
-            ClusterStacksError: The operator's own credentials cannot be read.
         """
         if settings.own:
             return SourceAccess(await settings.address.kind.credentials(settings.address, self.environ), self.ca)
@@ -102,11 +92,7 @@ class SourceOpener:
         return SourceAccess(credentials, ca)
 
     async def open(self, address: SourceAddress, access: SourceAccess) -> tuple[ReleaseSource, HTTPClient | None]:
-        """Open a source and its HTTP client, which the caller closes; no request is sent yet.
-
-        Raises:
-            SpecError: The address or the certificates are not valid.
-        """
+        """Open a source and its HTTP client, which the caller closes; no request is sent yet."""
         if not address.kind.is_remote:
             return DirectorySource(self.release_dir, address.place), None
         web = HTTPClient(ca=access.ca, plain_http=address.is_plain, environ=self.environ)
@@ -170,16 +156,10 @@ class SecretReader:
     client: Client
 
     async def values(self, namespace: str, name: str, *, purpose: str) -> dict[str, bytes]:
-        """Read every value of a Secret.
-
-        Args:
-            namespace: Namespace of the Secret.
-            name: Name of the Secret.
-            purpose: The field that names the Secret, for messages.
+        """Read every value of a Secret; ``purpose`` is the field that names it, for messages.
 
         Raises:
             SecretUnusable: It does not exist.
-            DependencyError: The API server fails.
         """
         return _values(await self._find(namespace, name, purpose=purpose), f"{namespace}/{name}")
 
@@ -190,7 +170,6 @@ class SecretReader:
 
         Raises:
             SecretUnusable: It does not exist, or has another purpose.
-            DependencyError: The API server fails.
         """
         secret = await self._find(namespace, name, purpose=purpose)
         _require_credentials(secret, namespace, name)
@@ -203,12 +182,7 @@ class SecretReader:
         return secret
 
     async def value(self, namespace: str, name: str, key: str, *, purpose: str) -> bytes:
-        """Read one value.
-
-        Raises:
-            SecretUnusable: The Secret or the key does not exist.
-            DependencyError: The API server fails.
-        """
+        """Read one value; raises :class:`SecretUnusable` if the Secret or the key does not exist."""
         values = await self.values(namespace, name, purpose=purpose)
         if key not in values:
             raise SecretUnusable(f"{namespace}/{name}", f"has no key {key}, but {purpose} names it; add it")

@@ -63,11 +63,7 @@ class SourceKind(ABC, Generic[S]):
 
     @abstractmethod
     def from_flags(self, location: str, environ: Mapping[str, str]) -> dict[str, object] | None:
-        """Write the kind's field of ``spec.source`` for ``--source-location``; None when neither names a place.
-
-        Raises:
-            SpecError: A variable is wrong.
-        """
+        """Write the kind's field of ``spec.source`` for ``--source-location``; None when neither names a place."""
 
     @abstractmethod
     def from_text(self, text: str, environ: Mapping[str, str]) -> Location | None:
@@ -105,11 +101,7 @@ class SourceKind(ABC, Generic[S]):
         """
 
     def checked(self, address: SourceAddress, stack: object) -> SourceAddress:  # noqa: ARG002 - overridden
-        """Complete the address that a ClusterStack names.
-
-        Raises:
-            SpecError: A ClusterStack may not name such an address.
-        """
+        """Complete the address that a ClusterStack names, or refuse an address that it may not name."""
         return address
 
     def publish_address(self, environ: Mapping[str, str]) -> SourceAddress:
@@ -123,19 +115,13 @@ class SourceKind(ABC, Generic[S]):
     async def publish(
         self, directory: Path, source: S, environ: Mapping[str, str], report: Callable[[str], None]
     ) -> bool:
-        """Publish a release directory, and return whether the source did not have it before.
+        """Publish a release directory and the signature beside it, and return whether the source did not have it before.
 
-        Args:
-            directory: The release, with its signature beside it.
-            source: Opened by this kind.
-            environ: The environment.
-            report: Called with a line about each step that takes long.
+        ``source`` was opened by this kind. ``report`` is called with a line about each step that takes long.
 
         Raises:
             ReleaseTaken: The release is published with other content.
             SpecError: The release is not valid.
-            DependencyError: The source fails.
-            OSError: The directory cannot be read.
         """
         raise NotImplementedError
 
@@ -191,37 +177,24 @@ class Location:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceSettings:
-    """The settings that identify a source before any Secret is read; equal settings share one listing.
-
-    Args:
-        address: The place.
-        namespace: Namespace of the Secrets; empty when no Secret is named, so that stacks of all namespaces share the
-            source.
-        credentials: Name of the Secret with the credentials; empty for none.
-        ca: Name of the Secret with the trusted CAs; empty for the system's.
-        ca_key: Key of that Secret.
-        interval: Interval between two listings.
-        own: Whether it is the operator's own source, whose credentials come from its environment.
-    """
+    """The settings that identify a source before any Secret is read; equal settings share one listing."""
 
     address: SourceAddress
     namespace: str = ""
+    """Namespace of the Secrets; empty without Secrets, so that stacks of all namespaces share the source."""
     credentials: str = ""
+    """Name of the Secret with the credentials; empty for none."""
     ca: str = ""
+    """Name of the Secret with the trusted CAs; empty for the system's."""
     ca_key: str = ""
     interval: timedelta = REMOTE_INTERVAL
     own: bool = False
+    """Whether it is the operator's own source, whose credentials come from its environment."""
 
 
 @dataclass(frozen=True, slots=True)
 class TrustedKey:
-    """A public key, or a reference to one.
-
-    Args:
-        pem: The key itself; empty when a Secret holds it.
-        secret: Name of the Secret.
-        key: Key of the Secret.
-    """
+    """A public key (``pem``), or name and key of the Secret that holds it."""
 
     pem: str = ""
     secret: str = ""
@@ -230,14 +203,10 @@ class TrustedKey:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SignatureTrust:
-    """The keys that must have signed the releases.
-
-    Args:
-        keys: One signature by one of them is enough.
-        required: Whether a release that none of them signed is refused.
-        namespace: Namespace of the Secrets with keys.
-    """
+    """The keys that must have signed the releases; one signature by one of them is enough."""
 
     keys: tuple[TrustedKey, ...]
     required: bool = True
+    """Whether a release that none of them signed is refused."""
     namespace: str = ""
+    """Namespace of the Secrets with keys."""

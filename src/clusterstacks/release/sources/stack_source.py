@@ -34,18 +34,12 @@ class SourceRefused(SpecError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourcePolicy:
-    """The operator's settings about sources.
-
-    Args:
-        default: The source of ClusterStacks without one.
-        trust: The trusted keys of ClusterStacks without any.
-        allowed: Hosts and repositories that ClusterStacks may name. Directories are always allowed, because they are
-            below the operator's own directory.
-    """
+    """The operator's settings about sources: defaults of ClusterStacks without a source or keys."""
 
     default: SourceSettings
     trust: SignatureTrust | None = None
     allowed: AllowedHosts = NOTHING_ALLOWED
+    """Hosts and repositories that ClusterStacks may name; directories below the operator's own are always allowed."""
 
     def settings(self, stack: ClusterStack | None) -> SourceSettings:
         """Return the source of a ClusterStack; the operator's own for a release without a ClusterStack.
@@ -73,9 +67,7 @@ class SourcePolicy:
 def named_settings(stack: ClusterStack, default: SourceAddress | None = None) -> SourceSettings | None:
     """Return the source of a ClusterStack, allowed or not; None when the operator's own is used.
 
-    Args:
-        stack: The ClusterStack.
-        default: The operator's own source, which is always allowed.
+    The operator's own source, ``default``, is always allowed.
 
     Raises:
         SpecError: It names none or several, or an invalid API URL of GitHub.
@@ -99,8 +91,8 @@ def named_settings(stack: ClusterStack, default: SourceAddress | None = None) ->
 def trust_of(spec: VerificationSpec, namespace: str) -> SignatureTrust:
     """Parse ``verification``; ``namespace`` is the namespace of its Secrets."""
     keys = tuple(
-        TrustedKey(secret=one.secret_name, key=one.key or SECRET_KEY) if one.secret_name else TrustedKey(one.public_key)
-        for one in spec.keys
+        TrustedKey(secret=key.secret_name, key=key.key or SECRET_KEY) if key.secret_name else TrustedKey(key.public_key)
+        for key in spec.keys
     )
     named = any(key.secret for key in keys)
     return SignatureTrust(
@@ -109,11 +101,7 @@ def trust_of(spec: VerificationSpec, namespace: str) -> SignatureTrust:
 
 
 def default_settings(spec: SourceSpec) -> SourceSettings:
-    """Parse the operator's own source, whose credentials and CAs do not come from Secrets.
-
-    Raises:
-        SpecError: It names none or several.
-    """
+    """Parse the operator's own source, whose credentials and CAs do not come from Secrets."""
     address = _one_address(spec)
     if address is None:
         raise SpecError("SourceUnclear", "name one source")
@@ -131,5 +119,5 @@ def _address(stack: ClusterStack, spec: SourceSpec) -> SourceAddress:
 
 
 def _one_address(spec: SourceSpec) -> SourceAddress | None:
-    found = [kind.from_spec(place) for kind in KINDS.values() if (place := getattr(spec, kind.name)) is not None]
-    return found[0] if len(found) == 1 else None
+    addresses = [kind.from_spec(place) for kind in KINDS.values() if (place := getattr(spec, kind.name)) is not None]
+    return addresses[0] if len(addresses) == 1 else None

@@ -30,21 +30,18 @@ class Unsigned(SpecError):
 
 @dataclass(frozen=True, slots=True)
 class SignatureVerdict:
-    """Result of the verification of signatures.
-
-    Args:
-        required: Whether a release without a trusted signature is rejected.
-        complaint: Why it has no trusted signature; empty if it has one.
-        signers: Fingerprints of the keys known to have signed the release, trusted now or earlier.
-    """
+    """Result of the verification of signatures."""
 
     required: bool
+    """Whether a release without a trusted signature is rejected."""
     complaint: str
+    """Why it has no trusted signature; empty if it has one."""
     signers: tuple[str, ...] = ()
+    """Fingerprints of the keys known to have signed the release, trusted now or earlier."""
 
     @property
     def refused(self) -> bool:
-        """True when the release is rejected."""
+        """True if the release is rejected for its missing signature."""
         return self.required and bool(self.complaint)
 
 
@@ -58,14 +55,14 @@ async def trusted_keys(trust: SignatureTrust, secrets: SecretReader) -> tuple[Pu
     # Only sources with keys load the cryptography.
     from clusterstacks.release.signing.keys import parse_public_keys  # noqa: PLC0415
 
-    found: list[PublicKey] = []
+    keys: list[PublicKey] = []
     for number, key in enumerate(trust.keys, start=1):
         name, pem = f"{KEYS}.keys[{number - 1}]", key.pem.encode()
         if key.secret:
             name = f"{trust.namespace}/{key.secret}"
             pem = await secrets.value(trust.namespace, key.secret, key.key, purpose=KEYS)
-        found += parse_public_keys(pem, name=name)
-    return tuple(found)
+        keys += parse_public_keys(pem, name=name)
+    return tuple(keys)
 
 
 async def verify_release(
@@ -73,12 +70,7 @@ async def verify_release(
 ) -> SignatureVerdict:
     """Verify the signatures of a release in a thread, because hostile ones may take long.
 
-    Args:
-        release: The release.
-        evidence: Its signatures.
-        keys: The trusted keys.
-        trust: Whether a signature is required.
-        signers: Keys known to have signed it.
+    ``signers`` are keys known to have signed it before.
 
     Raises:
         SignaturesUnclear: A signature is required, not all could be read, and no earlier one is known.
@@ -95,11 +87,11 @@ async def verify_release(
 def uncovered(release: Release) -> str:
     """Describe the charts that no signature of the release covers; empty when it contains all it needs."""
     needs = [
-        f"{chart} needs {one} of {one.repository or 'its own charts/'}"
+        f"{chart} needs {requirement} of {requirement.repository or 'its own charts/'}"
         for chart, lacking in sorted(release.lacking.items())
-        for one in lacking
+        for requirement in lacking
     ]
-    needs += [f"{one.chart} needs {one}" for one in release.dependencies]
+    needs += [f"{resolved.chart} needs {resolved}" for resolved in release.dependencies]
     if not needs:
         return ""
     further = len(needs) - SHOWN_PROBLEMS

@@ -21,12 +21,7 @@ SIGNERS_FIELD: Final = "signedBy"
 
 @dataclass(frozen=True, slots=True)
 class RequiredSignature:
-    """The signature that a release must have.
-
-    Args:
-        source: The source of the release, as in messages.
-        keys: Fingerprints of the trusted keys.
-    """
+    """The signature that a release must have: by one of the keys (fingerprints), verified in the source."""
 
     source: str
     keys: frozenset[str]
@@ -34,24 +29,20 @@ class RequiredSignature:
 
 @dataclass(frozen=True, slots=True)
 class VerifiedContent:
-    """What the status of a ClusterStackRelease says was verified.
-
-    Args:
-        digest: Digest of the content; empty before the first download, after ``clusterctl move``, and with the Go
-            operator's CRDs, which drop it.
-        signers: Fingerprints of the keys known to have signed it.
-        source: The source in which the signatures were verified; empty when they were not.
-    """
+    """The content that the status of a ClusterStackRelease records as verified."""
 
     digest: str = ""
+    """Empty before the first download, after ``clusterctl move``, and with the Go operator's CRDs, which drop it."""
     signers: tuple[str, ...] = ()
+    """Fingerprints of the keys known to have signed it."""
     source: str = ""
+    """The source in which the signatures were verified; empty when they were not."""
 
     @classmethod
     def of(cls, status: Manifest) -> VerifiedContent:
         """Read the status of a ClusterStackRelease."""
         signers = status.get(SIGNERS_FIELD)
-        known = tuple(one for one in signers if isinstance(one, str)) if isinstance(signers, list) else ()
+        known = tuple(signer for signer in signers if isinstance(signer, str)) if isinstance(signers, list) else ()
         return cls(text(status, "digest"), known, text(status, SOURCE_FIELD))
 
     def signers_of(self, digest: str, source: str) -> tuple[str, ...]:
@@ -72,10 +63,8 @@ def changed_pin(wished: str, verified: VerifiedContent) -> str:
 def reason_to_verify(wished: str, verified: VerifiedContent, required: RequiredSignature | None) -> str:
     """Return why a stored content must be verified by its source before it is used; empty when it may be used.
 
-    Args:
-        wished: The pinned digest, which the stored content has.
-        verified: What was verified.
-        required: The signature it must have; None when none is required, so that the first download decides.
+    ``wished`` is the pinned digest, which the stored content has. Without a required signature the first download
+    decides.
     """
     if changed := changed_pin(wished, verified):
         return changed

@@ -27,13 +27,7 @@ _NEXT = re.compile(r"<[^>]*>[^,<]*;\s*rel=\"?next\b")
 
 @dataclass(frozen=True, slots=True)
 class Asset:
-    """A file of a GitHub release.
-
-    Args:
-        number: Its id in the API.
-        file: Name, size and, if GitHub states it, digest.
-        complete: Whether the upload is finished.
-    """
+    """A file of a GitHub release; ``number`` is its id in the API, ``complete`` whether its upload is finished."""
 
     number: int
     file: ExpectedFile
@@ -42,15 +36,7 @@ class Asset:
 
 @dataclass(frozen=True, slots=True)
 class GitHubRelease:
-    """A GitHub release.
-
-    Args:
-        number: Its id in the API.
-        tag: Its git tag.
-        draft: Whether it is not published yet.
-        upload_url: URL for new assets.
-        assets: Its files.
-    """
+    """A GitHub release; ``number`` is its id in the API, ``upload_url`` takes new assets."""
 
     number: int
     tag: str
@@ -61,12 +47,9 @@ class GitHubRelease:
 
 @dataclass(frozen=True, slots=True)
 class ReleasePage:
-    """One page of the list of releases.
+    """One page of the list of releases: tags of the published ones, and ids of the drafts by tag.
 
-    Args:
-        tags: Tags of the published releases.
-        drafts: Ids of the drafts, by tag; visible only with a token that may publish.
-        has_next: Whether another page follows.
+    Drafts are visible only with a token that may publish.
     """
 
     tags: tuple[str, ...]
@@ -75,11 +58,7 @@ class ReleasePage:
 
 
 def read_page(place: str, document: HTTPDocument) -> ReleasePage:
-    """Parse a page.
-
-    Raises:
-        AnswerRefused: The document is not a list of releases.
-    """
+    """Parse a page; raises :class:`AnswerRefused` for any other document, as all readers here."""
     releases = _load(place, document)
     try:
         tags = tuple(_text(release["tag_name"]) for release in releases if not release["draft"])
@@ -90,11 +69,7 @@ def read_page(place: str, document: HTTPDocument) -> ReleasePage:
 
 
 def read_release(place: str, document: HTTPDocument) -> GitHubRelease:
-    """Parse a release.
-
-    Raises:
-        AnswerRefused: The document is not a release.
-    """
+    """Parse a release."""
     release = _load(place, document)
     try:
         return GitHubRelease(
@@ -109,11 +84,7 @@ def read_release(place: str, document: HTTPDocument) -> GitHubRelease:
 
 
 def read_asset(place: str, document: HTTPDocument) -> Asset:
-    """Parse the response to an upload.
-
-    Raises:
-        AnswerRefused: The document is not an asset.
-    """
+    """Parse the response to an upload."""
     try:
         return _asset(_load(place, document))
     except (KeyError, TypeError, ValueError):

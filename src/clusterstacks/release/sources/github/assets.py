@@ -41,12 +41,8 @@ class GitHubSource:
     Unchanged documents are not sent again and, with a token, do not count against the rate limit. Requests are sent one
     after the other, as GitHub asks of its clients.
 
-    Args:
-        web: Connections.
-        owner: The organisation or user.
-        repository: Its name.
-        token: Needed for private repositories, publishing, and more than 60 requests in an hour.
-        api: ``https://api.github.com``, or ``https://<host>/api/v3`` of an Enterprise Server.
+    A token is needed for private repositories, publishing, and more than 60 requests in an hour. ``api`` is
+    ``https://api.github.com``, or ``https://<host>/api/v3`` of an Enterprise Server.
 
     Raises:
         SpecError: Owner or repository is not a valid name, or ``api`` is not a valid URL.
@@ -64,31 +60,20 @@ class GitHubSource:
 
         Raises:
             SourceUnavailable: The token sees no such repository, or GitHub is not available now.
-            RateLimited: GitHub asks to wait.
-            CredentialsRefused: GitHub rejects the token.
+            RateLimited: GitHub asks to wait; so may all methods.
+            CredentialsRefused: GitHub rejects the token; so may all methods.
         """
         return tuple(sorted([tag async for page in self.pages() for tag in page.tags]))
 
     async def digest(self, name: ReleaseName) -> str:
-        """Return the digest of the files; empty unless GitHub states that of each (old Enterprise Servers do not).
-
-        Raises:
-            ReleaseNotFound: No published release has this tag.
-            SourceUnavailable: As :meth:`list`.
-        """
+        """Return the digest of the files; empty unless GitHub states that of each (old Enterprise Servers do not)."""
         files = [asset.file for asset in self._files(name, await self.release(name))]
         if not all(file.digest for file in files):
             return ""
         return content_digest((file.name, file.hex) for file in files)
 
     async def evidence(self, name: ReleaseName) -> Evidence:
-        """Return the envelope among the assets.
-
-        Raises:
-            ReleaseNotFound: No published release has this tag.
-            ReleaseBroken: The envelope is too large.
-            SourceUnavailable: As :meth:`list`.
-        """
+        """Return the envelope among the assets."""
         asset = signature_of(name, await self.release(name))
         return Evidence() if asset is None else Evidence((await self._content(name, asset, MAX_SIGNATURE_BYTES),))
 
@@ -96,8 +81,6 @@ class GitHubSource:
         """Return the content of some assets; sizes and, where GitHub states them, digests are verified.
 
         Raises:
-            ReleaseNotFound: No published release has this tag.
-            ReleaseBroken: An asset is larger than ``limit`` bytes, or a file of the release is not valid.
             SourceUnavailable: As :meth:`list`; or an asset is being replaced.
         """
         wanted = [asset for asset in self._files(name, await self.release(name)) if asset.file.name in files]
@@ -107,9 +90,6 @@ class GitHubSource:
         """Download the assets; size and, where GitHub states it, digest of each are verified.
 
         Raises:
-            ReleaseNotFound: No published release has this tag.
-            ReleaseBroken: The release has too many or too large files, or invalid names.
-            StoreUnavailable: The disk fails.
             SourceUnavailable: As :meth:`list`; or an asset is being replaced.
         """
         room = MAX_RELEASE_BYTES
@@ -132,19 +112,14 @@ class GitHubSource:
             raise SourceUnavailable(self.repository.place, problem) from None
 
     async def release(self, name: ReleaseName) -> GitHubRelease:
-        """Return a published release.
-
-        Raises:
-            ReleaseNotFound: There is no such release.
-            SourceUnavailable: As :meth:`list`.
-        """
+        """Return a published release; a draft, or a release of another tag, counts as not found."""
         try:
-            found = await self._releases.get(self.repository.url(f"releases/tags/{name}"))
+            release = await self._releases.get(self.repository.url(f"releases/tags/{name}"))
         except NotThere:
             raise ReleaseNotFound(name, self.repository.place) from None
-        if found.draft or found.tag != name.release:
+        if release.draft or release.tag != name.release:
             raise ReleaseNotFound(name, self.repository.place)
-        return found
+        return release
 
     def _files(self, name: ReleaseName, release: GitHubRelease) -> tuple[Asset, ...]:
         signature = f"{name}{SIGNATURE_SUFFIX}"

@@ -37,14 +37,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class _Local:
-    """A release directory to be published.
-
-    Args:
-        name: Its name.
-        digest: Of its files.
-        files: By name, without the signature.
-        signature: The envelope beside the directory, if there is one.
-    """
+    """A release directory to be published, with the envelope beside it if there is one."""
 
     name: ReleaseName
     digest: str
@@ -60,14 +53,9 @@ class _Local:
 async def publish(directory: Path, source: GitHubSource, report: Callable[[str], None]) -> bool:
     """Publish the files of a directory and the signature beside it; return whether anything changed.
 
-    The release is a draft, invisible to others, until all its assets are uploaded and verified; an existing draft is
-    completed. GitHub creates the tag on the default branch unless it exists. A release of another channel than stable
-    is marked as a pre-release, so that GitHub never shows it as the latest one.
-
-    Args:
-        directory: The release; it is verified first.
-        source: The repository, with a token that may write its contents.
-        report: Called with a line for each upload.
+    The release is verified first. It is a draft, invisible to others, until all its assets are uploaded and verified;
+    an existing draft is completed. GitHub creates the tag on the default branch unless it exists. A release of another
+    channel than stable is marked as a pre-release, so that GitHub never shows it as the latest one.
 
     Raises:
         SpecError: The directory does not have the name of a release, or there is no token.
@@ -121,8 +109,8 @@ async def _complete(
         raise ReleaseTaken(f"release {local.name} in {source.repository.place}")
     if local.signature is None:
         return False
-    there = signature_of(local.name, published)
-    if there is not None and there.file == local.signature.stated:
+    present = signature_of(local.name, published)
+    if present is not None and present.file == local.signature.stated:
         return False
     wanted = {local.signature.stated.name: local.signature}
     await DraftRelease(source.repository, published, wanted, report).add(local.signature)
@@ -155,12 +143,7 @@ _OK, _CREATED, _DELETED, _GONE, _EXISTS = 200, 201, 204, 404, 422
 
 @dataclass(frozen=True, slots=True)
 class LocalFile:
-    """A file that is uploaded as an asset.
-
-    Args:
-        path: Its path.
-        stated: The expected asset.
-    """
+    """A file that is uploaded as an asset; ``stated`` is the expected asset."""
 
     path: Path
     stated: ExpectedFile
@@ -180,24 +163,13 @@ class LocalFile:
 
 
 def local_file(path: Path, digest: str = "") -> LocalFile:
-    """Describe a file; its sha256 in hex is computed when it is not given.
-
-    Raises:
-        OSError: It cannot be read.
-    """
+    """Describe a file; its sha256 in hex is computed when it is not given."""
     digest = digest or sha256(path.read_bytes()).hexdigest()
     return LocalFile(path, ExpectedFile(path.name, f"sha256:{digest}", path.stat().st_size))
 
 
 class DraftRelease:
-    """A GitHub release to which assets are uploaded.
-
-    Args:
-        repository: The repository.
-        release: The release as it is on GitHub.
-        files: The wanted files, by name.
-        report: Called with a line for each upload.
-    """
+    """A GitHub release to which the wanted files are uploaded, each reported with a line."""
 
     def __init__(
         self,

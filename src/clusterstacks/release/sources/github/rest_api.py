@@ -52,12 +52,9 @@ class ApiRefused(SpecError):
 
 
 def completed_api(api: str, stack: object) -> str:
-    """Return the URL of the API that a ClusterStack means; its path is a fixed one.
+    """Return the URL of the API that a ClusterStack means; its path is a fixed one, and any other is refused.
 
     Source: https://docs.github.com/en/enterprise-server@3.20/rest/using-the-rest-api/getting-started-with-the-rest-api
-
-    Raises:
-        ApiRefused: The URL has another path.
     """
     try:
         parts = urlsplit(api)
@@ -71,14 +68,7 @@ def completed_api(api: str, stack: object) -> str:
 
 
 class GitHubRepository:
-    """One repository, accessed with one token.
-
-    Args:
-        web: Connections.
-        owner: The organisation or user.
-        repository: Its name.
-        token: Personal or app access token; empty for public access.
-        api: ``https://api.github.com``, or ``https://<host>/api/v3`` of an Enterprise Server.
+    """One repository, accessed with one token (personal or app access token; empty for public access).
 
     Raises:
         SpecError: Owner or repository is not a valid name, or ``api`` is not a valid URL.
@@ -101,11 +91,11 @@ class GitHubRepository:
 
     @property
     def may_write(self) -> bool:
-        """True if there is a token."""
+        """True if there is a token; whether it may write is known only when it is used."""
         return bool(self._token)
 
     def url(self, path: str) -> str:
-        """Return the URL of something of this repository."""
+        """Return the URL of a resource of this repository."""
         return f"{self._root}/{path}"
 
     async def read(self, url: str, condition: Mapping[str, str]) -> HTTPDocument:
@@ -126,14 +116,9 @@ class GitHubRepository:
     async def write(
         self, method: str, url: str, *, body: Body | None = None, length: int | None = None, expect: Collection[int]
     ) -> HTTPDocument:
-        """Send a change; raises as :meth:`read`.
+        """Send a change; raises as :meth:`read`, and for every status that is not in ``expect``.
 
-        Args:
-            method: POST, PATCH or DELETE.
-            url: The target.
-            body: JSON, or the content of an asset when ``length`` is given.
-            length: Size of the asset in bytes.
-            expect: Accepted statuses.
+        ``body`` is JSON, or the content of an asset when its ``length`` in bytes is given.
         """
         kind = "application/json" if length is None else "application/octet-stream"
         headers = {"Content-Type": kind}
@@ -159,13 +144,7 @@ class GitHubRepository:
     ) -> AsyncIterator[HTTPResponse]:
         """Send one request, unless a rate limit is active; the caller checks the status.
 
-        Args:
-            method: GET, POST, ...
-            url: The target.
-            headers: Headers of the request.
-            body: As in :meth:`write`.
-            length: As in :meth:`write`.
-            place: Name of the target in messages; the repository if it is empty.
+        ``place`` is the name of the target in messages; the repository if it is empty.
 
         Raises:
             RateLimited: GitHub asks to wait, or did so before.
@@ -236,11 +215,7 @@ def pause_requested(headers: Mapping[str, str], body: bytes) -> timedelta | None
 
 
 class RateLimit:
-    """Keeps the time until which no request may be sent.
-
-    Args:
-        clock: A monotonic clock in seconds.
-    """
+    """Keeps the time until which no request may be sent; the clock is monotonic, in seconds."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -248,14 +223,10 @@ class RateLimit:
         self._unsaid = timedelta()
 
     def check(self, place: str) -> None:
-        """Check that a request may be sent.
-
-        Raises:
-            RateLimited: It may not be sent yet.
-        """
-        left = self._until - self._clock()
-        if left > 0:
-            raise RateLimited(place, timedelta(seconds=round(left) or 1))
+        """Raise :class:`RateLimited` while no request may be sent."""
+        remaining = self._until - self._clock()
+        if remaining > 0:
+            raise RateLimited(place, timedelta(seconds=round(remaining) or 1))
 
     def begin(self, asked: timedelta) -> timedelta:
         """Start a pause, and return its length; ``asked`` is zero when no time was stated."""
