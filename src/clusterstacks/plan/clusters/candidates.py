@@ -51,23 +51,23 @@ async def published(
         others_given: Whether releases also come from elsewhere: then sources that only the operator knows are not
             reported.
     """
-    found = dict(known)
+    candidates = dict(known)
     unknown: list[str] = []
 
     def note(name: ReleaseName, read: Candidate | SpecError | ReleaseNotFound) -> None:
         if isinstance(read, Candidate):
-            found[name] = read
+            candidates[name] = read
         else:
             notices.append(f"a release is left out: {read.message}")
 
     sources = _settings(stacks, notices, unknown)
     notices += () if others_given else unknown
     for settings, names in sources.items():
-        before = len(found)
+        before = len(candidates)
         try:
             async with asyncio.timeout(DEADLINE), _opened(opener, settings) as source:
                 listed = map(release_named, await source.list())
-                unread = {name for name in listed if name and name.same_stack(release)} - found.keys()
+                unread = {name for name in listed if name and name.same_stack(release)} - candidates.keys()
                 await fetch_candidates(source, unread, note, at_once=settings.address.kind.reads_at_once)
         except TimeoutError:
             problem = f"it took longer than {DEADLINE:.0f} s"
@@ -75,14 +75,14 @@ async def published(
             problem = error.message
         else:
             continue
-        given = f"gave {len(found) - before} of its releases only" if len(found) > before else "is not read"
+        given = f"gave {len(candidates) - before} of its releases only" if len(candidates) > before else "is not read"
         notices.append(f"{settings.address} ({names}) {given}: {problem}; {INSTEAD}")
-    return found
+    return candidates
 
 
 def _settings(stacks: Iterable[ClusterStack], notices: list[str], unknown: list[str]) -> dict[SourceSettings, str]:
     """Return each source once, with the ClusterStacks that name it; ``unknown`` gets those only the operator knows."""
-    found: dict[SourceSettings, str] = {}
+    sources: dict[SourceSettings, str] = {}
     for stack in stacks:
         place = f"spec.source of ClusterStack {stack.key}"
         try:
@@ -97,8 +97,8 @@ def _settings(stacks: Iterable[ClusterStack], notices: list[str], unknown: list[
         elif not settings.address.kind.is_remote:
             unknown.append(f"{place} is a directory of the operator, which only it can read: {INSTEAD}")
         else:
-            found[settings] = f"{found[settings]}, {stack.key}" if settings in found else place
-    return found
+            sources[settings] = f"{sources[settings]}, {stack.key}" if settings in sources else place
+    return sources
 
 
 @asynccontextmanager

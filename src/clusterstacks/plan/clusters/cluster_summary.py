@@ -65,41 +65,34 @@ class StageCount:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterSummary:
-    """The state of one Cluster.
-
-    Args:
-        key: The Cluster.
-        class_name: Class that its topology asks for; empty without a topology.
-        class_namespace: Namespace of the class.
-        delivered: Class whose addons were completely delivered last; empty if none were.
-        running: Oldest Kubernetes version that its nodes report; empty if none is reported.
-        wanted: Kubernetes version that its topology asks for.
-        ready: Whether the addons are delivered and Cluster API reports the Cluster as available.
-        stage: Progress of the rollout.
-        paused: Whether the Cluster or its ClusterAddon is paused.
-        hold: State of the upgrade hold and since when; both empty without one.
-        conditions: The conditions Ready, Healthy, InSync and WithinRanges of its addons, by type, if they are known.
-        addons: Name and version (the release, if its version is unknown) of each delivered addon.
-        objects: Number of objects of the addons.
-        last_change: The condition of its addons that changed last; None without any.
-        last_delivery: The newest entry of the history of its addons; empty without any.
-    """
+    """The state of one Cluster."""
 
     key: ObjectKey
     class_name: str
+    """Class that its topology asks for; empty without a topology."""
     class_namespace: str
     delivered: str
+    """Class whose addons were completely delivered last; empty if none were."""
     running: str
+    """Oldest Kubernetes version that its nodes report; empty if none is reported."""
     wanted: str
+    """Kubernetes version that its topology asks for."""
     ready: Condition
+    """Whether the addons are delivered and Cluster API reports the Cluster as available."""
     stage: StageCount
     paused: bool
+    """Whether the Cluster or its ClusterAddon is paused."""
     hold: tuple[str, str]
+    """State of the upgrade hold and since when; both empty without one."""
     conditions: Mapping[str, Condition]
+    """The conditions Ready, Healthy, InSync and WithinRanges of its addons, by type, if they are known."""
     addons: tuple[tuple[str, str], ...]
+    """Name and version (the release, if its version is unknown) of each delivered addon."""
     objects: int
     last_change: Condition | None
+    """The condition of its addons that changed last; None without any."""
     last_delivery: Manifest
+    """The newest entry of the history of its addons; empty without any."""
 
     @property
     def of_cluster_stack(self) -> bool:
@@ -137,8 +130,10 @@ class ClusterSummary:
         if self.ready.status != "True":
             return self.ready
         others = (AddonCondition.HEALTHY, AddonCondition.IN_SYNC, AddonCondition.WITHIN_RANGES)
-        found = [self.conditions[one] for one in others if one in self.conditions]
-        return next((one for one in found if one.status != "True"), Condition(READY_CONDITION, "True"))
+        conditions = [self.conditions[kind] for kind in others if kind in self.conditions]
+        return next(
+            (condition for condition in conditions if condition.status != "True"), Condition(READY_CONDITION, "True")
+        )
 
     def document(self) -> Manifest:
         """Return the summary as JSON."""
@@ -155,7 +150,7 @@ class ClusterSummary:
             "reason": concern.reason,
             "message": concern.message,
             "since": concern.last_transition_time,
-            "conditions": [one.document() for one in self.conditions.values()],
+            "conditions": [condition.document() for condition in self.conditions.values()],
             "addons": [{"name": name, "version": version} for name, version in self.addons],
             "objects": self.objects,
             "lastChange": self.last_change.document() if self.last_change else None,
@@ -164,12 +159,7 @@ class ClusterSummary:
 
 
 def summarize(cluster: Manifest, addon: Manifest | None) -> ClusterSummary:
-    """Summarize a Cluster.
-
-    Args:
-        cluster: The Cluster, in either API version.
-        addon: Its ClusterAddon; None if there is none, or the user may not read it.
-    """
+    """Summarize a Cluster in either API version; ``addon`` is None without a ClusterAddon, or if the user may not read it."""
     view = cluster_view(cluster)
     status = mapping(addon or {}, "status")
     conditions = _conditions(cluster, addon)
@@ -187,23 +177,19 @@ def summarize(cluster: Manifest, addon: Manifest | None) -> ClusterSummary:
         hold=(text(hold, "state"), text(hold, "since")),
         conditions=conditions,
         addons=tuple(
-            (text(one, "name"), text(one, "version") or text(one, "release")) for one in mappings(status, "addons")
+            (text(delivered, "name"), text(delivered, "version") or text(delivered, "release"))
+            for delivered in mappings(status, "addons")
         ),
-        objects=sum(count for one in mappings(status, "addons") if isinstance(count := at(one, "objects"), int)),
+        objects=sum(
+            count for delivered in mappings(status, "addons") if isinstance(count := at(delivered, "objects"), int)
+        ),
         last_change=_last(from_documents(status.get("conditions"))),
         last_delivery=next(iter(mappings(status, "history")), {}),
     )
 
 
 def version_change(before: ReleaseName | None, after: ReleaseName | None, old: str, new: str) -> str:
-    """Return the versions of two releases, or one if they are the same.
-
-    Args:
-        before: The earlier release; None for a name that is not valid.
-        after: The later release; None for a name that is not valid.
-        old: Name of the earlier one.
-        new: Name of the later one.
-    """
+    """Return the versions of two releases (their names where they are None, not valid), or one if they are the same."""
     if before == after:
         return str(before.version) if before else old
     if before is None or after is None:
@@ -215,15 +201,17 @@ def version_change(before: ReleaseName | None, after: ReleaseName | None, old: s
 
 def addons_by_cluster(addons: Iterable[Manifest]) -> dict[tuple[str, str], Manifest]:
     """Return ClusterAddons by namespace and name of their Cluster."""
-    return {(text(one, "metadata", "namespace"), text(one, "spec", "clusterRef", "name")): one for one in addons}
+    return {
+        (text(addon, "metadata", "namespace"), text(addon, "spec", "clusterRef", "name")): addon for addon in addons
+    }
 
 
 def _conditions(cluster: Manifest, addon: Manifest | None) -> dict[str, Condition]:
     """Return the conditions of the ClusterAddon; without it, those that the Cluster mirrors."""
     if addon is not None:
-        known = {one.type: one for one in from_documents(mapping(addon, "status").get("conditions"))}
+        known = {condition.type: condition for condition in from_documents(mapping(addon, "status").get("conditions"))}
         return {kind: known[kind] for kind in _MIRRORED if kind in known}
-    mirrored = {one.type: one for one in from_documents(mapping(cluster, "status").get("conditions"))}
+    mirrored = {condition.type: condition for condition in from_documents(mapping(cluster, "status").get("conditions"))}
     return {kind: replace(mirrored[name], type=kind) for kind, name in _MIRRORED.items() if name in mirrored}
 
 
@@ -257,16 +245,18 @@ def _reaches(running: str, wanted: str) -> bool:
 
 
 def _stage(stages: list[Manifest]) -> StageCount:
-    done = sum(text(one, "phase") == DONE for one in stages)
-    current = next((one for one in stages if text(one, "phase") != DONE), {})
+    done = sum(text(stage, "phase") == DONE for stage in stages)
+    current = next((stage for stage in stages if text(stage, "phase") != DONE), {})
     described = " ".join(filter(None, (text(current, part) for part in ("action", "name"))))
     phase = text(current, "phase")
     return StageCount(min(done + 1, len(stages)), len(stages), f"{described}: {phase}" if phase else described)
 
 
 def _last(conditions: Iterable[Condition]) -> Condition | None:
-    dated = [one for one in conditions if one.last_transition_time and one.type != READY_CONDITION]
-    return max(dated, key=lambda one: one.last_transition_time, default=None)
+    dated = [
+        condition for condition in conditions if condition.last_transition_time and condition.type != READY_CONDITION
+    ]
+    return max(dated, key=lambda condition: condition.last_transition_time, default=None)
 
 
 def _release(class_name: str) -> ReleaseName | None:

@@ -123,9 +123,11 @@ def findings(summary: ClusterSummary) -> Iterator[ViewNode]:
         (AddonCondition.IN_SYNC, "drift", "no object differs from what was delivered"),
         (AddonCondition.WITHIN_RANGES, "ranges", "the versions are within the ranges"),
     ):
-        if (found := summary.conditions.get(kind)) is not None:
-            detail = fine if found.status == "True" else f"{found.message or found.reason}{_since(found)}"
-            yield ViewNode(title, _condition_state(found), detail)
+        if (condition := summary.conditions.get(kind)) is not None:
+            detail = (
+                fine if condition.status == "True" else f"{condition.message or condition.reason}{_since(condition)}"
+            )
+            yield ViewNode(title, _condition_state(condition), detail)
     if (last := summary.last_change) is not None:
         yield ViewNode("last change", NodeState.DONE, f"{last.type} became {last.status}{_since(last)}")
 
@@ -175,8 +177,8 @@ def _offers(stack: Manifest, release: Manifest) -> bool:
 def _release(release: Manifest, snapshot: Snapshot) -> ViewNode:
     name, ready = text(release, "metadata", "name"), at(release, "status", "ready") is True
     version = text(release, "status", "kubernetesVersion")
-    classes = [found for found in snapshot.classes if text(found, "metadata", "name") == name]
-    children = tuple(_class(found) for found in classes)
+    classes = [manifest for manifest in snapshot.classes if text(manifest, "metadata", "name") == name]
+    children = tuple(_class(manifest) for manifest in classes)
     detail = f"Kubernetes {version}" if ready else _message(release)
     return ViewNode(f"ClusterStackRelease {name}", _state(release, ready=ready), detail, children)
 
@@ -206,7 +208,7 @@ def _control_plane(view: ClusterView, addons: Sequence[Manifest]) -> ViewNode:
         return ViewNode("control plane", NodeState.WORKING, "starting")
     if view.version and view.control_plane_versions != (view.version,):
         holds = [mapping(addon, "status", "upgradeHold") for addon in addons]
-        held = any(text(one, "state") == "Held" and text(one, "version") == view.version for one in holds)
+        held = any(text(hold, "state") == "Held" and text(hold, "version") == view.version for hold in holds)
         wait = "waits for the stages of BeforeClusterUpgrade before" if held else "not yet"
         return ViewNode("control plane", NodeState.WORKING, f"{running}, {wait} {view.version}")
     return ViewNode("control plane", NodeState.DONE, running)
@@ -216,15 +218,15 @@ def _workers(pool: Manifest, snapshot: Snapshot) -> ViewNode:
     """Draw a pool; while it rolls it has Machines of both versions, and the old ones go."""
     labels = ("metadata", "labels", POOL_LABEL)
     machines = [
-        one
-        for one in snapshot.machines
-        if text(one, "spec", "clusterName") == text(pool, "spec", "clusterName")
-        and text(one, *labels) == text(pool, *labels)
+        machine
+        for machine in snapshot.machines
+        if text(machine, "spec", "clusterName") == text(pool, "spec", "clusterName")
+        and text(machine, *labels) == text(pool, *labels)
     ]
     wanted, available = at(pool, "spec", "replicas") or 0, at(pool, "status", "availableReplicas") or 0
     version = text(pool, "spec", "template", "spec", "version")
     # The status counts workers of the previous template until Cluster API has seen the new one.
-    current = all(text(one, "spec", "version") == version for one in machines)
+    current = all(text(machine, "spec", "version") == version for machine in machines)
     current = current and at(pool, "status", "upToDateReplicas") == wanted
     detail = f"{available} of {wanted} available, {version}"
     state = NodeState.DONE if current and available == wanted == len(machines) else NodeState.WORKING
@@ -241,8 +243,8 @@ def _addons(addon: Manifest) -> ViewNode:
     ready = at(addon, "status", "ready") is True
     stages = tuple(map(_stage, mappings(addon, "status", "stages")))
     delivered = tuple(
-        ViewNode(text(one, "name"), NodeState.DONE, f"{at(one, 'objects')} objects of {text(one, 'release')}")
-        for one in mappings(addon, "status", "addons")
+        ViewNode(text(entry, "name"), NodeState.DONE, f"{at(entry, 'objects')} objects of {text(entry, 'release')}")
+        for entry in mappings(addon, "status", "addons")
     )
     return ViewNode("addons", _state(addon, ready=ready), _objects(addon, ready=ready), stages or delivered)
 
@@ -263,18 +265,18 @@ def _objects(addon: Manifest, *, ready: bool) -> str:
 
 
 def _is_ready(manifest: Manifest) -> bool:
-    return any(one.type == "Ready" and one.status == "True" for one in _conditions(manifest))
+    return any(condition.type == "Ready" and condition.status == "True" for condition in _conditions(manifest))
 
 
 def _state(manifest: Manifest, *, ready: bool) -> NodeState:
     if ready:
         return NodeState.DONE
-    wrong = any(one.type == "Ready" and one.severity == "Error" for one in _conditions(manifest))
+    wrong = any(condition.type == "Ready" and condition.severity == "Error" for condition in _conditions(manifest))
     return NodeState.FAILED if wrong else NodeState.WORKING
 
 
 def _message(manifest: Manifest) -> str:
-    return next((one.message for one in _conditions(manifest) if one.type == "Ready"), "")
+    return next((condition.message for condition in _conditions(manifest) if condition.type == "Ready"), "")
 
 
 def _conditions(manifest: Manifest) -> tuple[Condition, ...]:

@@ -45,21 +45,17 @@ class TargetUnknown(SpecError):
 
 @dataclass(frozen=True, slots=True)
 class UpgradeContext:
-    """A cluster and its possible upgrades.
-
-    Args:
-        cluster: The cluster.
-        offered: The releases that its management cluster offers.
-        world: All known releases, and the rules.
-        state: The start of a plan.
-        notices: What could not be read, and what delays the cluster.
-    """
+    """A cluster and its possible upgrades."""
 
     cluster: LiveCluster
     offered: Offered
+    """The releases that its management cluster offers."""
     world: World
+    """All known releases, and the rules."""
     state: ClusterState
+    """The start of a plan."""
     notices: tuple[str, ...]
+    """Objects that could not be read, and causes of a delay of the cluster."""
 
     def candidate(self, release: ReleaseName) -> Candidate:
         """Return the facts of a release to which the cluster is to move.
@@ -70,14 +66,14 @@ class UpgradeContext:
         """
         if problem := other_stack(self.cluster.release, release):
             raise SpecError("AnotherStack", problem)
-        found = next((one for one in self.world.candidates if one.name == release), None)
-        if found is None:
+        candidate = next((known for known in self.world.candidates if known.name == release), None)
+        if candidate is None:
             raise TargetUnknown(release, self.notices)
-        return found
+        return candidate
 
     def combination(self) -> Candidate:
         """Return the release of the class with the addons that the Cluster asks for, as if they were one release."""
-        known = {one.name: one for one in self.world.candidates}
+        known = {candidate.name: candidate for candidate in self.world.candidates}
         own = known[self.cluster.release]
         if own.compatibility is None:
             return own
@@ -86,7 +82,7 @@ class UpgradeContext:
         for addon, release in requested.sources({name: known[name].addons for name in requested.releases()}).items():
             stated = known[release].compatibility
             brought = stated.of_addon(addon) if stated is not None else ()
-            components += [replace(one, source=one.source or f"release {release}") for one in brought]
+            components += [replace(component, source=component.source or f"release {release}") for component in brought]
         return replace(own, compatibility=replace(own.compatibility, components=tuple(components)))
 
     def judges(self) -> Judges:
@@ -114,7 +110,7 @@ class UpgradeContext:
             elif step.kind is StepKind.ADDON and (release := taken_from(step)) is not None:
                 needed.setdefault(release, False)
         missing = (self.offered.missing(release, its_class=its_class) for release, its_class in needed.items())
-        return [one for one in missing if one]
+        return list(filter(None, missing))
 
 
 async def read_context(
@@ -126,10 +122,10 @@ async def read_context(
     given: Sequence[Candidate],
     now: datetime,
 ) -> UpgradeContext:
-    """Read a Cluster, the releases it could use and the rules that count for it.
+    """Read a Cluster with the rights of the user, the releases it could use, and the rules that count for it.
 
     Args:
-        client: The management cluster, with the rights of the user.
+        client: The management cluster.
         key: The Cluster.
         opener: Opens the sources that ClusterStacks name; None to read none of them.
         upstream: Facts of upstream projects.
@@ -145,18 +141,18 @@ async def read_context(
     notices: list[str] = []
     cluster = await read_cluster(client, key, notices)
     offered = await read_offered(client, cluster.view.class_namespace, cluster.release, notices)
-    found = dict(offered.facts)
+    candidates = dict(offered.facts)
     if opener is not None:
-        others = bool(given or found)
-        found = await published(
+        others = bool(given or candidates)
+        candidates = await published(
             offered.stacks, cluster.release, opener, notices, known=offered.facts, others_given=others
         )
     for candidate in given:
         if candidate.name.same_stack(cluster.release):
-            found.setdefault(candidate.name, candidate)
+            candidates.setdefault(candidate.name, candidate)
     rules = await read_rules(client, cluster.release, cluster.view.labels, now, notices)
-    state = state_of(cluster, found, notices)
-    world = World(tuple(found.values()), rules, upstream)
+    state = state_of(cluster, candidates, notices)
+    world = World(tuple(candidates.values()), rules, upstream)
     return UpgradeContext(cluster, offered, world, state, tuple(dict.fromkeys(notices)))
 
 
@@ -171,15 +167,10 @@ class ReleasesUnknown(SpecError):
 
 
 def state_of(cluster: LiveCluster, candidates: Mapping[ReleaseName, Candidate], notices: list[str]) -> ClusterState:
-    """Return the start of a plan.
+    """Return the start of a plan; ``notices`` gets the changes that are not finished.
 
     An addon that is not delivered yet counts with the version that is asked for; one that is being removed does not
     count.
-
-    Args:
-        cluster: The cluster.
-        candidates: The known releases.
-        notices: Gets the changes that are not finished.
 
     Raises:
         ReleasesUnknown: A release that the cluster uses is not known.
@@ -241,10 +232,8 @@ def _version(candidates: Mapping[ReleaseName, Candidate], release: ReleaseName |
 def moved_to(context: UpgradeContext, target: Target) -> Manifest:
     """Return the Cluster with a target written in one step, to ask whether that is allowed.
 
-    A version is written alone. A release replaces class and addons, and the Kubernetes version if its own is higher.
-
-    Raises:
-        TargetUnknown: The release is not known.
+    A version is written alone. A release, which must be known, replaces class and addons, and the Kubernetes version if
+    its own is higher.
     """
     cluster = context.cluster.view.raw
     topology = dict(mapping(cluster, "spec", "topology"))

@@ -31,7 +31,7 @@ class PastDelivery:
 
     @property
     def result(self) -> str:
-        """The result, as the operator writes it."""
+        """The result, as the operator writes it: ``RolledBack``."""
         return text(self.entry, "result")
 
     @property
@@ -80,10 +80,10 @@ class PastDelivery:
                 listed = [name for name in names if isinstance(name, str)] if isinstance(names, list) else []
                 for name in listed:
                     yield "", mark, name
-                if (left := _number(addon, kind) - len(listed)) > 0:
-                    yield "", mark, f"{left} more, not listed"
-        if left := _number(self.entry, "addonsNotListed"):
-            yield f"{left} more addons, not listed", "", ""
+                if (unlisted := _number(addon, kind) - len(listed)) > 0:
+                    yield "", mark, f"{unlisted} more, not listed"
+        if unlisted := _number(self.entry, "addonsNotListed"):
+            yield f"{unlisted} more addons, not listed", "", ""
 
 
 def past_deliveries(addon: Manifest | None) -> list[PastDelivery]:

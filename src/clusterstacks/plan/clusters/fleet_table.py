@@ -17,33 +17,29 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetRelease:
-    """A release and the Clusters that have its addons.
-
-    Args:
-        namespace: Namespace of its ClusterStackRelease and its class.
-        name: The release.
-        exists: Whether there is a ClusterStackRelease; Clusters may outlive it.
-        ready: Whether its class can be used.
-        kubernetes: Kubernetes version that it is made for; empty if it is not known.
-        clusters: The Clusters whose addons come from it, also while they move to another release; and those that have
-            no addons yet and ask for its class. Sorted by namespace and name.
-        newer: The newest ready release of the same Kubernetes minor and that of the next one, if they are newer and of
-            the same channel. ``csctl why`` decides whether a Cluster may move.
-    """
+    """A release and the Clusters that have its addons."""
 
     namespace: str
+    """Namespace of its ClusterStackRelease and its class."""
     name: ReleaseName
     exists: bool = False
+    """Whether there is a ClusterStackRelease; Clusters may outlive it."""
     ready: bool = False
+    """Whether its class can be used."""
     kubernetes: str = ""
+    """Kubernetes version that it is made for; empty if it is not known."""
     clusters: tuple[ClusterSummary, ...] = ()
+    """Clusters whose addons come from it or, without addons, that ask for its class; sorted by key."""
     newer: tuple[ReleaseName, ...] = field(default=())
+    """Newest ready releases of the same channel, of this and the next minor; ``csctl why`` decides about a move."""
 
     def newer_versions(self) -> list[str]:
         """Return the versions of the newer releases; those of another Kubernetes minor have the minor: ``1.36-v1``."""
         return [
-            str(one.version) if one.kubernetes == self.name.kubernetes else f"{one.kubernetes}-{one.version}"
-            for one in self.newer
+            str(release.version)
+            if release.kubernetes == self.name.kubernetes
+            else f"{release.kubernetes}-{release.version}"
+            for release in self.newer
         ]
 
     def document(self) -> Manifest:
@@ -54,36 +50,34 @@ class FleetRelease:
             "exists": self.exists,
             "ready": self.ready,
             "kubernetes": self.kubernetes,
-            "newer": [one.release for one in self.newer],
+            "newer": [release.release for release in self.newer],
             "clusters": [
                 {
-                    "namespace": one.key.namespace,
-                    "name": one.key.name,
-                    "class": one.class_name,
-                    "delivered": one.delivered,
+                    "namespace": cluster.key.namespace,
+                    "name": cluster.key.name,
+                    "class": cluster.class_name,
+                    "delivered": cluster.delivered,
                 }
-                for one in self.clusters
+                for cluster in self.clusters
             ],
         }
 
 
 def group_by_release(releases: Iterable[Manifest], clusters: Iterable[ClusterSummary]) -> list[FleetRelease]:
-    """Return each release with its Clusters, sorted by namespace, stack, Kubernetes minor and version.
+    """Return each ClusterStackRelease with its Clusters, sorted by namespace, stack, Kubernetes minor and version.
 
-    Args:
-        releases: The ClusterStackReleases.
-        clusters: All Clusters; those without a class of a cluster stack are left out.
+    Clusters without a class of a cluster stack are left out.
     """
     known = {
-        (text(one, "metadata", "namespace"), name): one
-        for one in releases
-        if (name := release_named(text(one, "metadata", "name"))) is not None
+        (text(release, "metadata", "namespace"), name): release
+        for release in releases
+        if (name := release_named(text(release, "metadata", "name"))) is not None
     }
     users: dict[tuple[str, ReleaseName], list[ClusterSummary]] = {key: [] for key in known}
     for cluster in clusters:
-        if (release := _release(cluster.delivered or cluster.class_name)) is not None:
-            users.setdefault((cluster.class_namespace, release), []).append(cluster)
-    ready = {key for key, one in known.items() if at(one, "status", "ready") is True}
+        if (name := _release(cluster.delivered or cluster.class_name)) is not None:
+            users.setdefault((cluster.class_namespace, name), []).append(cluster)
+    ready = {key for key, release in known.items() if at(release, "status", "ready") is True}
     return [
         FleetRelease(
             namespace=namespace,
@@ -91,7 +85,7 @@ def group_by_release(releases: Iterable[Manifest], clusters: Iterable[ClusterSum
             exists=(namespace, name) in known,
             ready=(namespace, name) in ready,
             kubernetes=text(known.get((namespace, name), {}), "status", "kubernetesVersion"),
-            clusters=tuple(sorted(users[namespace, name], key=lambda one: one.key)),
+            clusters=tuple(sorted(users[namespace, name], key=lambda cluster: cluster.key)),
             newer=newer_releases(name, [other for place, other in ready if place == namespace]),
         )
         for namespace, name in sorted(users)
@@ -100,18 +94,19 @@ def group_by_release(releases: Iterable[Manifest], clusters: Iterable[ClusterSum
 
 def newer_releases(own: ReleaseName, ready: Sequence[ReleaseName]) -> tuple[ReleaseName, ...]:
     """Return the newest release of the same Kubernetes minor and that of the next one, if there are newer ones."""
-    found = []
+    newest = []
     for step in (0, 1):
         same = [
-            one
-            for one in ready
-            if one.same_stack(own)
-            and one.version.channel == own.version.channel
-            and (one.kubernetes.major, one.kubernetes.minor) == (own.kubernetes.major, own.kubernetes.minor + step)
-            and (step or one.version > own.version)
+            release
+            for release in ready
+            if release.same_stack(own)
+            and release.version.channel == own.version.channel
+            and (release.kubernetes.major, release.kubernetes.minor)
+            == (own.kubernetes.major, own.kubernetes.minor + step)
+            and (step or release.version > own.version)
         ]
-        found += [max(same)] if same else []
-    return tuple(found)
+        newest += [max(same)] if same else []
+    return tuple(newest)
 
 
 def _release(class_name: str) -> ReleaseName | None:

@@ -24,20 +24,12 @@ def is_held(cluster: Manifest) -> bool:
 
 
 async def set_hold(client: Client, cluster: Manifest) -> Manifest:
-    """Set the annotation, and return the Cluster.
-
-    Raises:
-        Conflict: Another Cluster has the name now.
-    """
+    """Set the annotation, and return the Cluster; raises Conflict if another Cluster has the name now."""
     return await _annotate(client, cluster, HOLD_VALUE)
 
 
 async def release_hold(client: Client, cluster: Manifest) -> Manifest | None:
-    """Remove the annotation, unless the Cluster's spec changed since it was read.
-
-    Returns:
-        The Cluster; None where the spec changed or the annotation is gone.
-    """
+    """Remove the annotation, and return the Cluster; None if its spec changed since it was read or the annotation is gone."""
     resource = await client.resource(CLUSTER_API_GROUP, CLUSTER_KIND)
     metadata = cluster["metadata"]
     tested = [field for field in ("uid", "generation") if field in metadata]
@@ -47,8 +39,12 @@ async def release_hold(client: Client, cluster: Manifest) -> Manifest | None:
     try:
         return await client.json_patch(resource, name, operations, namespace)
     except Invalid:  # also where a test failed
-        found = await client.find(resource, name, namespace)
-        if found is None or not is_held(found) or any(found["metadata"][one] != metadata[one] for one in tested):
+        current = await client.find(resource, name, namespace)
+        if (
+            current is None
+            or not is_held(current)
+            or any(current["metadata"][field] != metadata[field] for field in tested)
+        ):
             return None
         raise
 
@@ -65,10 +61,7 @@ async def drop_hold(client: Client, cluster: Manifest) -> bool:
 async def held_clusters(client: Client, namespace: str = "", watch_filter: str = "") -> list[Manifest]:
     """List the metadata of the Clusters that have the annotation; none without Cluster API.
 
-    Args:
-        client: The management cluster.
-        namespace: Only the Clusters of this namespace.
-        watch_filter: Only the Clusters with this value of the watch filter label.
+    ``watch_filter`` is a value of the watch filter label; empty for all Clusters.
     """
     labels = f"{WATCH_FILTER_LABEL}={watch_filter}" if watch_filter else ""
     try:
@@ -76,7 +69,7 @@ async def held_clusters(client: Client, namespace: str = "", watch_filter: str =
         listed = await client.list_metadata(resource, namespace, labels=labels)
     except (KindNotServed, NotFound):
         return []
-    return [one for one in listed.items if is_held(one)]
+    return [cluster for cluster in listed.items if is_held(cluster)]
 
 
 async def _annotate(client: Client, cluster: Manifest, value: str | None) -> Manifest:

@@ -45,11 +45,9 @@ class ClusterUnplannable(SpecError):
 
 @dataclass(frozen=True, slots=True)
 class Delivered:
-    """The delivered state of one addon.
+    """The delivered release of an addon (None where the status does not name it) and the version of its software.
 
-    Args:
-        release: The release it comes from; None where the status does not name it.
-        version: The version of its software; empty where its release does not state it.
+    The version is empty where the release does not state it.
     """
 
     release: ReleaseName | None
@@ -58,26 +56,19 @@ class Delivered:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveCluster:
-    """A Cluster of a cluster stack.
-
-    Args:
-        view: The Cluster.
-        release: The release of its class.
-        kubernetes: The version its topology asks for.
-        oldest: The oldest version of its nodes; never above ``kubernetes``.
-        delivered: The delivered addons, by name.
-        addon: Its ClusterAddon; empty where it cannot be read.
-        control_plane: Its control plane object; empty where it cannot be read, or where the Cluster reports all that
-            counts.
-    """
+    """A Cluster of a cluster stack."""
 
     view: ClusterView
     release: ReleaseName
     kubernetes: KubernetesVersion
+    """The version its topology asks for."""
     oldest: KubernetesVersion
+    """The oldest version of its nodes; never above ``kubernetes``."""
     delivered: Mapping[str, Delivered]
     addon: Manifest
+    """Its ClusterAddon; empty where it cannot be read."""
     control_plane: Manifest
+    """Its control plane object; empty where it cannot be read or the Cluster reports all that counts."""
 
     @property
     def variables(self) -> dict[str, object]:
@@ -86,12 +77,9 @@ class LiveCluster:
 
 
 async def read_cluster(client: Client, key: ObjectKey, notices: list[str]) -> LiveCluster:
-    """Read a Cluster, its ClusterAddon and its Machines.
+    """Read a Cluster, its ClusterAddon and its Machines with the rights of the user.
 
-    Args:
-        client: The management cluster, with the rights of the user.
-        key: The Cluster.
-        notices: Gets what could not be read, and what delays the cluster.
+    ``notices`` gets everything that could not be read, and every cause of a delay of the cluster.
 
     Raises:
         ClusterUnplannable: It does not exist, is being deleted, or has no class of a cluster stack.
@@ -106,14 +94,15 @@ async def read_cluster(client: Client, key: ObjectKey, notices: list[str]) -> Li
     control_plane = await _control_plane(client, view, kubernetes, notices)
     versions = _parsed(view.control_plane_versions or reported_versions(control_plane))
     # Build metadata of a distribution (``+k3s1``) is not part of an upgrade.
-    kubernetes = max([kubernetes, *(replace(one, build=kubernetes.build) for one in versions)])
-    lagging = [one for one in versions if not one.reaches(kubernetes)]
+    kubernetes = max([kubernetes, *(replace(version, build=kubernetes.build) for version in versions)])
+    lagging = [version for version in versions if not version.reaches(kubernetes)]
     if lagging:
         notices.append(
             f"the control plane of Cluster {key} has {min(lagging)} and is to be upgraded: a plan begins with "
             f"{kubernetes}"
         )
-    lagging += [one for one in await worker_versions(client, view, notices) if not one.reaches(kubernetes)]
+    workers = await worker_versions(client, view, notices)
+    lagging += [version for version in workers if not version.reaches(kubernetes)]
     addon = await or_else(_addon(client, key), {}, "the addons are assumed to be those that are asked for", notices)
     for kind, manifest in ((CLUSTER_KIND, view.raw), (Kind.CLUSTER_ADDON.value, addon)):
         if is_paused(manifest):
@@ -132,14 +121,14 @@ async def read_cluster(client: Client, key: ObjectKey, notices: list[str]) -> Li
 async def _find(client: Client, key: ObjectKey) -> Manifest:
     resource = await client.resource(CLUSTER_API_GROUP, CLUSTER_KIND)
     try:
-        found = await client.find(resource, key.name, key.namespace)
+        cluster = await client.find(resource, key.name, key.namespace)
     except Forbidden as error:
         raise DependencyError(
             error.code, f"{error.message}; ask for the right to get clusters in namespace {key.namespace}"
         ) from None
-    if found is None:
+    if cluster is None:
         raise ClusterUnplannable(key, f"does not exist: 'kubectl get clusters -n {key.namespace}' lists the Clusters")
-    return found
+    return cluster
 
 
 def _release(view: ClusterView) -> ReleaseName:
@@ -167,7 +156,10 @@ async def _addon(client: Client, key: ObjectKey) -> Manifest:
 def _delivered(addon: Manifest) -> dict[str, Delivered]:
     """Read ``status.addons``; after a move of the management cluster ``spec.addons``, which has no versions."""
     entries = mappings(addon, "status", "addons") or mappings(addon, "spec", "addons")
-    return {text(one, "name"): Delivered(release_named(text(one, "release")), text(one, "version")) for one in entries}
+    return {
+        text(entry, "name"): Delivered(release_named(text(entry, "release")), text(entry, "version"))
+        for entry in entries
+    }
 
 
 CONTROL_PLANE_LABEL: Final = "cluster.x-k8s.io/control-plane"
@@ -181,7 +173,7 @@ async def _control_plane(client: Client, view: ClusterView, wanted: KubernetesVe
     the object says whether the upgrade has begun.
     """
     reference, reported = view.control_plane_ref, _parsed(view.control_plane_versions)
-    may_wait = is_held(view.raw) and not all(one.reaches(wanted) for one in reported)
+    may_wait = is_held(view.raw) and not all(version.reaches(wanted) for version in reported)
     if reference is None or (reported and not may_wait):
         return {}
     consequence = (
@@ -203,11 +195,7 @@ def reported_workers(view: ClusterView) -> list[KubernetesVersion]:
 
 
 async def worker_versions(client: Client, view: ClusterView, notices: list[str]) -> list[KubernetesVersion]:
-    """Return every version that the workers have.
-
-    Raises:
-        ClusterStacksError: The API server does not answer.
-    """
+    """Return every version that the workers have."""
     if reported := reported_workers(view):
         return reported
     labels = f"{CLUSTER_NAME_LABEL}={view.name}"
@@ -223,18 +211,21 @@ async def worker_versions(client: Client, view: ClusterView, notices: list[str])
     )
     return _parsed(
         [
-            *(text(one, "status", "nodeInfo", "kubeletVersion") or text(one, "spec", "version") for one in machines),
-            *(text(one, "spec", "template", "spec", "version") for one in pools),
+            *(
+                text(machine, "status", "nodeInfo", "kubeletVersion") or text(machine, "spec", "version")
+                for machine in machines
+            ),
+            *(text(pool, "spec", "template", "spec", "version") for pool in pools),
         ]
     )
 
 
 def _parsed(versions: Iterable[str]) -> list[KubernetesVersion]:
     """Parse versions; invalid ones, as of a Machine without a node, are left out."""
-    found = []
-    for one in versions:
+    parsed = []
+    for version in versions:
         try:
-            found.append(KubernetesVersion.parse(one))
+            parsed.append(KubernetesVersion.parse(version))
         except InvalidVersion:
             continue
-    return found
+    return parsed

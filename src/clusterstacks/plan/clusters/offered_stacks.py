@@ -24,19 +24,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Offered:
-    """The ClusterStacks and releases of one stack in a namespace.
-
-    Args:
-        namespace: The namespace of the classes.
-        stacks: The ClusterStacks of that provider and name, sorted by name.
-        ready: Releases with a ready ClusterStackRelease, and the name of their first owning ClusterStack.
-        facts: Facts of releases, from the status of their ClusterStackReleases.
-    """
+    """The ClusterStacks and releases of one stack in a namespace."""
 
     namespace: str
+    """The namespace of the classes."""
     stacks: tuple[ClusterStack, ...]
+    """The ClusterStacks of that provider and name, sorted by name."""
     ready: Mapping[ReleaseName, str]
+    """Releases with a ready ClusterStackRelease, and the name of their first owning ClusterStack."""
     facts: Mapping[ReleaseName, Candidate] = field(default_factory=dict)
+    """Facts of releases, from the status of their ClusterStackReleases."""
 
     def policy(self, release: ReleaseName) -> CompatibilityPolicy:
         """Return the compatibility policy of the ClusterStack of a release; the default without a ClusterStack."""
@@ -54,9 +51,7 @@ class Offered:
     def missing(self, release: ReleaseName, *, its_class: bool) -> str:
         """Return what to do before a Cluster can use a release; empty when it can use it now.
 
-        Args:
-            release: The release.
-            its_class: Whether its class is used; for addons alone the release must be offered, but need not be ready.
+        For addons alone (not ``its_class``) the release must be offered, but need not be ready.
         """
         stacks = self.of_series(release.kubernetes)
         if not stacks:
@@ -81,22 +76,15 @@ def _offers(stack: ClusterStack, release: ReleaseName) -> bool:
 
 
 async def read_offered(client: Client, namespace: str, release: ReleaseName, notices: list[str]) -> Offered:
-    """Read the ClusterStacks and releases of a stack.
+    """Read the ClusterStacks and releases of the stack of a release in the namespace of the classes.
 
-    Args:
-        client: The management cluster.
-        namespace: The namespace of the classes.
-        release: Any release of the stack.
-        notices: Gets a line for everything that could not be read.
-
-    Raises:
-        DependencyError: The API server does not answer.
+    ``notices`` gets a line for everything that could not be read.
     """
-    found = await or_else(
+    manifests = await or_else(
         listed(client, GROUP, Kind.CLUSTER_STACK, namespace), [], "no release source is known", notices
     )
     stacks = []
-    for manifest in found:
+    for manifest in manifests:
         try:
             stack = ClusterStack.parse(manifest)
         except SpecError as error:
@@ -115,6 +103,8 @@ async def read_offered(client: Client, namespace: str, release: ReleaseName, not
         if stated is not None and stated.name.same_stack(release):
             facts[stated.name] = stated
         if name is not None and at(manifest, "status", "ready") is True:
-            owners = [text(one, "name") for one in mappings(manifest, "metadata", "ownerReferences") if is_stack(one)]
+            owners = [
+                text(owner, "name") for owner in mappings(manifest, "metadata", "ownerReferences") if is_stack(owner)
+            ]
             ready[name] = next(iter(owners), "")
-    return Offered(namespace, tuple(sorted(stacks, key=lambda one: one.metadata.name)), ready, facts)
+    return Offered(namespace, tuple(sorted(stacks, key=lambda stack: stack.metadata.name)), ready, facts)

@@ -16,16 +16,9 @@ T = TypeVar("T")
 
 
 async def or_else(reading: Awaitable[T], otherwise: T, consequence: str, notices: list[str]) -> T:
-    """Read something optional.
+    """Read something optional; return ``otherwise`` if this user may not read it, or the cluster does not serve the kind.
 
-    Args:
-        reading: The read.
-        otherwise: The result when this user may not read it, or the cluster does not serve the kind.
-        consequence: The consequence of that, for people.
-        notices: Gets cause and consequence.
-
-    Raises:
-        ClusterStacksError: Reading fails for another reason.
+    ``notices`` then gets the cause and the consequence.
     """
     try:
         return await reading

@@ -25,11 +25,7 @@ log = logging.getLogger(__name__)
 
 
 class ProviderRules:
-    """All CompatibilityRules, each parsed once; subscribe ``changed`` to their informer.
-
-    Args:
-        clock: Decides which rules have expired.
-    """
+    """All CompatibilityRules, each parsed once; subscribe ``changed`` to their informer. The clock decides which expired."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -41,48 +37,35 @@ class ProviderRules:
         if change.new is None:
             return
         try:
-            found = CompatibilityRule.parse(change.new)
-            found.check()
-            self._read[change.key.name] = (found, found.rule())
+            rule = CompatibilityRule.parse(change.new)
+            rule.check()
+            self._read[change.key.name] = (rule, rule.rule())
         except SpecError as error:
             log.warning("A rule does not count: %s", error)
 
     def counting(self, release: ReleaseName, labels: Mapping[str, str]) -> tuple[Rule, ...]:
-        """Return the rules that count now for a Cluster, by name.
-
-        Args:
-            release: The release of the Cluster's class.
-            labels: The labels of the Cluster.
-        """
+        """Return the rules that count now for a Cluster with a class of this release and these labels, by name."""
         now = self._clock.now()
-        return tuple(rule for _, (one, rule) in sorted(self._read.items()) if one.concerns(release, labels, now))
+        return tuple(rule for _, (read, rule) in sorted(self._read.items()) if read.concerns(release, labels, now))
 
 
 async def read_rules(
     client: Client, release: ReleaseName, labels: Mapping[str, str], now: datetime, notices: list[str]
 ) -> tuple[Rule, ...]:
-    """Return the rules that count for a Cluster.
+    """Return the rules that count at a time for a Cluster with a class of this release and these labels.
 
-    Args:
-        client: The management cluster.
-        release: The release of the Cluster's class.
-        labels: The labels of the Cluster.
-        now: Decides which rules have expired.
-        notices: Gets a line for each rule that could not be read.
-
-    Raises:
-        DependencyError: The API server does not answer.
+    ``notices`` gets a line for each rule that could not be read.
     """
-    found = await or_else(
+    manifests = await or_else(
         listed(client, GROUP, Kind.COMPATIBILITY_RULE), [], "the rules of the provider are not checked", notices
     )
     rules = []
-    for manifest in sorted(found, key=lambda one: text(one, "metadata", "name")):
+    for manifest in sorted(manifests, key=lambda rule: text(rule, "metadata", "name")):
         try:
-            one = CompatibilityRule.parse(manifest)
-            one.check()
-            if one.concerns(release, labels, now):
-                rules.append(one.rule())
+            rule = CompatibilityRule.parse(manifest)
+            rule.check()
+            if rule.concerns(release, labels, now):
+                rules.append(rule.rule())
         except SpecError as error:
             notices.append(f"a rule does not count: {error.message}")
     return tuple(rules)

@@ -42,7 +42,7 @@ class ClusterEvent:
 
     @property
     def reason(self) -> str:
-        """The reason, as the reporter writes it."""
+        """The reason, as the reporter writes it: ``UpgradeHeld``."""
         return text(self.manifest, "reason")
 
     @property
@@ -68,12 +68,10 @@ class ClusterEvent:
 
 
 async def read_events(client: Client, cluster: Manifest) -> tuple[list[ClusterEvent], list[str]]:
-    """Read the events of a Cluster, its ClusterAddon, and the ClusterStackRelease of its class.
+    """Read the events of a Cluster, its ClusterAddon, and the ClusterStackRelease of its class, the newest first.
 
-    There is one list for each of these objects, of at most ``MAX_PAGES`` pages.
-
-    Returns:
-        The events, newest first, and notices about what is missing.
+    There is one list for each of these objects, of at most ``MAX_PAGES`` pages. Return notices about missing events
+    as well.
 
     Raises:
         DependencyError: The user may not read the events in the namespace of the Cluster, or there are too many.
@@ -94,11 +92,11 @@ async def read_events(client: Client, cluster: Manifest) -> tuple[list[ClusterEv
     else:
         of_release = _read(client, resource, class_namespace, Kind.CLUSTER_STACK_RELEASE, release)
         reads.append(or_else(of_release, [], "events of the release are not shown", notices))
-    found = [ClusterEvent(one) for events in await asyncio.gather(*reads) for one in events]
-    return sorted(found, key=lambda one: one.last_seen, reverse=True), notices
+    events = [ClusterEvent(event) for listed in await asyncio.gather(*reads) for event in listed]
+    return sorted(events, key=lambda event: event.last_seen, reverse=True), notices
 
 
 async def _read(client: Client, resource: Resource, namespace: str, kind: str, name: str) -> list[Manifest]:
     fields = f"involvedObject.kind={kind},involvedObject.name={name}"
     listed = await client.list(resource, namespace, fields=fields, pages=MAX_PAGES)
-    return [drop_managed_fields(one) for one in listed.items]
+    return [drop_managed_fields(event) for event in listed.items]

@@ -27,21 +27,16 @@ CLASS = "class"
 
 @dataclass(frozen=True, slots=True)
 class Judges:
-    """The facts and rules besides the releases, for one Cluster.
-
-    Args:
-        rules: The CompatibilityRules of the provider.
-        upstream: Facts of upstream projects.
-        labels: The labels of the Cluster.
-        variables: The variables of its topology, by dotted path.
-        enforced: Ids of the facts that count; None for all.
-    """
+    """The facts and rules besides the releases, for one Cluster."""
 
     rules: tuple[Rule, ...] = ()
+    """The CompatibilityRules of the provider."""
     upstream: Upstream = NOTHING_KNOWN
     labels: Mapping[str, str] = field(default_factory=dict)
     variables: Mapping[str, object] = field(default_factory=dict)
+    """The variables of its topology, by dotted path."""
     enforced: Collection[str] | None = None
+    """Ids of the facts that count; None for all."""
 
     def enforces(self, fact: str) -> bool:
         """Return whether a fact counts."""
@@ -50,22 +45,16 @@ class Judges:
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """A violated fact.
-
-    Args:
-        fact: Its id.
-        subject: Equal for the same fact about another version, so that an addon that stays outside its range while it
-            is upgraded adds no violation.
-        addon: The addon of its component; empty for the class and for rules.
-        needs: Components that could end the violation if they were present.
-        text: The fact, for people.
-        source: The source of the fact.
-    """
+    """A violated fact."""
 
     fact: str
+    """Its id."""
     subject: str
+    """Equal for the same fact about another version: an addon that stays outside its range adds no violation."""
     addon: str
+    """The addon of its component; empty for the class and for rules."""
     needs: tuple[str, ...]
+    """Components that could end the violation if they were present."""
     text: str
     source: str
 
@@ -105,20 +94,19 @@ def violations(
 ) -> tuple[Violation, ...]:
     """Return every fact that the versions of a cluster violate.
 
-    Args:
-        candidate: The release of the class; a bundle has no facts of its own.
-        kubernetes: The version of the control plane.
-        components: All components, those of the class included.
-        judges: Facts and rules besides the releases.
+    ``candidate`` is the release of the class (a bundle has no facts of its own), ``kubernetes`` the version of the
+    control plane, and ``components`` includes those of the class.
     """
     matching = [
         rule for rule in _rules(candidate, judges) if _matches(rule.when, candidate, kubernetes, components, judges)
     ]
-    found = [*_class(candidate, kubernetes), *_components(kubernetes, components, judges), *_denied(matching)]
-    if not found:
+    violated = [*_class(candidate, kubernetes), *_components(kubernetes, components, judges), *_denied(matching)]
+    if not violated:
         return ()
     excused = _excused(matching, judges)
-    return tuple(one for one in found if judges.enforces(one.fact) and one.fact not in excused)
+    return tuple(
+        violation for violation in violated if judges.enforces(violation.fact) and violation.fact not in excused
+    )
 
 
 def cautions(
@@ -131,13 +119,7 @@ def cautions(
 
 
 def depends_on_labels_or_variables(candidate: Candidate, before: Judges, after: Judges) -> bool:
-    """Return whether a change of labels or variables may change the result of :func:`violations`.
-
-    Args:
-        candidate: The release of the class.
-        before: Facts and rules for the labels and variables before the change.
-        after: Those after the change.
-    """
+    """Return whether a change of labels or variables may change the result of :func:`violations`."""
     return before.rules != after.rules or any(
         rule.when.labels or rule.when.variables for rule in _rules(candidate, after)
     )
@@ -153,17 +135,19 @@ def _class(candidate: Candidate, kubernetes: KubernetesVersion) -> Iterator[Viol
 def _components(
     kubernetes: KubernetesVersion, components: Collection[Component], judges: Judges
 ) -> Iterator[Violation]:
-    for one in components:
-        in_range = one.kubernetes is not None and one.kubernetes.contains(kubernetes)
-        judgement = OK if in_range else judge_kubernetes(one, kubernetes, judges.upstream)
+    for component in components:
+        in_range = component.kubernetes is not None and component.kubernetes.contains(kubernetes)
+        judgement = OK if in_range else judge_kubernetes(component, kubernetes, judges.upstream)
         if judgement.verdict is Verdict.INCOMPATIBLE:
-            subject = kubernetes_subject(one)
-            yield Violation(kubernetes_fact(one), subject, one.addon, (), judgement.text, judgement.source)
-        for other, stated in one.requires.items():
+            subject = kubernetes_subject(component)
+            yield Violation(kubernetes_fact(component), subject, component.addon, (), judgement.text, judgement.source)
+        for other, stated in component.requires.items():
             if not _present(other, stated, components):
-                subject = requires_subject(one, other)
-                text = f"{one.name} {one.text} requires {other} {stated}"
-                yield Violation(requires_fact(one, other), subject, one.addon, (other,), text, one.source)
+                subject = requires_subject(component, other)
+                text = f"{component.name} {component.text} requires {other} {stated}"
+                yield Violation(
+                    requires_fact(component, other), subject, component.addon, (other,), text, component.source
+                )
 
 
 def _denied(matching: Iterable[Rule]) -> Iterator[Violation]:
@@ -205,7 +189,10 @@ def _matches(
 
 
 def _present(name: str, stated: Range, components: Iterable[Component]) -> bool:
-    return any(one.name == name and stated.holds(one.version.release, one.version.pre) for one in components)
+    return any(
+        component.name == name and stated.holds(component.version.release, component.version.pre)
+        for component in components
+    )
 
 
 def _variable(variables: Mapping[str, object], path: str) -> object:

@@ -25,7 +25,7 @@ FACTS = "facts/kubernetes.yaml"
 @cache
 def known_minors() -> tuple[KubernetesMinor, ...]:
     """Return the released minors, oldest first."""
-    return tuple(sorted(KubernetesMinor.parse(one["version"]) for one in _document()["releases"]))
+    return tuple(sorted(KubernetesMinor.parse(release["version"]) for release in _document()["releases"]))
 
 
 @cache
@@ -34,9 +34,9 @@ def supported_minors() -> Range:
     document = _document()
     day = max(source["retrieved"] for source in document["sources"])
     alive = [
-        KubernetesMinor.parse(one["version"])
-        for one in document["releases"]
-        if date.fromisoformat(one["eol"]) >= date.fromisoformat(day)
+        KubernetesMinor.parse(release["version"])
+        for release in document["releases"]
+        if date.fromisoformat(release["eol"]) >= date.fromisoformat(day)
     ]
     first, last = min(alive), max(alive)
     return Range.parse(f">={first} <{last.major}.{last.minor + 1}")
@@ -49,14 +49,14 @@ def skew_rules() -> tuple[SkewRule, ...]:
     urls = {source["id"]: source["url"] for source in document["sources"]}
     return tuple(
         SkewRule(
-            program=one["component"],
-            relative_to=one["relativeTo"],
-            older=one["olderMinors"],
-            newer=one["newerMinors"],
-            source=urls[one["source"]],
-            exceptions=tuple(_exception(one, exception) for exception in one.get("exceptions", ())),
+            program=rule["component"],
+            relative_to=rule["relativeTo"],
+            older=rule["olderMinors"],
+            newer=rule["newerMinors"],
+            source=urls[rule["source"]],
+            exceptions=tuple(_exception(rule, exception) for exception in rule.get("exceptions", ())),
         )
-        for one in document["skew"]
+        for rule in document["skew"]
     )
 
 
@@ -80,18 +80,14 @@ _FACTS = "facts/api-removals.yaml"
 
 @dataclass(frozen=True, slots=True)
 class RemovedApi:
-    """A removed API version of a kind.
-
-    Args:
-        removed_in: The first Kubernetes minor that does not serve it.
-        replacement: The group and version to use instead, for example ``apps/v1``; empty when there is none.
-        scheduled: Whether that minor is not released yet, so that the plan may change.
-        source: The source of the fact.
-    """
+    """A removed API version of a kind."""
 
     removed_in: KubernetesMinor
+    """The first Kubernetes minor that does not serve it."""
     replacement: str
+    """The group and version to use instead, for example ``apps/v1``; empty when there is none."""
     scheduled: bool
+    """Whether that minor is not released yet, so that the plan may change."""
     source: str
 
 

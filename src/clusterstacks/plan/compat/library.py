@@ -33,22 +33,14 @@ MAX_BYTES: Final = 1024 * 1024
 def facts(installed: Path | None = None) -> UpstreamFacts:
     """Return the facts about all components; a file is read at the first access to its component.
 
-    Args:
-        installed: A directory with files that replace the built-in ones of the same component; it need not exist.
-
-    Raises:
-        SpecError: At that access: an installed file is invalid; the message names it.
+    Files in the directory ``installed``, which need not exist, replace the built-in ones of the same component. An
+    invalid one is a SpecError at the first access.
     """
     return UpstreamFacts(_FactsFiles(installed))
 
 
 def read_facts(content: bytes, file: str, origin: str = "") -> ComponentFacts:
-    """Read a facts file.
-
-    Args:
-        content: The content of the file.
-        file: Name of the file in messages.
-        origin: The file, if it is not a built-in one.
+    """Read a facts file; ``file`` is its name in messages, ``origin`` is empty for a built-in one.
 
     Raises:
         SpecError: It is not YAML, or does not match the schema.
@@ -62,8 +54,8 @@ class _FactsFiles(Mapping[str, ComponentFacts]):
 
     def __init__(self, installed: Path | None) -> None:
         self._built_in = {_stem(file): file for file in resources.files(__package__).joinpath("facts").iterdir()}
-        there = installed.iterdir() if installed is not None and installed.is_dir() else ()
-        self._installed = {_stem(file): file for file in there}
+        files = installed.iterdir() if installed is not None and installed.is_dir() else ()
+        self._installed = {_stem(file): file for file in files}
         self._names = frozenset({*self._built_in, *self._installed} - OWN_SHAPE - {""})
         self._read: dict[str, ComponentFacts] = {}
 
@@ -89,13 +81,13 @@ class _FactsFiles(Mapping[str, ComponentFacts]):
             return read_facts(file.read_bytes(), f"facts/{file.name}")
         path = self._installed[name]
         try:
-            found = read_facts(_content(path), str(path), str(path))
+            component = read_facts(_content(path), str(path), str(path))
         except SpecError as error:
             raise SpecError(error.code, f"{error.message}; correct the file, or remove it") from None
-        if found.name != name:
-            problem = f"is about {found.name}: install it with csctl compat update, or remove it"
+        if component.name != name:
+            problem = f"is about {component.name}: install it with csctl compat update, or remove it"
             raise SpecError("FactsMisnamed", f"{path} {problem}")
-        return found
+        return component
 
 
 def _stem(file: Traversable) -> str:
@@ -112,15 +104,9 @@ def _content(path: Path) -> bytes:
 
 
 def install(file: Path, into: Path, today: date) -> ComponentFacts:
-    """Check a facts file and install it; an installed file of the same component is replaced atomically.
+    """Check a facts file and install it in a directory, which is created if it does not exist; return its facts.
 
-    Args:
-        file: The new facts.
-        into: The directory of installed facts, which is created if it does not exist.
-        today: The day of the check.
-
-    Returns:
-        The facts that are now used.
+    An installed file of the same component is replaced atomically.
 
     Raises:
         SpecError: The file does not match the schema, is not consistent, or is about Kubernetes itself.
@@ -132,14 +118,14 @@ def install(file: Path, into: Path, today: date) -> ComponentFacts:
     component = document.get("component") if isinstance(document, dict) else None
     if component in OWN_SHAPE:
         raise SpecError("FactsBuiltIn", f"{file} is about Kubernetes itself; these facts come with csctl: update csctl")
-    found = read_facts(content, str(file))
+    component_facts = read_facts(content, str(file))
     check_consistency(document, file=str(file), today=today)
     into.mkdir(parents=True, exist_ok=True)
-    place = into / f"{found.name}{SUFFIX}"
+    place = into / f"{component_facts.name}{SUFFIX}"
     hidden = place.with_name(f".{place.name}.{os.getpid()}")
     try:
         hidden.write_bytes(content)
         hidden.replace(place)
     finally:
         hidden.unlink(missing_ok=True)
-    return replace(found, origin=str(place))
+    return replace(component_facts, origin=str(place))

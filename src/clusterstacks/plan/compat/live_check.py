@@ -46,45 +46,30 @@ class ConcernReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Concern:
-    """A fact that speaks against a running cluster.
-
-    Args:
-        reason: The reason in the condition.
-        text: The fact and what to do.
-        severity: Warning for what holds now, Info for what will hold with the next minor and for rules that only warn.
-    """
+    """A fact that speaks against a running cluster, and what to do."""
 
     reason: ConcernReason
     text: str
     severity: Severity = Severity.WARNING
+    """Warning for the present, Info for the next minor and for rules that only warn."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckedCluster:
-    """A running cluster.
-
-    Args:
-        key: Its Cluster.
-        versions: The versions it has. Ranges and rules do not apply where the release of the class is a bundle.
-        control_plane: The newest version of its API servers.
-        apis: The objects of its addons, by apiVersion and kind.
-    """
+    """A running cluster."""
 
     key: ObjectKey
     versions: ClusterVersions
+    """The versions it has; ranges and rules do not apply where the release of the class is a bundle."""
     control_plane: KubernetesVersion
+    """The newest version of its API servers."""
     apis: Mapping[tuple[str, str], Sequence[str]] = field(default_factory=dict)
+    """The objects of its addons, by apiVersion and kind."""
 
 
 @dataclass(frozen=True, slots=True)
 class LiveFacts:
-    """The facts by which a running cluster is checked.
-
-    Args:
-        judges: Rules and upstream facts.
-        skew: Rules for the skew of kubelets.
-        api: Judges the use of an apiVersion and kind with a minor.
-    """
+    """The facts by which a running cluster is checked; ``api`` judges the use of an apiVersion and kind with a minor."""
 
     judges: Judges
     skew: tuple[SkewRule, ...]
@@ -93,14 +78,16 @@ class LiveFacts:
 
 def concerns(cluster: CheckedCluster, facts: LiveFacts) -> tuple[Concern, ...]:
     """Return the facts that speak against a cluster, the worst first."""
-    found = [*_of_ranges(cluster, facts.judges), *_of_workers(cluster, facts.skew), *_of_apis(cluster, facts)]
+    unsorted = [*_of_ranges(cluster, facts.judges), *_of_workers(cluster, facts.skew), *_of_apis(cluster, facts)]
     order = list(ConcernReason)
-    return tuple(sorted(found, key=lambda one: (one.severity is not Severity.WARNING, order.index(one.reason))))
+    return tuple(
+        sorted(unsorted, key=lambda concern: (concern.severity is not Severity.WARNING, order.index(concern.reason)))
+    )
 
 
 def joined_concerns(found: Sequence[Concern]) -> str:
     """Write concerns as one message."""
-    return and_more([one.text for one in found], SHOWN_CONCERNS, separator="; ")
+    return and_more([concern.text for concern in found], SHOWN_CONCERNS, separator="; ")
 
 
 def _of_ranges(cluster: CheckedCluster, judges: Judges) -> Iterator[Concern]:
@@ -108,10 +95,10 @@ def _of_ranges(cluster: CheckedCluster, judges: Judges) -> Iterator[Concern]:
     if cluster.versions.release.is_bundle:
         return
     judged = judge_change(ClusterChange(wanted=cluster.versions, judges=judges))
-    against = [one for one in judged.findings if one.verdict is Verdict.INCOMPATIBLE]
+    against = [finding for finding in judged.findings if finding.verdict is Verdict.INCOMPATIBLE]
     if against:
         # Rules state themselves what to do.
-        all_rules = all(one.fact.startswith("rule:") for one in against)
+        all_rules = all(finding.fact.startswith("rule:") for finding in against)
         way = "" if all_rules else f"; 'csctl plan {cluster.key} --to RELEASE' shows the way to a release that fits"
         yield Concern(ConcernReason.OUTSIDE, f"{one_line_refusal(cluster.versions, against)}{way}")
     for warning in judged.warnings:

@@ -26,12 +26,7 @@ LAST_PATCH: Final = 99
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """The verdicts for the patches of one Kubernetes minor.
-
-    Args:
-        verdict: The best verdict.
-        partly: Whether another patch has another verdict.
-    """
+    """The best verdict for the patches of one Kubernetes minor; ``partly`` if another patch has another verdict."""
 
     verdict: Verdict
     partly: bool = False
@@ -39,46 +34,33 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One line of a matrix.
-
-    Args:
-        releases: Labels of the releases that contain it.
-        addon: The addon; empty for a component of class or image.
-        name: The component; empty where the row is about a whole release.
-        version: Version of the component.
-        cells: By Kubernetes minor, in the order of the matrix.
-    """
+    """One line of a matrix."""
 
     releases: tuple[str, ...]
+    """Labels of the releases that contain it."""
     addon: str
+    """The addon; empty for a component of class or image."""
     name: str
+    """The component; empty where the row is about a whole release."""
     version: str
     cells: tuple[Cell, ...]
+    """By Kubernetes minor, in the order of the matrix."""
 
 
 @dataclass(frozen=True, slots=True)
 class Matrix:
-    """A table of releases, components and Kubernetes minors.
-
-    Args:
-        minors: The columns: every minor of a release or class, and the next one.
-        releases: Each release with its own addons.
-        components: Every version of every component, those of addons first.
-    """
+    """A table of releases, components and Kubernetes minors."""
 
     minors: tuple[KubernetesMinor, ...]
+    """The columns: every minor of a release or class, and the next one."""
     releases: tuple[Row, ...]
+    """Each release with its own addons."""
     components: tuple[Row, ...]
+    """Every version of every component, those of addons first."""
 
 
 def matrix(labelled: Sequence[tuple[str, Candidate]], known: Sequence[KubernetesMinor], judges: Judges) -> Matrix:
-    """Judge releases and their components with Kubernetes minors.
-
-    Args:
-        labelled: The releases with their labels.
-        known: The released Kubernetes minors, oldest first.
-        judges: Facts and rules besides the releases.
-    """
+    """Judge labelled releases and their components with the known Kubernetes minors, which are sorted, oldest first."""
     candidates = [candidate for _, candidate in labelled]
     stated = set(_minors(candidates, known))
     minors = (*sorted(stated), *[minor for minor in known if minor > max(stated)][:1])
@@ -97,15 +79,15 @@ def _component_rows(
 ) -> Iterator[Row]:
     versions: dict[tuple[str, ...], tuple[Component, list[str]]] = {}
     for label, candidate in labelled:
-        for one in components(candidate):
-            key = (one.addon, one.name, one.text, str(one.kubernetes), one.kind)
-            versions.setdefault(key, (one, []))[1].append(label)
+        for component in components(candidate):
+            key = (component.addon, component.name, component.text, str(component.kubernetes), component.kind)
+            versions.setdefault(key, (component, []))[1].append(label)
     ordered = sorted(
         versions.values(), key=lambda pair: (not pair[0].addon, pair[0].addon, pair[0].name, pair[0].version)
     )
-    for one, holders in ordered:
-        cells = tuple(_alone(one, sampled, upstream) for sampled in samples.values())
-        yield Row(tuple(holders), one.addon, one.name, one.text, cells)
+    for component, holders in ordered:
+        cells = tuple(_alone(component, sampled, upstream) for sampled in samples.values())
+        yield Row(tuple(holders), component.addon, component.name, component.text, cells)
 
 
 def _together(candidate: Candidate, versions: Sequence[KubernetesVersion], judges: Judges) -> Cell:
@@ -117,8 +99,8 @@ def _alone(component: Component, versions: Sequence[KubernetesVersion], upstream
 
 
 def _cell(verdicts: Iterable[Verdict]) -> Cell:
-    found = set(verdicts)
-    return Cell(max(found, key=WORST_FIRST.index), partly=len(found) > 1)
+    distinct = set(verdicts)
+    return Cell(max(distinct, key=WORST_FIRST.index), partly=len(distinct) > 1)
 
 
 def _minors(candidates: Iterable[Candidate], known: Sequence[KubernetesMinor]) -> Iterator[KubernetesMinor]:
@@ -161,50 +143,43 @@ WORST_FIRST: Final = (Verdict.INCOMPATIBLE, Verdict.UNKNOWN, Verdict.UNTESTED, V
 
 @dataclass(frozen=True, slots=True)
 class ReleasePart:
-    """One part of a release and the judgement about it.
-
-    Args:
-        fact: Id of the fact that decided, as in plans and rules.
-        name: The component; empty for the class and for rules.
-        version: Version of the component.
-        addon: The addon that contains it; empty for a component of class or image.
-        judgement: The verdict with the fact and its source.
-    """
+    """One part of a release and the judgement about it."""
 
     fact: str
+    """Id of the fact that decided, as in plans and rules."""
     name: str
+    """The component; empty for the class and for rules."""
     version: str
     addon: str
+    """The addon that contains it; empty for a component of class or image."""
     judgement: Judgement
 
 
 def worst(judgements: Iterable[Judgement]) -> Verdict:
     """Return the worst verdict; ok without judgements."""
-    return min((one.verdict for one in judgements), key=WORST_FIRST.index, default=Verdict.OK)
+    return min((judgement.verdict for judgement in judgements), key=WORST_FIRST.index, default=Verdict.OK)
 
 
 def parts(candidate: Candidate, kubernetes: KubernetesVersion, judges: Judges) -> tuple[ReleasePart, ...]:
     """Judge every part of a release with a Kubernetes version: class, components, what they require, rules.
 
-    Args:
-        candidate: The release.
-        kubernetes: The version of the control plane.
-        judges: Facts and rules besides the release. Rules about labels or variables match only if it contains these.
+    Rules about labels or variables match only if ``judges`` contains these.
     """
     stated = candidate.compatibility
     if stated is None:
         return (_bundle(candidate, kubernetes),)
-    broken = {one.fact: one for one in violations(candidate, kubernetes, stated.components, judges)}
-    found = [_class(candidate, stated, kubernetes)]
-    found += [_component(component, kubernetes, judges.upstream) for component in stated.components]
-    judged = [_allowed(part, broken.keys()) for part in found]
+    broken = {violation.fact: violation for violation in violations(candidate, kubernetes, stated.components, judges)}
+    unjudged = [_class(candidate, stated, kubernetes)]
+    unjudged += [_component(component, kubernetes, judges.upstream) for component in stated.components]
+    judged = [_allowed(part, broken.keys()) for part in unjudged]
     known = {part.fact for part in judged}
-    by_requirement = {requires_fact(one, other): one for one in stated.components for other in one.requires}
+    by_requirement = {
+        requires_fact(component, other): component for component in stated.components for other in component.requires
+    }
     for fact, violation in broken.items():
         if fact not in known:
-            component = by_requirement.get(fact)
             judgement = Judgement(Verdict.INCOMPATIBLE, violation.text, violation.source or FILE)
-            judged.append(_part(fact, component, judgement))
+            judged.append(_part(fact, by_requirement.get(fact), judgement))
     return tuple(judged)
 
 
@@ -216,23 +191,23 @@ def components(candidate: Candidate) -> tuple[Component, ...]:
 def contradictions(labelled: Sequence[tuple[str, Candidate]]) -> tuple[str, ...]:
     """Report releases that state different things about one version of a component; its own release decides."""
     seen: dict[str, tuple[str, Component]] = {}
-    found: list[str] = []
+    reports: list[str] = []
     for label, candidate in labelled:
         for component in components(candidate):
             first, known = seen.setdefault(component.title, (label, component))
             if different := _different(known, component):
-                found.append(
+                reports.append(
                     f"{component.title} has another {' and another '.join(different)} in {label} than in {first}"
                 )
-    return tuple(found)
+    return tuple(reports)
 
 
-def _different(one: Component, other: Component) -> list[str]:
+def _different(component: Component, other: Component) -> list[str]:
     pairs = {
-        "Kubernetes range": (str(one.kubernetes), one.kind) != (str(other.kubernetes), other.kind),
-        "requires": {key: str(value) for key, value in one.requires.items()}
+        "Kubernetes range": (str(component.kubernetes), component.kind) != (str(other.kubernetes), other.kind),
+        "requires": {key: str(value) for key, value in component.requires.items()}
         != {key: str(value) for key, value in other.requires.items()},
-        "upgrade rule": one.upgrade != other.upgrade,
+        "upgrade rule": component.upgrade != other.upgrade,
     }
     return [name for name, differs in pairs.items() if differs]
 

@@ -41,12 +41,7 @@ class FactsNotKept(SpecError):
 
 @dataclass(frozen=True, slots=True)
 class ReleaseFacts:
-    """The facts of a release.
-
-    Args:
-        metadata: metadata.yaml.
-        compatibility: compatibility.yaml; None for a bundle.
-    """
+    """The content of metadata.yaml and compatibility.yaml; a bundle has only the first."""
 
     metadata: Metadata
     compatibility: Compatibility | None = None
@@ -75,11 +70,11 @@ def facts_text(release: Manifest) -> str:
     Empty where it is missing or too long, and where the digest in the status differs from the one pinned in the
     annotation, because these facts are of another content.
     """
-    found = text(release, "status", FIELD)
+    facts = text(release, "status", FIELD)
     pinned = mapping(release, "metadata", "annotations").get(DIGEST_ANNOTATION)
-    if not pinned or text(release, "status", "digest") != pinned or len(found) > MAX_FACTS_BYTES:
+    if not pinned or text(release, "status", "digest") != pinned or len(facts) > MAX_FACTS_BYTES:
         return ""
-    return found
+    return facts
 
 
 def read_facts(release: Manifest) -> Candidate | None:

@@ -53,16 +53,9 @@ async def fetch_candidates(
 ) -> None:
     """Read the statements of published releases, the newest first, without downloading the rest of them.
 
-    Signatures are not verified: no delivery may depend on the statements.
-
-    Args:
-        source: Their source.
-        names: The releases.
-        found: Called for each release with its statements, or with the error if it is broken or no longer there.
-        at_once: Number of releases that are read at a time.
-
-    Raises:
-        ClusterStacksError: The source cannot be read; ``found`` was called for some releases.
+    Signatures are not verified: no delivery may depend on the statements. ``found`` is called for each release with its
+    statements, or with the error if it is broken or no longer there. If the source cannot be read, it was called for
+    some releases.
     """
 
     async def fetch(name: ReleaseName) -> None:

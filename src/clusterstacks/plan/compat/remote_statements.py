@@ -33,14 +33,7 @@ log = logging.getLogger(__name__)
 
 
 class RemoteStatements:
-    """The statements of listed releases.
-
-    Args:
-        sources: Open sources.
-        listings: Lists of the sources.
-        policy: Chooses the source of a ClusterStack.
-        clock: Clock.
-    """
+    """The statements of listed releases, read from the sources that the policy chooses."""
 
     def __init__(self, sources: SourceCache, listings: SourceListings, policy: SourcePolicy, clock: Clock) -> None:
         self._sources = sources
@@ -52,22 +45,18 @@ class RemoteStatements:
         self._paused_until: dict[SourceSettings, float] = {}
 
     def known(self, stacks: Iterable[ClusterStack]) -> dict[ReleaseName, Candidate]:
-        """Return the statements read so far for the releases that ClusterStacks could offer; start reading the others.
-
-        Args:
-            stacks: The ClusterStacks; those without a source offer none.
-        """
-        found: dict[ReleaseName, Candidate] = {}
+        """Return the statements read so far for the releases that ClusterStacks could offer; start reading the others."""
+        candidates: dict[ReleaseName, Candidate] = {}
         for stack in stacks:
             names = _of_stack(self._listings.known(stack.key) or (), stack)
             if not names:
                 continue
             settings = self._policy.settings(stack)
             read = self._read.setdefault(settings, {})
-            found |= {name: one for name in names if (one := read.get(name)) is not None}
+            candidates |= {name: candidate for name in names if (candidate := read.get(name)) is not None}
             if unread := names - read.keys():
                 self._begin(settings, unread)
-        return found
+        return candidates
 
     async def close(self) -> None:
         """Stop reading."""

@@ -71,59 +71,43 @@ MANAGEMENT: Final = "management"
 
 @dataclass(frozen=True, slots=True)
 class FactSource:
-    """The source of a fact.
-
-    Args:
-        url: Its URL.
-        retrieved: The day on which it was read, for example ``2026-11-20``.
-        published: The day of its content; empty where it is not known.
-        authority: ``upstream``, ``mirror`` (a copy) or ``secondary`` (a third party).
-    """
+    """The source of a fact."""
 
     url: str
     retrieved: str
+    """The day on which it was read, for example ``2026-11-20``."""
     published: str = ""
+    """The day of its content; empty where it is not known."""
     authority: str = "upstream"
+    """``upstream``, ``mirror`` (a copy) or ``secondary`` (a third party)."""
 
 
 @dataclass(frozen=True, slots=True)
 class UpstreamStatement:
-    """One statement about some versions of a component.
-
-    Args:
-        text: The versions as written: a series ``1.18``, one version or a range.
-        versions: The same as a range.
-        kind: Kind of evidence, a key of :data:`OUTSIDE`.
-        source: The source of the statement.
-        kubernetes: The Kubernetes versions of the statement; None where it names none.
-        limit: The Kubernetes versions outside which it does not work; None without such a statement.
-        limit_source: The source of the limit.
-        role: ``management`` or ``workload`` cluster; empty where the difference does not matter.
-        confidence: ``low`` or ``medium``; empty means high.
-        notes: Free text.
-    """
+    """One statement about some versions of a component."""
 
     text: str
+    """The versions as written: a series ``1.18``, one version or a range."""
     versions: Range
+    """The same as a range."""
     kind: str
+    """Kind of evidence, a key of :data:`OUTSIDE`."""
     source: FactSource
     kubernetes: Range | None = None
+    """The Kubernetes versions of the statement; None where it names none."""
     limit: Range | None = None
+    """The Kubernetes versions outside which it does not work; None without such a statement."""
     limit_source: FactSource | None = None
     role: str = ""
+    """``management`` or ``workload`` cluster; empty where the difference does not matter."""
     confidence: str = ""
+    """``low`` or ``medium``; empty means high."""
     notes: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class UpgradeStatement:
-    """The upgrade rule of a project.
-
-    Args:
-        rule: The rule as in releases.
-        source: The source of the rule.
-        since: The first version for which it holds; None for all.
-    """
+    """The upgrade rule of a project, from the version ``since`` (None for all versions)."""
 
     rule: UpgradeRule
     source: FactSource
@@ -132,57 +116,47 @@ class UpgradeStatement:
 
 @dataclass(frozen=True, slots=True)
 class ChartStatement:
-    """A chart that contains the component.
-
-    Args:
-        name: The name of the chart.
-        repository: URL of the repository where the project publishes it.
-        versions: Version of the software by version of the chart; empty where the two are the same.
-    """
+    """A chart that contains the component, and the repository where the project publishes it."""
 
     name: str
     repository: str
     versions: Mapping[str, str] = field(default_factory=dict)
+    """Version of the software by version of the chart; empty where the two are the same."""
 
 
 @dataclass(frozen=True, slots=True)
 class ComponentFacts:
-    """All facts about one component.
-
-    Args:
-        name: Its id, for example ``cilium``.
-        title: Its name for people.
-        read: The day of the facts: the last day on which a source was read.
-        semantics: The meaning of the project's statements.
-        statements: Statements about its versions.
-        outside: The verdict outside every range; None for :data:`OUTSIDE`.
-        upgrade: The upgrade rule; None where the project forbids nothing.
-        charts: Charts that contain it.
-        origin: The file of these facts; empty for built-in ones.
-    """
+    """All facts about one component."""
 
     name: str
+    """Its id, for example ``cilium``."""
     title: str
+    """Its name for people."""
     read: str
+    """The day of the facts: the last day on which a source was read."""
     semantics: str = ""
+    """The meaning of the project's statements."""
     statements: tuple[UpstreamStatement, ...] = ()
     outside: Verdict | None = None
+    """The verdict outside every range; None for :data:`OUTSIDE`."""
     upgrade: UpgradeStatement | None = None
+    """The upgrade rule; None where the project forbids nothing."""
     charts: tuple[ChartStatement, ...] = ()
     origin: str = ""
+    """The file of these facts; empty for built-in ones."""
 
     @property
     def outside_verdict(self) -> Verdict | None:
         """The strictest verdict outside the ranges; None without ranges."""
-        ranged = [one for one in self.statements if one.kubernetes is not None]
+        ranged = [statement for statement in self.statements if statement.kubernetes is not None]
         return (self.outside or _strictest(ranged)) if ranged else None
 
     def about(self, version: SemVer) -> tuple[UpstreamStatement, ...]:
         """Return the statements about a version in a workload cluster."""
         return tuple(
-            one
-            for one in self.statements
-            if one.role != MANAGEMENT and one.versions.holds(version.release, version.pre)
+            statement
+            for statement in self.statements
+            if statement.role != MANAGEMENT and statement.versions.holds(version.release, version.pre)
         )
 
     def judge(self, version: SemVer, kubernetes: KubernetesVersion) -> Judgement:
@@ -191,14 +165,17 @@ class ComponentFacts:
         pre = f"; {kubernetes} is a pre-release, which is in no range" if kubernetes.pre else ""
         if not about:
             return self._judgement(Verdict.UNKNOWN, f"nothing is known about {title}")
-        for one in about:
-            if one.limit is not None and not one.limit.contains(kubernetes):
-                text = f"{title} needs Kubernetes {one.limit}{pre}"
-                return self._judgement(Verdict.INCOMPATIBLE, text, one.limit_source)
-        ranged = sorted((one for one in about if one.kubernetes is not None), key=lambda one: _STRENGTH.index(one.kind))
-        for one in ranged:
-            if one.kubernetes is not None and one.kubernetes.contains(kubernetes):
-                return self._judgement(Verdict.OK, _stated(title, [one]), one.source, _doubt([one]))
+        for statement in about:
+            if statement.limit is not None and not statement.limit.contains(kubernetes):
+                text = f"{title} needs Kubernetes {statement.limit}{pre}"
+                return self._judgement(Verdict.INCOMPATIBLE, text, statement.limit_source)
+        ranged = sorted(
+            (statement for statement in about if statement.kubernetes is not None),
+            key=lambda statement: _STRENGTH.index(statement.kind),
+        )
+        for statement in ranged:
+            if statement.kubernetes is not None and statement.kubernetes.contains(kubernetes):
+                return self._judgement(Verdict.OK, _stated(title, [statement]), statement.source, _doubt([statement]))
         if not ranged:
             text = f"no range of Kubernetes versions is published for {title}"
             return self._judgement(Verdict.UNKNOWN, text, about[0].source)
@@ -219,11 +196,7 @@ class ComponentFacts:
 
 @dataclass(frozen=True, slots=True)
 class UpstreamFacts:
-    """The facts of every component; an :class:`~clusterstacks.plan.compat.verdicts.Upstream`.
-
-    Args:
-        components: By id.
-    """
+    """The facts of every component, by id; an :class:`~clusterstacks.plan.compat.verdicts.Upstream`."""
 
     components: Mapping[str, ComponentFacts]
     _judged: dict[tuple[str, str, KubernetesVersion], Judgement] = field(
@@ -248,7 +221,7 @@ class UpstreamFacts:
 
 
 def _strictest(statements: Iterable[UpstreamStatement]) -> Verdict:
-    return min((OUTSIDE[one.kind] for one in statements), key=_STRICTNESS.index)
+    return min((OUTSIDE[statement.kind] for statement in statements), key=_STRICTNESS.index)
 
 
 def _stated(title: str, statements: Sequence[UpstreamStatement]) -> str:
@@ -256,10 +229,16 @@ def _stated(title: str, statements: Sequence[UpstreamStatement]) -> str:
     parts = [
         f"{_VERBS[kind]} Kubernetes {merged(ranges)}"
         for kind in _STRENGTH
-        if (ranges := [one.kubernetes for one in statements if one.kind == kind and one.kubernetes is not None])
+        if (
+            ranges := [
+                statement.kubernetes
+                for statement in statements
+                if statement.kind == kind and statement.kubernetes is not None
+            ]
+        )
     ]
     return f"{title} {' and '.join(parts)}"
 
 
 def _doubt(statements: Iterable[UpstreamStatement]) -> str:
-    return next((f"{one.confidence} confidence, " for one in statements if one.confidence), "")
+    return next((f"{statement.confidence} confidence, " for statement in statements if statement.confidence), "")

@@ -27,13 +27,7 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """A verdict and the fact that decided.
-
-    Args:
-        verdict: The verdict.
-        text: The fact, for people.
-        source: The source of the fact.
-    """
+    """A verdict, with the fact that decided (for people) and its source."""
 
     verdict: Verdict
     text: str = ""

@@ -18,22 +18,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A release the cluster could use.
-
-    Args:
-        name: Its name.
-        kubernetes: The version in its metadata.yaml.
-        compatibility: What it states about versions; None for a bundle, whose class, addons and exact Kubernetes
-            version belong together.
-    """
+    """A release the cluster could use."""
 
     name: ReleaseName
     kubernetes: KubernetesVersion
+    """The version in its metadata.yaml."""
     compatibility: Compatibility | None = None
+    """Its ranges; None for a bundle, whose class, addons and exact Kubernetes version belong together."""
 
     @property
     def is_bundle(self) -> bool:
-        """Return whether it states no ranges."""
+        """True if it states no ranges."""
         return self.compatibility is None
 
     @property
@@ -44,19 +39,16 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class ClusterVersions:
-    """The versions of a cluster: those it has, or those its Cluster asks for.
-
-    Args:
-        release: The release of its class.
-        kubernetes: Of its control plane.
-        addons: By name, the components of each addon.
-        workers: Of its workers, as far as they are known.
-    """
+    """The versions of a cluster: those it has, or those its Cluster asks for."""
 
     release: Candidate
+    """The release of its class."""
     kubernetes: KubernetesVersion
+    """The version of its control plane."""
     addons: Mapping[str, tuple[Component, ...]] = field(default_factory=dict)
+    """The components of each addon."""
     workers: tuple[KubernetesVersion, ...] = ()
+    """The versions of its workers, as far as they are known."""
 
     def components(self) -> list[Component]:
         """Return all components, those of the class included."""
@@ -89,37 +81,26 @@ class ClusterVersions:
 
 @dataclass(frozen=True, slots=True)
 class ClusterState:
-    """The start of a plan.
-
-    Args:
-        kubernetes: Version of the control plane.
-        workers: Version of the oldest worker, at most that of the control plane.
-        release: The release of the class.
-        addons: Version of the software of each addon that is installed; None for those of the class's release.
-        labels: Of the Cluster.
-        variables: Of its topology.
-        annotations: Of the Cluster; None where those about addons are what these addons need.
-    """
+    """The start of a plan."""
 
     kubernetes: KubernetesVersion
+    """Version of the control plane."""
     workers: KubernetesVersion
+    """Version of the oldest worker, at most that of the control plane."""
     release: ReleaseName
     addons: Mapping[str, str] | None = None
+    """Version of the software of each addon that is installed; None for those of the class's release."""
     labels: Mapping[str, str] = field(default_factory=dict)
     variables: Mapping[str, object] = field(default_factory=dict)
     annotations: Mapping[str, str] | None = None
+    """Of the Cluster; None where those about addons are what these addons need."""
 
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """The releases and rules by which plans are made.
-
-    Args:
-        candidates: The releases; those of other stacks are ignored.
-        rules: The provider's CompatibilityRules.
-        upstream: Facts of upstream projects, for components whose release states none.
-    """
+    """The releases and the provider's rules by which plans are made; releases of other stacks are ignored."""
 
     candidates: tuple[Candidate, ...]
     rules: tuple[Rule, ...] = ()
     upstream: Upstream = NOTHING_KNOWN
+    """Facts of upstream projects, for components whose release states none."""

@@ -115,7 +115,7 @@ class SourceKind(ABC, Generic[S]):
     async def publish(
         self, directory: Path, source: S, environ: Mapping[str, str], report: Callable[[str], None]
     ) -> bool:
-        """Publish a release directory and the signature beside it, and return whether the source did not have it before.
+        """Publish a release directory and the signature beside it; return whether the source did not have it before.
 
         ``source`` was opened by this kind. ``report`` is called with a line about each step that takes long.
 

@@ -27,71 +27,57 @@ SHOWN_FACTS = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterChange:
-    """A change of the versions of a cluster.
-
-    Args:
-        wanted: What the Cluster asks for.
-        before: What it asked for before; None for a new Cluster, and where its version could not be read.
-        delivered: What it has, which differs from ``before`` while an addon or the control plane is being upgraded;
-            None where ``before`` is None.
-        judges: Rules and facts for the Cluster as it is to be.
-        judges_before: Those for the labels and variables that it had; None where they are the same.
-    """
+    """A change of the versions of a cluster."""
 
     wanted: ClusterVersions
+    """The versions that the Cluster asks for."""
     before: ClusterVersions | None = None
+    """Those it asked for before; None for a new Cluster, and where its version could not be read."""
     delivered: ClusterVersions | None = None
+    """Those it has, which differ from ``before`` during an upgrade; None where ``before`` is None."""
     judges: Judges
+    """Rules and facts for the Cluster as it is to be."""
     judges_before: Judges | None = None
+    """Those for the labels and variables that it had; None where they are the same."""
 
 
 @dataclass(frozen=True, slots=True)
 class CompatFinding:
-    """A fact that speaks against a change.
-
-    Args:
-        verdict: How much.
-        fact: Its id.
-        text: The fact with its source, for a person.
-        addon: The addon of its component; empty for the class and for rules.
-        under_way: Whether only the delivered version of the addon breaks it, and not the one that is asked for.
-        arriving: Whether only the version of the control plane breaks it, which is on its way to the version that the
-            Cluster asks for.
-    """
+    """A fact that speaks against a change."""
 
     verdict: Verdict
     fact: str
+    """Its id."""
     text: str
+    """The fact with its source, for a person."""
     addon: str = ""
+    """The addon of its component; empty for the class and for rules."""
     under_way: bool = False
+    """Whether only the delivered version of the addon breaks it, and not the one that is asked for."""
     arriving: bool = False
+    """Whether only the present version of the control plane breaks it, which is being upgraded."""
 
 
 @dataclass(frozen=True, slots=True)
 class CompatFindings:
-    """All facts that speak against a change.
-
-    Args:
-        findings: Each fact once, the worst first.
-        warnings: Messages of rules that only warn.
-    """
+    """All facts that speak against a change, each once and the worst first, and the messages of rules that only warn."""
 
     findings: tuple[CompatFinding, ...] = ()
     warnings: tuple[str, ...] = ()
 
     @property
     def incompatible(self) -> bool:
-        """Return whether a fact forbids the change."""
-        return any(one.verdict is Verdict.INCOMPATIBLE for one in self.findings)
+        """True if a fact forbids the change."""
+        return any(finding.verdict is Verdict.INCOMPATIBLE for finding in self.findings)
 
 
 def judge_change(change: ClusterChange) -> CompatFindings:
     """Find the facts that speak against a change."""
     wanted = change.wanted
-    found = {one.fact: one for one in _doubts(change)}
+    by_fact = {finding.fact: finding for finding in _doubts(change)}
     # The same fact may also say incompatible: that wins.
-    found |= {one.fact: one for one in _obstacles(change)}
-    worst_first = sorted(found.values(), key=lambda one: one.verdict is not Verdict.INCOMPATIBLE)
+    by_fact |= {finding.fact: finding for finding in _obstacles(change)}
+    worst_first = sorted(by_fact.values(), key=lambda finding: finding.verdict is not Verdict.INCOMPATIBLE)
     warnings = cautions(wanted.release, wanted.kubernetes, wanted.components(), change.judges)
     return CompatFindings(tuple(worst_first), tuple(warnings))
 
@@ -101,10 +87,12 @@ def _obstacles(change: ClusterChange) -> Iterator[CompatFinding]:
     if change.before is None or change.delivered is None:
         yield from map(_incompatible, _violations(wanted, judges))
         return
-    outside_before = {one.subject for one in _violations(change.delivered, change.judges_before or judges)}
+    outside_before = {violation.subject for violation in _violations(change.delivered, change.judges_before or judges)}
     yield from _while_moving(wanted, change.before, change.delivered, judges, outside_before)
     accepted = set[str]() if _moves(change.before, wanted) else outside_before
-    yield from (_incompatible(one) for one in _violations(wanted, judges) if one.subject not in accepted)
+    yield from (
+        _incompatible(violation) for violation in _violations(wanted, judges) if violation.subject not in accepted
+    )
     yield from _forbidden_upgrades(wanted, change.before, change.delivered)
 
 
@@ -120,12 +108,12 @@ def _while_moving(
         return
     if wanted.kubernetes != before.kubernetes:
         leaving = ClusterVersions(wanted.release, wanted.kubernetes, delivered.addons)
-        for one in _ranges_of_addons(leaving, judges):
-            yield replace(_incompatible(one), under_way=True)
+        for violation in _ranges_of_addons(leaving, judges):
+            yield replace(_incompatible(violation), under_way=True)
     arriving = ClusterVersions(wanted.release, delivered.kubernetes, wanted.addons)
-    for one in _ranges_of_addons(arriving, judges):
-        if one.subject not in outside_before:
-            yield replace(_incompatible(one), arriving=wanted.kubernetes == before.kubernetes)
+    for violation in _ranges_of_addons(arriving, judges):
+        if violation.subject not in outside_before:
+            yield replace(_incompatible(violation), arriving=wanted.kubernetes == before.kubernetes)
 
 
 def _forbidden_upgrades(
@@ -135,12 +123,12 @@ def _forbidden_upgrades(
     for addon, components in wanted.addons.items():
         if components == before.addons.get(addon):
             continue
-        present = {one.name: one for one in delivered.addons.get(addon, ())}
-        for one in components:
-            old = present.get(one.name)
-            if old is not None and not one.upgrade.allows(old.version, one.version):
-                text = _with_source(_forbidden_upgrade(one, old), one.source)
-                yield CompatFinding(Verdict.INCOMPATIBLE, upgrade_fact(one), text, addon)
+        present = {component.name: component for component in delivered.addons.get(addon, ())}
+        for component in components:
+            old = present.get(component.name)
+            if old is not None and not component.upgrade.allows(old.version, component.version):
+                text = _with_source(_forbidden_upgrade(component, old), component.source)
+                yield CompatFinding(Verdict.INCOMPATIBLE, upgrade_fact(component), text, addon)
 
 
 def _forbidden_upgrade(new: Component, old: Component) -> str:
@@ -176,11 +164,17 @@ def _violations(versions: ClusterVersions, judges: Judges) -> tuple[Violation, .
 
 
 def _ranges_of_addons(versions: ClusterVersions, judges: Judges) -> Iterator[Violation]:
-    return (one for one in _violations(versions, judges) if one.addon and one.subject.endswith(KUBERNETES))
+    return (
+        violation
+        for violation in _violations(versions, judges)
+        if violation.addon and violation.subject.endswith(KUBERNETES)
+    )
 
 
-def _incompatible(one: Violation) -> CompatFinding:
-    return CompatFinding(Verdict.INCOMPATIBLE, one.fact, _with_source(one.text, one.source), one.addon)
+def _incompatible(violation: Violation) -> CompatFinding:
+    return CompatFinding(
+        Verdict.INCOMPATIBLE, violation.fact, _with_source(violation.text, violation.source), violation.addon
+    )
 
 
 def _with_source(text: str, source: str) -> str:
@@ -204,4 +198,7 @@ def _combination(wanted: ClusterVersions) -> str:
 def _named(against: Sequence[CompatFinding]) -> list[str]:
     more = [f"and {len(against) - SHOWN_FACTS} more"] if len(against) > SHOWN_FACTS else []
     shown = against[:SHOWN_FACTS]
-    return [*(f"cluster addon {one.addon}: {one.text}" if one.addon else one.text for one in shown), *more]
+    return [
+        *(f"cluster addon {finding.addon}: {finding.text}" if finding.addon else finding.text for finding in shown),
+        *more,
+    ]

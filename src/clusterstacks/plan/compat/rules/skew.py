@@ -23,40 +23,30 @@ OTHER_API_SERVERS = "other kube-apiserver instances"
 
 @dataclass(frozen=True, slots=True)
 class SkewException:
-    """Another skew for some minors.
-
-    Args:
-        program: The program whose minor decides.
-        minors: The minors for which it holds.
-        older: As in :class:`SkewRule`.
-        newer: As in :class:`SkewRule`.
-    """
+    """Another skew for some minors; ``older`` and ``newer`` as in :class:`SkewRule`."""
 
     program: str
+    """The program whose minor decides."""
     minors: Range
+    """The minors for which it holds."""
     older: int
     newer: int
 
 
 @dataclass(frozen=True, slots=True)
 class SkewRule:
-    """The allowed skew between two of Kubernetes' programs.
-
-    Args:
-        program: For example ``kubelet``.
-        relative_to: The program it is compared with, for example ``kube-apiserver``.
-        older: Number of minors it may be older.
-        newer: Number of minors it may be newer.
-        source: URL of the rule.
-        exceptions: The first that holds replaces both numbers.
-    """
+    """The allowed skew between two of Kubernetes' programs."""
 
     program: str
     relative_to: str
     older: int
+    """Number of minors that the program may be older."""
     newer: int
+    """Number of minors that the program may be newer."""
     source: str
+    """URL of the rule."""
     exceptions: tuple[SkewException, ...] = ()
+    """The first that holds replaces both numbers."""
 
     def judge(self, minor: KubernetesMinor, reference: KubernetesMinor) -> Judgement:
         """Compare the program's minor with that of the other; minors of two majors are never compatible."""
@@ -68,10 +58,10 @@ class SkewRule:
 
     def _distances(self, minor: KubernetesMinor, reference: KubernetesMinor) -> tuple[int, int]:
         minors = {self.program: minor, self.relative_to: reference}
-        for one in self.exceptions:
-            decisive = minors.get(one.program)
-            if decisive is not None and one.minors.holds((decisive.major, decisive.minor, 0)):
-                return one.older, one.newer
+        for exception in self.exceptions:
+            decisive = minors.get(exception.program)
+            if decisive is not None and exception.minors.holds((decisive.major, decisive.minor, 0)):
+                return exception.older, exception.newer
         return self.older, self.newer
 
 
@@ -84,13 +74,9 @@ def judge_skew(
 ) -> Judgement:
     """Judge the skew between two of Kubernetes' programs.
 
-    Args:
-        rules: The rules of the skew policy.
-        program: ``kubelet``, ``kube-proxy``, ``kube-controller-manager``, ``kube-scheduler``,
-            ``cloud-controller-manager``, ``kubectl``, or ``kube-apiserver`` relative to :data:`OTHER_API_SERVERS`.
-        minor: The minor of the program.
-        reference: The minor of the other program; while servers of two minors run, call this for each.
-        relative_to: The other program.
+    ``program`` is ``kubelet``, ``kube-proxy``, ``kube-controller-manager``, ``kube-scheduler``,
+    ``cloud-controller-manager``, ``kubectl``, or ``kube-apiserver`` relative to :data:`OTHER_API_SERVERS`.
+    ``reference`` is the minor of the other program; while servers of two minors run, call this for each.
     """
     for rule in rules:
         if (rule.program, rule.relative_to) == (program, relative_to):

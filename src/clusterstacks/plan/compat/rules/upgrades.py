@@ -76,13 +76,9 @@ def between_bundles_refusal(old: ReleaseName, new: ReleaseName) -> str:
 
 
 def bundle_refusal(release: ReleaseName, version: str, made_for: str, annotations: Iterable[str]) -> str:
-    """Validate what a Cluster asks for of a bundle.
+    """Validate what a Cluster asks for of a bundle that is made for one Kubernetes version.
 
-    Args:
-        release: The release of its class.
-        version: ``spec.topology.version``.
-        made_for: The Kubernetes version of the bundle.
-        annotations: Keys of the Cluster's annotations.
+    ``version`` is ``spec.topology.version``, ``annotations`` are keys of the Cluster's annotations.
     """
     if version != made_for:
         return (
