@@ -29,15 +29,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ManagementCluster:
-    """A management cluster as the options name it.
-
-    Args:
-        kubeconfig: A kubeconfig file; None to find one as kubectl does.
-        context: A context of the kubeconfig; empty for the current one.
-    """
+    """A management cluster as the options name it."""
 
     kubeconfig: Path | None = None
+    """A kubeconfig file; None to find one as kubectl does."""
     context: str = ""
+    """A context of the kubeconfig; empty for the current one."""
 
     def connection(self) -> Connection:
         """Return the address, credentials and default namespace.
@@ -180,7 +177,7 @@ def contexts_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(command)
     def call(*, kubeconfig: Path | None, contexts: Sequence[str], **rest: Any) -> Any:  # noqa: ANN401 - as above
-        chosen = tuple(ManagementCluster(kubeconfig, one) for one in dict.fromkeys(contexts or ("",)))
+        chosen = tuple(ManagementCluster(kubeconfig, context) for context in dict.fromkeys(contexts or ("",)))
         return command(managements=chosen, **rest)
 
     several = "Context of the kubeconfig; repeatable.  [default: the current one]"
@@ -222,7 +219,7 @@ def scope_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(command)
     def call(management: ManagementCluster, **given: Any) -> Any:  # noqa: ANN401 - the arguments of the verb
-        namespace, everywhere, labels = (given.pop(one) for one in ("namespace", "all_namespaces", "selector"))
+        namespace, everywhere, labels = (given.pop(option) for option in ("namespace", "all_namespaces", "selector"))
         if namespace and everywhere:
             raise click.UsageError("--namespace cannot be combined with --all-namespaces")
         chosen = "" if everywhere else namespace or management.connection().namespace
@@ -290,7 +287,7 @@ def _leads_to_plan(context: UpgradeContext, goal: Target) -> bool:
     from clusterstacks.plan.planner.budget import Budget
     from clusterstacks.plan.planner.planner import Plan, find_plan
 
-    if isinstance(goal, ReleaseName) and goal not in {one.name for one in context.world.candidates}:
+    if isinstance(goal, ReleaseName) and goal not in {candidate.name for candidate in context.world.candidates}:
         return False
     try:
         return isinstance(find_plan(context.world, context.state, goal, Budget(QUICK_SEARCH_COMBINATIONS)), Plan)

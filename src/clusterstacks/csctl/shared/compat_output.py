@@ -46,13 +46,7 @@ LEGEND: Final = "✓ ok, ? untested or unknown, ✗ incompatible"
 
 @dataclass(frozen=True, slots=True)
 class CheckedRelease:
-    """A release, or the versions of a Cluster, checked with one Kubernetes version.
-
-    Args:
-        label: Name in the output.
-        kubernetes: The Kubernetes version.
-        parts: The verdict on each component.
-    """
+    """A release, or the versions of a Cluster, checked with one Kubernetes version."""
 
     label: str
     kubernetes: KubernetesVersion
@@ -72,12 +66,14 @@ class CheckedRelease:
 def print_checked(checked: Sequence[CheckedRelease], contradictions: Sequence[str], form: str) -> None:
     """Print the verdicts on releases, and their contradictory statements."""
     if form == "json":
-        releases = [checked_document(one) for one in checked]
+        releases = [checked_document(release) for release in checked]
         output.print_json({"releases": releases, "contradictions": list(contradictions)})
         return
-    for one in checked:
-        output.say_judged(MARKS[one.verdict], f"{one.label} with Kubernetes {one.kubernetes}: {one.verdict.value}")
-        for part in one.parts:
+    for release in checked:
+        output.say_judged(
+            MARKS[release.verdict], f"{release.label} with Kubernetes {release.kubernetes}: {release.verdict.value}"
+        )
+        for part in release.parts:
             source = f"  {part.judgement.source}" if part.judgement.source else ""
             verdict, text = part.judgement.verdict, f"{part.judgement.text}{_of_addon(part.addon)}{source}"
             output.say_judged(MARKS[verdict], f"{verdict.value.ljust(WIDTH)}  {text}", indent=2)
@@ -184,9 +180,9 @@ BUILT_IN = "built in"
 def print_list(known: Sequence[ComponentFacts], form: str) -> None:
     """Print the known components, with the date and the origin of their facts."""
     if form == "json":
-        output.print_json([_head(one) for one in known])
+        output.print_json([_head(component) for component in known])
     else:
-        rows = [(one.name, one.title, one.read, one.origin or BUILT_IN) for one in known]
+        rows = [(component.name, component.title, component.read, component.origin or BUILT_IN) for component in known]
         output.print_table(("COMPONENT", "TITLE", "FACTS OF", "FROM"), rows)
 
 
@@ -199,7 +195,7 @@ def print_sheet(component: ComponentFacts, form: str) -> None:
     output.say(click.wrap_text(component.semantics, width=100, initial_indent="  ", subsequent_indent="  "))
     if verdict := component.outside_verdict:
         output.say(f"  Outside of the ranges: {verdict}.")
-    rows = [_statement_cells(one) for one in component.statements]
+    rows = [_statement_cells(statement) for statement in component.statements]
     output.print_table(("VERSION", "KUBERNETES", "NEVER OUTSIDE", "KIND", "SOURCE"), rows)
     if component.upgrade is not None:
         output.say(_upgrade_line(component.upgrade))
@@ -240,7 +236,7 @@ def _document(component: ComponentFacts) -> Manifest:
         **_head(component),
         "semantics": component.semantics,
         "outside": outside.value if outside else None,
-        "statements": [_statement_document(one) for one in component.statements],
+        "statements": [_statement_document(statement) for statement in component.statements],
         "upgrade": _upgrade_document(upgrade) if upgrade is not None else None,
     }
 

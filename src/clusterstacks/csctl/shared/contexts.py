@@ -22,12 +22,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class ContextResults(Generic[T]):
-    """The results of several contexts, in the order of the options.
-
-    Args:
-        found: The result of each context that could be read.
-        failed: The error of each other one.
-    """
+    """The results of the contexts that could be read, in the order of the options, and the errors of the others."""
 
     found: Mapping[str, T]
     failed: Mapping[str, ClusterStacksError]
@@ -53,11 +48,7 @@ class ContextResults(Generic[T]):
 def read_contexts(
     managements: Sequence[ManagementCluster], read: Callable[[ManagementCluster], Awaitable[T]]
 ) -> ContextResults[T]:
-    """Read all management clusters at once.
-
-    Raises:
-        ClusterStacksError: There is only one management cluster, and it cannot be read.
-    """
+    """Read all management clusters at once; the error of the only one is raised."""
 
     async def attempt(management: ManagementCluster) -> T | ClusterStacksError:
         try:
@@ -84,4 +75,4 @@ async def read_objects_of(management: ManagementCluster, queries: Sequence[Objec
     """Read the objects of several queries as :func:`read_all`; warnings begin with the context."""
     place = f"{management.context}: " if management.context else ""
     async with management.connected() as client:
-        return await read_all(client, queries, lambda notices: output.warn_all(place + one for one in notices))
+        return await read_all(client, queries, lambda notices: output.warn_all(place + notice for notice in notices))

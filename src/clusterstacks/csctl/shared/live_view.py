@@ -40,11 +40,9 @@ MARKS = {
 class LiveView:
     """Shows the changes of a tree of nodes; use it as a context manager.
 
-    On a terminal the tree is redrawn in place. Elsewhere a node is printed when it appears or changes its state, and
-    when the detail of a ready node changes.
-
-    Args:
-        counts: Show on a terminal how long the present step has been running, from ``COUNTED_SECONDS`` on.
+    On a terminal the tree is redrawn in place; with ``counts`` it shows how long the present step has been running, from
+    ``COUNTED_SECONDS`` on. Elsewhere a node is printed when it appears or changes its state, and when the detail of a
+    ready node changes.
     """
 
     def __init__(self, *, counts: bool = False) -> None:
@@ -82,7 +80,7 @@ class LiveView:
         self._draw()
 
     def show(self, nodes: Sequence[ViewNode]) -> None:
-        """Show the current nodes."""
+        """Replace the shown nodes."""
         if self._live is not None:
             self._nodes = nodes
             self._live.refresh()

@@ -28,13 +28,7 @@ OUTAGE_SECONDS = 2
 
 @dataclass(frozen=True, slots=True)
 class Outage:
-    """Failure of the watches of some kinds.
-
-    Args:
-        what: The kinds that cannot be read at the moment.
-        why: The failure of the first of them.
-        since: Time of the first failure (RFC 3339).
-    """
+    """Failure of the watches of some kinds, the cause of the first of them, and its time (RFC 3339)."""
 
     what: str
     why: str
@@ -43,25 +37,18 @@ class Outage:
 
 @dataclass(frozen=True, slots=True)
 class ObjectQuery:
-    """Objects of one kind.
-
-    Args:
-        group: API group.
-        kind: Kind.
-        namespace: Only this namespace; empty for all.
-        labels: Label selector in the syntax of kubectl.
-        name: Only this object; empty for all.
-        consequence: What is not known if the user may not read them, for a warning; empty if they are required.
-        fallback: Namespace to read instead if the user may not read all namespaces; empty for none.
-    """
+    """Objects of one kind; an empty namespace or name means all."""
 
     group: str
     kind: str
     namespace: str = ""
     labels: str = ""
+    """Label selector in the syntax of kubectl."""
     name: str = ""
     consequence: str = ""
+    """Warning if the user may not read them; empty if they are required."""
     fallback: str = ""
+    """Namespace to read instead if the user may not read all namespaces; empty for none."""
 
 
 async def served(client: Client, group: str, kind: str) -> Resource:
@@ -94,7 +81,7 @@ async def read_objects(client: Client, query: ObjectQuery) -> list[Manifest]:
     if query.name:
         return [drop_managed_fields(await client.get(resource, query.name, query.namespace))]
     listed = await client.list(resource, query.namespace, labels=query.labels)
-    return [drop_managed_fields(one) for one in listed.items]
+    return [drop_managed_fields(manifest) for manifest in listed.items]
 
 
 async def read_all(
@@ -102,9 +89,7 @@ async def read_all(
 ) -> list[list[Manifest] | None]:
     """Read the objects of several queries; None, with a warning, for optional ones that the user may not read.
 
-    Raises:
-        NotFound: A query names an object that does not exist, and is not optional.
-        DependencyError: The kind of a required query is not served, or the user may not read it.
+    Raises as :func:`read_objects` for a query that is not optional.
     """
     return [objects for _, objects in await _read_each(client, queries, warn)]
 
@@ -137,9 +122,9 @@ async def _read_each(
                 notices.append(f"you may not list the {query.kind}s of all namespaces: {shown}")
             return await read(replace(query, namespace=query.fallback))
 
-    found = await asyncio.gather(*map(read_within_rights, queries))
+    results = await asyncio.gather(*map(read_within_rights, queries))
     warn(notices)
-    return found
+    return results
 
 
 async def follow(
@@ -152,22 +137,17 @@ async def follow(
 ) -> None:
     """Show the objects of several queries now and after each change, until the task is cancelled.
 
-    Args:
-        client: The management cluster.
-        queries: The objects.
-        show: Called with the objects of each query.
-        warn: Called with the problems of optional queries that the user may not read.
-        on_outage: Called at an interval with the kinds that cannot be read at the moment; None if there are none.
-
-    Raises:
-        DependencyError: A kind is not served, or the user may not read it.
+    ``show`` is called with the objects of each query, ``warn`` with the problems of optional queries that the user may
+    not read, and ``on_outage`` at an interval with the kinds that cannot be read at the moment; None if there are none.
     """
     from clusterstacks.runtime.informer import Informer
 
     # An informer would retry for ever what the user may not read.
     read = await _read_each(client, queries, warn)
-    informers = [Informer(client, one.group, one.kind, namespace=one.namespace, labels=one.labels) for one, _ in read]
-    running = [informer for informer, (_, found) in zip(informers, read, strict=True) if found is not None]
+    informers = [
+        Informer(client, query.group, query.kind, namespace=query.namespace, labels=query.labels) for query, _ in read
+    ]
+    running = [informer for informer, (_, objects) in zip(informers, read, strict=True) if objects is not None]
     changed = asyncio.Event()
     async with asyncio.TaskGroup() as tasks:
         for informer in running:
@@ -179,7 +159,7 @@ async def follow(
             tasks.create_task(_report_outages(running, on_outage))
         while True:
             changed.clear()
-            show([_matching(one.cache.all(), query) for one, query in zip(informers, queries, strict=True)])
+            show([_matching(informer.cache.all(), query) for informer, query in zip(informers, queries, strict=True)])
             await changed.wait()
             await asyncio.sleep(SETTLE_SECONDS)
 
@@ -191,14 +171,16 @@ async def _report_outages(informers: Sequence[Informer], on_outage: Callable[[Ou
 
 
 def _outage(informers: Sequence[Informer]) -> Outage | None:
-    failing = [one for one in informers if one.health.is_failing]
+    failing = [informer for informer in informers if informer.health.is_failing]
     if not failing:
         return None
-    first = min(failing, key=lambda one: one.health.failing_since).health
+    first = min(failing, key=lambda informer: informer.health.failing_since).health
     what = "the management cluster" if len(failing) == len(informers) else ", ".join(map(str, failing))
     return Outage(what, first.why, datetime.fromtimestamp(first.failing_since, UTC).isoformat(timespec="seconds"))
 
 
 def _matching(objects: list[Manifest], query: ObjectQuery) -> list[Manifest]:
-    found = [one for one in objects if query.name in ("", one["metadata"]["name"])]
-    return sorted(found, key=lambda one: (one["metadata"].get("namespace", ""), one["metadata"]["name"]))
+    matching = [manifest for manifest in objects if query.name in ("", manifest["metadata"]["name"])]
+    return sorted(
+        matching, key=lambda manifest: (manifest["metadata"].get("namespace", ""), manifest["metadata"]["name"])
+    )

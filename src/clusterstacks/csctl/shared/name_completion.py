@@ -33,8 +33,8 @@ def matching(names: Iterable[str], incomplete: str) -> list[CompletionItem]:
     """
     from click.shell_completion import CompletionItem
 
-    found = (one for one in names if one.startswith(incomplete) and not one.startswith("-"))
-    return [CompletionItem(one) for one in found if shlex.quote(one) == one]
+    begun = (name for name in names if name.startswith(incomplete) and not name.startswith("-"))
+    return [CompletionItem(name) for name in begun if shlex.quote(name) == name]
 
 
 def complete(
@@ -57,7 +57,7 @@ async def _read(
 
 
 async def namespaces(client: Client) -> list[str]:
-    """Return the namespaces."""
+    """Return the names of all namespaces."""
     return await _names(client, "", "Namespace")
 
 
@@ -72,7 +72,7 @@ async def clusters(client: Client, incomplete: str, default_namespace: str) -> l
     wanted = [namespace] if slash else ["", default_namespace]
     for place in wanted:
         try:
-            return [str(one) for one in await _keys(client, CLUSTER_API_GROUP, CLUSTER_KIND, place)]
+            return [str(cluster) for cluster in await _keys(client, CLUSTER_API_GROUP, CLUSTER_KIND, place)]
         except Forbidden:
             continue
     return []
@@ -85,19 +85,19 @@ async def releases(client: Client, cluster: ObjectKey) -> list[str]:
 
     resource = await client.resource(CLUSTER_API_GROUP, CLUSTER_KIND)
     class_name, namespace = class_of(await client.get(resource, cluster.name, cluster.namespace))
-    own, found = parse_class(class_name), []
+    own, same_stack = parse_class(class_name), []
     for name in await _names(client, GROUP, Kind.CLUSTER_STACK_RELEASE, namespace):
         try:
             release = parse_release(name)
         except SpecError:
             continue
         if release.same_stack(own):
-            found.append(release)
-    return [str(one) for one in sorted(found, reverse=True)]
+            same_stack.append(release)
+    return [str(release) for release in sorted(same_stack, reverse=True)]
 
 
 async def _names(client: Client, group: str, kind: str, namespace: str = "") -> list[str]:
-    return [one.name for one in await _keys(client, group, kind, namespace)]
+    return [key.name for key in await _keys(client, group, kind, namespace)]
 
 
 async def _keys(client: Client, group: str, kind: str, namespace: str) -> Sequence[ObjectKey]:

@@ -62,7 +62,7 @@ def accept_global_options(command: click.Command) -> click.Command:
     if isinstance(command, click.Group):
         for below in command.commands.values():
             accept_global_options(below)
-    elif not command.ignore_unknown_options and not any(one.name == "verbose" for one in command.params):
+    elif not command.ignore_unknown_options and not any(option.name == "verbose" for option in command.params):
         command.params.extend(global_options(hidden=True))
     return command
 
@@ -95,9 +95,7 @@ def form_option(*forms: str) -> Callable[[Command], Command]:
 def form_or_directory_options(default: Path, what: str) -> Callable[[Command], Command]:
     """Return the options -o and -d of a verb that writes a directory, for :func:`form_and_directory`.
 
-    Args:
-        default: The directory without either option.
-        what: Content of the directory, for the help.
+    ``default`` is the directory without either option, ``what`` the content of the directory for the help.
     """
     form_help = "Output format: text or json. Any other value is used as --output-dir, as in csctl written in Go."
     form = click.option("--output", "-o", "wanted", metavar="FORMAT", default=TEXT, show_default=True, help=form_help)
@@ -108,12 +106,7 @@ def form_or_directory_options(default: Path, what: str) -> Callable[[Command], C
 
 
 def form_and_directory(wanted: str, given: Path | None, default: Path) -> tuple[str, Path]:
-    """Return the output format and the directory that -o and -d name.
-
-    Args:
-        wanted: The value of -o, a format or a directory.
-        given: The value of -d; None without it.
-        default: The directory if neither option names one.
+    """Return the output format and the directory that -o (``wanted``) and -d (``given``) name.
 
     Raises:
         UsageError: The verb does not have the format, or both options name a directory.

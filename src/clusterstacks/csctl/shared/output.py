@@ -87,17 +87,14 @@ _EVIDENCE = {
 
 @dataclass(slots=True)
 class OutputSettings:
-    """The global output options of this run.
-
-    Args:
-        colour: ``auto``, ``always`` or ``never``.
-        quiet: Suppress progress and notes.
-        verbose: Also print HTTP requests, and the traceback of an error.
-    """
+    """The global output options of this run."""
 
     colour: str = "auto"
+    """``auto``, ``always`` or ``never``."""
     quiet: bool = False
+    """Suppress progress and notes."""
     verbose: bool = False
+    """Also print HTTP requests, and the traceback of an error."""
 
     @property
     def colours(self) -> bool | None:
@@ -187,7 +184,7 @@ def _file_error(error: OSError) -> SpecError:
 
 def printable(text: str) -> str:
     r"""Return a text with escaped control characters such as ``\x1b``."""
-    return CONTROL_CHARACTERS.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+    return CONTROL_CHARACTERS.sub(lambda control: control[0].encode("unicode_escape").decode(), text)
 
 
 def show_error(error: ClusterStacksError) -> None:
@@ -199,12 +196,9 @@ def show_error(error: ClusterStacksError) -> None:
 
 
 def show_failures(lines: Sequence[str], summary: str, errors: Sequence[ClusterStacksError]) -> int:
-    """Print the failures of a verb that continued after them, and return its exit code.
+    """Print the failures of a verb that continued after them (a line each), and return its exit code.
 
-    Args:
-        lines: A line for each failure.
-        summary: The number of failures.
-        errors: Their errors: if a retry cannot succeed for any of them, the exit code says so.
+    If a retry cannot succeed for any of the errors, the exit code says so.
     """
     retry = any(isinstance(error, DependencyError) for error in errors)
     show_error(SpecError("Incomplete", "\n".join((f"{summary}:", *lines))))
@@ -237,12 +231,12 @@ def _total(widths: Sequence[int]) -> int:
 
 def _fitted(widths: Sequence[int], width: int) -> list[int]:
     """Return the widths of columns that fit, unless the last column can be wrapped; 0 fits everything."""
-    found = list(widths)
-    if not width or _total(found) - found[-1] <= width // 2:
-        return found
-    while _total(found) > width and max(found) > NARROWEST_COLUMN:
-        found[found.index(max(found))] -= 1
-    return found
+    fitted = list(widths)
+    if not width or _total(fitted) - fitted[-1] <= width // 2:
+        return fitted
+    while _total(fitted) > width and max(fitted) > NARROWEST_COLUMN:
+        fitted[fitted.index(max(fitted))] -= 1
+    return fitted
 
 
 def _print_cells(cells: Sequence[str], widths: Sequence[int], style: Callable[[str], str]) -> None:
@@ -260,7 +254,7 @@ def _styled(cell: str, marks: Mapping[str, ResultMark]) -> str:
 
 
 def print_json(document: Any) -> None:  # noqa: ANN401 - any JSON value
-    """Print a document as JSON."""
+    """Print a document as indented JSON."""
     clear_status()
     click.echo(json.dumps(document, indent=2))
 
@@ -277,11 +271,7 @@ def print_document(document: Any, form: str) -> None:  # noqa: ANN401 - any JSON
 
 
 def print_text(text: str, file: Path | None = None) -> None:
-    """Print a text unchanged, or write it to a file; control characters are escaped on a terminal.
-
-    Raises:
-        OSError: The file cannot be written.
-    """
+    """Print a text unchanged, or write it to a file; control characters are escaped on a terminal."""
     if file is not None:
         file.write_text(text, encoding="utf-8")
     else:
@@ -322,18 +312,18 @@ def note(text: str) -> None:
 
 
 def warn(text: str) -> None:
-    """Print a warning."""
+    """Print a warning on standard error, also with --quiet."""
     _echo(f"{click.style('Warning:', fg='yellow', bold=True)} {printable(text)}", err=True, wraps=True)
 
 
 def warn_all(texts: Iterable[str]) -> None:
-    """Print warnings."""
+    """Print each text as a warning of its own."""
     for text in texts:
         warn(text)
 
 
 def trace(text: str) -> None:
-    """Print a line with --verbose."""
+    """Print a line about the details of the run, only with --verbose."""
     if SETTINGS.verbose:
         _echo(click.style(printable(text), dim=True), err=True)
 

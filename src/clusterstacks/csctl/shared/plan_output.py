@@ -50,13 +50,7 @@ def search_effort(seconds: float) -> Budget:
 
 
 def search_plan(world: World, start: ClusterState, goal: Target, timeout: float) -> Plan | NoPlan | None:
-    """Search for a plan; if the search stops undecided, print an error and return None.
-
-    Args:
-        world: The known releases, rules and facts.
-        start: The current versions of the cluster.
-        goal: The target release or Kubernetes version.
-        timeout: Time limit in seconds.
+    """Search for a plan; if the search stops undecided (``timeout`` in seconds), print an error and return None.
 
     Raises:
         PlanImpossible: Statements of the releases are missing.
@@ -82,14 +76,8 @@ def search_live_plan(
 ) -> tuple[Plan | NoPlan, dict[str, Any]] | None:
     """Search for a plan of a live cluster; if the search stops undecided, print an error and return None.
 
-    Args:
-        context: The cluster and its possible versions.
-        goal: The target release or Kubernetes version.
-        timeout: Time limit in seconds.
-
-    Returns:
-        The plan or the refusal, and its document. Its warnings name what could not be read, and releases that must be
-        offered before the plan.
+    Return the plan or the refusal, and its document. Its warnings name objects that could not be read, and releases
+    that must be offered before the plan.
 
     Raises:
         SpecError: The target release is unknown, or belongs to another stack.
@@ -164,13 +152,9 @@ def patch_command(management: ManagementCluster, cluster: ObjectKey, patch: Mani
 def step_commands(
     step: dict[str, Any], cluster: str, kubectl: Callable[..., str], namespace: Sequence[str] = ()
 ) -> list[str]:
-    """Return the kubectl commands of a step: its patch, and the waits before the next step.
+    """Return the kubectl commands of a step in the document of a plan: its patch, and the waits before the next step.
 
-    Args:
-        step: A step of the document of a plan.
-        cluster: Name of the Cluster.
-        kubectl: Makes a command from arguments.
-        namespace: The option with its namespace.
+    ``kubectl`` makes a command from arguments, ``namespace`` is the option with that of the Cluster.
     """
     from clusterstacks.model.kinds.clusteraddon import addon_name
 

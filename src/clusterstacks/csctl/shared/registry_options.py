@@ -28,12 +28,7 @@ MAX_CA_BYTES = 4 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class ServerTrust:
-    """Trust in a server.
-
-    Args:
-        ca: A file with CA certificates; None for the certificates of the system.
-        plain_http: Use plain HTTP.
-    """
+    """Trust in a server: a file with CA certificates (None for those of the system), and whether plain HTTP is used."""
 
     ca: Path | None = None
     plain_http: bool = False
@@ -97,7 +92,7 @@ def repository_or_environment(text: str | None) -> Reference:
 
     from clusterstacks.net.oci.reference import Reference
 
-    found = Reference.parse(text) if text else Reference.from_environ(os.environ)
-    if found is None:
+    reference = Reference.parse(text) if text else Reference.from_environ(os.environ)
+    if reference is None:
         raise click.UsageError("the repository is missing: name one, or set OCI_REGISTRY and OCI_REPOSITORY")
-    return found
+    return reference

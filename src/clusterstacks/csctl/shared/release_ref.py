@@ -26,12 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SignableRelease:
-    """The files and signatures of a release.
-
-    Args:
-        contents: The files.
-        evidence: The signatures.
-    """
+    """A release with its files, and its signatures as they were found."""
 
     contents: Contents
     evidence: Evidence
@@ -39,13 +34,7 @@ class SignableRelease:
 
 @dataclass(frozen=True, slots=True)
 class ReleaseRef:
-    """A reference to a release in a source.
-
-    Args:
-        text: As it was written.
-        address: The source.
-        name: The release.
-    """
+    """A reference to a release in a source; ``text`` is as the user wrote it."""
 
     text: str
     address: SourceAddress
@@ -83,11 +72,7 @@ DIRECTORY_OR_REF = DirectoryOrRefParam()
 
 
 def read_ref(text: str) -> ReleaseRef:
-    """Parse a text that is not the path of an existing directory.
-
-    Raises:
-        SpecError: It is not a reference to a release.
-    """
+    """Parse a text that is not the path of an existing directory; anything but a reference to a release is refused."""
     from clusterstacks.model.errors import SpecError
     from clusterstacks.release.sources.source_kinds import parse_location
 
@@ -111,8 +96,6 @@ async def open_release_directory(source: DirectoryOrRef, trust: ServerTrust) -> 
     Raises:
         SpecError: The release is not valid.
         ReleaseNotFound: The source does not have the release.
-        DependencyError: The source fails.
-        OSError: The disk fails.
     """
     if isinstance(source, Path):
         yield source
@@ -155,11 +138,7 @@ def _explained(source: ReleaseRef) -> Iterator[None]:
 
 
 def parse_release_ref(text: str) -> tuple[Location, ReleaseName]:
-    """Parse a reference to a release: its directory, or its source and name as for ``csctl pull``.
-
-    Raises:
-        SpecError: The text is not a valid reference.
-    """
+    """Parse a reference to a release: its directory, or its source and name as for ``csctl pull``."""
     from clusterstacks.release.sources.source_kinds import DIRECTORY
     from clusterstacks.release.sources.spec import Location, SourceAddress
 
@@ -174,8 +153,8 @@ def sorted_releases(names: Iterable[str]) -> tuple[list[ReleaseName], int]:
     """Return the names that are release names, sorted by stack, Kubernetes minor and version; and how many are not."""
     from clusterstacks.model.names import release_named
 
-    found = [release_named(name) for name in names]
-    return sorted((name for name in found if name is not None), key=_order), found.count(None)
+    parsed = [release_named(name) for name in names]
+    return sorted((name for name in parsed if name is not None), key=_order), parsed.count(None)
 
 
 def _order(release: ReleaseName) -> tuple[object, ...]:
@@ -186,11 +165,7 @@ def _order(release: ReleaseName) -> tuple[object, ...]:
 
 
 def release_name_of(directory: Path) -> ReleaseName:
-    """Return the name of the release in a directory.
-
-    Raises:
-        SpecError: It is not a release directory, or its name is not a release name.
-    """
+    """Return the name of the release in a directory, which must be a release directory with such a name."""
     from clusterstacks.model.errors import SpecError
     from clusterstacks.model.names import parse_release, release_named
     from clusterstacks.release.release import METADATA
@@ -206,13 +181,7 @@ def release_name_of(directory: Path) -> ReleaseName:
 async def open_release_files(
     location: Location, name: ReleaseName, trust: ServerTrust
 ) -> AsyncIterator[SignableRelease]:
-    """Yield the files and signatures of a release in a directory or a source.
-
-    Raises:
-        SpecError: The release contains files that are not allowed.
-        DependencyError: The source fails.
-        OSError: The directory cannot be read.
-    """
+    """Yield the files and signatures of a release in a directory or a source; files that are not allowed are refused."""
     from clusterstacks.release.sources.source_kinds import open_location
 
     if not location.address.kind.is_remote:
@@ -227,12 +196,7 @@ async def open_release_files(
 
 
 async def read_release_directory(directory: Path, name: ReleaseName) -> SignableRelease:
-    """Read a release directory.
-
-    Raises:
-        SpecError: The release contains files that are not allowed.
-        OSError: The directory cannot be read.
-    """
+    """Read the files and signatures of the release in ``directory/<name>``."""
     from clusterstacks.release.contents import read_contents
     from clusterstacks.release.sources.directory import DirectorySource
 
@@ -242,12 +206,7 @@ async def read_release_directory(directory: Path, name: ReleaseName) -> Signable
 
 @asynccontextmanager
 async def fetch_release_files(source: ReleaseSource, name: ReleaseName) -> AsyncIterator[SignableRelease]:
-    """Download a release from a source into a temporary directory for the time of the block.
-
-    Raises:
-        SpecError: The release contains files that are not allowed.
-        DependencyError: The source fails.
-    """
+    """Download a release from a source into a temporary directory for the time of the block."""
     from clusterstacks.release.contents import read_contents
 
     with TemporaryDirectory(prefix="csctl-") as directory:

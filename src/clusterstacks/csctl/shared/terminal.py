@@ -43,7 +43,7 @@ class ResultMark(Enum):
 
     @property
     def sign(self) -> str:
-        """The sign."""
+        """The character that is printed."""
         return self.value[0]
 
     @property
@@ -65,12 +65,10 @@ def columns(*, err: bool = False) -> int:
 
 
 def wrap(line: str, width: int, hang: int | None = None) -> str:
-    """Wrap a line at its blanks; a longer word stays whole.
+    """Wrap a line, perhaps with styles, at its blanks; a longer word stays whole.
 
-    Args:
-        line: The line, perhaps with styles.
-        width: Columns of the terminal; 0 does not wrap.
-        hang: Indentation of the following lines; None for that of the line and ``HANGING``.
+    ``width`` is in columns; 0 does not wrap. ``hang`` is the indentation of the following lines; None for that of the
+    line and ``HANGING``.
     """
     if not width or len(click.unstyle(line)) <= width:
         return line
@@ -103,11 +101,7 @@ def cut(cell: str, limit: int) -> str:
 def counting(report: Callable[[str], None], *, shows: bool = True) -> Iterator[Callable[[str], None]]:
     """Yield a function that reports progress; between its lines a terminal shows how long the block has been running.
 
-    Nothing else may be printed in the block.
-
-    Args:
-        report: Prints a line of progress on standard error.
-        shows: Whether to show the time.
+    ``report`` prints a line on standard error. Nothing else may be printed in the block.
     """
     if not shows or not is_terminal(err=True):
         yield report

@@ -29,12 +29,9 @@ _SHORTEST_BAR = 8
 
 
 class TransferBar:
-    """Receives the progress of transfers, and shows their sum.
+    """Receives the progress of transfers, and shows their sum on a terminal, if it is enabled.
 
-    Args:
-        enabled: Whether anything is shown: only on a terminal.
-        clock: A monotonic clock in seconds.
-        show: Replaces the line with the bar.
+    The clock is monotonic, in seconds; ``show`` replaces the line with the bar.
     """
 
     def __init__(
@@ -65,8 +62,8 @@ class TransferBar:
         self._running[what] = done, total
         if now - self._began >= DELAY_SECONDS and now - self._shown >= INTERVAL_SECONDS:
             self._shown = now
-            moved = self._ended + sum(one for one, _ in self._running.values())
-            known = self._ended + sum(one for _, one in self._running.values())
+            moved = self._ended + sum(moved for moved, _ in self._running.values())
+            known = self._ended + sum(size for _, size in self._running.values())
             rate = (moved - self._base) / (now - self._began)
             self._show(bar_line(moved, known, rate, shutil.get_terminal_size().columns))
 
@@ -81,17 +78,13 @@ def transfer_bar() -> TransferBar:
 def bar_line(done: int, total: int, rate: float, columns: int) -> str:
     """Return the line: the share as a bar, bytes, rate and remaining time; it is shorter than the terminal.
 
-    Args:
-        done: Number of transferred bytes.
-        total: Number of bytes of all known transfers.
-        rate: Bytes per second.
-        columns: Width of the terminal.
+    ``done`` and ``total`` are bytes of all known transfers, ``rate`` is bytes per second.
     """
     share = min(done / total, 1.0) if total else 1.0
-    left = f"  {_duration((total - done) / rate)} left" if rate > 0 and total > done else ""
+    remaining = f"  {_duration((total - done) / rate)} left" if rate > 0 and total > done else ""
     decimals = 0 if total >= _WHOLE_MEGABYTES else 1
     speed = f"{rate / 1e6:.1f} MB/s" if rate >= 1e6 else f"{rate / 1e3:.0f} kB/s"
-    text = f"{share:4.0%}  {done / 1e6:.{decimals}f} of {total / 1e6:.{decimals}f} MB  {speed}{left}"
+    text = f"{share:4.0%}  {done / 1e6:.{decimals}f} of {total / 1e6:.{decimals}f} MB  {speed}{remaining}"
     width = min(_LONGEST_BAR, columns - len(text) - 5)
     if width >= _SHORTEST_BAR:
         filled = int(share * width)

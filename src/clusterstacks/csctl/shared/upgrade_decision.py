@@ -25,7 +25,7 @@ class _LiveReleases:
     async def offer(self, namespace: str, release: ReleaseName, wanted: Collection[ReleaseName]) -> ClassOffer | None:  # noqa: ARG002 - all releases of the stack are known
         from clusterstacks.operator.webhooks.cluster_rules import ClassOffer
 
-        known = {one.name: one for one in self.context.world.candidates}
+        known = {candidate.name: candidate for candidate in self.context.world.candidates}
         if release not in known:
             return None
         return ClassOffer(known[release].kubernetes.text, self.context.offered.policy(release), known)
@@ -36,15 +36,11 @@ class _LiveReleases:
 
     def delivered(self, cluster: ObjectKey) -> Mapping[str, ReleaseName]:  # noqa: ARG002 - there is one cluster
         delivered = self.context.cluster.delivered
-        return {addon: one.release for addon, one in delivered.items() if one.release is not None}
+        return {addon: state.release for addon, state in delivered.items() if state.release is not None}
 
 
 async def decide(context: UpgradeContext, goal: Target) -> tuple[Manifest, Decision]:
-    """Validate the one write that reaches the goal; also return its patch.
-
-    Raises:
-        TargetUnknown: The release is not known.
-    """
+    """Validate the one write that reaches the goal, a known release or version; also return its patch."""
     from clusterstacks.model.kinds.names import CLUSTER_API_GROUP, CLUSTER_KIND
     from clusterstacks.model.objects import merge_diff
     from clusterstacks.operator.webhooks.cluster_validator import ClusterValidator
@@ -69,7 +65,9 @@ def decision_document(decision: Decision, patch: Manifest, plan: dict[str, Any])
         "allowed": answer.allowed,
         "patch": patch,
         "refusal": answer.refusal or None,
-        "facts": [{"id": one.fact, "text": one.text, "addon": one.addon or None} for one in decision.against],
+        "facts": [
+            {"id": finding.fact, "text": finding.text, "addon": finding.addon or None} for finding in decision.against
+        ],
         "steps": plan["steps"],
         "noWay": plan["refused"],
         "warnings": list(dict.fromkeys([*plan["warnings"], *answer.warnings])),

@@ -45,20 +45,15 @@ def _token() -> str:
 
 @dataclass(slots=True)
 class PageAccess:
-    """The secrets of one server.
-
-    Args:
-        port: The port of the server.
-        token: The token of the printed address; valid as long as the server.
-        launch_token: The token of the address with which csctl starts a browser. It is valid once, because other
-            users of the machine can read the arguments of a process.
-        cookie: The value of the cookie that replaces a token.
-    """
+    """The secrets of one server."""
 
     port: int
     token: str = field(default_factory=_token)
+    """The token of the printed address; valid as long as the server."""
     launch_token: str = field(default_factory=_token)
+    """The token with which csctl starts a browser, valid once: others can read arguments of processes."""
     cookie: str = field(default_factory=_token)
+    """The value of the cookie that replaces a token."""
 
     @property
     def cookie_name(self) -> str:

@@ -49,23 +49,23 @@ def bounded(value: Any) -> Any:  # noqa: ANN401 - JSON
         shown = CONTROL_CHARACTERS.sub("\N{REPLACEMENT CHARACTER}", value[: MAX_TEXT + 1])
         return shown if len(value) <= MAX_TEXT else f"{shown[:MAX_TEXT]} …"
     if isinstance(value, dict):
-        return {key: bounded(one) for key, one in value.items()}
+        return {key: bounded(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [bounded(one) for one in value[:MAX_ITEMS]]
+        return [bounded(item) for item in value[:MAX_ITEMS]]
     return value
 
 
 def fleet_document(snapshot: Snapshot) -> Manifest:
     """Return the stacks, the releases with their Clusters, and one line for each Cluster of a cluster stack."""
-    summaries = [one for one in _summaries(snapshot) if one.of_cluster_stack]
+    summaries = [summary for summary in _summaries(snapshot) if summary.of_cluster_stack]
     stacks = picture(Snapshot(stacks=snapshot.stacks))
     return {
         "stacks": [
             {"namespace": text(manifest, "metadata", "namespace"), **_node(node)}
             for manifest, node in zip(snapshot.stacks, stacks, strict=True)
         ],
-        "releases": [_release(one) for one in group_by_release(snapshot.releases, summaries)],
-        "clusters": [_row(one) for one in summaries],
+        "releases": [_release(release) for release in group_by_release(snapshot.releases, summaries)],
+        "clusters": [_row(summary) for summary in summaries],
     }
 
 
@@ -158,11 +158,11 @@ def _of_namespace(snapshot: Snapshot, key: ObjectKey) -> Snapshot:
     """Return the snapshot with one Cluster, and with the workers and addons in its namespace only."""
 
     def here(objects: Iterable[Manifest]) -> list[Manifest]:
-        return [one for one in objects if _is_in(one, key.namespace)]
+        return [manifest for manifest in objects if _is_in(manifest, key.namespace)]
 
     return replace(
         snapshot,
-        clusters=[one for one in here(snapshot.clusters) if text(one, "metadata", "name") == key.name],
+        clusters=[cluster for cluster in here(snapshot.clusters) if text(cluster, "metadata", "name") == key.name],
         addons=here(snapshot.addons),
         pools=here(snapshot.pools),
         machines=here(snapshot.machines),
@@ -206,12 +206,14 @@ def _graph(own: Snapshot, cluster: Manifest, summary: ClusterSummary, state: Nod
 
 def _stacks(own: Snapshot, summary: ClusterSummary) -> Iterator[ViewNode]:
     """Draw the stacks of the wanted and the delivered release, with these releases only."""
-    names = {one.release for one in map(_class_release, (summary.delivered, summary.class_name)) if one is not None}
+    names = {name.release for name in map(_class_release, (summary.delivered, summary.class_name)) if name is not None}
     used = [
-        one for one in own.releases if _is_in(one, summary.class_namespace) and text(one, "metadata", "name") in names
+        release
+        for release in own.releases
+        if _is_in(release, summary.class_namespace) and text(release, "metadata", "name") in names
     ]
-    stacks = [one for one in own.stacks if _is_in(one, summary.class_namespace)]
-    return (one for one in picture(Snapshot(stacks=stacks, releases=used)) if one.children)
+    stacks = [stack for stack in own.stacks if _is_in(stack, summary.class_namespace)]
+    return (stack for stack in picture(Snapshot(stacks=stacks, releases=used)) if stack.children)
 
 
 def _node(node: ViewNode) -> Manifest:

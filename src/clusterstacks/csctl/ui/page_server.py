@@ -75,11 +75,7 @@ class PageState:
     """The last snapshot of the management cluster, and the clients that wait for the next one.
 
     A client only gets the message that there is something new, and then requests what it shows. Nothing is queued for a
-    client that misses changes.
-
-    Args:
-        context: Name of the management cluster, for the title.
-        namespace: The namespace whose Clusters are shown; empty for all.
+    client that misses changes. An empty namespace means the Clusters of all.
     """
 
     def __init__(self, context: str = "", namespace: str = "") -> None:
@@ -92,12 +88,12 @@ class PageState:
         self._kept: dict[ObjectKey | None, Manifest | None] = {}
 
     def show(self, snapshot: Snapshot) -> None:
-        """Replace the snapshot."""
+        """Replace the snapshot, and wake the clients."""
         self._snapshot = snapshot
         self._changed()
 
     def warn(self, notices: list[str]) -> None:
-        """Set what the page cannot show, and why."""
+        """Set the causes of objects that the page does not show."""
         self._notices = notices
         self._changed()
 
@@ -112,8 +108,8 @@ class PageState:
         if key not in self._kept:
             if len(self._kept) >= KEPT_DOCUMENTS:
                 self._kept.clear()
-            found = fleet_document(self._snapshot) if key is None else cluster_document(self._snapshot, key)
-            self._kept[key] = bounded(found)
+            document = fleet_document(self._snapshot) if key is None else cluster_document(self._snapshot, key)
+            self._kept[key] = bounded(document)
         kept = self._kept[key]
         about = {**self._about, "notices": self._notices, "outage": bounded(self._outage)}
         return None if kept is None else {**kept, "about": about}
@@ -141,11 +137,8 @@ class PageState:
 class PageServer:
     """The server of one page.
 
-    Args:
-        access: Decides about requests.
-        state: The state of the management cluster.
-        questions: Computes the documents of other paths, from the query of the request. They may take seconds; each
-            question has one answer computed at a time.
+    ``questions`` compute the documents of other paths from the query of the request. They may take seconds; each question
+    has one answer computed at a time.
     """
 
     def __init__(self, access: PageAccess, state: PageState, questions: Mapping[str, Question]) -> None:
@@ -164,8 +157,8 @@ class PageServer:
         )
         await runner.setup()
         try:
-            for one in listening:
-                await web.SockSite(runner, one).start()
+            for listener in listening:
+                await web.SockSite(runner, listener).start()
             await asyncio.Event().wait()
         finally:
             await runner.cleanup()
@@ -208,8 +201,10 @@ class PageServer:
             if request.path == "/api/fleet":
                 return _json(self._state.document())
             if request.path == "/api/cluster":
-                found = self._state.document(cluster_key(query))
-                return _json(found) if found is not None else _problem("this Cluster does not exist (any more)", 404)
+                document = self._state.document(cluster_key(query))
+                return (
+                    _json(document) if document is not None else _problem("this Cluster does not exist (any more)", 404)
+                )
             name = request.path.removeprefix("/api/")
             known = name in self._questions
             return await self._ask(name, query) if known else _problem("there is no such document", 404)
@@ -249,27 +244,20 @@ class PageServer:
 
 
 def listen(port: int) -> list[socket.socket]:
-    """Listen on 127.0.0.1, and on the same port of ::1 if there is one.
-
-    Args:
-        port: The port; 0 for a free one.
-
-    Raises:
-        SpecError: The port is in use.
-    """
+    """Listen on a port of 127.0.0.1 (0 for a free one), and on the same port of ::1 if there is one."""
     try:
         first = socket.create_server(("127.0.0.1", port))
     except OSError as error:
         message = f"127.0.0.1:{port} cannot be used: {error.strerror}; choose another port, or leave out --port"
         raise SpecError("PortInUse", message) from None
-    found = [first]
+    sockets = [first]
     with suppress(OSError):
-        found.append(socket.create_server(("::1", first.getsockname()[1]), family=socket.AF_INET6))
-    return found
+        sockets.append(socket.create_server(("::1", first.getsockname()[1]), family=socket.AF_INET6))
+    return sockets
 
 
 def cluster_key(query: Mapping[str, str]) -> ObjectKey:
-    """Return the Cluster of a query."""
+    """Return the Cluster that the query of a request names; empty names if it names none."""
     return ObjectKey(query.get("namespace", ""), query.get("name", ""))
 
 

@@ -36,7 +36,7 @@ _PART: Final = re.compile(r"""\["([^"]*)"\]|\['([^']*)'\]|(\w+)""")
 
 
 def holds(expression: str, variables: dict[str, Any]) -> bool:
-    """Report whether the expression is true; a result that is not a bool counts as false.
+    """Return whether the expression is true; a result that is not a bool counts as false.
 
     Raises:
         CelFailed: The expression does not compile.

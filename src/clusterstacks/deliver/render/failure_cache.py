@@ -19,19 +19,15 @@ MAX_REMEMBERED: Final = 1000
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """The failure of an input.
-
-    Args:
-        kind: The class of the error.
-        message: Its message, without the label of the caller.
-        count: The number of consecutive failures.
-        until: The end of the back-off, in seconds of the monotonic clock.
-    """
+    """The failure of an input."""
 
     kind: type[RenderTimeout | WorkerDied]
     message: str
+    """Without the label of the caller."""
     count: int
+    """The number of consecutive failures."""
     until: float
+    """The end of the back-off, in seconds of the monotonic clock."""
 
 
 class Failures:
@@ -42,11 +38,11 @@ class Failures:
         self._slow: dict[bytes, None] = {}
 
     def __bool__(self) -> bool:
-        """Report whether any input is remembered."""
+        """True if any input is remembered."""
         return bool(self._failures or self._slow)
 
     def is_slow(self, digest: bytes) -> bool:
-        """Report whether the first try of an input once timed out."""
+        """Return whether the first try of an input once timed out."""
         return digest in self._slow
 
     def note_slow(self, digest: bytes) -> None:

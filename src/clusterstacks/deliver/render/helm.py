@@ -23,17 +23,10 @@ class Rendered(NamedTuple):
 
 
 def render(chart: bytes, values: object, options: dict[str, str]) -> Rendered:
-    """Render a packed chart.
+    """Render a packed chart with the content of ``-f`` as JSON.
 
-    A chart handle is loaded for each render, because rendering changes it (a disabled subchart stays disabled).
-
-    Args:
-        chart: A tgz.
-        values: The content of ``-f`` as JSON.
-        options: Options of the C interface: ``name``, ``namespace``, ``kube_version``.
-
-    Raises:
-        RenderFailed: The message of Helm.
+    A chart handle is loaded for each render, because rendering changes it (a disabled subchart stays disabled). The
+    options are those of the C interface: ``name``, ``namespace``, ``kube_version``.
     """
     try:
         with Chart.load_archive(chart) as handle:
@@ -48,9 +41,9 @@ def render(chart: bytes, values: object, options: dict[str, str]) -> Rendered:
 
 def _check_dependencies(chart: Chart) -> None:
     """Reject a chart without its subcharts, as the command line does; the engine would ignore them."""
-    there = {subchart["name"] for subchart in chart.dependencies}
+    present = {subchart["name"] for subchart in chart.dependencies}
     wanted = [dependency["name"] for dependency in chart.metadata.get("dependencies") or ()]
-    if missing := [name for name in wanted if name not in there]:
+    if missing := [name for name in wanted if name not in present]:
         raise RenderFailed(
             f"chart {chart.name} lacks its dependencies {', '.join(missing)}: vendor them into its charts/ directory"
         )

@@ -83,11 +83,8 @@ def manifests(rendered: Mapping[str, str], crds: Iterable[tuple[str, str]] = ())
 def documents(rendered: Mapping[str, str], crds: Iterable[tuple[str, str]] = ()) -> list[RenderedDocument]:
     """Return the objects of a render with their files, in the order of ``helm template``.
 
-    Hooks that a delivery does not apply are left out.
-
-    Args:
-        rendered: Text by template path.
-        crds: Path and text of the files of ``crds/`` directories, in the order of Helm; they come first.
+    Hooks that a delivery does not apply are left out. The files of ``crds/`` directories, in the order of Helm, come
+    first.
 
     Raises:
         RenderFailed: The output is not valid YAML, not an object, or has no apiVersion, kind or name; names file and
@@ -105,33 +102,33 @@ def documents(rendered: Mapping[str, str], crds: Iterable[tuple[str, str]] = ())
             elif use_of(hook) is HookUse.APPLIED:
                 applied.append(document)
     ordered = [*first, *sorted(main, key=_order), *sorted(applied, key=_order)]
-    found = [single for document in ordered for single in _flattened(document)]
-    if len(found) > MAX_OBJECTS:
-        raise RenderFailed(f"renders to {len(found)} objects, more than the limit of {MAX_OBJECTS}")
-    return found
+    objects = [single for document in ordered for single in _flattened(document)]
+    if len(objects) > MAX_OBJECTS:
+        raise RenderFailed(f"renders to {len(objects)} objects, more than the limit of {MAX_OBJECTS}")
+    return objects
 
 
 def repetitions(rendered: Mapping[str, str]) -> list[Repetition]:
     """Return the files whose output repeats a key; expects input that :func:`documents` accepted."""
-    found = []
+    repeated = []
     for path in sorted(filter(_is_output, rendered)):
         try:
             yaml.load_all(_separated(rendered[path]), name=path)
         except yaml.YamlError as error:
-            found.append(Repetition(path, error.problem))
-    return found
+            repeated.append(Repetition(path, error.problem))
+    return repeated
 
 
 def hooks(rendered: Mapping[str, str]) -> list[HelmHook]:
     """Return the objects that are Helm hooks, also those left out; expects input that :func:`documents` accepted."""
-    found = []
+    helm_hooks = []
     for path in sorted(filter(_is_output, rendered)):
         for document in _documents(path, path, rendered[path]):
             hook = _hook(document.manifest)
             if hook is not None:
                 kind, name = (_shown(value) for value in (document.manifest.get("kind"), _name(document.manifest)))
-                found.append(HelmHook(path, kind, name, str(hook), use_of(hook).value))
-    return found
+                helm_hooks.append(HelmHook(path, kind, name, str(hook), use_of(hook).value))
+    return helm_hooks
 
 
 def _is_output(path: str) -> bool:

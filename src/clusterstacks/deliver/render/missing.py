@@ -43,13 +43,7 @@ _CONDITIONS: Final = frozenset({"if", "else", "with", "range"})
 
 @dataclass(frozen=True, slots=True)
 class ValueCheck:
-    """The check of one value.
-
-    Args:
-        line: The line of the action, from 1.
-        action: The text of the action.
-        value: The expression that has no value if the check fails.
-    """
+    """The check of one value: line (from 1) and text of the action, and the expression that has no value if it fails."""
 
     line: int
     action: str

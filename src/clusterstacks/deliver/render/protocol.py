@@ -43,10 +43,8 @@ class HelmHook(NamedTuple):
 class Examined(NamedTuple):
     """The output of a chart with the file of each object, for its author.
 
-    Args:
-        documents: The objects, in the order of ``helm template``.
-        repetitions: Duplicate keys in a mapping, at most one of each file.
-        hooks: All Helm hooks, including those that deliveries do not apply.
+    The documents have the order of ``helm template``. There is at most one repetition for each file, and the hooks
+    include those that deliveries do not apply.
     """
 
     documents: tuple[RenderedDocument, ...] = ()
@@ -73,11 +71,7 @@ class Frame(NamedTuple):
 
 
 def encode(message: dict[str, Any], blob: bytes = b"") -> bytes:
-    """Encode a frame.
-
-    Raises:
-        BrokenFrameError: A part is larger than ``MAX_PART``, or the message cannot be encoded as JSON.
-    """
+    """Encode a frame; one that is too large, or cannot be JSON, is a :class:`BrokenFrameError`."""
     try:
         text = orjson.dumps(message)
     except TypeError as error:
@@ -88,11 +82,7 @@ def encode(message: dict[str, Any], blob: bytes = b"") -> bytes:
 
 
 def lengths(header: bytes) -> tuple[int, int]:
-    """Decode a header into the lengths of message and blob.
-
-    Raises:
-        BrokenFrameError: The header is truncated, or a length is too large.
-    """
+    """Decode a header into the lengths of message and blob, within ``MAX_PART``."""
     if len(header) != HEADER_BYTES:
         raise BrokenFrameError("a header is truncated")
     text, blob = _HEADER.unpack(header)
@@ -102,11 +92,7 @@ def lengths(header: bytes) -> tuple[int, int]:
 
 
 def decode(text: bytes, blob: bytes) -> Frame:
-    """Decode the parts of a frame.
-
-    Raises:
-        BrokenFrameError: The text is not a JSON object.
-    """
+    """Decode the parts of a frame, whose text must be a JSON object."""
     try:
         message = orjson.loads(text)
     except orjson.JSONDecodeError as error:

@@ -38,7 +38,7 @@ class Lane(Generic[T]):
         self._turns = itertools.count(1)
 
     def __bool__(self) -> bool:
-        """Report whether a request waits."""
+        """True if a request waits."""
         return bool(self._waiting)
 
     def add(self, request: T, owner: ObjectKey) -> None:
@@ -54,7 +54,7 @@ class Lane(Generic[T]):
 
     def take(self) -> T:
         """Remove and return the next request; the lane must not be empty."""
-        owner = min(self._waiting, key=lambda one: (self._served.get(one.namespace, 0), self._served.get(one, 0)))
+        owner = min(self._waiting, key=lambda key: (self._served.get(key.namespace, 0), self._served.get(key, 0)))
         request = next(iter(self._waiting[owner]))
         self.discard(request, owner)
         turn = next(self._turns)
@@ -67,11 +67,7 @@ class Lane(Generic[T]):
 
 
 class FairQueue(Generic[T]):
-    """Decides which request gets a worker next.
-
-    Args:
-        workers: Maximum number of concurrent requests.
-    """
+    """Decides which request gets one of the workers next."""
 
     def __init__(self, workers: int) -> None:
         self._workers = workers
@@ -81,13 +77,7 @@ class FairQueue(Generic[T]):
         self._slow: Lane[T] = Lane()
 
     def join(self, request: T, owner: ObjectKey, *, slow: bool) -> None:
-        """Add a waiting request.
-
-        Args:
-            request: The request; must be unique.
-            owner: The object that needs the render.
-            slow: The first try timed out.
-        """
+        """Add a waiting request, which must be unique, of an object; it is slow if its first try timed out."""
         self._owners[request] = owner, slow
         self._lane(slow).add(request, owner)
 
@@ -117,16 +107,11 @@ class FairQueue(Generic[T]):
         return self._slow if slow else self._quick
 
     def _count(self, slow: bool) -> int:  # noqa: FBT001 - the key of a lane
-        return sum(one is slow for one in self._running.values())
+        return sum(is_slow is slow for is_slow in self._running.values())
 
 
 class WorkerQueue:
-    """Lets requests wait for their turn.
-
-    Args:
-        workers: Maximum number of concurrent requests.
-        longest_wait: Time after which a waiting request fails.
-    """
+    """Lets requests wait for their turn; one that waits longer than ``longest_wait`` fails."""
 
     def __init__(self, workers: int, longest_wait: timedelta) -> None:
         self._workers = workers
@@ -136,11 +121,7 @@ class WorkerQueue:
 
     @asynccontextmanager
     async def turn(self, owner: ObjectKey, *, slow: bool) -> AsyncIterator[None]:
-        """Wait for a turn and keep it until the block ends.
-
-        Args:
-            owner: The object that needs the render.
-            slow: The first try timed out.
+        """Wait for a turn and keep it until the block ends; the request of ``owner`` is slow if its first try timed out.
 
         Raises:
             WorkersBusy: The request waited too long.

@@ -78,40 +78,35 @@ _ERRORS: Final[dict[str, type[RenderFailed | CelFailed | CelUndecided]]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChartRequest:
-    """One render of a chart.
-
-    Args:
-        chart: A tgz that Helm loads, with vendored dependencies.
-        label: Its name in errors, e.g. ``addon cni of openstack-scs-1-35-v2``.
-        release_name: The Helm release name; it is part of object names.
-        namespace: The Helm release namespace.
-        values: YAML text, as for ``helm template -f``.
-        kube_version: ``.Capabilities.KubeVersion``, e.g. ``v1.35.4``.
-        include_crds: Return the files of ``crds/`` first.
-    """
+    """One render of a chart."""
 
     chart: bytes
+    """A tgz that Helm loads, with vendored dependencies."""
     label: str
+    """Its name in errors, e.g. ``addon cni of openstack-scs-1-35-v2``."""
     release_name: str
+    """The Helm release name; it is part of object names."""
     namespace: str
     values: str = ""
+    """YAML text, as for ``helm template -f``."""
     kube_version: str
+    """``.Capabilities.KubeVersion``, e.g. ``v1.35.4``."""
     include_crds: bool = False
+    """Return the files of ``crds/`` first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RenderLimits:
-    """Limits of one request.
-
-    Args: memory_bytes: Writable memory, at least 384 MiB. deadline: Wall-clock time, without waiting. first_try:
-        Wall-clock time after which the request counts as slow: it is stopped and tried again with the deadline.
-        longest_wait: Waiting time of each of the two tries.
-    """
+    """Limits of one request."""
 
     memory_bytes: int = MEMORY_BYTES
+    """Writable memory, at least 384 MiB."""
     deadline: timedelta = DEADLINE
+    """Wall-clock time, without waiting."""
     first_try: timedelta = FIRST_TRY
+    """Time after which the request counts as slow: it is stopped and tried again with the deadline."""
     longest_wait: timedelta = LONGEST_WAIT
+    """Waiting time of each of the two tries."""
 
 
 def _ignore(_: str) -> None:
@@ -119,16 +114,11 @@ def _ignore(_: str) -> None:
 
 
 class Renderer:
-    """Renders in up to ``workers`` child processes, which are started on first use.
+    """Renders in up to ``workers`` child processes, which are started on first use and stopped after ``idle``.
 
     Requests wait in :mod:`.render_queue`. An input whose render timed out or killed its worker immediately gets the
-    same error again until its back-off has passed; a changed input is tried at once.
-
-    Args:
-        workers: The number of processes.
-        limits: The limits of one request.
-        idle: Time after which an idle process is stopped.
-        on_failure: Called with ``timeout``, ``died`` or ``busy`` if a request fails for one of these reasons.
+    same error again until its back-off has passed; a changed input is tried at once. ``on_failure`` is called with
+    ``timeout``, ``died`` or ``busy`` if a request fails for one of these reasons.
     """
 
     def __init__(
@@ -187,7 +177,7 @@ class Renderer:
 
         Raises:
             RenderFailed: The message of Helm, or an output that is not a Kubernetes object; names template and line.
-            RenderTimeout, WorkerDied: The chart takes too long or too much memory.
+            RenderTimeout, WorkerDied: The chart takes too long or too much memory; so may every other request.
         """
         return cast("list[Manifest]", await self._ask_chart("chart", request))
 
@@ -205,7 +195,6 @@ class Renderer:
 
         Raises:
             RenderFailed: An expression is not valid, or a missing value would be printed; names ``file`` and line.
-            RenderTimeout, WorkerDied: The template takes too long or too much memory.
         """
         message = {"text": text, "data": data, "file": file}
         return cast("str", await self._ask("template", message, label=label))
@@ -223,7 +212,6 @@ class Renderer:
 
         Raises:
             RenderFailed: The text is neither a mapping nor empty, or the values are nested too deeply.
-            RenderTimeout, WorkerDied: The merge takes too long or too much memory.
         """
         return cast("str", await self._ask("overlay", {"text": text, "over": over}, label=label))
 
@@ -233,7 +221,6 @@ class Renderer:
         Raises:
             CelFailed: The expression does not compile, or it or an object is too large, or is nested too deeply.
             CelUndecided: The expression fails on these objects, e.g. on a status that is not written yet.
-            RenderTimeout, WorkerDied: The evaluation takes too long or too much memory.
         """
         where = f"{label}, condition {_shown(expression)}"
         if len(expression.encode()) > MAX_EXPRESSION:
@@ -409,18 +396,13 @@ def addon_request(chart: bytes, *, label: str, values: str, kubernetes: Kubernet
 async def addon_values(
     renderer: Renderer, template: str | None, data: Mapping[str, Manifest], *, label: str, file: str
 ) -> str:
-    """Render the values of an addon from its template; empty without a template.
+    """Render the values of an addon from its template (overwrite.yaml or cluster-addon-values.yaml); empty without one.
 
-    Args:
-        renderer: The renderer.
-        template: The text of overwrite.yaml or cluster-addon-values.yaml.
-        data: The objects of the template: Cluster, ControlPlane, InfraCluster.
-        label: The name of the addon in messages.
-        file: The name of the template in messages.
+    ``data`` has the objects of the template: Cluster, ControlPlane, InfraCluster. ``label`` names the addon and
+    ``file`` the template in messages.
 
     Raises:
         RenderFailed: The template is not valid, or its output is not a mapping.
-        RenderTimeout, WorkerDied: The template takes too long or too much memory.
     """
     if template is None:
         return ""

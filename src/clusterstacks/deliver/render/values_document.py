@@ -48,19 +48,12 @@ def overlaid_document(text: str, over: Mapping[str, object]) -> str:
     """Return a values document merged with other values, as YAML text.
 
     The text is an input of the delivery: it must stay equal, byte for byte, in later releases.
-
-    Raises:
-        RenderFailed: The text is not valid YAML, or neither a mapping nor empty.
     """
     return yaml.dump(merge_values(_mapping(text, "the rendered values") or {}, over))
 
 
 def helm_values(text: str) -> dict[str, object]:
-    """Return the values of a render; empty text gives no values.
-
-    Raises:
-        RenderFailed: The text is not valid YAML, or neither a mapping nor empty.
-    """
+    """Return the values of a render; empty text gives no values."""
     return _mapping(text, "values") or {}
 
 

@@ -94,9 +94,9 @@ class Worker:
             return {"result": helm_output.manifests(templates, included)}
         return {
             "result": {
-                "documents": [list(one) for one in helm_output.documents(templates, included)],
-                "repetitions": [list(one) for one in helm_output.repetitions(templates)],
-                "hooks": [list(one) for one in helm_output.hooks(templates)],
+                "documents": [list(document) for document in helm_output.documents(templates, included)],
+                "repetitions": [list(repetition) for repetition in helm_output.repetitions(templates)],
+                "hooks": [list(hook) for hook in helm_output.hooks(templates)],
             }
         }
 

@@ -68,11 +68,7 @@ class WorkerProcess(asyncio.SubprocessProtocol):
 
     @classmethod
     async def start(cls, memory_bytes: int) -> WorkerProcess:
-        """Start a child process without the environment of the parent, so that no credential reaches a chart.
-
-        Raises:
-            NotStarted: The system cannot start a process.
-        """
+        """Start a child process without the environment of the parent, so that no credential reaches a chart."""
         environment = {
             # The Go garbage collector runs more often near this half; the rest is for Python, stacks and parsing.
             "GOMEMLIMIT": str(memory_bytes // 2),
@@ -347,13 +343,7 @@ _OPERATOR: Final = 128 * MIB
 
 @dataclass(frozen=True, slots=True)
 class Sizing:
-    """Workers for a memory limit.
-
-    Args:
-        workers: The number of processes.
-        memory_bytes: The writable memory of each process.
-        shortage: A message if the limit is too low; empty otherwise.
-    """
+    """Number and writable memory of the workers for a memory limit; ``shortage`` is a message if the limit is too low."""
 
     workers: int
     memory_bytes: int

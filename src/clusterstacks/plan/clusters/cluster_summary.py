@@ -159,7 +159,7 @@ class ClusterSummary:
 
 
 def summarize(cluster: Manifest, addon: Manifest | None) -> ClusterSummary:
-    """Summarize a Cluster in either API version; ``addon`` is None without a ClusterAddon, or if the user may not read it."""
+    """Summarize a Cluster in either API version; ``addon`` is None if there is none, or the user may not read it."""
     view = cluster_view(cluster)
     status = mapping(addon or {}, "status")
     conditions = _conditions(cluster, addon)

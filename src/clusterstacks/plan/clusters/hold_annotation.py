@@ -29,7 +29,7 @@ async def set_hold(client: Client, cluster: Manifest) -> Manifest:
 
 
 async def release_hold(client: Client, cluster: Manifest) -> Manifest | None:
-    """Remove the annotation, and return the Cluster; None if its spec changed since it was read or the annotation is gone."""
+    """Remove the annotation, and return the Cluster; None if its spec changed since, or the annotation is gone."""
     resource = await client.resource(CLUSTER_API_GROUP, CLUSTER_KIND)
     metadata = cluster["metadata"]
     tested = [field for field in ("uid", "generation") if field in metadata]

@@ -16,9 +16,9 @@ T = TypeVar("T")
 
 
 async def or_else(reading: Awaitable[T], otherwise: T, consequence: str, notices: list[str]) -> T:
-    """Read something optional; return ``otherwise`` if this user may not read it, or the cluster does not serve the kind.
+    """Read something that this user may not be allowed to read, or whose kind the cluster may not serve.
 
-    ``notices`` then gets the cause and the consequence.
+    In both cases return ``otherwise``, and add the cause and the consequence to the notices.
     """
     try:
         return await reading

@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 
 
 class ProviderRules:
-    """All CompatibilityRules, each parsed once; subscribe ``changed`` to their informer. The clock decides which expired."""
+    """All CompatibilityRules, each parsed once; subscribe ``changed`` to their informer."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock

@@ -69,7 +69,7 @@ class CheckedCluster:
 
 @dataclass(frozen=True, slots=True)
 class LiveFacts:
-    """The facts by which a running cluster is checked; ``api`` judges the use of an apiVersion and kind with a minor."""
+    """The facts by which a running cluster is checked; ``api`` judges an apiVersion and kind with a minor."""
 
     judges: Judges
     skew: tuple[SkewRule, ...]

@@ -45,7 +45,7 @@ class RemoteStatements:
         self._paused_until: dict[SourceSettings, float] = {}
 
     def known(self, stacks: Iterable[ClusterStack]) -> dict[ReleaseName, Candidate]:
-        """Return the statements read so far for the releases that ClusterStacks could offer; start reading the others."""
+        """Return the statements read so far of releases that ClusterStacks could offer; start reading the others."""
         candidates: dict[ReleaseName, Candidate] = {}
         for stack in stacks:
             names = _of_stack(self._listings.known(stack.key) or (), stack)

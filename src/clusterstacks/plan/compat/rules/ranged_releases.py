@@ -60,7 +60,7 @@ class CompatFinding:
 
 @dataclass(frozen=True, slots=True)
 class CompatFindings:
-    """All facts that speak against a change, each once and the worst first, and the messages of rules that only warn."""
+    """All facts that speak against a change, each once and the worst first; and messages of rules that only warn."""
 
     findings: tuple[CompatFinding, ...] = ()
     warnings: tuple[str, ...] = ()
