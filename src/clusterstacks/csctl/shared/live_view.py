@@ -40,9 +40,9 @@ MARKS = {
 class LiveView:
     """Shows the changes of a tree of nodes; use it as a context manager.
 
-    On a terminal the tree is redrawn in place; with ``counts`` it shows how long the present step has been running, from
-    ``COUNTED_SECONDS`` on. Elsewhere a node is printed when it appears or changes its state, and when the detail of a
-    ready node changes.
+    On a terminal the tree is redrawn in place; with ``counts`` it shows how long the present step has been running,
+    from ``COUNTED_SECONDS`` on. Elsewhere a node is printed when it appears or changes its state, and when the detail
+    of a ready node changes.
     """
 
     def __init__(self, *, counts: bool = False) -> None:

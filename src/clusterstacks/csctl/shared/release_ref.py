@@ -181,7 +181,7 @@ def release_name_of(directory: Path) -> ReleaseName:
 async def open_release_files(
     location: Location, name: ReleaseName, trust: ServerTrust
 ) -> AsyncIterator[SignableRelease]:
-    """Yield the files and signatures of a release in a directory or a source; files that are not allowed are refused."""
+    """Yield files and signatures of a release in a directory or a source; files that are not allowed are refused."""
     from clusterstacks.release.sources.source_kinds import open_location
 
     if not location.address.kind.is_remote:

@@ -78,14 +78,14 @@ def cluster_document(snapshot: Snapshot, key: ObjectKey) -> Manifest | None:
     addon = addons_by_cluster(own.addons).get((key.namespace, key.name))
     summary = summarize(cluster, addon)
     state = cluster_status(cluster, own).state
-    changes = [one.document() for one in summary.conditions.values() if one.last_transition_time]
+    changes = [condition.document() for condition in summary.conditions.values() if condition.last_transition_time]
     return {
         **_row(summary),
         "state": state.value,
-        "addons": [" ".join(one) for one in summary.addons],
-        "findings": [_node(one) for one in findings(summary)],
-        "changes": sorted(changes, key=lambda one: str(one["lastTransitionTime"]), reverse=True),
-        "deliveries": [_delivery(one) for one in past_deliveries(addon)],
+        "addons": [" ".join(addon) for addon in summary.addons],
+        "findings": [_node(finding) for finding in findings(summary)],
+        "changes": sorted(changes, key=lambda change: str(change["lastTransitionTime"]), reverse=True),
+        "deliveries": [_delivery(delivery) for delivery in past_deliveries(addon)],
         "targets": _targets(snapshot.releases, summary),
         "graph": _graph(own, cluster, summary, state),
     }
@@ -94,8 +94,8 @@ def cluster_document(snapshot: Snapshot, key: ObjectKey) -> Manifest | None:
 def _summaries(snapshot: Snapshot) -> list[ClusterSummary]:
     addons = addons_by_cluster(snapshot.addons)
     return [
-        summarize(one, addons.get((text(one, "metadata", "namespace"), text(one, "metadata", "name"))))
-        for one in snapshot.clusters
+        summarize(cluster, addons.get((text(cluster, "metadata", "namespace"), text(cluster, "metadata", "name"))))
+        for cluster in snapshot.clusters
     ]
 
 
@@ -130,21 +130,21 @@ def _delivery(delivery: PastDelivery) -> Manifest:
 
 def _release(release: FleetRelease) -> Manifest:
     document = release.document()
-    for one, summary in zip(document["clusters"], release.clusters, strict=True):
-        one["release"] = summary.release_change
+    for cluster, summary in zip(document["clusters"], release.clusters, strict=True):
+        cluster["release"] = summary.release_change
     return document
 
 
 def _targets(releases: Iterable[Manifest], summary: ClusterSummary) -> list[str]:
     """Return the ready releases of the Cluster's stack, the newest first, without the delivered one."""
     own = _class_release(summary.delivered) or _class_release(summary.class_name)
-    found = (
-        release_named(text(one, "metadata", "name"))
-        for one in releases
-        if _is_in(one, summary.class_namespace) and at(one, "status", "ready") is True
+    ready = (
+        release_named(text(release, "metadata", "name"))
+        for release in releases
+        if _is_in(release, summary.class_namespace) and at(release, "status", "ready") is True
     )
-    same = {one for one in found if one is not None and own is not None and one.same_stack(own) and one != own}
-    return [one.release for one in sorted(same, reverse=True)][:MAX_TARGETS]
+    same = {name for name in ready if name is not None and own is not None and name.same_stack(own) and name != own}
+    return [name.release for name in sorted(same, reverse=True)][:MAX_TARGETS]
 
 
 def _class_release(class_name: str) -> ReleaseName | None:

@@ -137,8 +137,8 @@ class PageState:
 class PageServer:
     """The server of one page.
 
-    ``questions`` compute the documents of other paths from the query of the request. They may take seconds; each question
-    has one answer computed at a time.
+    ``questions`` compute the documents of other paths from the query of the request. They may take seconds; each
+    question has one answer computed at a time.
     """
 
     def __init__(self, access: PageAccess, state: PageState, questions: Mapping[str, Question]) -> None:

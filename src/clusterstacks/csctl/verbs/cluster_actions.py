@@ -45,13 +45,13 @@ def reconcile(cluster: ObjectKey, management: ManagementCluster, timeout: float,
     csctl annotates the Cluster, and waits until the ClusterAddon reports that the request was handled. Objects in which
     nothing differs are not written. With spec.drift.mode Warn of the ClusterStack, differences are only reported.
     """
-    found = asyncio.run(_reconcile(management, cluster, None if no_wait else timeout))
-    if found is None:
+    addon = asyncio.run(_reconcile(management, cluster, None if no_wait else timeout))
+    if addon is None:
         output.say(f"Requested for Cluster {cluster}.")
         return
     from clusterstacks.plan.clusters.cluster_summary import summarize
 
-    in_sync = summarize({"metadata": {"name": cluster.name}}, found).conditions.get(AddonCondition.IN_SYNC)
+    in_sync = summarize({"metadata": {"name": cluster.name}}, addon).conditions.get(AddonCondition.IN_SYNC)
     output.say(f"All addon objects of Cluster {cluster} were compared.")
     if in_sync is not None and in_sync.status != "True":
         output.warn(in_sync.message or in_sync.reason)
@@ -129,12 +129,7 @@ async def _set_paused(management: ManagementCluster, key: ObjectKey, *, paused: 
 
 
 async def _read(client: Client, addons: Resource, key: ObjectKey) -> tuple[Manifest, Manifest]:
-    """Read a Cluster and its ClusterAddon.
-
-    Raises:
-        NotFound: The Cluster does not exist.
-        SpecError: It has no ClusterAddon.
-    """
+    """Read a Cluster and its ClusterAddon, which must both exist."""
     from clusterstacks.model.kinds.names import addon_name
 
     cluster = await client.get(await served(client, CLUSTER_API_GROUP, CLUSTER_KIND), key.name, key.namespace)

@@ -31,16 +31,20 @@ def drift(cluster: ObjectKey, management: ManagementCluster, form: str, *, exit_
     spec.drift.ignoreDifferences of the ClusterStack are left out. Values are not shown. Exits with 0 even if objects
     differ, unless --exit-code is set.
     """
-    objects, found = asyncio.run(_compare(management, cluster))
+    objects, drifted = asyncio.run(_compare(management, cluster))
     if form == TEXT:
-        for one in found:
-            output.say(str(one))
-        differ = f"{len(found)} of {objects} objects differ from what was delivered."
-        output.say(differ if found else f"All {objects} objects are as they were delivered.")
+        for drifted_object in drifted:
+            output.say(str(drifted_object))
+        differ = f"{len(drifted)} of {objects} objects differ from what was delivered."
+        output.say(differ if drifted else f"All {objects} objects are as they were delivered.")
     else:
-        document = {"cluster": str(cluster), "objects": objects, "drift": [_document(one) for one in found]}
+        document = {
+            "cluster": str(cluster),
+            "objects": objects,
+            "drift": [_document(drifted_object) for drifted_object in drifted],
+        }
         output.print_document(document, form)
-    return output.FAILED if exit_code and found else 0
+    return output.FAILED if exit_code and drifted else 0
 
 
 async def _compare(management: ManagementCluster, cluster: ObjectKey) -> tuple[int, list[DriftedObject]]:
@@ -67,7 +71,7 @@ async def _compare(management: ManagementCluster, cluster: ObjectKey) -> tuple[i
             everything=True,
         )
         drifts = await sweep.find(memory.suspects(members))
-    return len(memory.objects), sorted((one.object for one in drifts), key=lambda one: one.id)
+    return len(memory.objects), sorted((drift.object for drift in drifts), key=lambda drifted: drifted.id)
 
 
 async def _settings(client: Client, cluster: ObjectKey) -> DriftSettings:
@@ -102,15 +106,15 @@ async def _settings(client: Client, cluster: ObjectKey) -> DriftSettings:
     return settings
 
 
-def _document(one: DriftedObject) -> dict[str, Any]:
-    identity = one.id
+def _document(drifted: DriftedObject) -> dict[str, Any]:
+    identity = drifted.id
     return {
         "group": identity.group,
         "kind": identity.kind,
         "namespace": identity.namespace,
         "name": identity.name,
-        "addon": one.addon,
-        "change": one.change,
-        "fields": [{"path": field.path, "managers": list(field.managers)} for field in one.fields],
-        "error": one.error or None,
+        "addon": drifted.addon,
+        "change": drifted.change,
+        "fields": [{"path": field.path, "managers": list(field.managers)} for field in drifted.fields],
+        "error": drifted.error or None,
     }

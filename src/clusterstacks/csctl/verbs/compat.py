@@ -79,12 +79,10 @@ class CompatSubjects:
     ) -> CompatSubjects:
         """Read the arguments, and print the warnings about a Cluster.
 
-        Raises:
-            ClusterStacksError: A release or stack cannot be read, or as
-                :func:`~clusterstacks.csctl.shared.cluster_options.read_cluster_context`.
+        Raises as :func:`~clusterstacks.csctl.shared.cluster_options.read_cluster_context`.
         """
-        sources = [one for one in named if isinstance(one, Path | ReleaseRef)]
-        clusters = [one for one in named if not isinstance(one, Path | ReleaseRef)]
+        sources = [subject for subject in named if isinstance(subject, Path | ReleaseRef)]
+        clusters = [subject for subject in named if not isinstance(subject, Path | ReleaseRef)]
         if not clusters:
             if releases is not None or management != ManagementCluster():
                 raise click.UsageError("--kubeconfig, --context and --releases require NAMESPACE/CLUSTER")
@@ -106,12 +104,13 @@ class CompatSubjects:
         """Return the label and the statements of each release: of the arguments, or of the Cluster's stack."""
         if self.context is None:
             return [*self.stated]
-        return [(str(one.name), one) for one in sorted(self.context.world.candidates, key=lambda one: one.name)]
+        candidates = sorted(self.context.world.candidates, key=lambda candidate: candidate.name)
+        return [(str(candidate.name), candidate) for candidate in candidates]
 
     def combinations(self) -> list[tuple[str, Candidate, KubernetesVersion]]:
         """Return the label, the versions and the Kubernetes version of each combination to check."""
         if self.context is None:
-            return [(label, one, one.kubernetes) for label, one in self.releases()]
+            return [(label, candidate, candidate.kubernetes) for label, candidate in self.releases()]
         cluster = self.context.cluster
         label = f"Cluster {cluster.view.key} of class {cluster.release.class_name}"
         return [(label, self.context.combination(), cluster.kubernetes)]
@@ -120,11 +119,11 @@ class CompatSubjects:
 async def _statements(sources: Sequence[DirectoryOrRef], trust: ServerTrust) -> tuple[tuple[str, Candidate], ...]:
     from clusterstacks.csctl.authoring.read_compat import read_statements
 
-    found: list[tuple[str, Candidate]] = []
+    statements: list[tuple[str, Candidate]] = []
     for source in sources:
         async with open_release_directory(source, trust) as directory:
-            found += await asyncio.to_thread(read_statements, directory)
-    return tuple(found)
+            statements += await asyncio.to_thread(read_statements, directory)
+    return tuple(statements)
 
 
 @contextmanager
@@ -210,14 +209,14 @@ def check(
     from clusterstacks.plan.compat.matrices import contradictions, parts
 
     given = KubernetesVersion.parse(kubernetes) if kubernetes else None
-    found = CompatSubjects.read(subjects, management, releases, trust)
-    judges, combinations = found.judges(), found.combinations()
+    compared = CompatSubjects.read(subjects, management, releases, trust)
+    judges, combinations = compared.judges(), compared.combinations()
     checked = []
     for label, candidate, own in combinations:
         version = given or own
         checked.append(CheckedRelease(label, version, parts(candidate, version, judges)))
     print_checked(checked, contradictions([(label, candidate) for label, candidate, _ in combinations]), form)
-    return output.NEGATIVE if any(one.broken for one in checked) else 0
+    return output.NEGATIVE if any(release.broken for release in checked) else 0
 
 
 @compat.command(short_help="Print a table of compatible versions.")
@@ -244,8 +243,8 @@ def matrix(
     from clusterstacks.plan.compat.kubernetes import known_minors
     from clusterstacks.plan.compat.matrices import matrix as tabulate
 
-    found = CompatSubjects.read(subjects, management, releases, trust)
-    print_matrix(tabulate(found.releases(), known_minors(), found.judges()), form)
+    compared = CompatSubjects.read(subjects, management, releases, trust)
+    print_matrix(tabulate(compared.releases(), known_minors(), compared.judges()), form)
 
 
 @compat.command(short_help="Install newer facts about a component.")
@@ -260,10 +259,10 @@ def update(file: Path) -> None:
 
     from clusterstacks.plan.compat.library import facts, install
 
-    found, built_in = install(file, installed_facts_directory(), datetime.now(UTC).date()), facts().components
-    output.say(f"{found.name}: facts of {found.read}, {found.origin}")
-    if found.name in built_in and found.read < built_in[found.name].read:
-        output.note(f"the built-in facts are newer (of {built_in[found.name].read})")
+    installed, built_in = install(file, installed_facts_directory(), datetime.now(UTC).date()), facts().components
+    output.say(f"{installed.name}: facts of {installed.read}, {installed.origin}")
+    if installed.name in built_in and installed.read < built_in[installed.name].read:
+        output.note(f"the built-in facts are newer (of {built_in[installed.name].read})")
 
 
 @compat.command(short_help="Write the first compatibility.yaml of a stack.")

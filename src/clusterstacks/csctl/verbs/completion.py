@@ -69,7 +69,7 @@ def completion(context: click.Context, shell: str) -> None:
     """
     from click.shell_completion import get_completion_class
 
-    found = get_completion_class(shell)
-    if found is not None:
-        script = found(context.find_root().command, {}, output.PROGRAM, VARIABLE)
+    complete_class = get_completion_class(shell)
+    if complete_class is not None:
+        script = complete_class(context.find_root().command, {}, output.PROGRAM, VARIABLE)
         output.print_text(script.source_template % script.source_vars())

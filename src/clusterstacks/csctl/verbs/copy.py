@@ -36,29 +36,22 @@ SHOWN_TAGS: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class CopyPlace:
-    """A repository of a registry or a directory in OCI image layout, and what is named in it.
-
-    Args:
-        repository: The repository, without tag and digest, or the directory.
-        tag: Name of a release, or a shell pattern for names; empty for none.
-        digest: Digest of the manifest; empty for none.
-    """
+    """A repository of a registry or a directory in OCI image layout, and the releases that are named in it."""
 
     repository: Reference | Path
+    """The repository, without tag and digest, or the directory."""
     tag: str
+    """Name of a release, or a shell pattern for names; empty for none."""
     digest: str
+    """Digest of the manifest; empty for none."""
 
     @classmethod
     def parse(cls, text: str) -> CopyPlace:
-        """Parse ``registry/repository[:tag][@digest]`` or ``oci-layout:directory[:tag][@digest]``.
-
-        Raises:
-            SpecError: It is neither.
-        """
+        """Parse ``registry/repository[:tag][@digest]`` or ``oci-layout:directory[:tag][@digest]``."""
         from clusterstacks.net.oci.reference import Reference
 
-        if found := _LAYOUT.fullmatch(text):
-            return cls(Path(found["path"]), found["tag"] or "", found["digest"] or "")
+        if layout := _LAYOUT.fullmatch(text):
+            return cls(Path(layout["path"]), layout["tag"] or "", layout["digest"] or "")
         place, _, pattern = text.rpartition(":")
         if _WILDCARDS.isdisjoint(pattern) or "/" in pattern:
             reference = Reference.parse(text)
@@ -78,7 +71,6 @@ class CopyPlace:
 
         Raises:
             SpecError: The repository has no release that matches the pattern.
-            DependencyError: The registry fails.
         """
         from clusterstacks.model.documents import and_more
         from clusterstacks.model.errors import SpecError
@@ -87,28 +79,22 @@ class CopyPlace:
         if not self.is_pattern:
             return [parse_release(self.tag)]
         tags = await source.tags()
-        found, _ = sorted_releases(fnmatch.filter(tags, self.tag))
-        if not found:
+        releases, _ = sorted_releases(fnmatch.filter(tags, self.tag))
+        if not releases:
             what = "no release" if self.tag == "*" else f"no release with a name like {self.tag}"
             raise SpecError("NoReleaseMatches", f"{self} has {what}; its tags: {and_more(tags, SHOWN_TAGS) or 'none'}")
-        return found
+        return releases
 
 
 @dataclass(frozen=True, slots=True)
 class CopiedRelease:
-    """A release that was copied.
-
-    Args:
-        name: The release.
-        place: Its name in the target.
-        result: What was copied.
-        images: Its container images; empty unless they were requested.
-    """
+    """A release that was copied, and its name in the target."""
 
     name: ReleaseName
     place: str
     result: Copied
     images: Sequence[str]
+    """Its container images; empty unless they were requested."""
 
     def document(self) -> dict[str, object]:
         """Return the JSON form, without images."""
@@ -132,7 +118,7 @@ class CopyRun:
     @property
     def images(self) -> list[str]:
         """The images of all releases, sorted, without duplicates."""
-        return sorted({image for one in self.copied for image in one.images})
+        return sorted({image for release in self.copied for image in release.images})
 
 
 @click.command(short_help="Copy releases to another registry or a directory.")
@@ -211,11 +197,11 @@ def selected(place: CopyPlace, *, every: bool) -> CopyPlace:
 def _print(run: CopyRun, images: Path | None) -> None:
     # With the list on standard output, everything else goes to standard error.
     report = output.note if images == STANDARD_OUTPUT else output.say
-    for one in run.copied:
-        what = "copied to" if one.result.new else "already exists with the same content:"
-        report(f"{one.name} {what} {one.place}@{one.result.digest}")
-        report(f"signatures and other attached documents: {one.result.signatures}")
-        output.note_some("not copied", one.result.problems)
+    for release in run.copied:
+        what = "copied to" if release.result.new else "already exists with the same content:"
+        report(f"{release.name} {what} {release.place}@{release.result.digest}")
+        report(f"signatures and other attached documents: {release.result.signatures}")
+        output.note_some("not copied", release.result.problems)
     if images:
         output.print_text(_lines(run.images), None if images == STANDARD_OUTPUT else images)
 
@@ -225,7 +211,7 @@ def _print_json(run: CopyRun, images: Path | None, *, single: bool) -> None:
         document = run.copied[0].document()
     else:
         failed = [{"release": name.release, "error": error.message} for name, error in run.failed]
-        document = {"releases": [one.document() for one in run.copied], "failed": failed}
+        document = {"releases": [release.document() for release in run.copied], "failed": failed}
     listed = {"images": run.images} if images == STANDARD_OUTPUT else {}
     output.print_json(document | listed)
     if images not in (None, STANDARD_OUTPUT):
@@ -297,6 +283,6 @@ async def _images(digest: str, name: ReleaseName, renderer: Renderer, *places: R
     from clusterstacks.net.oci.reference import Reference
     from clusterstacks.net.oci.registry import Registry
 
-    registry = next(one for one in places if isinstance(one, Registry))
-    found = await published_images(registry, digest, name, renderer)
-    return [str(Reference.parse_image(image)) for image in found]
+    registry = next(place for place in places if isinstance(place, Registry))
+    images = await published_images(registry, digest, name, renderer)
+    return [str(Reference.parse_image(image)) for image in images]

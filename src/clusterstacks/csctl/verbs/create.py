@@ -276,8 +276,7 @@ def _absolute_if_path(registry: str) -> str:
 def default_remote(environ: Mapping[str, str]) -> tuple[str, str]:
     """Choose the remote of a command line without ``--remote`` by the variables of csctl written in Go.
 
-    Returns:
-        The remote, and the reason.
+    Return the remote, and the reason.
     """
     for remote, variables in _VARIABLES.items():
         for variable in variables:

@@ -62,11 +62,11 @@ def diff(trust: ServerTrust, form: str, *, exit_code: bool, **arguments: Any) ->
     """
     import asyncio
 
-    found, incomplete = asyncio.run(_difference(DiffOptions(**arguments, trust=trust)))
+    difference, incomplete = asyncio.run(_difference(DiffOptions(**arguments, trust=trust)))
     for addon in incomplete:
         output.note(f"addon {addon}: values and objects are not compared, because its chart lacks dependencies")
-    _print(found, form)
-    return output.FAILED if exit_code and not found.empty else 0
+    _print(difference, form)
+    return output.FAILED if exit_code and not difference.empty else 0
 
 
 async def _difference(options: DiffOptions) -> tuple[ReleaseDiff, tuple[str, ...]]:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def _complete(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
     from click.shell_completion import CompletionItem
 
-    names = {one.name.lower(): str(one.name) for one in (*CONDITIONS, *REASONS)}
+    names = {explanation.name.lower(): str(explanation.name) for explanation in (*CONDITIONS, *REASONS)}
     return [CompletionItem(name) for lower, name in sorted(names.items()) if lower.startswith(incomplete.lower())]
 
 
@@ -32,40 +32,36 @@ def explain(name: str, form: str) -> None:
     Without an argument, all of them are listed. Reasons that are not listed are codes of errors; their messages name
     the object, the cause and the remedy.
     """
-    found = find(name) if name else [*CONDITIONS, *REASONS]
+    explanations = find(name) if name else [*CONDITIONS, *REASONS]
     if form != TEXT:
-        output.print_document([_document(one) for one in found], form)
+        output.print_document([_document(explanation) for explanation in explanations], form)
         return
-    for one in found:
-        kind = f"condition of {', '.join(one.kinds)}" if one.kinds else "reason"
-        output.say(f"{one.name} ({kind})", bold=True)
-        output.say(f"  {one.meaning}")
-        if one.remedy:
-            output.say(f"  {'If it is False: ' if one.kinds else 'What to do: '}{one.remedy}")
+    for explanation in explanations:
+        kind = f"condition of {', '.join(explanation.kinds)}" if explanation.kinds else "reason"
+        output.say(f"{explanation.name} ({kind})", bold=True)
+        output.say(f"  {explanation.meaning}")
+        if explanation.remedy:
+            output.say(f"  {'If it is False: ' if explanation.kinds else 'What to do: '}{explanation.remedy}")
 
 
 def find(name: str) -> list[Explanation]:
-    """Return the condition and the reason of a name; upper and lower case do not matter.
-
-    Raises:
-        SpecError: There is neither.
-    """
+    """Return the condition and the reason of a name; upper and lower case do not matter, an unknown name is refused."""
     known = (*CONDITIONS, *REASONS)
-    found = [one for one in known if one.name.lower() == name.lower()]
-    if not found:
-        names = {one.name.lower(): str(one.name) for one in known}
-        close = [names[one] for one in get_close_matches(name.lower(), names)]
+    explanations = [explanation for explanation in known if explanation.name.lower() == name.lower()]
+    if not explanations:
+        names = {explanation.name.lower(): str(explanation.name) for explanation in known}
+        close = [names[match] for match in get_close_matches(name.lower(), names)]
         hint = f"did you mean {' or '.join(close)}?" if close else "'csctl explain' lists all"
         raise SpecError("NameUnknown", f"{name!r} is not a condition or reason of cluster stacks: {hint}")
-    return found
+    return explanations
 
 
-def _document(one: Explanation) -> dict[str, object]:
-    kind = "condition" if one.kinds else "reason"
+def _document(explanation: Explanation) -> dict[str, object]:
+    kind = "condition" if explanation.kinds else "reason"
     return {
-        "name": str(one.name),
+        "name": str(explanation.name),
         "type": kind,
-        "meaning": one.meaning,
-        "remedy": one.remedy,
-        "kinds": [str(each) for each in one.kinds],
+        "meaning": explanation.meaning,
+        "remedy": explanation.remedy,
+        "kinds": [str(kind) for kind in explanation.kinds],
     }

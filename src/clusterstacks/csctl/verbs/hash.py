@@ -29,12 +29,12 @@ def hash(directory: Path, form: str, kubernetes: str, *, all_minors: bool) -> No
     clusterStack are the version of --mode hash. Like 'csctl create', hash uses the release of csctl.yaml, or with
     --kubernetes or --all-minors the releases of versions.yaml and stack.yaml.
     """
-    found = _hashes(directory, kubernetes, listed=all_minors or bool(kubernetes))
+    by_series = _hashes(directory, kubernetes, listed=all_minors or bool(kubernetes))
     if form == "json":
-        documents = {name: hashes.document() for name, hashes in found.items()}
+        documents = {name: hashes.document() for name, hashes in by_series.items()}
         output.print_json(documents if len(documents) > 1 else next(iter(documents.values())))
         return
-    for number, (name, hashes) in enumerate(found.items()):
+    for number, (name, hashes) in enumerate(by_series.items()):
         output.say(f"{chr(10) if number else ''}{name}")
         for key, value in hashes.document().items():
             output.say(f"  {key:20}{value}".rstrip())
@@ -46,12 +46,12 @@ def _hashes(directory: Path, kubernetes: str, *, listed: bool) -> dict[str, Hash
     from clusterstacks.csctl.building.source_tree import read_tree
     from clusterstacks.model.versions import KubernetesVersion
 
-    found: list[StackDirectory] = []
+    stacks: list[StackDirectory] = []
     for root in find_stacks(directory):
         with error_context(root):
             tree = read_tree(root)
             minor = open_minor(tree, listed=listed)
             # No hash contains the patch, so any patch is valid here.
             patches = {minor: KubernetesVersion(minor.major, minor.minor, 0)} if minor else {}
-            found += stacks_of(root, tree, patches, listed=listed)
-    return {stack.settings.series: stack.hashes for stack in selected(found, kubernetes)}
+            stacks += stacks_of(root, tree, patches, listed=listed)
+    return {stack.settings.series: stack.hashes for stack in selected(stacks, kubernetes)}

@@ -42,8 +42,8 @@ def history(cluster: ObjectKey, management: ManagementCluster, form: str) -> Non
     deliveries = past_deliveries(addon)
     if not deliveries:
         output.note(f"There is no delivery to Cluster {cluster} yet.")
-    for one in deliveries:
-        _print_delivery(one)
+    for delivery in deliveries:
+        _print_delivery(delivery)
 
 
 def _print_delivery(delivery: PastDelivery) -> None:
@@ -63,5 +63,5 @@ def _print_delivery(delivery: PastDelivery) -> None:
 async def _read(management: ManagementCluster, key: ObjectKey) -> Manifest:
     query = ObjectQuery(GROUP, Kind.CLUSTER_ADDON, key.namespace, name=addon_name(key.name))
     async with management.connected() as client:
-        (found,) = await read_all(client, [query])
-    return found[0] if found else {}
+        (addons,) = await read_all(client, [query])
+    return addons[0] if addons else {}

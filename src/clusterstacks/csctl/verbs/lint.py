@@ -99,14 +99,14 @@ async def _reports(options: LintOptions) -> list[LintReport]:
         charts = chart_dependencies(web, options.dependencies, offline=options.offline)
         client = None if options.against is None else await resources.enter_async_context(_connected(options.against))
         linter = Linter(renderer, examples, charts, minor, client, options.all_minors)
-        found = [
-            one
+        stacks = [
+            stack
             for source in options.sources
-            for one in _stacks(
+            for stack in _stacks(
                 await resources.enter_async_context(open_release_directory(source, options.trust)), source
             )
         ]
-        return [await linter.lint(tree, label, version) for tree, label, version in found]
+        return [await linter.lint(tree, label, version) for tree, label, version in stacks]
 
 
 def _stacks(directory: Path, source: DirectoryOrRef) -> list[tuple[Mapping[str, bytes], str, StackVersion]]:
@@ -141,7 +141,7 @@ def _print_rules(form: str) -> int:
         rows = [(rule.id, rule.severity, rule.summary) for rule in RULES]
         output.print_table(("RULE", "SEVERITY", "REQUIREMENT"), rows)
     else:
-        output.print_json([{"id": one.id, "severity": one.severity, "summary": one.summary} for one in RULES])
+        output.print_json([{"id": rule.id, "severity": rule.severity, "summary": rule.summary} for rule in RULES])
     return 0
 
 
@@ -173,7 +173,7 @@ def _print_summary(reports: Sequence[LintReport]) -> None:
     from clusterstacks.csctl.authoring.findings import LintSeverity
 
     errors, warnings = (
-        sum(report.count(one) for report in reports) for one in (LintSeverity.ERROR, LintSeverity.WARNING)
+        sum(report.count(severity) for report in reports) for severity in (LintSeverity.ERROR, LintSeverity.WARNING)
     )
     stacks = f"{len(reports)} stacks" if len(reports) > 1 else reports[0].directory
     output.say(f"{stacks}: {_counted(errors, 'error')}, {_counted(warnings, 'warning')}")

@@ -54,15 +54,15 @@ def login(trust: ServerTrust, registry: str, username: str, *, password_stdin: b
         place = await store_login(reference, given, os.environ)
         return required, place, await find_credentials(reference, os.environ)
 
-    required, place, found = asyncio.run(log_in())
+    required, place, effective = asyncio.run(log_in())
     if form == JSON:
         output.print_json({"registry": reference.registry, "username": username, "place": place, "checked": required})
     else:
         output.say(f"logged in to {reference.registry} as {username}; the credentials are in {place}")
     if not required:
         output.note(f"{reference.registry} accepts requests without credentials, so these may be wrong")
-    if found != given:
-        output.warn(f"csctl uses other credentials first: {found.origin}")
+    if effective != given:
+        output.warn(f"csctl uses other credentials first: {effective.origin}")
 
 
 @click.command(short_help="Remove the login of a registry.")
@@ -81,13 +81,13 @@ def logout(registry: str, form: str) -> None:
         removed = await remove_login(reference, os.environ)
         return removed, await find_credentials(reference, os.environ)
 
-    removed, left = asyncio.run(log_out())
+    removed, remaining = asyncio.run(log_out())
     if form == JSON:
         output.print_json({"registry": reference.registry, "removed": removed})
     else:
         output.say(f"logged out of {reference.registry}" if removed else f"there was no login of {reference.registry}")
-    if left != ANONYMOUS:
-        output.warn(f"csctl still finds credentials: {left.origin}")
+    if remaining != ANONYMOUS:
+        output.warn(f"csctl still finds credentials: {remaining.origin}")
 
 
 def _registry(text: str) -> Reference:

@@ -95,10 +95,10 @@ def plan(  # noqa: PLR0913 - one for each option
         upgrade = running_upgrade(context, management)
         if form == TEXT:
             print_upgrade(upgrade)
-        found = search_live_plan(context, goal, timeout)
-        if found is None:
+        searched = search_live_plan(context, goal, timeout)
+        if searched is None:
             return UNDECIDED
-        return _print({"upgrade": upgrade, **found[1]}, form, live_commands(management, cluster))
+        return _print({"upgrade": upgrade, **searched[1]}, form, live_commands(management, cluster))
     if cluster is not None or state is None:
         raise click.UsageError("expected either NAMESPACE/CLUSTER or --from FILE")
     if releases is None or management != ManagementCluster():

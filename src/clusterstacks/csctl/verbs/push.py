@@ -68,8 +68,8 @@ def _refuse_leftovers(directory: Path) -> None:
     from clusterstacks.csctl.authoring.rules.source_files import is_leftover
     from clusterstacks.model.errors import SpecError
 
-    if found := sorted(one.name for one in directory.iterdir() if is_leftover(one.name)):
-        problem = f"{directory / found[0]} is a leftover of an editor or operating system"
+    if leftovers := sorted(file.name for file in directory.iterdir() if is_leftover(file.name)):
+        problem = f"{directory / leftovers[0]} is a leftover of an editor or operating system"
         raise SpecError("LeftoverInRelease", f"{problem} and would be published: delete it")
 
 

@@ -129,10 +129,10 @@ async def _sign_in_registry(
     reference = Reference.parse(address.place)
     async with (
         open_registry(reference, trust) as registry,
-        fetch_release_files(OCISource(registry, address.digest), name) as held,
+        fetch_release_files(OCISource(registry, address.digest), name) as signable,
     ):
-        files, evidence = held.contents.files, held.evidence
-        _require_usable(held.contents)
+        files, evidence = signable.contents.files, signable.evidence
+        _require_usable(signable.contents)
         digest = digest_of(evidence.manifest)
         # A signature of cosign stays in the registry; 'csctl pull' also downloads an envelope.
         added = not verify(name, files, Evidence(evidence.envelopes), [key.public]).signed_by

@@ -101,10 +101,10 @@ def status(
         asyncio.run(_watch(managements[0], _all(managements[0], scope), partial(_lines, troubled=troubled)))
         return 0
     results = read_contexts(managements, lambda management: read_objects_of(management, _all(management, scope)))
-    clusters = [one for context, found in results.found.items() for one in list_clusters(found, context)]
-    shown = [one for one in clusters if one.troubled or not troubled]
+    clusters = [cluster for context, found in results.found.items() for cluster in list_clusters(found, context)]
+    shown = [listed for listed in clusters if listed.troubled or not troubled]
     if form != TEXT:
-        output.print_document([results.named(one.context, one.document()) for one in shown], form)
+        output.print_document([results.named(listed.context, listed.document()) for listed in shown], form)
     elif clusters:
         _print_table(shown, several=results.several)
         output.say(count_clusters(clusters), wraps=True)
@@ -115,17 +115,13 @@ def status(
 
 @dataclass(frozen=True, slots=True)
 class ListedCluster:
-    """A Cluster in the table.
-
-    Args:
-        context: The context of its management cluster.
-        summary: Its state.
-        group: The release that it has, or that it asks for while it has none; None for a class of another project.
-    """
+    """A Cluster in the table."""
 
     context: str
+    """The context of its management cluster."""
     summary: ClusterSummary
     group: FleetRelease | None
+    """The release that it has, or asks for while it has none; None for a class of another project."""
 
     @property
     def troubled(self) -> bool:
@@ -159,22 +155,22 @@ class ListedCluster:
     def document(self) -> Manifest:
         """Return the Cluster as JSON."""
         newer = self.group.newer if self.group else ()
-        return self.summary.document() | {"newer": [one.release for one in newer]}
+        return self.summary.document() | {"newer": [release.release for release in newer]}
 
 
 def list_clusters(found: Found, context: str = "") -> list[ListedCluster]:
     """Return the Clusters with a class of a cluster stack, from Clusters, ClusterAddons and ClusterStackReleases."""
-    summaries = [one for one in _summaries(found) if one.of_cluster_stack]
+    summaries = [summary for summary in _summaries(found) if summary.of_cluster_stack]
     groups = group_by_release(found[2] or [], summaries)
     group_of = {cluster.key: group for group in groups for cluster in group.clusters}
-    return [ListedCluster(context, one, group_of.get(one.key)) for one in summaries]
+    return [ListedCluster(context, summary, group_of.get(summary.key)) for summary in summaries]
 
 
 def count_clusters(clusters: Sequence[ListedCluster]) -> str:
     """Return a line with the number of Clusters, of those that are not well, and of those with each release."""
-    releases = Counter(one.release for one in clusters)
+    releases = Counter(cluster.release for cluster in clusters)
     names = [f"{name} ({number})" for name, number in releases.most_common()]
-    troubled = sum(one.troubled for one in clusters)
+    troubled = sum(cluster.troubled for cluster in clusters)
     number = f"{len(clusters)} Cluster{'' if len(clusters) == 1 else 's'}, {troubled or 'none'} troubled"
     return f"{number}; releases: {and_more(names, SHOWN_RELEASES)}"
 
@@ -183,9 +179,9 @@ def _print_table(clusters: Sequence[ListedCluster], *, several: bool) -> None:
     now = datetime.now(UTC)
     header = ("", *(("CONTEXT",) if several else ()), *HEADER)
     rows = []
-    for one in clusters:
-        mark, *cells = one.row(now)
-        rows.append((mark, *((one.context,) if several else ()), *cells))
+    for cluster in clusters:
+        mark, *cells = cluster.row(now)
+        rows.append((mark, *((cluster.context,) if several else ()), *cells))
     if rows:
         output.print_table(header, rows, marks={mark.sign: mark for mark in MARKS.values()})
 
@@ -193,12 +189,12 @@ def _print_table(clusters: Sequence[ListedCluster], *, several: bool) -> None:
 def _print_cluster(found: Found, events: Sequence[ClusterEvent], form: str) -> None:
     if form != TEXT:
         (summary,) = _summaries(found)
-        output.print_document(summary.document() | {"events": [one.document() for one in events]}, form)
+        output.print_document(summary.document() | {"events": [event.document() for event in events]}, form)
         return
     print_nodes(_tree(found))
     if events:
         now = datetime.now(UTC)
-        rows = [(age(one.last_seen, now), one.type, one.reason, one.subject, one.message) for one in events]
+        rows = [(age(event.last_seen, now), event.type, event.reason, event.subject, event.message) for event in events]
         output.say("")
         output.print_table(("LAST SEEN", "TYPE", "REASON", "OBJECT", "MESSAGE"), rows)
 
@@ -230,7 +226,7 @@ async def _read_cluster(management: ManagementCluster, key: ObjectKey) -> tuple[
 
     async with management.connected() as client:
         found = await read_all(client, _of_cluster(key))
-        ((cluster,), *_) = [one or [] for one in found]
+        ((cluster,), *_) = [objects or [] for objects in found]
         try:
             newest_first, _ = await read_events(client, cluster)
         except DependencyError as error:
@@ -249,16 +245,16 @@ async def _watch(
 
 def _summaries(found: Found) -> list[ClusterSummary]:
     addons = addons_by_cluster(found[1] or [])
-    clusters = [(one["metadata"]["namespace"], one["metadata"]["name"], one) for one in found[0] or []]
+    clusters = [(cluster["metadata"]["namespace"], cluster["metadata"]["name"], cluster) for cluster in found[0] or []]
     return [summarize(cluster, addons.get((namespace, name))) for namespace, name, cluster in clusters]
 
 
 def _lines(found: Found, *, troubled: bool) -> list[ViewNode]:
     """Draw each Cluster in one line."""
-    return [overview(one.summary) for one in list_clusters(found) if one.troubled or not troubled]
+    return [overview(cluster.summary) for cluster in list_clusters(found) if cluster.troubled or not troubled]
 
 
 def _tree(found: Found) -> list[ViewNode]:
-    clusters, addons, pools, machines = (one or [] for one in found)
+    clusters, addons, pools, machines = (objects or [] for objects in found)
     snapshot = Snapshot(clusters=clusters, addons=addons, pools=pools, machines=machines)
     return [cluster_status(cluster, snapshot) for cluster in clusters]

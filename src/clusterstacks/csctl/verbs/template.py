@@ -68,7 +68,7 @@ class Objects:
         """Return a stream of YAML documents."""
         from clusterstacks.model import yaml
 
-        return self.written or "".join(f"---\n{yaml.dump(one)}" for one in self.objects)
+        return self.written or "".join(f"---\n{yaml.dump(manifest)}" for manifest in self.objects)
 
     def document(self) -> object:
         """Return a Kubernetes list, as 'kubectl get -o json' prints."""
@@ -104,7 +104,7 @@ class Images:
         return "".join(f"{image}\n" for image in self.images)
 
     def document(self) -> object:
-        """Return the list."""
+        """Return the references as a JSON list."""
         return self.images
 
 
@@ -186,5 +186,5 @@ async def _rendered(
         return Values({name: addon.values for name, addon in rendered.addons.items()})
     if options.images:
         return Images(rendered.images)
-    addon_objects = [one for addon in rendered.addons.values() for one in addon.objects]
+    addon_objects = [manifest for addon in rendered.addons.values() for manifest in addon.objects]
     return Objects(tuple(addon_objects if options.addons else [*rendered.class_objects, *addon_objects]))

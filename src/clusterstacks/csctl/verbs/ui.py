@@ -66,14 +66,7 @@ async def _serve(
 
 @dataclass(frozen=True, slots=True)
 class ServedPage:
-    """The page of a management cluster.
-
-    Args:
-        client: The management cluster, with the rights of the user.
-        management: The same cluster, for commands on the page.
-        scope: The Clusters to show.
-        name: The name of the management cluster on the page.
-    """
+    """The page of a management cluster, whose name it shows; the client has the rights of the user."""
 
     client: Client
     management: ManagementCluster
@@ -81,11 +74,7 @@ class ServedPage:
     name: str
 
     async def run(self, listening: list[socket], started: Callable[[PageAccess], None]) -> None:
-        """Serve until cancelled.
-
-        Args:
-            listening: The sockets.
-            started: Called when the page has its first content.
+        """Serve until cancelled; ``started`` is called when the page has its first content.
 
         Raises:
             DependencyError: Clusters are not served, or the user may not read them.
@@ -98,10 +87,10 @@ class ServedPage:
         state = PageState(self.name, self.scope.namespace)
         filled = False
 
-        def show(found: Sequence[list[Manifest]]) -> None:
+        def show(objects: Sequence[list[Manifest]]) -> None:
             nonlocal filled
             kinds = ("stacks", "releases", "clusters", "addons", "pools", "machines")
-            state.show(Snapshot(**dict(zip(kinds, found, strict=True))))
+            state.show(Snapshot(**dict(zip(kinds, objects, strict=True))))
             if not filled:
                 filled = True
                 started(access)
@@ -157,7 +146,7 @@ class ClusterQuestions:
     client: Client
 
     def known(self) -> dict[str, Callable[[Mapping[str, str]], Awaitable[Manifest]]]:
-        """Return the questions by name."""
+        """Return the questions by the name of their document."""
         return {"events": self._events, "upgrade": self._upgrade, "matrix": self._matrix, "check": self._check}
 
     async def _events(self, query: Mapping[str, str]) -> Manifest:
@@ -168,9 +157,9 @@ class ClusterQuestions:
         key = cluster_key(query)
         named = ObjectQuery(CLUSTER_API_GROUP, CLUSTER_KIND, key.namespace, name=key.name)
         (cluster,) = await read_objects(self.client, named)
-        found, notices = await read_events(self.client, cluster)
-        events = [one.document() for one in found[:SHOWN_EVENTS]]
-        return {"events": events, "more": len(found) - len(events), "notices": notices}
+        events, notices = await read_events(self.client, cluster)
+        shown = [event.document() for event in events[:SHOWN_EVENTS]]
+        return {"events": shown, "more": len(events) - len(shown), "notices": notices}
 
     async def _upgrade(self, query: Mapping[str, str]) -> Manifest:
         """Return whether one write may change the Cluster to a target, and the plan."""
@@ -181,18 +170,20 @@ class ClusterQuestions:
         context = await read_cluster_context(self.client, key, None, goal)
         patch, decision = await decide(context, goal)
         # A search takes processor time: in a thread, the page goes on.
-        found = await asyncio.to_thread(search_live_plan, context, goal)
-        plan: dict[str, Any] = found[1] if found else {"steps": [], "refused": None, "warnings": context.hints(goal)}
+        searched = await asyncio.to_thread(search_live_plan, context, goal)
+        plan: dict[str, Any] = (
+            searched[1] if searched else {"steps": [], "refused": None, "warnings": context.hints(goal)}
+        )
         document = decision_document(decision, patch, plan)
         commands = live_commands(self.management, key)
         written = bool(patch) and decision.answer.allowed
         return {
             **document,
             "to": str(goal),
-            "undecided": found is None,
+            "undecided": searched is None,
             "upgrade": running_upgrade(context, self.management),
             "command": patch_command(self.management, key, patch) if written else None,
-            "steps": [{**one, "title": step_title(one), "commands": commands(one)} for one in document["steps"]],
+            "steps": [{**step, "title": step_title(step), "commands": commands(step)} for step in document["steps"]],
         }
 
     async def _matrix(self, query: Mapping[str, str]) -> Manifest:
@@ -202,7 +193,8 @@ class ClusterQuestions:
         from clusterstacks.plan.compat.matrices import matrix, parts
 
         context = await self._context(query)
-        releases = [(str(one.name), one) for one in sorted(context.world.candidates, key=lambda one: one.name)]
+        candidates = sorted(context.world.candidates, key=lambda candidate: candidate.name)
+        releases = [(str(candidate.name), candidate) for candidate in candidates]
         judges, kubernetes = context.judges(), context.cluster.kubernetes
         own = CheckedRelease("", kubernetes, parts(context.combination(), kubernetes, judges))
         tabulated = await asyncio.to_thread(matrix, releases, known_minors(), judges)
@@ -217,7 +209,7 @@ class ClusterQuestions:
 
         context = await self._context(query)
         release, minor = query.get("release", ""), KubernetesMinor.parse(query.get("kubernetes", ""))
-        candidate = next((one for one in context.world.candidates if str(one.name) == release), None)
+        candidate = next((known for known in context.world.candidates if str(known.name) == release), None)
         if candidate is None:
             raise SpecError("TargetUnknown", "this release is not known (any more)")
         made_for = candidate.kubernetes

@@ -58,10 +58,10 @@ def verify(trust: ServerTrust, release: str, keys: tuple[Path, ...], form: str) 
 async def _verified(release: str, keys: list[PublicKey], trust: ServerTrust) -> tuple[Contents, str, Verification]:
     from clusterstacks.release.signing import verifier
 
-    async with open_release_files(*parse_release_ref(release), trust) as held:
-        files = held.contents.files
-        verification = verifier.verify(held.contents.release, files, held.evidence, keys)
-        return held.contents, held.evidence.manifest_digest, verification
+    async with open_release_files(*parse_release_ref(release), trust) as signable:
+        files = signable.contents.files
+        verification = verifier.verify(signable.contents.release, files, signable.evidence, keys)
+        return signable.contents, signable.evidence.manifest_digest, verification
 
 
 def _public_keys(path: Path) -> tuple[PublicKey, ...]:

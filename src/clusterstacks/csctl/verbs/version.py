@@ -37,15 +37,15 @@ def version(management: ManagementCluster, form: str, *, client: bool) -> None:
 
     installed = distribution(DISTRIBUTION)
     document = {"version": installed.version, "commit": commit_of(installed.read_text("direct_url.json"))}
-    found = None if client else _management_versions(management)
+    versions = None if client else _management_versions(management)
     if form == JSON:
-        output.print_json({**document, **({"management": found, "supported": supported()} if found else {})})
+        output.print_json({**document, **({"management": versions, "supported": supported()} if versions else {})})
         return
     output.say(f"csctl version: {document['version']}")
     output.say(f"commit: {document['commit']}")
-    if found is None:
+    if versions is None:
         return
-    for title, text in (*found.items(), *((f"supported {name}", value) for name, value in supported().items())):
+    for title, text in (*versions.items(), *((f"supported {name}", value) for name, value in supported().items())):
         output.say(f"{title}: {text or UNKNOWN}")
 
 
@@ -73,12 +73,15 @@ def operator_text(deployments: list[Manifest]) -> str:
     from clusterstacks.model.documents import at, mappings, text
 
     described = []
-    for one in deployments:
-        images = [text(container, "image") for container in mappings(one, "spec", "template", "spec", "containers")]
+    for deployment in deployments:
+        images = [
+            text(container, "image") for container in mappings(deployment, "spec", "template", "spec", "containers")
+        ]
         tags = [image.partition("@")[0].rpartition("/")[2].partition(":")[2] for image in images]
         version = next(filter(None, tags), UNKNOWN)
-        replicas = f"{at(one, 'status', 'availableReplicas') or 0} of {at(one, 'spec', 'replicas') or 0} replicas"
-        described.append(f"{version} in namespace {text(one, 'metadata', 'namespace')}, {replicas} available")
+        available, wanted = at(deployment, "status", "availableReplicas") or 0, at(deployment, "spec", "replicas") or 0
+        namespace = text(deployment, "metadata", "namespace")
+        described.append(f"{version} in namespace {namespace}, {available} of {wanted} replicas available")
     return "; ".join(described)
 
 

@@ -73,10 +73,10 @@ def why(
         print_upgrade(upgrade)
     plan: dict[str, Any] = {"steps": [], "refused": None, "warnings": context.hints(goal)}
     if not decision.answer.allowed:
-        found = search_live_plan(context, goal, timeout)
-        if found is None:
+        searched = search_live_plan(context, goal, timeout)
+        if searched is None:
             return UNDECIDED
-        plan = found[1]
+        plan = searched[1]
     document = {"upgrade": upgrade, **decision_document(decision, patch, plan)}
     if form != TEXT:
         output.print_document(document, form)
