@@ -69,8 +69,8 @@ def read_example_objects(content: bytes, file: str) -> ExampleObjects:
     Raises:
         SpecError: The file is not valid YAML, or does not have exactly one Cluster.
     """
-    documents = [one for one in yaml.load_all(content, name=file) if isinstance(one, dict)]
-    clusters = [one for one in documents if _is_cluster(one)]
+    documents = [document for document in yaml.load_all(content, name=file) if isinstance(document, dict)]
+    clusters = [document for document in documents if _is_cluster(document)]
     if len(clusters) != 1:
         raise InvalidSample(
             f"{file} has {len(clusters)} objects of kind Cluster(expected one; see csctl template --sample)"
@@ -86,8 +86,10 @@ def read_example_objects(content: bytes, file: str) -> ExampleObjects:
 def make_example_objects(
     name: ReleaseName, kubernetes: KubernetesVersion, class_objects: Sequence[Manifest]
 ) -> ExampleObjects:
-    """Make the objects of a cluster of a class."""
-    cluster_class = next((one for one in class_objects if _kind(one) == (CLUSTER_API_GROUP, CLUSTER_CLASS_KIND)), {})
+    """Make the objects of a cluster of a class, as Cluster API has completed them when addons are delivered."""
+    cluster_class = next(
+        (manifest for manifest in class_objects if _kind(manifest) == (CLUSTER_API_GROUP, CLUSTER_CLASS_KIND)), {}
+    )
     control_plane = _made(cluster_class, "controlPlane", class_objects, "ControlPlane")
     infrastructure = _made(cluster_class, "infrastructure", class_objects, "Cluster")
     control_plane = {
@@ -147,13 +149,13 @@ def _cluster(
 
 def _variables(cluster_class: Manifest) -> list[Manifest]:
     """Return the default values of the class variables, as Cluster API writes them into every Cluster."""
-    found = []
+    variables = []
     for variable in mappings(cluster_class, "spec", "variables"):
         schema = mapping(variable, "schema", "openAPIV3Schema")
         default = _default(schema)
         if default is not None:
-            found.append({"name": text(variable, "name"), "value": default})
-    return found
+            variables.append({"name": text(variable, "name"), "value": default})
+    return variables
 
 
 def _default(schema: Manifest) -> object:
@@ -162,14 +164,20 @@ def _default(schema: Manifest) -> object:
     default = schema["default"]
     if not isinstance(default, dict):
         return default
-    inner = {key: _default(one) for key, one in mapping(schema, "properties").items() if isinstance(one, dict)}
+    inner = {
+        key: _default(property_schema)
+        for key, property_schema in mapping(schema, "properties").items()
+        if isinstance(property_schema, dict)
+    }
     return {**{key: value for key, value in inner.items() if value is not None}, **default}
 
 
 def _workers(cluster_class: Manifest) -> Manifest:
     classes = mappings(cluster_class, "spec", "workers", "machineDeployments")
     return {
-        "machineDeployments": [{"class": text(one, "class"), "name": "workers", "replicas": 3} for one in classes[:1]]
+        "machineDeployments": [
+            {"class": text(worker_class, "class"), "name": "workers", "replicas": 3} for worker_class in classes[:1]
+        ]
     }
 
 
@@ -178,7 +186,10 @@ def _made(cluster_class: Manifest, role: str, objects: Sequence[Manifest], suffi
     spec = mapping(cluster_class, "spec", role)
     reference = mapping(spec, "templateRef") or mapping(spec, "ref")
     kind, name = text(reference, "kind"), text(reference, "name")
-    template = next((one for one in objects if (at(one, "kind"), at(one, "metadata", "name")) == (kind, name)), {})
+    template = next(
+        (manifest for manifest in objects if (at(manifest, "kind"), at(manifest, "metadata", "name")) == (kind, name)),
+        {},
+    )
     return {
         "apiVersion": text(reference, "apiVersion") or "infrastructure.cluster.x-k8s.io/v1beta2",
         "kind": kind.removesuffix("Template") or f"Sample{suffix}",
@@ -198,10 +209,10 @@ def _reference(made: Manifest) -> Manifest:
 
 
 def _referenced(documents: Sequence[Manifest], reference: ObjectRef | None, suffix: str) -> Manifest:
-    others = [one for one in documents if not _is_cluster(one)]
+    others = [document for document in documents if not _is_cluster(document)]
     if reference is None:
-        return next((one for one in others if text(one, "kind").endswith(suffix)), {})
-    return next((one for one in others if text(one, "kind") == reference.kind), {})
+        return next((document for document in others if text(document, "kind").endswith(suffix)), {})
+    return next((document for document in others if text(document, "kind") == reference.kind), {})
 
 
 def _is_cluster(manifest: Manifest) -> bool:

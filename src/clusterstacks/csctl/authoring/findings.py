@@ -28,18 +28,14 @@ class LintSeverity(StrEnum):
 
 @dataclass(frozen=True, slots=True, order=True)
 class LintProblem:
-    """A problem in a file of a stack.
-
-    Args:
-        path: The file, relative to the stack directory.
-        line: Counted from 1; 1 if only the file is known.
-        message: The problem, without file and line.
-        remedy: How to fix it.
-    """
+    """A problem in a file of a stack, and how to fix it."""
 
     path: str
+    """The file, relative to the stack directory."""
     line: int
+    """Counted from 1; 1 if only the file is known."""
     message: str
+    """The problem, without file and line."""
     remedy: str
 
 
@@ -54,22 +50,18 @@ class LintFinding:
 
 @dataclass(frozen=True, slots=True)
 class LintRule:
-    """A requirement on stacks.
-
-    Args:
-        id: Its stable name, e.g. ``chart-name``.
-        severity: Severity of all its findings.
-        summary: The requirement, as one sentence.
-        check: Returns the problems of a stack; never raises, whatever the files contain.
-    """
+    """A requirement on stacks."""
 
     id: str
+    """Its stable name, e.g. ``chart-name``."""
     severity: LintSeverity
     summary: str
+    """The requirement, as one sentence."""
     check: Callable[[LintedStack], Iterable[LintProblem]]
+    """Returns the problems of a stack; never raises, whatever the files contain."""
 
     def findings(self, stack: LintedStack) -> list[LintFinding]:
-        """Apply the rule."""
+        """Return the problems of a stack with the name and severity of this rule."""
         return [LintFinding(problem, self.id, self.severity) for problem in self.check(stack)]
 
 
@@ -86,10 +78,10 @@ def line_of_field(content: bytes, path: Sequence[str | int]) -> int:
         return 1
     line = 1
     for step in path:
-        found = _child(node, step)
-        if found is None:
+        child = _child(node, step)
+        if child is None:
             break
-        line, node = found
+        line, node = child
     return line
 
 
@@ -131,13 +123,9 @@ _PLACE = re.compile(r"^[:,\s]*(?:line \d+: )?")
 
 
 def problem_of_error(stack: LintedStack, message: str, file: str, remedy: str) -> LintProblem:
-    """Return the problem of an error message.
+    """Return the problem of an error message about ``file``.
 
-    Args:
-        stack: The stack whose file is broken.
-        message: The message of the error.
-        file: The file, unless the message begins with the name of another file of the stack.
-        remedy: How to fix it, unless the message says it.
+    The message may begin with the name of another file of the stack, and contain a remedy: both are then used instead.
     """
     named = _FILE.match(message)
     path = named[0] if named and named[0] in stack.tree else file

@@ -32,17 +32,10 @@ if TYPE_CHECKING:
 
 
 def infer_file(directory: Path, facts: UpstreamFacts, known: Sequence[KubernetesMinor], *, force: bool) -> Path:
-    """Write the file into a stack directory and return its path.
-
-    Args:
-        directory: The stack directory.
-        facts: The upstream facts.
-        known: All known Kubernetes minors.
-        force: Overwrite an existing file.
+    """Write the file into a stack directory and return its path; ``force`` overwrites an existing one.
 
     Raises:
         SpecError: The file exists, or the stack is broken.
-        OSError: The directory cannot be read or written.
     """
     place = directory / FILE
     text = infer(load_stack(read_tree(directory), str(directory), listed=True), facts, known)
@@ -57,20 +50,19 @@ def infer_file(directory: Path, facts: UpstreamFacts, known: Sequence[Kubernetes
 def infer(stacks: Sequence[LintedStack], facts: UpstreamFacts, known: Iterable[KubernetesMinor]) -> str:
     """Return the text of the file, which :func:`~clusterstacks.model.files.compatibility.parse_compatibility` accepts.
 
-    Args:
-        stacks: One stack, loaded for each of its Kubernetes minors; addon versions are those for the newest minor.
-        facts: The upstream facts.
-        known: All known Kubernetes minors.
+    ``stacks`` is one stack, loaded for each of its Kubernetes minors; addon versions are those for the newest minor.
 
     Raises:
         SpecError: The stack or the dependencies of a chart are broken.
     """
     versions = [_version(stack) for stack in stacks]
-    minors, newest = sorted(one.series for one in versions), stacks[versions.index(max(versions))]
-    found = tuple(_distinct(detect_components(newest, facts)))
-    working = [minor for minor in known if found and all(_works(detected, minor, facts) for detected in found)]
-    entries = [line for detected in found for line in _entry(detected, minors[-1], facts)]
-    text = "\n".join([*_head(minors, working), "components:" if found else "components: []", *entries, ""])
+    minors, newest = sorted(version.series for version in versions), stacks[versions.index(max(versions))]
+    components = tuple(_distinct(detect_components(newest, facts)))
+    working = [
+        minor for minor in known if components and all(_works(detected, minor, facts) for detected in components)
+    ]
+    entries = [line for detected in components for line in _entry(detected, minors[-1], facts)]
+    text = "\n".join([*_head(minors, working), "components:" if components else "components: []", *entries, ""])
     parse_compatibility(yaml.load(text, name=FILE))
     return text
 
@@ -81,10 +73,10 @@ def _version(stack: LintedStack) -> KubernetesVersion:
     return stack.settings.kubernetes
 
 
-def _distinct(found: Iterable[DetectedComponent]) -> Iterator[DetectedComponent]:
+def _distinct(components: Iterable[DetectedComponent]) -> Iterator[DetectedComponent]:
     """Make the names of components unique, as the file requires, and drop duplicates of one addon."""
     seen: dict[str, DetectedComponent] = {}
-    for detected in found:
+    for detected in components:
         name = detected.name if detected.name not in seen else f"{detected.name}-{detected.addon or 'class'}"
         if name not in seen:
             seen[name] = detected
@@ -147,7 +139,8 @@ def _is_known(detected: DetectedComponent, facts: UpstreamFacts) -> bool:
     if detected.name not in facts.components:
         return False
     return any(
-        one.kubernetes is not None for one in facts.components[detected.name].about(SemVer.parse(detected.version))
+        statement.kubernetes is not None
+        for statement in facts.components[detected.name].about(SemVer.parse(detected.version))
     )
 
 
@@ -170,33 +163,25 @@ _NO_VERSION: Final = "0.0.0"
 
 @dataclass(frozen=True, slots=True)
 class DetectedComponent:
-    """A component that the charts of a stack seem to contain.
-
-    Args:
-        name: Name of the component.
-        version: Version of its software.
-        addon: The addon that contains it; empty for the class.
-        origin: Source of name and version, for a comment.
-        certain: True for evidence, false for a guess.
-        kubernetes: Range of ``kubeVersion`` of its chart; None if it has none.
-        chart: Name of the chart with ``kubeVersion``.
-    """
+    """A component that the charts of a stack seem to contain."""
 
     name: str
     version: str
+    """Version of its software."""
     addon: str
+    """The addon that contains it; empty for the class."""
     origin: str
+    """Source of name and version, for a comment."""
     certain: bool
+    """True for evidence, false for a guess."""
     kubernetes: Range | None = None
+    """Range of ``kubeVersion`` of its chart; None if it has none."""
     chart: str = ""
+    """Name of the chart with ``kubeVersion``."""
 
 
 def detect_components(stack: LintedStack, facts: UpstreamFacts) -> Iterator[DetectedComponent]:
-    """Find the components of a stack.
-
-    Raises:
-        SpecError: The dependencies of a chart are broken.
-    """
+    """Find the components of a stack: images of its class chart, and the software of its addons."""
     for chart in stack.charts:
         yield from _of_addon(chart, facts) if chart.addon else _of_class(chart, facts)
 
@@ -204,26 +189,26 @@ def detect_components(stack: LintedStack, facts: UpstreamFacts) -> Iterator[Dete
 def _of_class(chart: LintedChart, facts: UpstreamFacts) -> Iterator[DetectedComponent]:
     """Find images of known components in the text of the class chart."""
     for path, content in sorted(chart.files.items()):
-        for found in _IMAGE.finditer(content.decode(errors="replace")):
-            if found[1] in facts.components:
-                yield DetectedComponent(found[1], found[2], "", f"image in {chart.directory}/{path}", certain=True)
+        for image in _IMAGE.finditer(content.decode(errors="replace")):
+            if image[1] in facts.components:
+                yield DetectedComponent(image[1], image[2], "", f"image in {chart.directory}/{path}", certain=True)
 
 
 def _of_addon(chart: LintedChart, facts: UpstreamFacts) -> Iterator[DetectedComponent]:
     listed = locked(chart.files, chart.directory)
-    held = {str(one.get("name")): one for one in chart.dependency_metadata()}
-    wanted = [one for one in listed if held.get(one.name, {}).get("type") != _LIBRARY]
+    vendored = {str(metadata.get("name")): metadata for metadata in chart.dependency_metadata()}
+    wanted = [requirement for requirement in listed if vendored.get(requirement.name, {}).get("type") != _LIBRARY]
     for requirement in wanted:
-        yield _of_dependency(chart, requirement, held.get(requirement.name), facts)
+        yield _of_dependency(chart, requirement, vendored.get(requirement.name), facts)
     if not wanted:
         yield _of_chart(chart.addon, chart.chart_file, chart.metadata or {}, facts)
 
 
 def _of_dependency(
-    chart: LintedChart, requirement: ChartRequirement, held: Mapping[str, object] | None, facts: UpstreamFacts
+    chart: LintedChart, requirement: ChartRequirement, vendored: Mapping[str, object] | None, facts: UpstreamFacts
 ) -> DetectedComponent:
-    if held is not None:
-        return _of_chart(chart.addon, f"chart {requirement.name} in {chart.directory}/charts", held, facts)
+    if vendored is not None:
+        return _of_chart(chart.addon, f"chart {requirement.name} in {chart.directory}/charts", vendored, facts)
     component, versions = _by_chart(requirement.name, facts)
     numbers = _NUMBERS.search(requirement.constraint.text)
     version = (requirement.exact or (numbers[0] if numbers else _NO_VERSION)).removeprefix("v")
@@ -255,9 +240,9 @@ def _of_chart(addon: str, place: str, metadata: Mapping[str, object], facts: Ups
 def _by_chart(chart: str, facts: UpstreamFacts) -> tuple[str, Mapping[str, str]]:
     """Return the component that a chart contains, and its versions by chart version."""
     for name, component in facts.components.items():
-        for one in component.charts:
-            if one.name == chart:
-                return name, one.versions
+        for stated in component.charts:
+            if stated.name == chart:
+                return name, stated.versions
     return (chart, {}) if chart in facts.components else ("", {})
 
 

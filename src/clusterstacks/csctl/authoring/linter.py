@@ -61,15 +61,11 @@ REFUSED: Final = frozenset({"placeholder", "file-size"})
 
 @dataclass(frozen=True, slots=True)
 class LintReport:
-    """Findings in one stack directory.
-
-    Args:
-        directory: The path from the command line.
-        findings: Sorted by file and line; each once, even if it applies to several Kubernetes versions.
-    """
+    """Findings in one stack directory, as named on the command line."""
 
     directory: str
     findings: tuple[LintFinding, ...]
+    """Sorted by file and line; each once, even if it applies to several Kubernetes versions."""
 
     def count(self, severity: LintSeverity) -> int:
         """Return the number of findings of a severity."""
@@ -83,23 +79,19 @@ class LintReport:
 
 @dataclass(frozen=True, slots=True)
 class Linter:
-    """Lints stacks.
-
-    Args:
-        renderer: Renders charts and compiles conditions.
-        examples: Objects that values templates see; None for objects made for the class.
-        dependencies: Adds chart dependencies; None skips charts that lack one.
-        minor: Lint only this Kubernetes minor.
-        client: Management cluster for a dry run of the class; None for no dry run.
-        listed: Lint every minor of stack.yaml and versions.yaml instead of the release of csctl.yaml.
-    """
+    """Lints stacks."""
 
     renderer: Renderer
     examples: ExampleObjects | None = None
+    """Objects that values templates see; None for objects made for the class."""
     dependencies: ChartDependencies | None = None
+    """Adds chart dependencies; None skips charts that lack one."""
     minor: KubernetesMinor | None = None
+    """Lint only this Kubernetes minor."""
     client: Client | None = None
+    """Management cluster for a dry run of the class; None for no dry run."""
     listed: bool = False
+    """Lint every minor of stack.yaml and versions.yaml instead of the release of csctl.yaml."""
 
     async def lint(self, tree: Mapping[str, bytes], directory: str, version: StackVersion = VERSION) -> LintReport:
         """Lint the files of a stack, for a release with this version.
@@ -115,10 +107,12 @@ class Linter:
     def _chosen(self, stacks: tuple[LintedStack, ...]) -> tuple[LintedStack, ...]:
         if self.minor is None:
             return stacks
-        chosen = tuple(one for one in stacks if one.settings is None or one.settings.kubernetes.series == self.minor)
+        chosen = tuple(
+            stack for stack in stacks if stack.settings is None or stack.settings.kubernetes.series == self.minor
+        )
         if not chosen:
-            there = ", ".join(str(one.settings.kubernetes.series) for one in stacks if one.settings)
-            raise SpecError("MinorNotThere", f"{stacks[0].directory} is for Kubernetes {there}, not for {self.minor}")
+            minors = ", ".join(str(stack.settings.kubernetes.series) for stack in stacks if stack.settings)
+            raise SpecError("MinorNotThere", f"{stacks[0].directory} is for Kubernetes {minors}, not for {self.minor}")
         return chosen
 
     async def _rendered(self, stack: LintedStack) -> LintedStack:

@@ -58,7 +58,6 @@ async def open_as_release(
     Raises:
         SpecError: The release is broken, the stack cannot be built, or it has several minors and none is chosen.
         DependencyError: A chart dependency cannot be fetched.
-        OSError: The directory cannot be read.
     """
     if await asyncio.to_thread(is_release_directory, directory):
         async with _completed(await asyncio.to_thread(open_directory, directory), dependencies, charts) as release:
@@ -94,7 +93,7 @@ async def _completed(
 
 
 def is_release_directory(directory: Path) -> bool:
-    """Report whether a directory contains a release."""
+    """Return whether a directory contains a release."""
     # A stack may also have a metadata.yaml, with its last versions.
     return (directory / METADATA).is_file() and any(directory.glob("*-cluster-class-*.tgz"))
 
@@ -111,11 +110,11 @@ def _require_stack(directory: Path) -> None:
 
 
 def _chosen(stacks: tuple[StackDirectory, ...], kubernetes: str) -> StackDirectory:
-    found = selected(stacks, kubernetes)
-    if len(found) > 1:
-        minors = ", ".join(str(one.settings.kubernetes.series) for one in found)
+    chosen = selected(stacks, kubernetes)
+    if len(chosen) > 1:
+        minors = ", ".join(str(stack.settings.kubernetes.series) for stack in chosen)
         raise SpecError(
-            "KubernetesAmbiguous", f"{found[0].root} is for Kubernetes {minors}: choose one with --kubernetes"
+            "KubernetesAmbiguous", f"{chosen[0].root} is for Kubernetes {minors}: choose one with --kubernetes"
         )
     # Node images are built only for releases.
-    return replace(found[0], settings=replace(found[0].settings, plugin=False))
+    return replace(chosen[0], settings=replace(chosen[0].settings, plugin=False))

@@ -24,24 +24,20 @@ if TYPE_CHECKING:
 
 
 def read_statements(directory: Path) -> tuple[tuple[str, Candidate], ...]:
-    """Read one release, all releases in a directory, or all stacks at or below it.
+    """Read one release, all releases in a directory, or all stacks at or below it; return each with a label.
 
     A stack is read once for each of its Kubernetes versions.
 
-    Returns:
-        A label and the statements of each release or stack.
-
     Raises:
         SpecError: A file is broken, or there is neither a release nor a stack.
-        OSError: The directory cannot be read.
     """
     whole = directory.absolute()
     name = release_named(whole.name) if (whole / METADATA).is_file() else None
     if name is not None:
         return ((str(name), read_candidate(name, whole)),)
     if releases := read_candidates(directory):
-        return tuple((str(one.name), one) for one in releases)
-    return tuple(one for root in find_stacks(directory) for one in _of_stack(root))
+        return tuple((str(release.name), release) for release in releases)
+    return tuple(labelled for root in find_stacks(directory) for labelled in _of_stack(root))
 
 
 def _of_stack(root: Path) -> Iterator[tuple[str, Candidate]]:
@@ -55,15 +51,7 @@ def _of_stack(root: Path) -> Iterator[tuple[str, Candidate]]:
 
 
 def stack_compatibility(stack: LintedStack, file: str = FILE) -> Compatibility | None:
-    """Read the compatibility.yaml of a stack; None if it has none.
-
-    Args:
-        stack: The loaded stack.
-        file: Name of the file in messages.
-
-    Raises:
-        SpecError: The file is broken.
-    """
+    """Read the compatibility.yaml of a stack, ``file`` in messages; None if it has none."""
     if FILE not in stack.tree:
         return None
     return parse_compatibility(yaml.load(stack.content(FILE), name=file), file=file)

@@ -44,13 +44,7 @@ _SHOWN_DIGITS = 12
 
 @dataclass(frozen=True, slots=True, order=True)
 class ReleaseChange:
-    """One difference.
-
-    Args:
-        place: A file, field or component, e.g. ``metadata.yaml``, ``spec.replicas``.
-        before: The value in the first release; None if it has none.
-        after: The value in the second release; None if it has none.
-    """
+    """One difference: the value of a file, field or component in both releases, None where it does not exist."""
 
     place: str
     before: Any
@@ -59,21 +53,17 @@ class ReleaseChange:
 
 @dataclass(frozen=True, slots=True)
 class ObjectChange:
-    """A rendered object that was added, removed or changed.
-
-    Args:
-        part: ``class``, or ``addon <name>``.
-        identity: For example ``Deployment.apps kube-system/coredns``; contains ``<class>`` for the name of the class.
-        before: The object in the first release, secret values masked; None if it does not exist.
-        after: The object in the second release, likewise.
-        fields: Changed fields of an object in both releases.
-    """
+    """A rendered object that was added, removed or changed; secret values are masked."""
 
     part: str
+    """``class``, or ``addon <name>``."""
     identity: str
+    """For example ``Deployment.apps kube-system/coredns``; ``<class>`` replaces the name of the class."""
     before: Manifest | None
+    """The object in the first release; None if it does not exist."""
     after: Manifest | None
     fields: tuple[ReleaseChange, ...] = ()
+    """Changed fields of an object in both releases."""
 
     @property
     def kind(self) -> str:
@@ -85,22 +75,16 @@ class ObjectChange:
 
 @dataclass(frozen=True, slots=True)
 class ReleaseDiff:
-    """All differences of two releases.
-
-    Args:
-        before: Name of the first release.
-        after: Name of the second release.
-        versions: Versions of metadata.yaml and of the charts.
-        files: Digests of the files of the release and of its charts.
-        values: Values of the addons as YAML; the place is the addon.
-        objects: Rendered objects.
-    """
+    """All differences of two releases."""
 
     before: str
     after: str
     versions: tuple[ReleaseChange, ...]
+    """Versions of metadata.yaml and of the charts."""
     files: tuple[ReleaseChange, ...]
+    """Digests of the files of the release and of its charts."""
     values: tuple[ReleaseChange, ...]
+    """Values of the addons as YAML; the place is the addon."""
     objects: tuple[ObjectChange, ...]
 
     @property
@@ -112,18 +96,13 @@ class ReleaseDiff:
 def compare(before: RenderedRelease, after: RenderedRelease, again: RenderedRelease | None = None) -> ReleaseDiff:
     """Compare two rendered releases.
 
-    Not a difference: names of class objects that contain the name of the release, and other white space in
-    metadata.yaml, hashes.json and Chart.yaml, as csctl written in Go writes them.
-
-    Args:
-        before: The first release.
-        after: The second release.
-        again: The second release, rendered once more; values that differ between both renderings, such as generated
-            certificates, are not a difference.
+    Not a difference: names of class objects that contain the name of the release; other white space in metadata.yaml,
+    hashes.json and Chart.yaml, as csctl written in Go writes them; and values that differ between both renderings of
+    the second release (``after`` and ``again``), such as generated certificates.
     """
-    files = [_files(one.release) for one in (before, after)]
-    versions = [_versions(one.release) for one in (before, after)]
-    values = [{name: addon.values for name, addon in one.addons.items()} for one in (before, after)]
+    files = [_files(rendered.release) for rendered in (before, after)]
+    versions = [_versions(rendered.release) for rendered in (before, after)]
+    values = [{name: addon.values for name, addon in rendered.addons.items()} for rendered in (before, after)]
     return ReleaseDiff(
         before.release.name.release,
         after.release.name.release,
@@ -188,18 +167,18 @@ def _charts(release: Release, class_file: str, addons_file: str) -> Iterator[tup
 
 def _versions(release: Release) -> dict[str, str]:
     metadata = release.metadata
-    found = {
+    versions = {
         "clusterStack": metadata.cluster_stack.dot,
         "kubernetes": metadata.kubernetes.text,
         "clusterAddon": metadata.cluster_addon.dot,
     }
     if metadata.node_image is not None:
-        found["nodeImage"] = metadata.node_image.dot
+        versions["nodeImage"] = metadata.node_image.dot
     for name in release.addons():
         chart = yaml.load(read_chart(release.addon(name).chart, name)["Chart.yaml"], name=f"{name}/Chart.yaml")
         version, app = chart.get("version"), chart.get("appVersion") or ""
-        found[f"addon {name}"] = f"{version} (of {app})" if app not in ("", version) else str(version)
-    return found
+        versions[f"addon {name}"] = f"{version} (of {app})" if app not in ("", version) else str(version)
+    return versions
 
 
 def _identified(rendered: RenderedRelease) -> dict[tuple[str, str], Manifest]:
@@ -209,7 +188,10 @@ def _identified(rendered: RenderedRelease) -> dict[tuple[str, str], Manifest]:
     return {
         (part, str(object_id(manifest))): manifest
         for part, objects in parts
-        for manifest in (own.hidden(masked(one)) if part == CLASS else masked(one) for one in objects)
+        for manifest in (
+            own.hidden(masked(rendered_object)) if part == CLASS else masked(rendered_object)
+            for rendered_object in objects
+        )
     }
 
 
@@ -263,8 +245,8 @@ def _without_random(old: Any, new: Any, again: Any) -> tuple[Any, Any]:  # noqa:
         )
     lists = isinstance(old, list) and isinstance(new, list) and isinstance(again, list)
     if lists and len(old) == len(new) == len(again):
-        items = [_without_random(*one) for one in zip(old, new, again, strict=True)]
-        return [one for one, _ in items], [one for _, one in items]
+        items = [_without_random(*triple) for triple in zip(old, new, again, strict=True)]
+        return [item for item, _ in items], [item for _, item in items]
     # A change of type is a real difference.
     return (old, new) if isinstance(old, dict | list) or isinstance(new, dict | list) else (RANDOM, RANDOM)
 
@@ -298,33 +280,25 @@ def _changes(before: Mapping[str, str], after: Mapping[str, str]) -> Sequence[Re
 async def diff_releases(
     before: Release, after: Release, renderer: Renderer, examples: ExampleObjects | None = None
 ) -> tuple[ReleaseDiff, tuple[str, ...]]:
-    """Render and compare two releases.
+    """Render and compare two releases; None instead of examples means objects made for the classes.
 
     Addons with changed objects are rendered a second time: values that differ between two renderings of the same
-    chart, such as generated certificates, are not a difference.
-
-    Args:
-        before: The first release.
-        after: The second release.
-        renderer: Renders charts and values templates.
-        examples: Objects that values templates see; None for objects made for the classes.
-
-    Returns:
-        The difference, and the addons whose values and objects are not compared because a chart lacks dependencies.
+    chart, such as generated certificates, are not a difference. Return also the addons whose values and objects are not
+    compared because a chart lacks dependencies.
 
     Raises:
         SpecError: A chart or values template is broken.
-        DependencyError: A render worker failed, or a release changed on disk.
     """
     incomplete = tuple(sorted({*_incomplete(before), *_incomplete(after)}))
-    one, other = [
+    rendered_before, rendered_after = [
         await render_release(release, renderer, examples=examples, without=incomplete) for release in (before, after)
     ]
-    found = compare(one, other)
-    parts = {one.part.removeprefix(ADDON) for one in found.objects if one.kind == "changed"} & {*after.addons()}
-    if parts:
-        found = compare(one, other, await render_release(after, renderer, examples=examples, only=sorted(parts)))
-    return found, incomplete
+    difference = compare(rendered_before, rendered_after)
+    changed = {change.part.removeprefix(ADDON) for change in difference.objects if change.kind == "changed"}
+    if parts := changed & {*after.addons()}:
+        again = await render_release(after, renderer, examples=examples, only=sorted(parts))
+        difference = compare(rendered_before, rendered_after, again)
+    return difference, incomplete
 
 
 def _incomplete(release: Release) -> set[str]:
@@ -345,9 +319,9 @@ def diff_lines(diff: ReleaseDiff) -> Iterator[str]:
     for change in diff.values:
         yield f"# values of addon {change.place}"
         yield from _unified(change.before or "", change.after or "", f"values of {change.place}")
-    for one in diff.objects:
-        yield f"# {one.part}: {one.identity} {one.kind}"
-        yield from _unified(_text(one.before), _text(one.after), one.identity)
+    for changed in diff.objects:
+        yield f"# {changed.part}: {changed.identity} {changed.kind}"
+        yield from _unified(_text(changed.before), _text(changed.after), changed.identity)
 
 
 def diff_document(diff: ReleaseDiff) -> Manifest:
@@ -358,13 +332,13 @@ def diff_document(diff: ReleaseDiff) -> Manifest:
         "versions": [asdict(change) for change in diff.versions],
         "files": [asdict(change) for change in diff.files],
         "values": [asdict(change) for change in diff.values],
-        "objects": [_object(one) for one in diff.objects],
+        "objects": [_object(changed) for changed in diff.objects],
     }
 
 
-def _object(one: ObjectChange) -> Manifest:
-    what = {"part": one.part, "object": one.identity, "change": one.kind}
-    return {**what, "fields": [asdict(change) for change in one.fields]} if one.fields else what
+def _object(changed: ObjectChange) -> Manifest:
+    what = {"part": changed.part, "object": changed.identity, "change": changed.kind}
+    return {**what, "fields": [asdict(change) for change in changed.fields]} if changed.fields else what
 
 
 def _section(title: str, rows: Sequence[str]) -> Iterator[str]:
@@ -389,8 +363,8 @@ def _file_line(change: ReleaseChange) -> str:
 
 
 def _unified(before: str, after: str, title: str) -> Iterator[str]:
-    found = unified_diff(before.splitlines(), after.splitlines(), title, title, lineterm="", n=CONTEXT_LINES)
-    return (line for number, line in enumerate(found) if number > 1)
+    lines = unified_diff(before.splitlines(), after.splitlines(), title, title, lineterm="", n=CONTEXT_LINES)
+    return (line for number, line in enumerate(lines) if number > 1)
 
 
 def _text(manifest: Manifest | None) -> str:

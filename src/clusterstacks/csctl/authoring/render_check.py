@@ -46,11 +46,8 @@ async def render_stack(
 ) -> LintedStack:
     """Return the stack with the results of rendering it.
 
-    Args:
-        stack: The loaded stack.
-        renderer: Renders charts and compiles conditions.
-        examples: Objects that values templates see; None for objects made for the class.
-        dependencies: Adds chart dependencies; None skips charts that lack one.
+    Values templates see the examples; None for objects made for the class. Without ``dependencies``, charts that lack
+    one are skipped.
     """
     stack = replace(stack, conditions=tuple([broken async for broken in _conditions(stack, renderer)]))
     if stack.settings is None or stack.name is None:
@@ -123,7 +120,9 @@ async def _rendered(chart: LintedChart, renderer: Renderer, request: Callable[[b
 
 async def _conditions(stack: LintedStack, renderer: Renderer) -> AsyncIterator[BrokenCondition]:
     for path, check in _checks(stack.document(ADDON_CONFIG)):
-        variables: dict[str, Manifest] = {key: {} for one in mappings(check, "objects") if (key := text(one, "key"))}
+        variables: dict[str, Manifest] = {
+            key: {} for named in mappings(check, "objects") if (key := text(named, "key"))
+        }
         if problem := await _compile(text(check, "conditions"), variables, renderer):
             yield BrokenCondition((*path, "conditions"), problem)
     health = at(stack.document(ADDON_CONFIG), "health")

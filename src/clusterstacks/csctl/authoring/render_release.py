@@ -30,12 +30,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RenderedAddon:
-    """One addon.
-
-    Args:
-        values: The values of its chart as YAML.
-        objects: Its objects in Helm's installation order.
-    """
+    """One addon: the values of its chart as YAML, and its objects in Helm's installation order."""
 
     values: str = field(repr=False)
     objects: tuple[Manifest, ...] = field(repr=False)
@@ -43,13 +38,7 @@ class RenderedAddon:
 
 @dataclass(frozen=True, slots=True)
 class RenderedRelease:
-    """A release, rendered for one cluster.
-
-    Args:
-        release: The release.
-        class_objects: The objects of the class chart.
-        addons: The addons by name.
-    """
+    """A release, rendered for one cluster; the addons by name."""
 
     release: Release = field(repr=False)
 
@@ -58,7 +47,7 @@ class RenderedRelease:
 
     def objects(self) -> tuple[Manifest, ...]:
         """Return all objects, those of the class first."""
-        return (*self.class_objects, *(one for addon in self.addons.values() for one in addon.objects))
+        return (*self.class_objects, *(manifest for addon in self.addons.values() for manifest in addon.objects))
 
     @property
     def images(self) -> tuple[str, ...]:
@@ -67,11 +56,10 @@ class RenderedRelease:
 
 
 async def render_class(release: Release, renderer: Renderer) -> tuple[Manifest, ...]:
-    """Render the class chart.
+    """Render the class chart with the name and namespace that an example cluster has.
 
     Raises:
         RenderFailed: The chart is broken.
-        DependencyError: A render worker failed, or the release changed on disk.
     """
     kubernetes = release.metadata.kubernetes
     request = class_request(release.class_chart(), release.name, kubernetes, namespace=NAMESPACE)
@@ -86,22 +74,16 @@ async def render_release(
     only: Collection[str] = (),
     without: Collection[str] = (),
 ) -> RenderedRelease:
-    """Render the class and addons of a release.
+    """Render the class and the addons of a release: those in ``only`` (empty for all) that are not in ``without``.
 
-    Args:
-        release: The release.
-        renderer: Renders charts and values templates.
-        examples: Objects that values templates see; None for objects made for the class.
-        only: Names of the addons to render; empty for all.
-        without: Names of addons not to render.
+    Values templates see the examples; None for objects made for the class.
 
     Raises:
         SpecError: A chart or values template is broken, or an addon of ``only`` does not exist.
-        DependencyError: A render worker failed, or the release changed on disk.
     """
     if unknown := sorted(set(only) - set(release.addons())):
-        there = ", ".join(release.addons()) or "none"
-        raise SpecError("AddonUnknown", f"{release.name} has no addon {unknown[0]} (its addons: {there})")
+        present = ", ".join(release.addons()) or "none"
+        raise SpecError("AddonUnknown", f"{release.name} has no addon {unknown[0]} (its addons: {present})")
     class_objects = await render_class(release, renderer)
     examples = examples or make_example_objects(release.name, release.metadata.kubernetes, class_objects)
     names = [name for name in release.addons() if (name in only or not only) and name not in without]
@@ -119,12 +101,7 @@ async def _addon(release: Release, name: str, renderer: Renderer, examples: Exam
 
 
 async def published_images(repository: Registry, digest: str, name: ReleaseName, renderer: Renderer) -> tuple[str, ...]:
-    """Render a release, named by its manifest, for an example cluster, and return the images of its objects.
-
-    Raises:
-        SpecError: The release cannot be rendered.
-        DependencyError: The repository or a render worker fails.
-    """
+    """Render a release, named by its manifest, for an example cluster, and return the images of its objects."""
     with TemporaryDirectory(prefix="csctl-") as scratch:
         pulled = await pull(OCISource(repository, digest), name, Path(scratch))
         return (await render_release(pulled.release, renderer)).images

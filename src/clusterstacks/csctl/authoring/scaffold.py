@@ -52,13 +52,7 @@ _JOINED = "README.md"
 
 @dataclass(frozen=True, slots=True)
 class NewStack:
-    """A stack to write.
-
-    Args:
-        provider: The infrastructure provider.
-        stack: The stack's name.
-        kubernetes: Kubernetes version of its clusters.
-    """
+    """A stack to write: infrastructure provider, name, and the Kubernetes version of its clusters."""
 
     provider: str
     stack: str
@@ -66,11 +60,7 @@ class NewStack:
 
     @classmethod
     def parse(cls, text: str, kubernetes: str = "") -> NewStack:
-        """Read ``openstack/scs/1-35``.
-
-        Args:
-            text: Provider, stack and minor.
-            kubernetes: The full version; empty for the first patch of the minor.
+        """Read ``openstack/scs/1-35``; without a full version, use the first patch of the minor.
 
         Raises:
             SpecError: A part is not allowed in the name of a release, or the version has another minor.
@@ -129,15 +119,14 @@ class NewStack:
 
 
 def write_new_files(files: dict[str, str], directory: Path) -> tuple[Path, ...]:
-    """Write new files: all of them, or none if one exists or cannot be written.
-
-    Raises:
-        SpecError: A file already exists.
-        OSError: The directory cannot be written.
-    """
+    """Write new files: all of them, or none if one exists or cannot be written."""
     places = {directory / path: text for path, text in files.items()}
-    if there := [place for place in places if os.path.lexists(place)]:
-        what = f"{there[0]} and {len(there) - 1} more already exist" if len(there) > 1 else f"{there[0]} already exists"
+    if existing := [place for place in places if os.path.lexists(place)]:
+        what = (
+            f"{existing[0]} and {len(existing) - 1} more already exist"
+            if len(existing) > 1
+            else f"{existing[0]} already exists"
+        )
         raise SpecError("FileExists", f"{what}: name another directory, or remove the files")
     written: list[Path] = []
     try:

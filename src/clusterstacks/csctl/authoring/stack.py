@@ -36,43 +36,37 @@ _PACKED = re.compile(r"charts/[^/]+\.tgz")
 
 @dataclass(frozen=True, slots=True)
 class LintedChart:
-    """A chart of the stack, and the results of rendering it.
-
-    Args:
-        addon: The addon's name; empty for the class.
-        directory: The chart directory, relative to the stack.
-        files: Its files by path below the directory, with the content of the release.
-        values_path: Path of its values template; empty if it has none.
-        values_template: Content of the values template.
-        versioned: Whether a build sets the version of the release in Chart.yaml.
-        complete: Its files and all dependencies; None while a dependency is missing.
-        missing: Why the dependencies could not be added.
-        unreachable: Whether the cause is a failure of the network or of a server.
-        rendered: Whether it rendered without failure.
-        documents: The rendered objects.
-        repetitions: Duplicate keys in rendered mappings.
-        hooks: The rendered Helm hooks.
-        annotations: Expressions in annotations that do not compile.
-        failure: Why the chart does not render.
-        values_failure: Why its values template does not render.
-    """
+    """A chart of the stack, and the results of rendering it."""
 
     addon: str
+    """The addon's name; empty for the class."""
     directory: str
+    """The chart directory, relative to the stack."""
     files: Mapping[str, bytes] = field(repr=False)
+    """Its files by path below the directory, with the content of the release."""
     values_path: str = ""
+    """Path of its values template; empty if it has none."""
     values_template: bytes = field(default=b"", repr=False)
     versioned: bool = False
+    """Whether a build sets the version of the release in Chart.yaml."""
     complete: Mapping[str, bytes] | None = field(default=None, repr=False)
+    """Its files and all dependencies; None while a dependency is missing."""
     missing: str = ""
+    """Why the dependencies could not be added."""
     unreachable: bool = False
+    """Whether the cause is a failure of the network or of a server."""
     rendered: bool = False
+    """Whether it rendered without failure."""
     documents: tuple[RenderedDocument, ...] = field(default=(), repr=False)
     repetitions: tuple[Repetition, ...] = ()
+    """Duplicate keys in rendered mappings."""
     hooks: tuple[HelmHook, ...] = ()
     annotations: tuple[BrokenAnnotation, ...] = ()
+    """Expressions in annotations that do not compile."""
     failure: str = ""
+    """Why the chart does not render."""
     values_failure: str = ""
+    """Why its values template does not render."""
 
     @property
     def title(self) -> str:
@@ -81,7 +75,7 @@ class LintedChart:
 
     @property
     def content(self) -> bytes:
-        """Content of Chart.yaml."""
+        """Text of Chart.yaml, as a build writes it."""
         return self.files[CHART_FILE]
 
     @property
@@ -123,13 +117,13 @@ class LintedChart:
 def oversized(files: Mapping[str, bytes]) -> tuple[str, ...]:
     """Return the files above the operator's limit, or the largest file if only the whole chart is too large."""
     try:
-        held = chart_files(files, "")
+        included = chart_files(files, "")
     except UnsafeArchive:
-        held = dict(files)  # .helmignore is broken, which rendering reports
-    if large := tuple(name for name, content in held.items() if len(content) > LIMITS.file_bytes):
+        included = dict(files)  # .helmignore is broken, which rendering reports
+    if large := tuple(name for name, content in included.items() if len(content) > LIMITS.file_bytes):
         return large
-    if sum(map(len, held.values())) > LIMITS.total_bytes:
-        return (max(held, key=lambda name: len(held[name])),)
+    if sum(map(len, included.values())) > LIMITS.total_bytes:
+        return (max(included, key=lambda name: len(included[name])),)
     return ()
 
 
@@ -154,12 +148,7 @@ TAGS: Final = {"ClusterClassVersion": VERSION.dot, "ClusterAddonVersion": VERSIO
 
 @dataclass(frozen=True, slots=True)
 class BrokenCondition:
-    """A CEL expression of clusteraddon.yaml that does not compile.
-
-    Args:
-        path: Path of the expression in the file.
-        problem: The compiler's message, and the remedy.
-    """
+    """A CEL expression of clusteraddon.yaml that does not compile; the problem includes the remedy."""
 
     path: tuple[str | int, ...]
     problem: str
@@ -167,13 +156,7 @@ class BrokenCondition:
 
 @dataclass(frozen=True, slots=True)
 class BrokenAnnotation:
-    """A CEL expression in an annotation of a rendered object that does not compile.
-
-    Args:
-        document: The object.
-        annotation: The annotation.
-        problem: The compiler's message, and the remedy.
-    """
+    """A CEL expression in an annotation of a rendered object that does not compile; the problem includes the remedy."""
 
     document: RenderedDocument
     annotation: str
@@ -182,15 +165,7 @@ class BrokenAnnotation:
 
 @dataclass(frozen=True, slots=True)
 class ServerRefusal:
-    """An object of the class that a management cluster rejects in a dry run.
-
-    Args:
-        path: Its file, as Helm names it.
-        kind: Its kind.
-        name: Its name.
-        problem: The server's message.
-        remedy: How to fix it.
-    """
+    """An object of the class that a management cluster rejects in a dry run; ``path`` is its file, as Helm names it."""
 
     path: str
     kind: str
@@ -201,33 +176,29 @@ class ServerRefusal:
 
 @dataclass(frozen=True, slots=True)
 class LintedStack:
-    """One stack for one Kubernetes version.
-
-    Args:
-        directory: The path from the command line.
-        tree: Its files, unchanged.
-        settings: The release to build; None if the settings are broken.
-        settings_problem: Why they are broken.
-        name: Name of the release, with the version that lint gives it.
-        charts: The class chart, if it exists, then the charts of the addons.
-        conditions: Expressions that do not compile.
-        pinning_problem: Why the addon versions of stack.yaml or versions.yaml cannot be set.
-        refusals: Objects that a management cluster rejects, after a dry run.
-        others: The other Kubernetes versions that the directory names.
-        version: The version that lint gives the release, or that it has.
-    """
+    """One stack for one Kubernetes version."""
 
     directory: str
+    """The path from the command line."""
     tree: Mapping[str, bytes] = field(repr=False)
+    """Its files, unchanged."""
     settings: StackSettings | None
+    """The release to build; None if the settings are broken."""
     settings_problem: str = ""
     name: ReleaseName | None = None
+    """Name of the release, with the version that lint gives it."""
     charts: tuple[LintedChart, ...] = ()
+    """The class chart, if it exists, then the charts of the addons."""
     conditions: tuple[BrokenCondition, ...] = ()
+    """Expressions that do not compile."""
     pinning_problem: str = ""
+    """Why the addon versions of stack.yaml or versions.yaml cannot be set."""
     refusals: tuple[ServerRefusal, ...] = ()
+    """Objects that a management cluster rejects, after a dry run."""
     others: tuple[KubernetesVersion, ...] = ()
+    """The other Kubernetes versions that the directory names."""
     version: StackVersion = VERSION
+    """The version that lint gives the release, or that it has."""
 
     @property
     def staged(self) -> bool:
@@ -236,7 +207,7 @@ class LintedStack:
 
     @property
     def class_chart(self) -> LintedChart | None:
-        """The chart of the class."""
+        """The chart of the class; None if the stack has none."""
         return next((chart for chart in self.charts if not chart.addon), None)
 
     @property
@@ -246,7 +217,9 @@ class LintedStack:
 
     def files(self) -> dict[str, bytes]:
         """Return every file of the stack; files of charts have the content of the release."""
-        charts = {f"{one.directory}/{path}": content for one in self.charts for path, content in one.files.items()}
+        charts = {
+            f"{chart.directory}/{path}": content for chart in self.charts for path, content in chart.files.items()
+        }
         return {**self.tree, **charts}
 
     def content(self, path: str) -> bytes:
@@ -266,11 +239,8 @@ def load_stack(
 ) -> tuple[LintedStack, ...]:
     """Load a stack once for each release that is built from it; broken files are left to the rules.
 
-    Args:
-        tree: The content of each file by its path.
-        directory: The path from the command line.
-        listed: Use the releases of stack.yaml and versions.yaml instead of the one of csctl.yaml.
-        version: The version of the release.
+    ``tree`` has the content of each file by its path. With ``listed``, the releases are those of stack.yaml and
+    versions.yaml instead of the one of csctl.yaml.
     """
     filled = {path: _filled(path, content) for path, content in tree.items()}
     try:

@@ -19,9 +19,6 @@ def stack_tree(release: Release) -> dict[str, bytes]:
     """Return the files of the charts, the settings that the release contains, and a csctl.yaml with its names.
 
     Files that a build uses but does not package, such as versions.yaml, are missing.
-
-    Raises:
-        ReleaseDamaged: A file changed on disk.
     """
     tree = {name: release.contents.read(name) for name in _COPIED if name in release.contents.files}
     tree[CSCTL] = _settings(release)

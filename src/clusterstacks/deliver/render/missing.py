@@ -43,7 +43,7 @@ _CONDITIONS: Final = frozenset({"if", "else", "with", "range"})
 
 @dataclass(frozen=True, slots=True)
 class ValueCheck:
-    """The check of one value: line (from 1) and text of the action, and the expression that has no value if it fails."""
+    """The check of one value: line (from 1) and text of the action, and the expression without a value if it fails."""
 
     line: int
     action: str

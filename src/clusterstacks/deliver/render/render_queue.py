@@ -121,7 +121,7 @@ class WorkerQueue:
 
     @asynccontextmanager
     async def turn(self, owner: ObjectKey, *, slow: bool) -> AsyncIterator[None]:
-        """Wait for a turn and keep it until the block ends; the request of ``owner`` is slow if its first try timed out.
+        """Wait for a turn and keep it until the block ends; a request is slow if its first try timed out.
 
         Raises:
             WorkersBusy: The request waited too long.

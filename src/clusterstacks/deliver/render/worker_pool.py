@@ -343,7 +343,7 @@ _OPERATOR: Final = 128 * MIB
 
 @dataclass(frozen=True, slots=True)
 class Sizing:
-    """Number and writable memory of the workers for a memory limit; ``shortage`` is a message if the limit is too low."""
+    """Number and writable memory of the workers; ``shortage`` is a message if the memory limit is too low."""
 
     workers: int
     memory_bytes: int

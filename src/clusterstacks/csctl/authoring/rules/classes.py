@@ -28,7 +28,7 @@ BUILTIN = "builtin"
 
 
 def kinds(stack: LintedStack) -> Iterator[LintProblem]:
-    """The class chart renders only kinds that the operator accepts, and templates."""
+    """Report objects of the class chart that are neither templates nor of a kind that the operator accepts."""
     for document in _documents(stack):
         identity = object_id(document.manifest)
         template = identity.kind.endswith("Template") and bool(identity.group)
@@ -41,7 +41,7 @@ def kinds(stack: LintedStack) -> Iterator[LintProblem]:
 
 
 def extra_kinds(stack: LintedStack) -> Iterator[LintProblem]:
-    """Every template belongs to an API group that the operator accepts without ``--class-kinds``."""
+    """Report templates of an API group that the operator accepts only with ``--class-kinds``."""
     for document in _documents(stack):
         identity = object_id(document.manifest)
         if not identity.group or identity.group == LOCAL_GROUP or not identity.kind.endswith("Template"):
@@ -55,12 +55,12 @@ def extra_kinds(stack: LintedStack) -> Iterator[LintProblem]:
 
 
 def class_name(stack: LintedStack) -> Iterator[LintProblem]:
-    """The chart renders a ClusterClass that has the name of the release."""
+    """Report a class chart that renders no ClusterClass with the name of the release."""
     chart = stack.class_chart
     if chart is None or stack.name is None or not chart.rendered:
         return
     classes = _classes(stack)
-    names = [one.manifest["metadata"]["name"] for one in classes]
+    names = [document.manifest["metadata"]["name"] for document in classes]
     if stack.name.class_name in names:
         return
     remedy = "write name: {{ .Release.Name }}-{{ .Chart.Version }}"
@@ -74,21 +74,21 @@ def class_name(stack: LintedStack) -> Iterator[LintProblem]:
 
 
 def references(stack: LintedStack) -> Iterator[LintProblem]:
-    """The chart renders every template that the ClusterClass references."""
-    there = {(_group(one.manifest), *_kind_and_name(one.manifest)) for one in _documents(stack)}
+    """Report templates that the ClusterClass references, but that the chart does not render."""
+    rendered = {(_group(document.manifest), *_kind_and_name(document.manifest)) for document in _documents(stack)}
     for document in _classes(stack):
         for role, reference in _references(document.manifest):
             wanted = (_group(reference), *_kind_and_name(reference))
-            if wanted not in there:
+            if wanted not in rendered:
                 group, kind, name = wanted
                 problem = f"{role} references {kind} {name} of group {group!r}, which the chart does not render"
                 yield _problem(stack, document, problem, "correct kind, group and name, or add the template", name)
 
 
 def patch_targets(stack: LintedStack) -> Iterator[LintProblem]:
-    """Every patch selects a template that the class references; Cluster API rejects a class with other patches."""
+    """Report patches of templates that the class does not reference; Cluster API rejects such a class."""
     for document in _classes(stack):
-        named = {(_group(one), text(one, "kind")) for _, one in _references(document.manifest)}
+        named = {(_group(reference), text(reference, "kind")) for _, reference in _references(document.manifest)}
         for patch in mappings(document.manifest, "spec", "patches"):
             for definition in mappings(patch, "definitions"):
                 selector = mapping(definition, "selector")
@@ -103,9 +103,9 @@ def patch_targets(stack: LintedStack) -> Iterator[LintProblem]:
 
 
 def patch_variables(stack: LintedStack) -> Iterator[LintProblem]:
-    """Every variable that a patch reads is defined."""
+    """Report variables that a patch reads, but that the class does not define."""
     for document in _classes(stack):
-        known = {text(one, "name") for one in mappings(document.manifest, "spec", "variables")} | {BUILTIN}
+        known = {text(variable, "name") for variable in mappings(document.manifest, "spec", "variables")} | {BUILTIN}
         for patch in mappings(document.manifest, "spec", "patches"):
             for variable in _read_variables(patch):
                 if variable.replace("[", ".").partition(".")[0] not in known:
@@ -130,10 +130,10 @@ def _references(cluster_class: Manifest) -> Iterator[tuple[str, Manifest]]:
     yield from _reference("spec.controlPlane", control_plane)
     yield from _reference("spec.controlPlane.machineInfrastructure", mapping(control_plane, "machineInfrastructure"))
     for workers in ("machineDeployments", "machinePools"):
-        for one in mappings(spec, "workers", workers):
-            place = f"worker class {text(one, 'class')}"
+        for worker_class in mappings(spec, "workers", workers):
+            place = f"worker class {text(worker_class, 'class')}"
             # v1beta1 has both below template, v1beta2 beside class.
-            for holder in (one, mapping(one, "template")):
+            for holder in (worker_class, mapping(worker_class, "template")):
                 yield from _reference(f"{place}, bootstrap", mapping(holder, "bootstrap"))
                 yield from _reference(f"{place}, infrastructure", mapping(holder, "infrastructure"))
 
@@ -145,7 +145,7 @@ def _reference(place: str, holder: Manifest) -> Iterator[tuple[str, Manifest]]:
 
 
 def fixed_versions(stack: LintedStack) -> Iterator[LintProblem]:
-    """A class for a range of Kubernetes versions contains no value, such as a node image, that is fixed to one."""
+    """Report values, such as node images, that are fixed to one version in a class for several Kubernetes versions."""
     if stack.settings is None or not _is_ranged(stack):
         return
     version = stack.settings.kubernetes.text.removeprefix("v")
@@ -185,7 +185,9 @@ def _documents(stack: LintedStack) -> tuple[RenderedDocument, ...]:
 
 def _classes(stack: LintedStack) -> list[RenderedDocument]:
     wanted = (CLUSTER_API_GROUP, CLUSTER_CLASS_KIND)
-    return [one for one in _documents(stack) if (_group(one.manifest), one.manifest["kind"]) == wanted]
+    return [
+        document for document in _documents(stack) if (_group(document.manifest), document.manifest["kind"]) == wanted
+    ]
 
 
 def _kind_and_name(manifest: Manifest) -> tuple[str, str]:
@@ -206,7 +208,7 @@ def _problem(stack: LintedStack, document: RenderedDocument, problem: str, remed
 
 
 def refused_by_server(stack: LintedStack) -> Iterator[LintProblem]:
-    """The management cluster accepts every object of the class."""
+    """Report objects of the class that the management cluster rejects."""
     chart = stack.class_chart
     for refusal in stack.refusals if chart else ():
         path = chart.place(refusal.path) if chart else refusal.path

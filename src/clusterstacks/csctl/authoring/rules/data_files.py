@@ -26,7 +26,7 @@ PLUGIN_LIST = "node-images/config.yaml"
 
 
 def node_images(stack: LintedStack) -> Iterator[LintProblem]:
-    """The list of node images is valid for the provider."""
+    """Report lists of node images that are not valid for the provider."""
     if stack.settings is None:
         return
     for path in (PLUGIN_LIST, NODE_IMAGES):
@@ -41,7 +41,7 @@ def node_images(stack: LintedStack) -> Iterator[LintProblem]:
 
 
 def readable(stack: LintedStack) -> Iterator[LintProblem]:
-    """compatibility.yaml is valid."""
+    """Report a compatibility.yaml that is not valid."""
     try:
         stack_compatibility(stack)
     except SpecError as error:
@@ -49,22 +49,22 @@ def readable(stack: LintedStack) -> Iterator[LintProblem]:
 
 
 def complete(stack: LintedStack) -> Iterator[LintProblem]:
-    """compatibility.yaml has a component for every addon, and every addon that it names exists."""
+    """Report addons without a component in compatibility.yaml, and components of addons that do not exist."""
     stated = _readable(stack)
     if stated is None:
         return
     named = set(stated.addons())
-    there = {chart.addon for chart in stack.addons}
-    for addon in sorted(there - named):
+    addons = {chart.addon for chart in stack.addons}
+    for addon in sorted(addons - named):
         yield LintProblem(FILE, 1, f"has no component for addon {addon}", f"add a component with addon: {addon}")
-    for addon in sorted(named - there):
+    for addon in sorted(named - addons):
         yield LintProblem(
             FILE, 1, f"names addon {addon}, which has no chart", "correct the name, or remove the component"
         )
 
 
 def own_version(stack: LintedStack) -> Iterator[LintProblem]:
-    """The Kubernetes version of the stack is in the range of compatibility.yaml."""
+    """Report a range of compatibility.yaml without the Kubernetes version of the stack."""
     stated = _readable(stack)
     if stated is None or stack.settings is None:
         return
@@ -76,40 +76,44 @@ def own_version(stack: LintedStack) -> Iterator[LintProblem]:
 
 
 def known_names(stack: LintedStack) -> Iterator[LintProblem]:
-    """Upstream facts exist for every component without a range, and for every required component."""
+    """Report components without a range, and required components, about which there are no upstream facts."""
     stated = _readable(stack)
     if stated is None:
         return
     known = facts().components
-    for at, one in enumerate(stated.components):
-        if one.kubernetes is None and one.name not in known:
+    for at, component in enumerate(stated.components):
+        if component.kubernetes is None and component.name not in known:
             line = line_of_field(stack.content(FILE), ("components", at, "name"))
             yield LintProblem(
-                FILE, line, f"no range is known for {one.name}", "add its kubernetes range, or correct the name"
+                FILE, line, f"no range is known for {component.name}", "add its kubernetes range, or correct the name"
             )
-    there = {one.name for one in stated.components}
-    for at, one in enumerate(stated.components):
-        for other in sorted(one.requires.keys() - there - known.keys()):
+    stated_names = {component.name for component in stated.components}
+    for at, component in enumerate(stated.components):
+        for other in sorted(component.requires.keys() - stated_names - known.keys()):
             line = line_of_field(stack.content(FILE), ("components", at, "requires", other))
             yield LintProblem(
-                FILE, line, f"{one.name} requires {other}, which is not a known component", "correct the name"
+                FILE, line, f"{component.name} requires {other}, which is not a known component", "correct the name"
             )
 
 
 def versions(stack: LintedStack) -> Iterator[LintProblem]:
-    """Every component has the version that its chart names."""
+    """Report components with another version than their chart names."""
     stated = _readable(stack)
     if stated is None:
         return
     try:
-        in_charts = {(one.addon, one.name): one for one in detect_components(stack, facts()) if one.certain}
+        in_charts = {
+            (detected.addon, detected.name): detected
+            for detected in detect_components(stack, facts())
+            if detected.certain
+        }
     except SpecError:
         return  # the rule ``dependencies`` reports it
-    for at, one in enumerate(stated.components):
-        detected = in_charts.get((one.addon, one.name))
-        if detected is not None and SemVer.parse(detected.version) != one.version:
+    for at, component in enumerate(stated.components):
+        detected = in_charts.get((component.addon, component.name))
+        if detected is not None and SemVer.parse(detected.version) != component.version:
             line = line_of_field(stack.content(FILE), ("components", at, "version"))
-            problem = f"says {one.name} {one.text}, but {detected.origin} says {detected.version}"
+            problem = f"says {component.name} {component.text}, but {detected.origin} says {detected.version}"
             yield LintProblem(FILE, line, problem, f"write version: {detected.version}")
 
 

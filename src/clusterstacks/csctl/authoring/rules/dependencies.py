@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def readable(stack: LintedStack) -> Iterator[LintProblem]:
-    """Dependencies and lock file are valid and agree."""
+    """Report dependencies and lock files that are not valid, or do not agree."""
     for chart in stack.charts:
         if chart.metadata is None:
             continue  # ``chart-renders`` reports it
@@ -31,7 +31,7 @@ def readable(stack: LintedStack) -> Iterator[LintProblem]:
 
 
 def unlocked(stack: LintedStack) -> Iterator[LintProblem]:
-    """Every dependency that is not vendored has one exact version."""
+    """Report dependencies that are neither vendored nor have one exact version."""
     for chart in stack.charts:
         for number, requirement in _lacking(chart):
             if not requirement.exact:
@@ -43,7 +43,7 @@ def unlocked(stack: LintedStack) -> Iterator[LintProblem]:
 
 
 def unvendored(stack: LintedStack) -> Iterator[LintProblem]:
-    """No chart is skipped because a dependency is missing."""
+    """Report charts that are skipped because a dependency is missing."""
     for chart in stack.charts:
         if chart.complete is not None or chart.missing:
             continue
@@ -53,7 +53,7 @@ def unvendored(stack: LintedStack) -> Iterator[LintProblem]:
 
 
 def missing(stack: LintedStack) -> Iterator[LintProblem]:
-    """Every dependency can be downloaded."""
+    """Report dependencies that cannot be downloaded."""
     for chart in stack.charts:
         if chart.missing and _lacking(chart):
             remedy = f"run helm dependency build {chart.directory}, or skip the chart with --dependencies leave"
@@ -65,11 +65,15 @@ def missing(stack: LintedStack) -> Iterator[LintProblem]:
 def _lacking(chart: LintedChart) -> list[tuple[int, ChartRequirement]]:
     """Return the dependencies that are not in ``charts/``, with their indexes in the list."""
     try:
-        absent = {(one.name, one.repository) for one in lacking(chart.files, chart.directory)}
+        absent = {(requirement.name, requirement.repository) for requirement in lacking(chart.files, chart.directory)}
         wanted = list(locked(chart.files, chart.directory))
     except SpecError:
         return []
-    return [(number, one) for number, one in enumerate(wanted) if (one.name, one.repository) in absent]
+    return [
+        (number, requirement)
+        for number, requirement in enumerate(wanted)
+        if (requirement.name, requirement.repository) in absent
+    ]
 
 
 def _line(chart: LintedChart, number: int = 0) -> int:

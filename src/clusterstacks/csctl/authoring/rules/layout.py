@@ -25,7 +25,7 @@ _MISSPELT = re.compile(rf"<<[ \t]*\.?(?:{'|'.join(TAGS)})\b[ \t]*(?:>>?)?".encod
 
 
 def files(stack: LintedStack) -> Iterator[LintProblem]:
-    """All files that a release needs exist."""
+    """Report missing files that a release needs."""
     if stack.class_chart is None:
         path = f"{CLASS_DIRECTORY}{CHART_FILE}"
         yield LintProblem(
@@ -43,21 +43,21 @@ def files(stack: LintedStack) -> Iterator[LintProblem]:
 
 
 def names(stack: LintedStack) -> Iterator[LintProblem]:
-    """Every file name is allowed in an archive."""
+    """Report file names that are not allowed in an archive."""
     for path in stack.tree:
         if "\\" in path or not path.isprintable():
             yield LintProblem(path, 1, "has a backslash or an invisible character in its name", "rename the file")
 
 
 def stale_values(stack: LintedStack) -> Iterator[LintProblem]:
-    """No values file of the single-chart layout is left without effect."""
+    """Report a values file of the single-chart layout that has no effect."""
     if stack.staged and ADDON_VALUES in stack.tree:
         remedy = "move its content to overwrite.yaml of the addons, and delete it"
         yield LintProblem(ADDON_VALUES, 1, f"has no effect next to {ADDON_CONFIG}", remedy)
 
 
 def tags(stack: LintedStack) -> Iterator[LintProblem]:
-    """Every ``<< .Name >>`` is a tag that a build replaces."""
+    """Report ``<< .Name >>`` that is not a tag, which a build would not replace."""
     known = ", ".join(f"<< .{tag} >>" for tag in TAGS)
     for path, content in stack.tree.items():
         for line, tag in (*_unknown_tags(path, content), *_misspelt_tags(content)):
@@ -66,9 +66,9 @@ def tags(stack: LintedStack) -> Iterator[LintProblem]:
 
 def _misspelt_tags(content: bytes) -> Iterator[tuple[int, str]]:
     exact = {f"<< .{name} >>".encode() for name in TAGS}
-    for found in _MISSPELT.finditer(content):
-        if found[0] not in exact:
-            yield content.count(b"\n", 0, found.start()) + 1, found[0].decode().rstrip()
+    for misspelt in _MISSPELT.finditer(content):
+        if misspelt[0] not in exact:
+            yield content.count(b"\n", 0, misspelt.start()) + 1, misspelt[0].decode().rstrip()
 
 
 def _unknown_tags(path: str, content: bytes) -> Iterator[tuple[int, str]]:
@@ -76,12 +76,12 @@ def _unknown_tags(path: str, content: bytes) -> Iterator[tuple[int, str]]:
         try:
             fill_tags({path: content}, TAGS)
         except SourceBroken as error:
-            found = _TAG.search(error.message.removeprefix(path))
-            if found is None:
+            unknown = _TAG.search(error.message.removeprefix(path))
+            if unknown is None:
                 return
-            yield int(found[1]), found[2]
+            yield int(unknown[1]), unknown[2]
             # Blanks of the same length: the text around must not form a new tag.
-            content = content.replace(found[2].encode(), b" " * len(found[2]), 1)
+            content = content.replace(unknown[2].encode(), b" " * len(unknown[2]), 1)
         else:
             return
 

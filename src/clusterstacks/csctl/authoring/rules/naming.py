@@ -26,19 +26,19 @@ if TYPE_CHECKING:
 
 
 def settings(stack: LintedStack) -> Iterator[LintProblem]:
-    """csctl.yaml or stack.yaml is valid, and its names are allowed in the name of a release."""
+    """Report settings that are not valid, or whose names are not allowed in the name of a release."""
     if problem := stack.settings_problem:
         yield problem_of_error(stack, problem, CSCTL, "correct it; csctl init writes an example")
 
 
 def addon_versions(stack: LintedStack) -> Iterator[LintProblem]:
-    """The addon versions that are listed for a Kubernetes version can be set."""
+    """Report addon versions of a Kubernetes version that cannot be set."""
     if problem := stack.pinning_problem:
         yield problem_of_error(stack, problem, STACK, "list dependencies of the addon charts, with versions that exist")
 
 
 def idle_versions(stack: LintedStack) -> Iterator[LintProblem]:
-    """Every version in the settings has an effect."""
+    """Report versions in the settings that have no effect."""
     if stack.settings is None:
         return
     if stack.settings.unlisted is not None:
@@ -62,31 +62,31 @@ def idle_versions(stack: LintedStack) -> Iterator[LintProblem]:
 
 
 def left_versions(stack: LintedStack) -> Iterator[LintProblem]:
-    """The class contains no Kubernetes version of another release of the same directory."""
+    """Report a Kubernetes version of another release of the same directory in the class."""
     if stack.settings is None:
         return
     try:
-        left = leftover_version(stack.tree, stack.settings.kubernetes, stack.others)
+        leftover = leftover_version(stack.tree, stack.settings.kubernetes, stack.others)
     except SpecError:
         return  # .helmignore is broken: ``chart-renders`` reports it
-    if left is not None:
-        yield LintProblem(left.path, left.line, left.problem, left.remedy)
+    if leftover is not None:
+        yield LintProblem(leftover.path, leftover.line, leftover.problem, leftover.remedy)
 
 
 def chart_name(stack: LintedStack) -> Iterator[LintProblem]:
-    """The class chart has the name that releases require."""
+    """Report a class chart without the name that releases require."""
     chart = stack.class_chart
     if chart is None or stack.name is None:
         return
-    found = at(chart.metadata, "name")
+    actual = at(chart.metadata, "name")
     expected = f"{stack.name.series}-cluster-class"
-    if chart.metadata is not None and found != expected:
+    if chart.metadata is not None and actual != expected:
         line = line_of_field(chart.content, ("name",))
-        yield LintProblem(chart.chart_file, line, f"the chart has the name {shown(found)}", f"write name: {expected}")
+        yield LintProblem(chart.chart_file, line, f"the chart has the name {shown(actual)}", f"write name: {expected}")
 
 
 def chart_version(stack: LintedStack) -> Iterator[LintProblem]:
-    """A chart whose version is set by a build has a line of its own for it."""
+    """Report a chart whose version is set by a build, but has no line of its own."""
     for chart in stack.charts:
         if chart.versioned and chart.metadata is not None and at(chart.metadata, "version") != stack.version.dot:
             line = line_of_text(chart.content, "version:")
@@ -95,7 +95,7 @@ def chart_version(stack: LintedStack) -> Iterator[LintProblem]:
 
 
 def minor_directory(stack: LintedStack) -> Iterator[LintProblem]:
-    """A directory with the name of a Kubernetes minor contains a stack for that minor."""
+    """Report a stack for another minor than the one in the name of its directory."""
     if stack.settings is None or VERSIONS in stack.tree:
         return
     major, dash, minor = PurePath(stack.directory).name.partition("-")

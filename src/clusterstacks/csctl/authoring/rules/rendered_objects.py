@@ -25,11 +25,11 @@ BUILTIN_NAMESPACES = frozenset({"default", "kube-node-lease", "kube-public", "ku
 
 
 def repeated(stack: LintedStack) -> Iterator[LintProblem]:
-    """No object is rendered twice, by one chart or by two charts."""
+    """Report objects that are rendered twice, by one chart or by two charts."""
     everything = sorted(_identified(stack.addons), key=_by_identity)
     if stack.class_chart is not None:
         everything += sorted(_identified([stack.class_chart]), key=_by_identity)
-    for identity, group in groupby(everything, key=lambda one: one[0]):
+    for identity, group in groupby(everything, key=_by_identity):
         (_, first, _), *others = group
         for _, chart, document in others:
             same = chart.addon == first.addon
@@ -39,7 +39,7 @@ def repeated(stack: LintedStack) -> Iterator[LintProblem]:
 
 
 def namespaces(stack: LintedStack) -> Iterator[LintProblem]:
-    """Every namespace of addon objects exists in a new cluster or is rendered by an addon."""
+    """Report namespaces of addon objects that neither exist in a new cluster nor are rendered by an addon."""
     documents = [(chart, document) for chart in stack.addons for document in chart.documents]
     rendered = {identity.name for identity, _, _ in _identified(stack.addons) if identity.kind == "Namespace"}
     for chart, document in documents:
@@ -50,14 +50,14 @@ def namespaces(stack: LintedStack) -> Iterator[LintProblem]:
 
 
 def removed(stack: LintedStack) -> Iterator[LintProblem]:
-    """Kubernetes serves the API version of every object."""
+    """Report objects whose API version Kubernetes does not serve."""
     for chart, document, fact in _ending(stack):
         if stack.settings is not None and fact.removed_in <= stack.settings.kubernetes.series:
             yield _ended(stack, chart, document, fact)
 
 
 def leaving(stack: LintedStack) -> Iterator[LintProblem]:
-    """The next Kubernetes minor still serves the API version of every object."""
+    """Report objects whose API version the next Kubernetes minor does not serve."""
     if stack.settings is None:
         return
     series = stack.settings.kubernetes.series
@@ -68,7 +68,7 @@ def leaving(stack: LintedStack) -> Iterator[LintProblem]:
 
 
 def mutable_images(stack: LintedStack) -> Iterator[LintProblem]:
-    """Every image has a digest, so that its content never changes and mirrors serve the same content."""
+    """Report images without a digest: their content may change, and mirrors may serve other content."""
     for chart in stack.charts:
         for document in chart.documents:
             for image in images_in(document.manifest):
@@ -79,7 +79,7 @@ def mutable_images(stack: LintedStack) -> Iterator[LintProblem]:
 
 
 def object_policies(stack: LintedStack) -> Iterator[LintProblem]:
-    """Every annotation of an object for the operator has an effect."""
+    """Report annotations of objects for the operator that have no effect."""
     for chart in stack.addons:
         for document in chart.documents:
             annotation, why = ineffective_annotation(document.manifest)
@@ -116,14 +116,14 @@ def _identified(charts: Iterable[LintedChart]) -> list[tuple[ObjectId, LintedCha
 
 def _identity(chart: LintedChart, document: RenderedDocument) -> ObjectId:
     """Return the identity of an object; the default namespace of addons counts as no namespace."""
-    found = object_id(document.manifest)
-    if chart.addon and found.namespace == ADDON_NAMESPACE:
-        return ObjectId(found.group, found.kind, "", found.name)
-    return found
+    identity = object_id(document.manifest)
+    if chart.addon and identity.namespace == ADDON_NAMESPACE:
+        return ObjectId(identity.group, identity.kind, "", identity.name)
+    return identity
 
 
-def _by_identity(one: tuple[ObjectId, LintedChart, RenderedDocument]) -> ObjectId:
-    return one[0]
+def _by_identity(identified: tuple[ObjectId, LintedChart, RenderedDocument]) -> ObjectId:
+    return identified[0]
 
 
 def _place(stack: LintedStack, chart: LintedChart, document: RenderedDocument) -> tuple[str, int]:

@@ -54,7 +54,7 @@ _GLOBAL: Final = "global"
 
 
 def charts(stack: LintedStack) -> Iterator[LintProblem]:
-    """Every chart renders to valid objects."""
+    """Report charts that do not render to valid objects."""
     for chart in stack.charts:
         if chart.failure:
             path, line = _place(stack, chart)
@@ -63,7 +63,7 @@ def charts(stack: LintedStack) -> Iterator[LintProblem]:
 
 
 def unset_values(stack: LintedStack) -> Iterator[LintProblem]:
-    """Every value that a template prints is set, or has a default."""
+    """Report values that a template prints, but that are not set and have no default."""
     for chart in stack.charts:
         if chart.failure:
             continue
@@ -92,7 +92,7 @@ def _explained(cause: str) -> tuple[str, str]:
 
 
 def values(stack: LintedStack) -> Iterator[LintProblem]:
-    """Every values template renders with the objects of a cluster."""
+    """Report values templates that do not render with the objects of a cluster."""
     for chart in stack.addons:
         if chart.values_failure:
             cause = chart.cause(chart.values_failure).removeprefix(f"{chart.values_path}:")
@@ -102,7 +102,7 @@ def values(stack: LintedStack) -> Iterator[LintProblem]:
 
 
 def repetitions(stack: LintedStack) -> Iterator[LintProblem]:
-    """No rendered mapping has a duplicate key."""
+    """Report rendered mappings with a duplicate key."""
     for chart in stack.charts:
         for repetition in chart.repetitions:
             path = chart.place(repetition.path)
@@ -129,7 +129,7 @@ _HOOK_ADVICE: Final = {
 
 
 def hooks(stack: LintedStack) -> Iterator[LintProblem]:
-    """No object is a Helm hook; the problem says how the operator treats it."""
+    """Report objects that are Helm hooks, and how the operator treats them."""
     for chart in stack.charts:
         for hook in chart.hooks:
             path = chart.place(hook.path)
@@ -139,7 +139,7 @@ def hooks(stack: LintedStack) -> Iterator[LintProblem]:
 
 
 def kubernetes(stack: LintedStack) -> Iterator[LintProblem]:
-    """The ``kubeVersion`` of every chart and of its dependencies allows the Kubernetes version of the stack."""
+    """Report charts and dependencies whose ``kubeVersion`` excludes the Kubernetes version of the stack."""
     if stack.settings is None:
         return
     version = stack.settings.kubernetes
@@ -176,16 +176,16 @@ def _sets(line: str, key: str) -> bool:
 
 
 def _place(stack: LintedStack, chart: LintedChart) -> tuple[str, int]:
-    if found := _VALUES.search(chart.failure):
+    if values_line := _VALUES.search(chart.failure):
         path = f"{chart.directory}/values.yaml"
-        return path, min(int(found[1]), stack.content(path).count(b"\n") or 1)
-    if found := _PLACE.search(chart.failure):
-        path = chart.place(found[1])
-        return path, int(found[2]) if path != chart.chart_file else 1
-    found = _RENDERED_PLACE.search(chart.failure)
-    if found is None:
+        return path, min(int(values_line[1]), stack.content(path).count(b"\n") or 1)
+    if template_line := _PLACE.search(chart.failure):
+        path = chart.place(template_line[1])
+        return path, int(template_line[2]) if path != chart.chart_file else 1
+    template = _RENDERED_PLACE.search(chart.failure)
+    if template is None:
         return chart.chart_file, 1
-    path = chart.place(found[1])
+    path = chart.place(template[1])
     rendered = _RENDERED_LINE.search(chart.failure)
     return path, _source_line(stack.content(path), int(rendered["line"])) if rendered else 1
 
@@ -209,8 +209,8 @@ def _missing_values(chart: LintedChart) -> Iterator[tuple[str, int, str]]:
     for path, content in sorted(chart.files.items()):
         if path.startswith("templates/") and path.endswith((".yaml", ".yml", ".tpl")):
             for line, value in _printed(content):
-                found = _VALUE.fullmatch(value)
-                if found and not _is_set(found[1].split("."), values, chart.values_template):
+                path_in_values = _VALUE.fullmatch(value)
+                if path_in_values and not _is_set(path_in_values[1].split("."), values, chart.values_template):
                     yield f"{chart.directory}/{path}", line, value
 
 
@@ -224,12 +224,12 @@ def _printed(content: bytes) -> list[tuple[int, str]]:
         guards = _guards(text)
     except (UnicodeDecodeError, RefusedFunctionError, UnreadableActionError):
         return []  # other rules report it, or the values cannot be found
-    return [(one.line, one.value) for one in checks if not _is_guarded(one.value, guards.get(one.action, ()))]
+    return [(check.line, check.value) for check in checks if not _is_guarded(check.value, guards.get(check.action, ()))]
 
 
 def _guards(text: str) -> dict[str, tuple[str, ...]]:
     """Return the conditions around each action, by its text; for equal actions, the shortest list of conditions."""
-    found: dict[str, tuple[str, ...]] = {}
+    conditions: dict[str, tuple[str, ...]] = {}
     open_conditions: list[str] = []
     for action in actions(text):
         written = text[action.start : action.end]
@@ -237,9 +237,9 @@ def _guards(text: str) -> dict[str, tuple[str, ...]]:
             open_conditions.append(written if action.keyword in _OPENING else "")
         elif action.keyword == "end" and open_conditions:
             open_conditions.pop()
-        elif written not in found or len(found[written]) > len(open_conditions):
-            found[written] = tuple(open_conditions)
-    return found
+        elif written not in conditions or len(conditions[written]) > len(open_conditions):
+            conditions[written] = tuple(open_conditions)
+    return conditions
 
 
 def _is_guarded(value: str, conditions: tuple[str, ...]) -> bool:
@@ -247,7 +247,7 @@ def _is_guarded(value: str, conditions: tuple[str, ...]) -> bool:
     steps = path.split(".")
     # A condition on .Values.a also guards .Values.a.b.
     prefixes = [".".join(steps[:length]) for length in range(3, len(steps) + 1)]
-    return any(re.search(rf"{re.escape(one)}(?!\w)", condition) for condition in conditions for one in prefixes)
+    return any(re.search(rf"{re.escape(prefix)}(?!\w)", condition) for condition in conditions for prefix in prefixes)
 
 
 def _is_set(steps: list[str], values: object, template: bytes) -> bool:

@@ -30,7 +30,7 @@ _FIRST = re.compile(r"\[0\]")
 
 
 def readable(stack: LintedStack) -> Iterator[LintProblem]:
-    """Every stage is valid."""
+    """Report stages that are not valid."""
     if not stack.staged:
         return
     content = stack.content(ADDON_CONFIG)
@@ -52,7 +52,7 @@ def readable(stack: LintedStack) -> Iterator[LintProblem]:
 
 
 def hooks(stack: LintedStack) -> Iterator[LintProblem]:
-    """Every key of addonStages is a hook that the operator runs."""
+    """Report keys of addonStages that are not hooks of the operator."""
     known = [hook.value for hook in LifecycleHook]
     for key in _mapping(at(stack.document(ADDON_CONFIG), "addonStages")):
         if key not in known:
@@ -64,19 +64,19 @@ def hooks(stack: LintedStack) -> Iterator[LintProblem]:
 
 
 def charts_of_stages(stack: LintedStack) -> Iterator[LintProblem]:
-    """Every addon that a stage applies has a chart."""
-    there = {chart.addon for chart in stack.addons}
+    """Report addons that a stage applies, but that have no chart."""
+    addons = {chart.addon for chart in stack.addons}
     for hook, index, stage in _stages(stack.document(ADDON_CONFIG)):
         addon = text(stage, "name")
-        if stack.staged and addon and text(stage, "action") == StageAction.APPLY and addon not in there:
+        if stack.staged and addon and text(stage, "action") == StageAction.APPLY and addon not in addons:
             line = line_of_field(stack.content(ADDON_CONFIG), ("addonStages", hook, index, "name"))
-            choice = ", ".join(sorted(there)) or "none"
+            choice = ", ".join(sorted(addons)) or "none"
             remedy = f"add cluster-addon/{addon}/{CHART_FILE}, or correct the name (existing addons: {choice})"
             yield LintProblem(ADDON_CONFIG, line, f"stage {addon} of {hook} has no chart", remedy)
 
 
 def stages_of_charts(stack: LintedStack) -> Iterator[LintProblem]:
-    """Every chart is applied to new clusters by a stage."""
+    """Report charts that no stage applies to new clusters."""
     if not stack.staged or not isinstance(stack.document(ADDON_CONFIG), dict):
         return  # ``stages`` reports it
     stages = list(_stages(stack.document(ADDON_CONFIG)))
@@ -95,7 +95,7 @@ def stages_of_charts(stack: LintedStack) -> Iterator[LintProblem]:
 
 
 def conditions(stack: LintedStack) -> Iterator[LintProblem]:
-    """Every condition is a CEL expression that compiles with the keys of its objects."""
+    """Report conditions that are not CEL expressions or do not compile with the keys of their objects."""
     for broken in stack.conditions:
         line = line_of_field(stack.content(ADDON_CONFIG), broken.path)
         yield _uncompiled(ADDON_CONFIG, line, broken.problem)
