@@ -124,9 +124,9 @@ class _Opening:
 
     def staged(self, config: AddonConfig) -> dict[str, AddonFacts]:
         file = addon_file(self.contents.release, self.metadata)
-        held = read_addons(_require(self.contents, file), _label(self.contents, file))
-        _check_stages(self.contents, config, file, held)
-        addons = {name: self._completed(addon_label(name, staged=True), files) for name, files in held.items()}
+        charts = read_addons(_require(self.contents, file), _label(self.contents, file))
+        _check_stages(self.contents, config, file, charts)
+        addons = {name: self._completed(addon_label(name, staged=True), files) for name, files in charts.items()}
         facts = {name: _addon_facts(self.contents, file, name, files) for name, files in addons.items()}
         for name, files in addons.items():
             # Packed here, in the thread that opens the release, so that later accesses take no time.

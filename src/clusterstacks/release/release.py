@@ -67,7 +67,8 @@ class Release:
     """A release of which every file was verified when it was opened.
 
     Archives are read again at each access and compared with the verified digest, so an open release needs little
-    memory. Reading is fast (a packed chart comes from memory or one small file) and may be done on the event loop.
+    memory; an access after a change on disk raises :class:`ReleaseDamaged`. Reading is fast (a packed chart comes from
+    memory or one small file) and may be done on the event loop.
     """
 
     contents: Contents
@@ -111,11 +112,7 @@ class Release:
         return self.vendored.resolved
 
     def class_chart(self) -> bytes:
-        """Return the chart of the cluster class as a ``.tgz`` for Helm.
-
-        Raises:
-            ReleaseDamaged: The file, or a dependency, changed on disk; so for every other access.
-        """
+        """Return the chart of the cluster class as a ``.tgz`` for Helm."""
         return self._packed(CLASS_CHART, CLASS_CHART, self.class_digest)
 
     def chart_files(self, label: str) -> dict[str, bytes]:

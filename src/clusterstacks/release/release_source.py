@@ -24,14 +24,14 @@ MAX_RELEASE_BYTES = 128 * 1024 * 1024
 
 
 class ReleaseSource(Protocol):
-    """A place where releases are published, each under its name in dash form."""
+    """A place where releases are published, each under its name in dash form.
+
+    Every method raises :class:`SourceUnavailable` if the source cannot be read now, and all but :meth:`list` raise
+    :class:`ReleaseNotFound` if it has no such release.
+    """
 
     async def list(self) -> tuple[str, ...]:
-        """Return the names in the source, sorted; the caller skips those that are not names of releases.
-
-        Raises:
-            SourceUnavailable: The source cannot be listed now.
-        """
+        """Return the names in the source, sorted; the caller skips those that are not names of releases."""
         ...
 
     async def digest(self, name: ReleaseName) -> str:
@@ -39,10 +39,6 @@ class ReleaseSource(Protocol):
 
         It is :func:`~clusterstacks.model.digests.content_digest` of the files; empty when the source does not state
         it.
-
-        Raises:
-            ReleaseNotFound: The source has no such release; so do the methods below.
-            SourceUnavailable: The source cannot be read now; so do the methods below.
         """
         ...
 

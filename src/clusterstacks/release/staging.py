@@ -44,6 +44,8 @@ class Staging:
     def publish(self, target: Path, *, readable: bool = False) -> None:
         """Sync the directory to disk and rename it to ``target``, on the same file system.
 
+        A ``readable`` directory can be read by other users.
+
         Raises:
             FileExistsError: ``target`` exists.
         """

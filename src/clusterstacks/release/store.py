@@ -59,7 +59,7 @@ DEADLINE = timedelta(minutes=5)
 
 
 class ReleaseStore:
-    """Downloads releases into a private directory and opens them.
+    """Downloads releases into a private directory, which it creates when it is missing, and opens them.
 
     File work runs in threads and does not block the event loop. Several processes may share one directory. The deadline
     is that of the download of one release.

@@ -35,7 +35,7 @@ CACHED_BYTES = 16 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class AddonChart:
-    """One addon of a release."""
+    """An addon of a release, ready to be rendered."""
 
     name: str
     """The directory of its chart; ``cluster-addon`` in the single-chart layout."""

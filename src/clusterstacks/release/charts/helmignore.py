@@ -31,7 +31,7 @@ _MEMBER: Final = re.compile(r"\\(?P<escaped>.)|(?P<sign>[\[&~|])", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class _Rule:
-    """One line."""
+    """A line of ``.helmignore``."""
 
     pattern: re.Pattern[str]
     inverted: bool  # it excludes everything that does not match

@@ -24,7 +24,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,249}")
 
 @dataclass(frozen=True, slots=True, order=True)
 class ResolvedChart:
-    """A chart dependency that was resolved."""
+    """A chart dependency with the version and archive that were chosen for it."""
 
     chart: str
     """The label of the chart that has the dependency: ``cluster-class``, ``cluster-addon/cni``."""

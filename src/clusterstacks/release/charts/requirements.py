@@ -59,7 +59,7 @@ class ChartLockOutdated(SpecError):
 
 @dataclass(frozen=True, slots=True)
 class ChartRequirement:
-    """One dependency of a chart."""
+    """A dependency as the chart declares it."""
 
     name: str
     constraint: Constraint

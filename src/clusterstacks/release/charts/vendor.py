@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Vendored:
-    """A chart with its dependencies."""
+    """A chart whose ``charts/`` is complete."""
 
     files: Mapping[str, bytes]
     resolved: tuple[ResolvedChart, ...] = ()
@@ -127,9 +127,9 @@ def _completed(files: Mapping[str, bytes], label: str, added: Mapping[ChartRequi
     return Vendored(kept | {chart.resolved.path: chart.packed for chart in added.values()}, resolved, unlocked)
 
 
-def _stale(files: Mapping[str, bytes], label: str, found: Iterable[ChartRequirement]) -> tuple[str, ...]:
+def _stale(files: Mapping[str, bytes], label: str, vendored: Iterable[ChartRequirement]) -> tuple[str, ...]:
     """Return the charts in ``charts/`` that nothing requires and that have the name of an added chart."""
-    added = {requirement.name for requirement in found}
+    added = {requirement.name for requirement in vendored}
     wanted = requirements(files, label)
 
     def is_stale(chart: ChartIdentity) -> bool:

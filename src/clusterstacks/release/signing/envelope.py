@@ -36,7 +36,7 @@ def pae(payload_type: str, payload: bytes) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """One signature of an envelope."""
+    """A signature over the payload, not verified yet."""
 
     keyid: str
     """The key that claims to have signed; not authenticated, so it is only a hint and for messages."""
@@ -75,7 +75,7 @@ class Envelope:
         return replace(self, signatures=(*self.signatures, made))
 
     def text(self) -> bytes:
-        """Write the envelope as JSON."""
+        """Write the envelope as JSON, as :func:`parse_envelope` reads it."""
         signatures = [
             ({"keyid": made.keyid} if made.keyid else {}) | {"sig": b64encode(made.value).decode()}
             for made in self.signatures

@@ -33,7 +33,7 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """The files of a release."""
+    """The name and the files of a release, as they are signed."""
 
     release: str
     """Its name in dash form."""

@@ -46,7 +46,7 @@ class SignaturePolicy(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """The result of a verification."""
+    """The trusted keys that signed a release, and the problems of its other signatures."""
 
     signed_by: tuple[str, ...] = ()
     """Names of the trusted keys that signed exactly this release; it is signed when there is one."""
@@ -135,8 +135,8 @@ def _untrusted(envelope: Envelope, keys: Sequence[PublicKey]) -> str:
         if key.fingerprint in claimed:
             return f"it claims to be by {key.name} ({key.short}) but is not; it was changed after it was signed"
     names = sorted(shown(keyid[:SHORT_CHARACTERS]) if keyid else "an unnamed key" for keyid in claimed)
-    found = ", ".join(names[:SHOWN_PROBLEMS]) + (" and others" if len(names) > SHOWN_PROBLEMS else "")
-    return f"it is by {found}, not by a trusted key ({_trusted(keys)})"
+    signers = ", ".join(names[:SHOWN_PROBLEMS]) + (" and others" if len(names) > SHOWN_PROBLEMS else "")
+    return f"it is by {signers}, not by a trusted key ({_trusted(keys)})"
 
 
 def _trusted(keys: Sequence[PublicKey]) -> str:
@@ -153,9 +153,9 @@ def require_manifest(payload: bytes, manifest: bytes) -> None:
     kind = critical.child("type")
     if kind.value != SIGNATURE_TYPE:
         raise kind.refuse(f"expected {SIGNATURE_TYPE}")
-    signed, held = critical.child("image").child("docker-manifest-digest").value, sha256_digest(manifest)
-    if signed != held:
-        raise SignatureRefused(f"it is for the manifest {shown(signed)}, not for {held}")
+    signed, actual = critical.child("image").child("docker-manifest-digest").value, sha256_digest(manifest)
+    if signed != actual:
+        raise SignatureRefused(f"it is for the manifest {shown(signed)}, not for {actual}")
 
 
 def stated_by(manifest: bytes, name: ReleaseName) -> Statement:

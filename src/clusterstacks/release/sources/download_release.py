@@ -38,7 +38,7 @@ class ReleaseInTheWay(SpecError):
 
 @dataclass(frozen=True, slots=True)
 class Pulled:
-    """A downloaded release."""
+    """A release in a local directory, downloaded or already there."""
 
     release: Release
     new: bool

@@ -72,7 +72,7 @@ def is_file_name(name: str) -> bool:
 
 
 async def save_body(answer: HTTPResponse, file: ExpectedFile, into: Path, *, release: ReleaseName, room: int) -> int:
-    """Write the body of an answer with a checked status into ``into/<name>`` and return its size in bytes.
+    """Write the body of an answer with a checked status into a new file ``into/<name>``; return its size in bytes.
 
     ``room`` is the number of bytes that remain of the release's limit.
 

@@ -58,6 +58,9 @@ class HttpSource:
     The index is requested conditionally (ETag, else Last-Modified), so it is sent again only after a change. Every file
     is verified against it. ``index.json`` and the directories of the releases are below ``url``, which must not have a
     query; ``authorization`` is the value of that header, empty for none.
+
+    All methods raise :class:`SourceUnavailable` without a readable index, :class:`AnswerRefused` if the document is not
+    an index, and :class:`CredentialsRefused` if the server requires credentials.
     """
 
     def __init__(self, web: HTTPClient, url: str, *, authorization: str = "") -> None:
@@ -72,13 +75,7 @@ class HttpSource:
         self._index = ConditionalCache(self._read, self._releases, most=1)
 
     async def list(self) -> tuple[str, ...]:
-        """Return the names in the index, sorted.
-
-        Raises:
-            SourceUnavailable: There is no index, or it cannot be read now; so for all methods.
-            AnswerRefused: The document is not an index; so for all methods.
-            CredentialsRefused: The server requires credentials; so for all methods.
-        """
+        """Return the names in the index, sorted."""
         return tuple(sorted(await self._entries()))
 
     async def digest(self, name: ReleaseName) -> str:
@@ -94,11 +91,9 @@ class HttpSource:
         return Evidence((await self._content(f"{self._url}/{file.name}", file, MAX_SIGNATURE_BYTES),))
 
     async def read(self, name: ReleaseName, files: Collection[str], limit: int) -> dict[str, bytes]:
-        """Return the content of some files, verified by the digests in the index.
+        """Return the content of some files, verified by the digests in the index; larger ones are refused.
 
-        Raises:
-            AnswerRefused: A file is larger than ``limit`` bytes.
-            SourceUnavailable: As :meth:`list`; or a file is missing or being replaced.
+        A file that is missing or being replaced is :class:`SourceUnavailable`.
         """
         wanted = [file for file in _files(name, await self._entry(name)) if file.name in files]
         return {
@@ -106,7 +101,7 @@ class HttpSource:
         }
 
     async def fetch(self, name: ReleaseName, into: Path) -> None:
-        """Download the files of a release and verify each; one that is being replaced is :class:`SourceUnavailable`."""
+        """Download the files of a release and verify each as :meth:`read` does."""
         room = MAX_RELEASE_BYTES
         for file in _files(name, await self._entry(name)):
             url = f"{self._url}/{name}/{quote(file.name)}"

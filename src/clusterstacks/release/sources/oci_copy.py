@@ -146,8 +146,8 @@ class _Carrier:
             await self.target.add_blob(blob, file)
 
     async def _mounted(self, blob: Descriptor) -> bool:
-        here, there = self.source, self.target
-        if not isinstance(here, Registry) or not isinstance(there, Registry):
+        source, target = self.source, self.target
+        if not isinstance(source, Registry) or not isinstance(target, Registry):
             return False
-        same = here.reference.registry == there.reference.registry
-        return same and await there.mount(blob.digest, here.reference.repository)
+        same = source.reference.registry == target.reference.registry
+        return same and await target.mount(blob.digest, source.reference.repository)

@@ -34,7 +34,7 @@ _SHOWN_FILES = 3
 
 @dataclass(frozen=True, slots=True)
 class Publication:
-    """A published release."""
+    """A release in a registry, published now or before."""
 
     release: ReleaseName
     reference: Reference

@@ -30,8 +30,8 @@ MAX_MANIFESTS = 256
 class OCISource:
     """Releases in a repository.
 
-    All methods may also raise ``CredentialsRefused``, ``AnswerRefused`` and ``ServerUnavailable``, and
-    :class:`SpecError` for a tag that is not a release. ``digest`` is that of the manifest to read for every release
+    All methods may also raise ``CredentialsRefused``, ``AnswerRefused``, ``ContentCorrupt`` and ``ServerUnavailable``,
+    and :class:`SpecError` for a tag that is not a release. ``digest`` is that of the manifest to read for every release
     instead of its tag; empty for the tag.
     """
 

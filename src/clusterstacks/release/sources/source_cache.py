@@ -87,7 +87,7 @@ class SourceCache:
             live.used = self._clock.monotonic()
 
     async def close(self) -> None:
-        """Close all connections."""
+        """Close the connections of all sources; later calls open new ones."""
         sources, self._live = list(self._live.values()), {}
         for source in sources:
             await _close(source)

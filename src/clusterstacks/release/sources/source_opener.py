@@ -60,7 +60,7 @@ class SourceAccess:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceOpener:
-    """Opens sources."""
+    """Opens the operator's own source, and those that ClusterStacks name."""
 
     secrets: SecretReader
     release_dir: Path

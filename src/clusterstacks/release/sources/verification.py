@@ -30,7 +30,7 @@ class Unsigned(SpecError):
 
 @dataclass(frozen=True, slots=True)
 class SignatureVerdict:
-    """Result of the verification of signatures."""
+    """Decision about a release by its signatures, with the keys that signed it."""
 
     required: bool
     """Whether a release without a trusted signature is rejected."""

@@ -42,7 +42,8 @@ class GitHubSource:
     after the other, as GitHub asks of its clients.
 
     A token is needed for private repositories, publishing, and more than 60 requests in an hour. ``api`` is
-    ``https://api.github.com``, or ``https://<host>/api/v3`` of an Enterprise Server.
+    ``https://api.github.com``, or ``https://<host>/api/v3`` of an Enterprise Server. All methods raise
+    :class:`RateLimited` when GitHub asks to wait, and :class:`CredentialsRefused` when it rejects the token.
 
     Raises:
         SpecError: Owner or repository is not a valid name, or ``api`` is not a valid URL.
@@ -60,8 +61,6 @@ class GitHubSource:
 
         Raises:
             SourceUnavailable: The token sees no such repository, or GitHub is not available now.
-            RateLimited: GitHub asks to wait; so may all methods.
-            CredentialsRefused: GitHub rejects the token; so may all methods.
         """
         return tuple(sorted([tag async for page in self.pages() for tag in page.tags]))
 
@@ -80,18 +79,13 @@ class GitHubSource:
     async def read(self, name: ReleaseName, files: Collection[str], limit: int) -> dict[str, bytes]:
         """Return the content of some assets; sizes and, where GitHub states them, digests are verified.
 
-        Raises:
-            SourceUnavailable: As :meth:`list`; or an asset is being replaced.
+        An asset that is being replaced is :class:`SourceUnavailable`.
         """
         wanted = [asset for asset in self._files(name, await self.release(name)) if asset.file.name in files]
         return {asset.file.name: await self._content(name, asset, limit) for asset in wanted}
 
     async def fetch(self, name: ReleaseName, into: Path) -> None:
-        """Download the assets; size and, where GitHub states it, digest of each are verified.
-
-        Raises:
-            SourceUnavailable: As :meth:`list`; or an asset is being replaced.
-        """
+        """Download the assets and verify them as :meth:`read` does."""
         room = MAX_RELEASE_BYTES
         for asset in self._files(name, await self.release(name)):
             async with self._download(asset) as answer:

@@ -46,7 +46,7 @@ class _Local:
 
     @property
     def everything(self) -> dict[str, LocalFile]:
-        """All that becomes an asset."""
+        """The files and the signature: all of them become assets."""
         return {**self.files, **({self.signature.stated.name: self.signature} if self.signature else {})}
 
 
@@ -149,7 +149,7 @@ class LocalFile:
     stated: ExpectedFile
 
     async def pieces(self) -> AsyncIterator[bytes]:
-        """Read it, piece by piece."""
+        """Read the file in bounded pieces, for an upload that can be repeated."""
         reader = await asyncio.to_thread(self.path.open, "rb")
         try:
             while piece := await asyncio.to_thread(reader.read, PIECE_BYTES):
@@ -212,7 +212,7 @@ class DraftRelease:
         files: Mapping[str, LocalFile],
         report: Callable[[str], None],
     ) -> Self:
-        """Continue an existing draft."""
+        """Continue an existing draft, for example after an interrupted upload."""
         document = await repository.read(repository.url(f"releases/{number}"), {})
         return cls(repository, read_release(repository.place, document), files, report)
 
@@ -249,7 +249,7 @@ class DraftRelease:
         return True
 
     async def discard(self) -> None:
-        """Delete the draft."""
+        """Delete the draft, which may be gone already."""
         await self._repository.write("DELETE", self._url, expect=(_DELETED, _GONE))
 
     async def _clear(self, assets: tuple[Asset, ...]) -> set[str]:
