@@ -65,7 +65,7 @@ class StageCount:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterSummary:
-    """The state of one Cluster."""
+    """The state of a Cluster and its addons, as csctl shows it."""
 
     key: ObjectKey
     class_name: str

@@ -28,7 +28,7 @@ POOL_LABEL: Final = "topology.cluster.x-k8s.io/deployment-name"
 
 
 class NodeState(Enum):
-    """State of a part."""
+    """State of a node of the tree; ``FAILED`` needs a person."""
 
     DONE = "done"
     WORKING = "working"
@@ -116,8 +116,10 @@ def findings(summary: ClusterSummary) -> Iterator[ViewNode]:
         yield ViewNode("waits for", _condition_state(concern), waits)
     if summary.hold[0]:
         state, since = summary.hold
-        held = NodeState.FAILED if state == "NotHonoured" else NodeState.WORKING if state == HELD else NodeState.DONE
-        yield ViewNode("upgrade hold", held, f"{state}: upgrade to {summary.wanted}, requested {since}")
+        hold_state = (
+            NodeState.FAILED if state == "NotHonoured" else NodeState.WORKING if state == HELD else NodeState.DONE
+        )
+        yield ViewNode("upgrade hold", hold_state, f"{state}: upgrade to {summary.wanted}, requested {since}")
     for kind, title, fine in (
         (AddonCondition.HEALTHY, "health", f"all {summary.objects} objects are healthy"),
         (AddonCondition.IN_SYNC, "drift", "no object differs from what was delivered"),
@@ -208,8 +210,8 @@ def _control_plane(view: ClusterView, addons: Sequence[Manifest]) -> ViewNode:
         return ViewNode("control plane", NodeState.WORKING, "starting")
     if view.version and view.control_plane_versions != (view.version,):
         holds = [mapping(addon, "status", "upgradeHold") for addon in addons]
-        held = any(text(hold, "state") == "Held" and text(hold, "version") == view.version for hold in holds)
-        wait = "waits for the stages of BeforeClusterUpgrade before" if held else "not yet"
+        is_waiting = any(text(hold, "state") == "Held" and text(hold, "version") == view.version for hold in holds)
+        wait = "waits for the stages of BeforeClusterUpgrade before" if is_waiting else "not yet"
         return ViewNode("control plane", NodeState.WORKING, f"{running}, {wait} {view.version}")
     return ViewNode("control plane", NodeState.DONE, running)
 

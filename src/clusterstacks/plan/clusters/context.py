@@ -45,7 +45,7 @@ class TargetUnknown(SpecError):
 
 @dataclass(frozen=True, slots=True)
 class UpgradeContext:
-    """A cluster and its possible upgrades."""
+    """A Cluster with the releases and rules that decide about its upgrade."""
 
     cluster: LiveCluster
     offered: Offered

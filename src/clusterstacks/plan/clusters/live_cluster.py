@@ -56,7 +56,7 @@ class Delivered:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveCluster:
-    """A Cluster of a cluster stack."""
+    """A Cluster of a cluster stack, as the management cluster reports it."""
 
     view: ClusterView
     release: ReleaseName

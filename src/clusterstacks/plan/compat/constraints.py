@@ -45,7 +45,7 @@ class Judges:
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """A violated fact."""
+    """A fact that the versions of a cluster violate."""
 
     fact: str
     """Its id."""

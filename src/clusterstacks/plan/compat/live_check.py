@@ -85,9 +85,9 @@ def concerns(cluster: CheckedCluster, facts: LiveFacts) -> tuple[Concern, ...]:
     )
 
 
-def joined_concerns(found: Sequence[Concern]) -> str:
+def joined_concerns(listed: Sequence[Concern]) -> str:
     """Write concerns as one message."""
-    return and_more([concern.text for concern in found], SHOWN_CONCERNS, separator="; ")
+    return and_more([concern.text for concern in listed], SHOWN_CONCERNS, separator="; ")
 
 
 def _of_ranges(cluster: CheckedCluster, judges: Judges) -> Iterator[Concern]:

@@ -34,7 +34,7 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One line of a matrix."""
+    """A release, or a version of a component, with a verdict for each minor."""
 
     releases: tuple[str, ...]
     """Labels of the releases that contain it."""

@@ -80,10 +80,10 @@ class RemoteStatements:
             self._paused_until[settings] = self._clock.monotonic() + PAUSE_AFTER_FAILURE.total_seconds()
             log.debug("The statements of %s cannot be read: %s", settings.address, error)
 
-    def _note(self, settings: SourceSettings, name: ReleaseName, found: Candidate | ClusterStacksError) -> None:
-        self._read[settings][name] = found if isinstance(found, Candidate) else None
-        if isinstance(found, ClusterStacksError):
-            log.debug("Cannot read the statements of release %s: %s", name, found)
+    def _note(self, settings: SourceSettings, name: ReleaseName, outcome: Candidate | ClusterStacksError) -> None:
+        self._read[settings][name] = outcome if isinstance(outcome, Candidate) else None
+        if isinstance(outcome, ClusterStacksError):
+            log.debug("Cannot read the statements of release %s: %s", name, outcome)
 
 
 def _of_stack(names: Iterable[str], stack: ClusterStack) -> set[ReleaseName]:

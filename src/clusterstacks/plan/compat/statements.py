@@ -71,7 +71,7 @@ MANAGEMENT: Final = "management"
 
 @dataclass(frozen=True, slots=True)
 class FactSource:
-    """The source of a fact."""
+    """The document that states a fact, and how far it can be trusted."""
 
     url: str
     retrieved: str

@@ -81,7 +81,7 @@ class ClusterVersions:
 
 @dataclass(frozen=True, slots=True)
 class ClusterState:
-    """The start of a plan."""
+    """The versions with which a plan starts."""
 
     kubernetes: KubernetesVersion
     """Version of the control plane."""
