@@ -19,7 +19,7 @@ MAX_REMEMBERED: Final = 1000
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """The failure of an input."""
+    """The last failure of an input, and its back-off."""
 
     kind: type[RenderTimeout | WorkerDied]
     message: str

@@ -16,7 +16,7 @@ from clusterstacks.deliver.render.errors import RenderFailed, shortened
 
 
 class Rendered(NamedTuple):
-    """The output of the engine."""
+    """Text by template path, and path and text of the files of ``crds/``."""
 
     templates: dict[str, str]
     crds: tuple[tuple[str, str], ...]

@@ -64,7 +64,7 @@ class BrokenFrameError(Exception):
 
 
 class Frame(NamedTuple):
-    """One message."""
+    """A message of one process to the other, with the chart or without."""
 
     message: dict[str, Any]
     blob: bytes

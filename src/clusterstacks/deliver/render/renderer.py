@@ -78,7 +78,7 @@ _ERRORS: Final[dict[str, type[RenderFailed | CelFailed | CelUndecided]]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChartRequest:
-    """One render of a chart."""
+    """A chart to render, and the options of ``helm template``."""
 
     chart: bytes
     """A tgz that Helm loads, with vendored dependencies."""
@@ -97,7 +97,7 @@ class ChartRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RenderLimits:
-    """Limits of one request."""
+    """Limits of each request to a worker."""
 
     memory_bytes: int = MEMORY_BYTES
     """Writable memory, at least 384 MiB."""
@@ -116,8 +116,9 @@ def _ignore(_: str) -> None:
 class Renderer:
     """Renders in up to ``workers`` child processes, which are started on first use and stopped after ``idle``.
 
-    Requests wait in :mod:`.render_queue`. An input whose render timed out or killed its worker immediately gets the
-    same error again until its back-off has passed; a changed input is tried at once. ``on_failure`` is called with
+    Requests wait in :mod:`.render_queue`. Every request may raise :class:`RenderTimeout` or :class:`WorkerDied`: it
+    took too long, or too much memory. An input whose render timed out or killed its worker immediately gets the same
+    error again until its back-off has passed; a changed input is tried at once. ``on_failure`` is called with
     ``timeout``, ``died`` or ``busy`` if a request fails for one of these reasons.
     """
 
@@ -177,7 +178,6 @@ class Renderer:
 
         Raises:
             RenderFailed: The message of Helm, or an output that is not a Kubernetes object; names template and line.
-            RenderTimeout, WorkerDied: The chart takes too long or too much memory; so may every other request.
         """
         return cast("list[Manifest]", await self._ask_chart("chart", request))
 

@@ -56,7 +56,7 @@ _MODULE: Final = "clusterstacks.deliver.render.worker"
 
 
 class WorkerProcess(asyncio.SubprocessProtocol):
-    """One child process and its channel."""
+    """A child process that answers one request at a time."""
 
     def __init__(self) -> None:
         self.charts: set[str] = set()
