@@ -41,7 +41,7 @@ class LintProblem:
 
 @dataclass(frozen=True, slots=True, order=True)
 class LintFinding:
-    """A problem that a rule found."""
+    """A problem, with the rule that it violates."""
 
     problem: LintProblem
     rule: str
@@ -50,7 +50,7 @@ class LintFinding:
 
 @dataclass(frozen=True, slots=True)
 class LintRule:
-    """A requirement on stacks."""
+    """A requirement on stacks, and how it is checked."""
 
     id: str
     """Its stable name, e.g. ``chart-name``."""

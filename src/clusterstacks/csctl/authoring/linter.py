@@ -79,7 +79,7 @@ class LintReport:
 
 @dataclass(frozen=True, slots=True)
 class Linter:
-    """Lints stacks."""
+    """Loads and renders stacks, and applies the rules to them."""
 
     renderer: Renderer
     examples: ExampleObjects | None = None

@@ -75,7 +75,7 @@ class ObjectChange:
 
 @dataclass(frozen=True, slots=True)
 class ReleaseDiff:
-    """All differences of two releases."""
+    """The differences of two releases, by what they are about."""
 
     before: str
     after: str

@@ -176,7 +176,7 @@ class ServerRefusal:
 
 @dataclass(frozen=True, slots=True)
 class LintedStack:
-    """One stack for one Kubernetes version."""
+    """A stack as it is built for one Kubernetes version."""
 
     directory: str
     """The path from the command line."""
@@ -212,7 +212,7 @@ class LintedStack:
 
     @property
     def addons(self) -> tuple[LintedChart, ...]:
-        """The charts of the addons."""
+        """The charts of the addons, without that of the class."""
         return tuple(chart for chart in self.charts if chart.addon)
 
     def files(self) -> dict[str, bytes]:

@@ -343,10 +343,10 @@ def called_name() -> str:
 
 def program() -> str:
     """Return the command of this program: ``csctl`` if the shell finds it, otherwise the path of this process."""
-    called, found = Path(sys.argv[0]), shutil.which(PROGRAM)
+    called, installed = Path(sys.argv[0]), shutil.which(PROGRAM)
     if called.name == PLUGIN:
         return called_name()
-    if called.name != PROGRAM or (found and called.resolve() == Path(found).resolve()):
+    if called.name != PROGRAM or (installed and called.resolve() == Path(installed).resolve()):
         return PROGRAM
     return shlex.quote(str(called))
 

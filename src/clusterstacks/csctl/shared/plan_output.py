@@ -108,7 +108,7 @@ def running_upgrade(context: UpgradeContext, management: ManagementCluster) -> d
     wait = find_wait(view, cluster.addon, control_plane, upgrade_state(view, control_plane))
     if wait is None:
         return None
-    stage, held = wait.stage, wait.waits_for is WaitsFor.HOLD
+    stage, is_hold = wait.stage, wait.waits_for is WaitsFor.HOLD
     return {
         "cluster": str(view.key),
         "class": wait.target.class_name,
@@ -119,7 +119,7 @@ def running_upgrade(context: UpgradeContext, management: ManagementCluster) -> d
         else None,
         "since": wait.since or None,
         "message": wait.message,
-        "release": management.kubectl(*release_arguments(view.key)) if held else None,
+        "release": management.kubectl(*release_arguments(view.key)) if is_hold else None,
     }
 
 

@@ -64,7 +64,7 @@ class DirectoryOrRefParam(click.ParamType[DirectoryOrRef]):
             self.fail(error.message, param, ctx)
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:  # noqa: ARG002 - click's signature
-        """Complete directories."""
+        """Complete directories; references are not completed."""
         return [CompletionItem(incomplete, type="dir")]
 
 

@@ -45,7 +45,7 @@ def _token() -> str:
 
 @dataclass(slots=True)
 class PageAccess:
-    """The secrets of one server."""
+    """The tokens and the cookie of one server."""
 
     port: int
     token: str = field(default_factory=_token)
@@ -65,7 +65,7 @@ class PageAccess:
         return f"http://127.0.0.1:{self.port}/?token={token}"
 
     def redeem(self, token: str) -> bool:
-        """Return whether a token is valid."""
+        """Return whether a token is valid; the launch token then no longer is."""
         if _same(token, self.token):
             return True
         if self.launch_token and _same(token, self.launch_token):

@@ -259,21 +259,21 @@ async def _copy(chosen: CopyPlace, target: CopyPlace, trusts: Sequence[ServerTru
     renderer = Renderer()
     async with (
         AsyncExitStack() as resources,
-        _opened(chosen, trusts[0], new=False) as here,
-        _opened(target, trusts[1], new=True) as there,
+        _opened(chosen, trusts[0], new=False) as source,
+        _opened(target, trusts[1], new=True) as sink,
     ):
         resources.push_async_callback(renderer.close)
-        for name in await chosen.releases(here):
+        for name in await chosen.releases(source):
             try:
-                result = await oci_copy.copy(here, chosen.digest or name.release, there, name.release)
-                images = await _images(result.digest, name, renderer, there, here) if list_images else ()
+                result = await oci_copy.copy(source, chosen.digest or name.release, sink, name.release)
+                images = await _images(result.digest, name, renderer, sink, source) if list_images else ()
             except ClusterStacksError as error:
                 if not chosen.is_pattern:
                     raise
                 failed.append((name, error))
                 output.note(f"{name} was not copied")
             else:
-                copied.append(CopiedRelease(name, there.place(name.release), result, images))
+                copied.append(CopiedRelease(name, sink.place(name.release), result, images))
     return CopyRun(tuple(copied), tuple(failed))
 
 

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from clusterstacks.plan.clusters.fleet_table import FleetRelease
     from clusterstacks.plan.clusters.recent_events import ClusterEvent
 
-    Found = Sequence[list[Manifest] | None]
+    QueryResults = Sequence[list[Manifest] | None]
 
 NO_ADDONS: Final = "stages, versions of addons and drift are not shown"
 
@@ -101,7 +101,7 @@ def status(
         asyncio.run(_watch(managements[0], _all(managements[0], scope), partial(_lines, troubled=troubled)))
         return 0
     results = read_contexts(managements, lambda management: read_objects_of(management, _all(management, scope)))
-    clusters = [cluster for context, found in results.found.items() for cluster in list_clusters(found, context)]
+    clusters = [cluster for context, objects in results.found.items() for cluster in list_clusters(objects, context)]
     shown = [listed for listed in clusters if listed.troubled or not troubled]
     if form != TEXT:
         output.print_document([results.named(listed.context, listed.document()) for listed in shown], form)
@@ -115,7 +115,7 @@ def status(
 
 @dataclass(frozen=True, slots=True)
 class ListedCluster:
-    """A Cluster in the table."""
+    """A line of the table."""
 
     context: str
     """The context of its management cluster."""
@@ -158,10 +158,10 @@ class ListedCluster:
         return self.summary.document() | {"newer": [release.release for release in newer]}
 
 
-def list_clusters(found: Found, context: str = "") -> list[ListedCluster]:
+def list_clusters(objects: QueryResults, context: str = "") -> list[ListedCluster]:
     """Return the Clusters with a class of a cluster stack, from Clusters, ClusterAddons and ClusterStackReleases."""
-    summaries = [summary for summary in _summaries(found) if summary.of_cluster_stack]
-    groups = group_by_release(found[2] or [], summaries)
+    summaries = [summary for summary in _summaries(objects) if summary.of_cluster_stack]
+    groups = group_by_release(objects[2] or [], summaries)
     group_of = {cluster.key: group for group in groups for cluster in group.clusters}
     return [ListedCluster(context, summary, group_of.get(summary.key)) for summary in summaries]
 
@@ -186,12 +186,12 @@ def _print_table(clusters: Sequence[ListedCluster], *, several: bool) -> None:
         output.print_table(header, rows, marks={mark.sign: mark for mark in MARKS.values()})
 
 
-def _print_cluster(found: Found, events: Sequence[ClusterEvent], form: str) -> None:
+def _print_cluster(objects: QueryResults, events: Sequence[ClusterEvent], form: str) -> None:
     if form != TEXT:
-        (summary,) = _summaries(found)
+        (summary,) = _summaries(objects)
         output.print_document(summary.document() | {"events": [event.document() for event in events]}, form)
         return
-    print_nodes(_tree(found))
+    print_nodes(_tree(objects))
     if events:
         now = datetime.now(UTC)
         rows = [(age(event.last_seen, now), event.type, event.reason, event.subject, event.message) for event in events]
@@ -220,41 +220,43 @@ def _of_cluster(cluster: ObjectKey) -> list[ObjectQuery]:
     ]
 
 
-async def _read_cluster(management: ManagementCluster, key: ObjectKey) -> tuple[Found, list[ClusterEvent]]:
+async def _read_cluster(management: ManagementCluster, key: ObjectKey) -> tuple[QueryResults, list[ClusterEvent]]:
     """Read a Cluster, and its newest events, the oldest of them first; none if they cannot be read."""
     from clusterstacks.plan.clusters.recent_events import read_events
 
     async with management.connected() as client:
-        found = await read_all(client, _of_cluster(key))
-        ((cluster,), *_) = [objects or [] for objects in found]
+        objects = await read_all(client, _of_cluster(key))
+        ((cluster,), *_) = [manifests or [] for manifests in objects]
         try:
             newest_first, _ = await read_events(client, cluster)
         except DependencyError as error:
             output.warn(f"{error.message}: events are not shown")
             newest_first = []
-    return found, newest_first[:SHOWN_EVENTS][::-1]
+    return objects, newest_first[:SHOWN_EVENTS][::-1]
 
 
 async def _watch(
-    management: ManagementCluster, queries: Sequence[ObjectQuery], draw: Callable[[Found], list[ViewNode]]
+    management: ManagementCluster, queries: Sequence[ObjectQuery], draw: Callable[[QueryResults], list[ViewNode]]
 ) -> None:
     async with management.connected() as client:
         with LiveView() as view:
-            await follow(client, queries, lambda found: view.show(draw(found)))
+            await follow(client, queries, lambda objects: view.show(draw(objects)))
 
 
-def _summaries(found: Found) -> list[ClusterSummary]:
-    addons = addons_by_cluster(found[1] or [])
-    clusters = [(cluster["metadata"]["namespace"], cluster["metadata"]["name"], cluster) for cluster in found[0] or []]
+def _summaries(objects: QueryResults) -> list[ClusterSummary]:
+    addons = addons_by_cluster(objects[1] or [])
+    clusters = [
+        (cluster["metadata"]["namespace"], cluster["metadata"]["name"], cluster) for cluster in objects[0] or []
+    ]
     return [summarize(cluster, addons.get((namespace, name))) for namespace, name, cluster in clusters]
 
 
-def _lines(found: Found, *, troubled: bool) -> list[ViewNode]:
+def _lines(objects: QueryResults, *, troubled: bool) -> list[ViewNode]:
     """Draw each Cluster in one line."""
-    return [overview(cluster.summary) for cluster in list_clusters(found) if cluster.troubled or not troubled]
+    return [overview(cluster.summary) for cluster in list_clusters(objects) if cluster.troubled or not troubled]
 
 
-def _tree(found: Found) -> list[ViewNode]:
-    clusters, addons, pools, machines = (objects or [] for objects in found)
+def _tree(objects: QueryResults) -> list[ViewNode]:
+    clusters, addons, pools, machines = (manifests or [] for manifests in objects)
     snapshot = Snapshot(clusters=clusters, addons=addons, pools=pools, machines=machines)
     return [cluster_status(cluster, snapshot) for cluster in clusters]

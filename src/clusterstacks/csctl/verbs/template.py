@@ -65,7 +65,7 @@ class Objects:
     written: str = ""
 
     def text(self) -> str:
-        """Return a stream of YAML documents."""
+        """Return a stream of YAML documents, with their comments if there are any."""
         from clusterstacks.model import yaml
 
         return self.written or "".join(f"---\n{yaml.dump(manifest)}" for manifest in self.objects)
@@ -95,7 +95,7 @@ class Values:
 
 @dataclass(frozen=True, slots=True)
 class Images:
-    """References of container images."""
+    """References of container images, sorted."""
 
     images: tuple[str, ...]
 

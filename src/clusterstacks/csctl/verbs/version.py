@@ -111,7 +111,7 @@ async def _read(management: ManagementCluster) -> dict[str, str]:
     from clusterstacks.csctl.install.installed_objects import deployments
 
     async with asyncio.timeout(PATIENCE_SECONDS), management.connected() as client:
-        server, cluster_api, found = await asyncio.gather(
+        server, cluster_api, operators = await asyncio.gather(
             client.version(), cluster_api_version(client), deployments(client, OPERATOR_LABEL)
         )
-    return {"operator": operator_text(found), "Kubernetes": server.git_version, "Cluster API": cluster_api}
+    return {"operator": operator_text(operators), "Kubernetes": server.git_version, "Cluster API": cluster_api}
