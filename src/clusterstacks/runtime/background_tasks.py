@@ -48,10 +48,8 @@ class RateLimiter:
 class BackgroundTasks:
     """Runs at most one task per object and kind of work.
 
-    Args:
-        enqueue: Reconciles the object again; called when a task ends that is not waited for.
-        initial_wait: Time a caller waits for a task that it starts; a task that already runs is not waited for.
-        limiter: Limits how often a task may start; None for no limit.
+    ``enqueue`` reconciles the object again when a task ends that is not waited for. A caller waits ``initial_wait`` for
+    a task that it starts, and not at all for one that already runs. ``limiter`` limits how often a task may start.
     """
 
     def __init__(
@@ -69,15 +67,9 @@ class BackgroundTasks:
     async def result(self, key: ObjectKey, what: Hashable, work: Callable[[], Awaitable[T]]) -> T | None:
         """Return the result of the task, or None while it runs; the object is then enqueued when the task ends.
 
-        A result is returned once: the next call starts another task. Raises what ``work`` raises.
-
-        Args:
-            key: The object.
-            what: Identifies the task; contains everything that the result depends on.
-            work: The coroutine function to run.
-
-        Raises:
-            DependencyError: The rate limit is exceeded.
+        A result is returned once: the next call starts another task. ``what`` identifies the task and contains
+        everything that the result depends on. Raises what ``work`` raises, and a DependencyError when the limiter
+        allows no further task.
         """
         task_id = (key, what)
         task = self._running.get(task_id)
@@ -102,7 +94,7 @@ class BackgroundTasks:
             self._running.pop(task_id).cancel()
 
     async def close(self) -> None:
-        """Cancel all tasks."""
+        """Cancel the tasks of all objects and wait for their end."""
         tasks = list(self._running.values())
         self._running.clear()
         for task in tasks:

@@ -23,10 +23,7 @@ class BackOff:
     limit: timedelta
 
     def delay(self, failures: int, *, first: timedelta | None = None) -> timedelta:
-        """Return the delay after this number of consecutive failures (1 or more).
-
-        ``first`` overrides the first delay, e.g. with the Retry-After of a server.
-        """
+        """Return the delay after this many failures (1 or more); ``first`` overrides the first, e.g. by Retry-After."""
         start = self.first if first is None else first
         longest = self.limit / (1 + JITTER)
         # The exponent is limited too, because a timedelta overflows after about forty doublings.

@@ -50,19 +50,15 @@ class ObjectCache:
         return iter(list(self._objects))
 
     def get(self, key: ObjectKey) -> Manifest | None:
-        """Return the object, or None if it does not exist."""
+        """Return the object as last seen; None if it does not exist."""
         return self._objects.get(key)
 
     def all(self) -> list[Manifest]:
-        """Return all objects."""
+        """Return the objects of all namespaces."""
         return list(self._objects.values())
 
     def by_index(self, index: str, value: str) -> list[Manifest]:
-        """Return the objects with this index value.
-
-        Raises:
-            KeyError: The index does not exist.
-        """
+        """Return the objects for which the index returned this value; KeyError for an unknown index."""
         return [self._objects[key] for key in self._keys[index].get(value, ())]
 
     def put(self, key: ObjectKey, manifest: Manifest) -> Manifest | None:

@@ -20,7 +20,7 @@ class Clock(Protocol):
         ...
 
     async def sleep(self, seconds: float) -> None:
-        """Sleep for ``seconds``."""
+        """Suspend the caller; virtual time in tests."""
         ...
 
 
@@ -28,7 +28,7 @@ class SystemClock:
     """The system time; monotonic time is the time of the event loop and its timers."""
 
     def now(self) -> datetime:
-        """Return the wall time, aware and in UTC."""
+        """Return the system's time, aware and in UTC."""
         return datetime.now(UTC)
 
     def monotonic(self) -> float:
@@ -36,7 +36,7 @@ class SystemClock:
         return asyncio.get_running_loop().time()
 
     async def sleep(self, seconds: float) -> None:
-        """Sleep for ``seconds``."""
+        """Suspend the caller with the timer of the event loop."""
         await asyncio.sleep(seconds)
 
 
@@ -46,8 +46,7 @@ SYSTEM_CLOCK: Final[Clock] = SystemClock()
 def seconds_since_boot() -> float:
     """Return seconds that, unlike ``Clock.monotonic``, include the time in which the machine was suspended.
 
-    Leases require it, because other machines continue to count. No clock can detect that the host of a virtual machine
-    stopped it.
+    Leases require it, because other machines continue to count. A pause of a virtual machine's host is not detectable.
     """
     # macOS has no CLOCK_BOOTTIME; its CLOCK_MONOTONIC includes suspension.
     return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))

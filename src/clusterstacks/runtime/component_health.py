@@ -30,10 +30,6 @@ class ComponentHealth:
     """Records successes and failures of one part, e.g. an informer or a source.
 
     The methods do not block and need the running loop; another thread may read the two timestamps.
-
-    Args:
-        clock: Replaced by tests.
-        tolerance: Duration of failure after which ``problem`` reports it.
     """
 
     def __init__(self, *, clock: Clock = SYSTEM_CLOCK, tolerance: timedelta = FAILURE_TOLERANCE) -> None:
@@ -43,7 +39,7 @@ class ComponentHealth:
         """Unix time of the last success; 0 before the first."""
         self._clock = clock
         self._tolerance = tolerance.total_seconds()
-        self._failing_from = 0.0  # monotonic, as is the next
+        self._failing_from = 0.0  # monotonic, as is _logged
         self._logged = 0.0
         self._why = ""
 

@@ -17,13 +17,9 @@ enough that no call waits for the budget until its deadline."""
 
 
 async def gather(call: Callable[[S], Awaitable[T]], items: Iterable[S], *, at_once: int = AT_ONCE) -> list[T]:
-    """Await a call for every item, with limited concurrency.
+    """Await a call for every item, with limited concurrency; return the results in the order of the items.
 
-    Returns:
-        The results, in the order of the items.
-
-    Raises:
-        BaseException: The first error of a call; the other calls are cancelled.
+    The first error of a call is raised, and the other calls are cancelled.
     """
     slots = asyncio.Semaphore(at_once)
 

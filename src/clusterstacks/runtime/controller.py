@@ -44,8 +44,7 @@ class Controller:
     exception is a bug: it is logged with its traceback and retried with back-off. A stalled outcome is counted, and
     logged once per object and reason.
 
-    Cancelling ``run`` stops the controller: no new reconcile starts, and running ones have ``STOP_DEADLINE`` to end.
-    A controller runs once; ``enqueue`` before that collects keys.
+    A controller runs once. After the cancellation of ``run`` no new reconcile starts.
     """
 
     def __init__(
@@ -65,11 +64,11 @@ class Controller:
         metrics.before_scrape(self._measure)
 
     def enqueue(self, key: ObjectKey) -> None:
-        """Add the object to the work queue."""
+        """Queue the object; before ``run`` the keys only collect."""
         self.queue.add(key)
 
     async def run(self) -> None:
-        """Reconcile until cancelled."""
+        """Reconcile until cancelled; running reconciles then have ``STOP_DEADLINE`` to end."""
         workers = [
             asyncio.create_task(self._work(), name=f"{self.name} worker {number}") for number in range(self._workers)
         ]

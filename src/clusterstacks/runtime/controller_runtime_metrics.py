@@ -25,17 +25,12 @@ _FAILED: Final = frozenset({"error", "bug"})
 
 @dataclass(frozen=True, slots=True)
 class Alias:
-    """A metric of ours under another name.
-
-    Args:
-        source: Its name, without the suffix of its series.
-        name: The other name.
-        labels: Returns the other labels; None leaves a series out. Series with equal labels are added up.
-    """
+    """One of our metrics under another name; both names are without the suffixes of the series."""
 
     source: str
     name: str
     labels: Callable[[Labels], Labels | None]
+    """Returns the other labels; None leaves a series out. Series with equal labels are added up."""
 
 
 def _reconcile(labels: Labels) -> Labels:
@@ -95,19 +90,15 @@ ALIASES: Final = (
 
 
 class ControllerRuntimeMetrics(Collector):
-    """The aliases of some metrics.
-
-    Args:
-        sources: Our metrics.
-    """
+    """Collects the metrics of ``sources`` under the names in ``ALIASES``."""
 
     def __init__(self, *sources: Collector) -> None:
         self._sources = sources
 
     def collect(self) -> Iterator[Metric]:
         """Return the metrics under their other names."""
-        found = {metric.name: metric for source in self._sources for metric in source.collect()}
-        return (_renamed(found[alias.source], alias) for alias in ALIASES if alias.source in found)
+        metrics = {metric.name: metric for source in self._sources for metric in source.collect()}
+        return (_renamed(metrics[alias.source], alias) for alias in ALIASES if alias.source in metrics)
 
 
 def _renamed(metric: Metric, alias: Alias) -> Metric:
@@ -118,7 +109,7 @@ def _renamed(metric: Metric, alias: Alias) -> Metric:
 
 
 def _added_up(metric: Metric, alias: Alias) -> Iterable[tuple[tuple[str, tuple[tuple[str, str], ...]], float]]:
-    """Return the values by suffix and labels, in their order."""
+    """Return the sum of the values for each suffix and labels, in the order of the samples."""
     values: defaultdict[tuple[str, tuple[tuple[str, str], ...]], float] = defaultdict(float)
     for sample in metric.samples:
         suffix = sample.name.removeprefix(metric.name)

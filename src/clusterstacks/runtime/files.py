@@ -10,14 +10,8 @@ from pathlib import Path
 def replace_file(path: Path, content: bytes, *, mode: int = 0o644, durable: bool = True) -> None:
     """Replace a file atomically: readers see the old content or the new, never a part.
 
-    Args:
-        path: The file; its directory must exist.
-        content: The new content.
-        mode: Permissions of the new file.
-        durable: Whether the replacement survives a crash of the machine (fsync).
-
-    Raises:
-        OSError: The file cannot be written; the error contains its path.
+    The directory must exist; with ``durable`` (fsync) the replacement survives a crash of the machine. An OSError
+    contains the path.
     """
     staged: Path | None = None
     try:
@@ -41,11 +35,7 @@ def replace_file(path: Path, content: bytes, *, mode: int = 0o644, durable: bool
 
 
 def sync_directory(path: Path) -> None:
-    """Flush the entries of a directory to disk.
-
-    Raises:
-        OSError: The directory cannot be opened or synchronized.
-    """
+    """Flush the entries of a directory to disk, e.g. after a rename in it."""
     handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(handle)

@@ -60,17 +60,7 @@ class Informer:
     readable version. With ``keep_unreadable`` the cache has its readable part instead, so readers that need only
     metadata and the upper levels of spec and status see the current values, even if the object never was readable.
 
-    Args:
-        client: Client for the server.
-        group: API group; empty for the core group.
-        kind: Kind of the objects.
-        namespace: Only this namespace; empty means all.
-        labels: Label selector.
-        indexes: Indexes of the cache.
-        trim: Returns the part of an object to cache.
-        metadata_only: Request only metadata.
-        keep_unreadable: Whether the cache has the readable part of unreadable objects.
-        clock: Replaced by tests.
+    An empty ``group`` is the core group, an empty ``namespace`` all namespaces, and ``labels`` a label selector.
     """
 
     def __init__(  # noqa: PLR0913 - a query has these parts; all but three have defaults
@@ -114,11 +104,7 @@ class Informer:
 
     @property
     def resource(self) -> Resource:
-        """The resource as served by the server.
-
-        Raises:
-            LookupError: Discovery has not found it yet.
-        """
+        """The resource as served by the server; LookupError before discovery has found it."""
         if self._resource is None:
             raise LookupError(f"{self}: discovery has not found the resource yet; wait for synced()")
         return self._resource
@@ -129,7 +115,7 @@ class Informer:
         return self._synced.is_set()
 
     def follows(self, key: ObjectKey) -> bool:
-        """Return whether the cache has the object as the server has it, if it exists, but for the delay of a watch."""
+        """Return whether the cache agrees with the server about the object, except for the delay of the watch."""
         watched = not self._namespace or key.namespace == self._namespace
         return watched and self.is_synced and not self.health.is_failing and key not in self.unreadable
 
@@ -148,15 +134,15 @@ class Informer:
         return lambda: self._handlers.remove(handler)
 
     def written(self, manifest: Manifest) -> None:
-        """Put the response of our own write into the cache, so that a reader after the write does not see less.
+        """Put the response of our own write into the cache, so that a later reader does not see an older state.
 
-        Nothing happens if the watch has already passed this version: then the object may be deleted since.
+        Ignored if the watch has passed this version: the object may have been deleted since.
         """
         if self._resource_version and _version(manifest) > _number(self._resource_version):
             self._put(key_of(manifest), manifest)
 
     async def run(self) -> None:
-        """List and watch until cancelled."""
+        """List and watch until cancelled; failures are logged and retried."""
         while True:
             try:
                 await self._list_and_watch()
@@ -166,7 +152,7 @@ class Informer:
                 await asyncio.sleep(RETRIES.delay(self._failures).total_seconds())
 
     async def _list_and_watch(self) -> None:
-        """List if necessary, then watch until the stream ends."""
+        """List if there is no resource version to watch from, then watch until the stream ends."""
         if self._resource is None:
             self._resource = await self._client.resource(self._group, self._kind)
         if not self._resource_version:
@@ -239,7 +225,7 @@ class Informer:
         self._resource_version = metadata.get("resourceVersion") or self._resource_version
 
     def _note_unreadable(self, unreadable: UnreadableObject) -> None:
-        """Record that an object cannot be read."""
+        """Record an unreadable object; the cache must not keep an object that it replaced."""
         key = unreadable.key
         old = self.cache.get(key)
         if self._keep_unreadable and key.name and isinstance(unreadable.object.get("spec"), dict):
@@ -331,7 +317,7 @@ def _version(manifest: Manifest) -> int:
 
 
 def _number(resource_version: str) -> int:
-    """Return a resource version as a number; 0 if it is not one, which no Kubernetes API server returns.
+    """Return 0 for a text that is not a number, which no Kubernetes API server returns.
 
     Source: https://kubernetes.io/docs/reference/using-api/api-concepts/#resource-versions
     """

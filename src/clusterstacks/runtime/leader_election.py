@@ -59,12 +59,9 @@ class LeaderElector:
 
     Args:
         client: Must not use the gate. Its deadline limits one attempt; use at most half of the renew deadline.
-        lease: Namespace and name.
         identity: Unique among running processes; with the same identity after a restart, the process gets its lease
             back immediately.
-        durations: Durations of the lease.
         report: Called with True when the lease is acquired, and with False when it is lost or released.
-        clock: Wall time and sleep.
         now: Clock in seconds that advances while the machine is suspended.
     """
 
@@ -101,7 +98,7 @@ class LeaderElector:
         self._logged_holder: tuple[str, float] = ("", 0.0)
 
     def problem(self) -> str:
-        """Return why the Lease has not been read yet; empty once it was read, even if another process holds it."""
+        """Return why the Lease has not been read yet; empty once it was read, whoever holds it."""
         if self._was_read:
             return ""
         return self._last_error or f"Lease {self._lease} has not been read yet"
@@ -123,11 +120,7 @@ class LeaderElector:
         return run
 
     async def run(self) -> None:
-        """Acquire the lease and renew it until cancelled; then release it.
-
-        Raises:
-            LeaseLostError: The lease was held and is lost.
-        """
+        """Acquire the lease and renew it until cancelled, then release it; LeaseLostError if it is lost meanwhile."""
         rounds = asyncio.create_task(self._run_rounds(), name=f"lease {self._lease}")
         try:
             await asyncio.wait({rounds})

@@ -1,10 +1,10 @@
 """Lease decisions of leader election, compatible with client-go, so that both kinds of programs exclude each other.
 
-The holder renews the record. Other processes never compare its timestamps with their own clock. They record, by their
-own clock, when they observed the last change of the record, and take the lease when it has not changed for the duration
-in the record. A holder that cannot renew gives up earlier. So clocks may show any time if they run at about the same
-speed (the ratio must be below 15/10). Every write contains the resource version that it is based on, so one of two
-concurrent writes fails.
+The holder renews the record. Other processes never compare its timestamps with their own clock: they record, by their
+own clock, when they observed its last change, and take the lease when it has not changed for the duration in the
+record. A holder that cannot renew gives up earlier. So clocks may show any time if they run at about the same speed
+(the ratio must be below 15/10). Every write contains the resource version it is based on, so one of two concurrent
+writes fails.
 
 Source: k8s.io/client-go v0.36 tools/leaderelection.
 """
@@ -25,23 +25,20 @@ RELEASED_SECONDS: Final = 1
 
 @dataclass(frozen=True, slots=True)
 class LeaseDurations:
-    """Durations of a lease in seconds. Source of the defaults: client-go and controller-runtime.
-
-    Args:
-        duration: Time that other processes wait for a change of the record (LeaseDuration).
-        renew_deadline: Time after which a holder that cannot renew gives up (RenewDeadline). The difference from
-            ``duration`` covers pending requests and clocks of different speed.
-        retry: Interval between attempts to renew or take the lease (RetryPeriod).
-    """
+    """Durations of a lease in seconds. Source of the defaults: client-go and controller-runtime."""
 
     duration: int = 15
+    """Time that other processes wait for a change of the record (LeaseDuration)."""
     renew_deadline: float = 10.0
+    """Time after which a holder that cannot renew gives up (RenewDeadline); shorter than ``duration`` by what pending
+    requests and clocks of different speed need."""
     retry: float = 2.0
+    """Interval between attempts to renew or take the lease (RetryPeriod)."""
 
 
 @dataclass(frozen=True, slots=True)
 class LeaseRecord:
-    """Content of a Lease; fields that are not set are empty."""
+    """Content of a Lease; fields that are not set are empty or 0."""
 
     holder: str = ""
     duration: int = 0
@@ -80,7 +77,7 @@ class Renew:
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """This process lost the lease."""
+    """This process held the lease and must stop writing."""
 
     reason: str
 
@@ -89,21 +86,17 @@ Decision: TypeAlias = LeaseWait | Take | Renew | Lost
 
 
 def observe(before: ObservedRecord | None, record: LeaseRecord, now: float) -> ObservedRecord:
-    """Return the observation of a record that was just read or written."""
+    """Update the observation with a record that was just read or written at ``now``."""
     if before is not None and before.record == record:
         return before
     return ObservedRecord(record, now)
 
 
 def decide_leadership(seen: ObservedRecord | None, identity: str, held_until: float | None, now: float) -> Decision:
-    """Decide what to do about a lease.
+    """Decide whether to take, renew or wait for a lease, or whether it is lost.
 
-    Args:
-        seen: The observed record; None if there is no Lease.
-        identity: Identity of this process.
-        held_until: Start of the last successful renewal plus the renew deadline; None if this process is not the
-            holder.
-        now: Time of the local clock.
+    ``seen`` is None if there is no Lease. ``held_until`` is the start of the last successful renewal plus the renew
+    deadline, by the same local clock as ``now``; None if this process is not the holder.
     """
     if held_until is not None:
         if now >= held_until:
@@ -118,7 +111,7 @@ def decide_leadership(seen: ObservedRecord | None, identity: str, held_until: fl
 
 
 def held_record(before: LeaseRecord | None, identity: str, durations: LeaseDurations, now: datetime) -> LeaseRecord:
-    """Return the record for taking or renewing the lease at this wall time."""
+    """Return the record that takes or renews the lease at this wall time."""
     stamp = micro_time(now)
     if before is None:
         return LeaseRecord(identity, durations.duration, stamp, stamp)
@@ -128,13 +121,13 @@ def held_record(before: LeaseRecord | None, identity: str, durations: LeaseDurat
 
 
 def released_record(before: LeaseRecord, now: datetime) -> LeaseRecord:
-    """Return the record for releasing the lease."""
+    """Return a record without a holder, as client-go writes it."""
     stamp = micro_time(now)
     return LeaseRecord("", RELEASED_SECONDS, stamp, stamp, before.transitions)
 
 
 def read_record(lease: Manifest) -> LeaseRecord:
-    """Read a Lease; fields that are not set are empty, as in client-go."""
+    """Read the spec of a Lease."""
     spec: dict[str, Any] = lease.get("spec") or {}
     return LeaseRecord(
         spec.get("holderIdentity") or "",

@@ -35,11 +35,7 @@ _CONTROLS: Final = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 
 
 @contextmanager
 def log_context(controller: str, subject: object) -> Iterator[str]:
-    """Add controller, object and a new id to every line logged in this context, including by tasks started in it.
-
-    Yields:
-        The id.
-    """
+    """Add controller, object and a new id, which is yielded, to every line logged here and in tasks started here."""
     # The id only has to differ within the log of an hour.
     identity = f"{random.getrandbits(32):08x}"
     before = _controller.set(controller), _object.set(str(subject)), _reconcile.set(identity)

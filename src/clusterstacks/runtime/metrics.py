@@ -2,7 +2,8 @@
 
 Only ``object_problem_metrics`` has labels per object, within a bound, so the number of series does not grow with the
 number of clusters. Known results exist with 0 from the start: Prometheus sees no increase from nothing to 1. The series
-of a controller are created once and kept, because a lookup costs more than an increment.
+of a controller are created once and kept, because a lookup costs more than an increment. Callbacks of the ``watch_``
+methods are called at each scrape and, unless noted, from another thread.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ CODES: Final = frozenset(HTTPStatus)
 
 
 class ControllerMetrics:
-    """The series of one controller."""
+    """The series of one controller, looked up once."""
 
     def __init__(self, metrics: Metrics, controller: str) -> None:
         self.succeeded = metrics.reconciles.labels(controller, "success")
@@ -55,22 +56,22 @@ class ControllerMetrics:
         self._noted = (0, 0)
 
     def watch_depth(self, depth: Callable[[], int]) -> None:
-        """Call ``depth`` for the number of waiting keys at each scrape, from another thread."""
+        """Measure the number of waiting keys with ``depth``."""
         self._depth.set_function(depth)
 
     def watch_stalled(self, count: Callable[[], int]) -> None:
-        """Call ``count`` for the number of stalled objects at each scrape, from another thread."""
+        """Measure the number of stalled objects with ``count``."""
         self._stalled.set_function(count)
 
     def note_queue(self, added: int, retried: int, oldest_wait: float) -> None:
-        """Record the keys that were added and retried so far, and the wait of the oldest key in seconds."""
+        """Record the keys added and retried so far (totals), and the wait of the oldest key in seconds."""
         self._added.inc(added - self._noted[0])
         self._retried.inc(retried - self._noted[1])
         self._noted = (added, retried)
         self._oldest_wait.set(oldest_wait)
 
     def note_running(self, *, longest: float, together: float) -> None:
-        """Record the seconds of the longest running reconcile, and of all running reconciles together."""
+        """Record the seconds of the longest running reconcile, and the sum over all running reconciles."""
         self._longest.set(longest)
         self._unfinished.set(together)
 
@@ -267,16 +268,16 @@ class Metrics:
         self._before_scrape.append(measure)
 
     def measure(self) -> None:
-        """Update what can only be measured on the event loop; called before ``expose``."""
+        """Call the functions of ``before_scrape``; before ``expose``, on the event loop."""
         for measure in self._before_scrape:
             measure()
 
     def watch_problems(self, kind: str, find: Callable[[], Iterable[ObjectProblem]]) -> None:
-        """Call ``find`` for the problems of the objects of a kind at each scrape, from another thread."""
+        """Measure the problems of the objects of a kind with ``find``."""
         self._problems.watch(kind, find)
 
     def watch_checks(self, failing: Callable[[], Mapping[str, bool]]) -> None:
-        """Call ``failing`` for the readiness checks and whether they fail, on the event loop before each scrape."""
+        """Measure with ``failing`` which readiness checks fail, on the event loop."""
 
         def measure() -> None:
             for check, fails in failing().items():
@@ -285,7 +286,7 @@ class Metrics:
         self.before_scrape(measure)
 
     def watch_webhook_requests(self, count: Callable[[], int]) -> None:
-        """Call ``count`` for the requests that the webhooks are answering at each scrape, from another thread."""
+        """Measure the requests that the webhooks are answering with ``count``."""
         self._webhook_requests.set_function(count)
 
     def count_webhook_response(self, kind: str, code: int, seconds: float) -> None:
@@ -298,23 +299,23 @@ class Metrics:
         self._decisions.labels(kind, decision).inc()
 
     def watch_certificate(self, expiry: Callable[[], float]) -> None:
-        """Call ``expiry`` for the expiry of the webhook certificate at each scrape, from another thread."""
+        """Measure when the webhook certificate expires (Unix time) with ``expiry``."""
         self._certificate.set_function(expiry)
 
     def watch_source_age(self, success: Callable[[], float]) -> None:
-        """Call ``success`` for the oldest last success of the sources at each scrape, from another thread."""
+        """Measure the Unix time of the oldest last success of the sources with ``success``."""
         self._source_success.set_function(success)
 
     def set_version(self, version: str) -> None:
-        """Set the version of the operator."""
+        """Set the label of the build info."""
         self._build.labels(version).set(1)
 
     def watch_failing_sources(self, count: Callable[[], int]) -> None:
-        """Call ``count`` for the number of failing sources at each scrape, from another thread."""
+        """Measure the number of sources whose last listing failed with ``count``."""
         self._sources_failing.set_function(count)
 
     def watch_unreadable(self, kind: str, count: Callable[[], int]) -> None:
-        """Call ``count`` for the number of unreadable objects at each scrape, from another thread."""
+        """Measure the number of unreadable objects of a kind with ``count``."""
         self._unreadable.labels(kind).set_function(count)
 
     def watch_health(self, part: str, health: ComponentHealth) -> None:
@@ -323,24 +324,24 @@ class Metrics:
         self._last_success.labels(part).set_function(lambda: health.last_success)
 
     def controller(self, name: str) -> ControllerMetrics:
-        """Return the series of a controller; call it once and keep them."""
+        """Create the series of a controller; call it once and keep them."""
         return ControllerMetrics(self, name)
 
     def count_request(self, target: str, method: str, code: int) -> None:
-        """Count one response of an API server; called by the client's pool.
+        """Count one response of an API server.
 
         A workload cluster may return any code, so codes that HTTP does not define are counted together.
         """
         self._requests.labels(target, method, str(code) if code in CODES else "other").inc()
 
     def count_applied(self, *, changed: int = 0, unchanged: int = 0, failed: int = 0) -> None:
-        """Count the objects of one delivery."""
+        """Count the objects of one installation by result."""
         self._applied.labels("changed").inc(changed)
         self._applied.labels("unchanged").inc(unchanged)
         self._applied.labels("failed").inc(failed)
 
     def count_drift(self, *, found: int = 0, corrected: int = 0, failed: int = 0) -> None:
-        """Count the drifted objects of one sweep."""
+        """Count the drifted objects of one sweep by result."""
         self._drifted.labels("found").inc(found)
         self._drifted.labels("corrected").inc(corrected)
         self._drifted.labels("failed").inc(failed)
@@ -354,7 +355,7 @@ class Metrics:
         self._render_failures.labels(cause).inc()
 
     def watch_renders(self, waiting: Callable[[], int], oldest_wait: Callable[[], float]) -> None:
-        """Call these for the number and the oldest wait of waiting renders at each scrape, from another thread."""
+        """Measure the number of waiting renders, and the seconds that the oldest has waited."""
         self._render_queue_depth.set_function(waiting)
         self._render_oldest_wait.set_function(oldest_wait)
 

@@ -1,7 +1,6 @@
 """Metrics of objects that need attention: their number, and within a bound the objects themselves.
 
-They are computed at each scrape. An alert can name the object, and the number of series has a limit however many
-objects there are.
+They are computed at each scrape. An alert can name the object, and the number of series is bounded.
 """
 
 from __future__ import annotations
@@ -24,8 +23,8 @@ NAMED_OBJECTS: Final = 100
 person reads in an alert."""
 
 REASONS: Final = 20
-"""Reasons by kind and problem; the rest is counted as other. A kind has fewer; but who may write the status of an
-object chooses the reason."""
+"""Reasons by kind and problem; the rest is counted as other. Kinds have fewer, but every writer of a status can invent
+reasons."""
 
 REASON_CHARACTERS: Final = 64
 """Longest reason in a label (arbitrary; ours have 40 at most)."""
@@ -35,49 +34,46 @@ NOT_READY: Final = "Ready"
 
 
 class ObjectProblem(NamedTuple):
-    """A problem of one object.
-
-    Args:
-        namespace: Namespace of the object.
-        name: Its name.
-        problem: Type of the condition that is not True, or another of a few fixed names.
-        reason: Why.
-        since: Unix time since when; 0 if that is not known.
-    """
+    """A problem of one object."""
 
     namespace: str
     name: str
     problem: str
+    """Type of the condition that is not True, or another of a few fixed names."""
     reason: str
     since: float
+    """Unix time; 0 if it is not known."""
 
 
 class ObjectProblemMetrics(Collector):
-    """The problems of the objects of all kinds."""
+    """Collects the problems of the objects of all kinds."""
 
     def __init__(self) -> None:
         self._finders: dict[str, Callable[[], Iterable[ObjectProblem]]] = {}
 
     def watch(self, kind: str, find: Callable[[], Iterable[ObjectProblem]]) -> None:
-        """Call ``find`` at each scrape, from another thread."""
+        """Call ``find`` for the problems of a kind at each scrape, from another thread."""
         self._finders[kind] = find
 
     def describe(self) -> Iterator[Metric]:
-        """Return the metrics without series: registering must not call the finders."""
+        """Return the metrics without series: registration must not call the finders."""
         yield from _families()
 
     def collect(self) -> Iterator[Metric]:
-        """Return the metrics."""
-        not_ready, not_ready_since, problems, named = families = _families()
+        """Return the metrics with their series."""
+        not_ready, not_ready_since, by_reason, named = families = _families()
         for kind, find in self._finders.items():
-            found = [one._replace(reason=one.reason[:REASON_CHARACTERS]) for one in find()]
-            unready = [one for one in found if one.problem == NOT_READY]
+            problems = [problem._replace(reason=problem.reason[:REASON_CHARACTERS]) for problem in find()]
+            unready = [problem for problem in problems if problem.problem == NOT_READY]
             not_ready.add_metric((kind,), len(unready))
-            not_ready_since.add_metric((kind,), min((one.since for one in unready if one.since), default=0.0))
-            for (problem, reason), number in _by_reason(found).items():
-                problems.add_metric((kind, problem, reason), number)
-            for one in _longest(found):
-                named.add_metric((kind, one.namespace, one.name, one.problem, one.reason), one.since)
+            not_ready_since.add_metric(
+                (kind,), min((problem.since for problem in unready if problem.since), default=0.0)
+            )
+            for (problem_type, reason), number in _by_reason(problems).items():
+                by_reason.add_metric((kind, problem_type, reason), number)
+            for problem in _longest(problems):
+                labels = (kind, problem.namespace, problem.name, problem.problem, problem.reason)
+                named.add_metric(labels, problem.since)
         yield from families
 
 
@@ -109,16 +105,16 @@ def _families() -> tuple[GaugeMetricFamily, ...]:
 
 
 def _by_reason(problems: Iterable[ObjectProblem]) -> Counter[tuple[str, str]]:
-    """Count the objects by problem and reason."""
-    found = Counter((one.problem, one.reason) for one in problems)
+    """Count the objects by problem and reason; rare reasons of a problem are counted together."""
+    counts = Counter((problem.problem, problem.reason) for problem in problems)
     bounded: Counter[tuple[str, str]] = Counter()
     reasons: Counter[str] = Counter()
-    for (problem, reason), number in found.most_common():
+    for (problem, reason), number in counts.most_common():
         reasons[problem] += 1
         bounded[problem, reason if reasons[problem] <= REASONS else "other"] += number
     return bounded
 
 
 def _longest(problems: Iterable[ObjectProblem]) -> list[ObjectProblem]:
-    """Return the problems that get series of their own."""
+    """Return the problems that get series of their own: those that have existed longest."""
     return heapq.nsmallest(NAMED_OBJECTS, problems, key=attrgetter("since"))

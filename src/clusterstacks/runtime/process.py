@@ -30,10 +30,7 @@ async def run_until_signal(services: Mapping[str, Service], *, stop_deadline: ti
     """Run every service as a task until SIGTERM or SIGINT; then cancel all tasks and wait for their end.
 
     A second signal or the deadline ends the wait: tasks that still run are logged and abandoned. Call it in the main
-    thread.
-
-    Raises:
-        ServiceEndedError: A service ended by itself; the others were stopped first.
+    thread. A service that ends by itself stops the others and raises ServiceEndedError.
     """
     with _stop_signals() as signalled:
         tasks = [asyncio.create_task(_serve(service), name=name) for name, service in services.items()]
@@ -94,11 +91,8 @@ def _stop_signals() -> Iterator[asyncio.Event]:
 def memory_limit(root: Path = Path("/")) -> int | None:
     """Return the lowest memory limit of the process's control group and its parents in bytes, or None.
 
-    Source: cgroups(7), for both versions. In a container the path of the group may not be visible; its directory is
-    then the mount point of the file system.
-
-    Args:
-        root: Directory of ``proc`` and ``sys``.
+    ``root`` contains ``proc`` and ``sys``. Source: cgroups(7), for both versions. In a container the path of the group
+    may not be visible; its directory is then the mount point of the file system.
     """
     limits = [limit for file in _limit_files(root) if (limit := _read_limit(file)) is not None]
     return min(limits, default=None)

@@ -32,19 +32,15 @@ class WorkQueue(Generic[K]):
     so one run covers all requests before its start. A key that is added while a worker processes it is queued again
     when the worker is done. So no change is missed, and no key is processed concurrently.
 
-    Not thread-safe: everything runs on one event loop, and delays use its clock.
-
-    Args:
-        on_wait: Called with the seconds that a key waited for a worker.
-
-    Attributes:
-        added: Number of keys that were queued so far, each once until it is processed.
-        retried: Number of failures so far.
+    Not thread-safe: everything runs on one event loop, and delays use its clock. ``on_wait`` is called with the seconds
+    that a key waited for a worker.
     """
 
     def __init__(self, on_wait: Callable[[float], None] = lambda _: None) -> None:
         self.added = 0
+        """Number of keys queued so far, each once until it is processed."""
         self.retried = 0
+        """Number of failures so far."""
         self._on_wait = on_wait
         self._ready: asyncio.Queue[K | None] = asyncio.Queue()  # None: closed
         # To process now, oldest first, with the time when it was added; in _ready unless a worker still processes it.
@@ -95,11 +91,7 @@ class WorkQueue(Generic[K]):
         self._set_timer()
 
     async def get(self) -> K:
-        """Wait for the next key; the caller must call ``done`` with it.
-
-        Raises:
-            QueueClosedError: The queue is closed; waiting keys are dropped.
-        """
+        """Wait for the next key; the caller must call ``done`` with it. A closed queue raises QueueClosedError."""
         key = await self._ready.get()
         if key is None:
             self._ready.put_nowait(None)  # for the next worker

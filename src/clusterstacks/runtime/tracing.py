@@ -41,8 +41,7 @@ def span(name: str, **attributes: object) -> AbstractContextManager[object]:
 def configure_tracing(environ: Mapping[str, str], version: str) -> Callable[[], None]:
     """Send spans to the endpoint in the environment; without one, or without the SDK, do nothing.
 
-    Returns:
-        Sends the remaining spans and ends the export; blocks for seconds at most.
+    The returned function sends the remaining spans and ends the export; it blocks for seconds at most.
     """
     if not any(environ.get(name) for name in ENDPOINTS):
         return lambda: None
