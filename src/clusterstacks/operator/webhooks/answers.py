@@ -20,21 +20,18 @@ REFUSAL_CHARACTERS: Final = 4096
 
 @dataclass(frozen=True, slots=True)
 class AdmissionResponse:
-    """The answer to a request.
-
-    Args:
-        refusal: Why the write is refused and what to do; empty when it is allowed.
-        warnings: Shown to the user, whether the write is refused or not.
-        excused: What only the escape annotation allowed; empty without it.
-    """
+    """The answer to a request."""
 
     refusal: str = ""
+    """Why the write is refused and what to do; empty when it is allowed."""
     warnings: tuple[str, ...] = ()
+    """Shown to the user, whether the write is refused or not."""
     excused: str = ""
+    """What only the escape annotation allowed; empty without it."""
 
     @property
     def allowed(self) -> bool:
-        """Return whether the write is allowed."""
+        """Whether there is no refusal; warnings do not count."""
         return not self.refusal
 
     @property
@@ -47,23 +44,23 @@ ALLOWED: Final = AdmissionResponse()
 
 
 def warned(*warnings: str) -> AdmissionResponse:
-    """Allow with warnings."""
+    """Allow with warnings, which may be longer than the API server accepts."""
     return AdmissionResponse(warnings=warnings)
 
 
 def bounded(warnings: Iterable[str]) -> tuple[str, ...]:
     """Return the warnings that the API server accepts: each once, short, and not too many."""
-    found: list[str] = []
+    accepted: list[str] = []
     room = WARNINGS_CHARACTERS
     for warning in dict.fromkeys(warnings):
         text = shortened(warning, WARNING_CHARACTERS)
         room -= len(text.encode())
         if room < 0:
             break
-        found.append(text)
-    return tuple(found)
+        accepted.append(text)
+    return tuple(accepted)
 
 
 def shortened(text: str, characters: int) -> str:
-    """Cut a text to a number of characters."""
+    """Cut a text to a number of characters, of which the last three are then dots."""
     return text if len(text) <= characters else f"{text[: characters - 3]}..."

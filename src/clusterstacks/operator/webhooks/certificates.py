@@ -41,66 +41,48 @@ RENEWAL: Final = 1 / 3
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """Durations of the rotation.
-
-    Args:
-        lifetime: Lifetime of a certificate. 90 days, as certificates with automatic renewal commonly have.
-        look: Interval between two reads of the Secret.
-        settle: Time between the registration of a new CA and the first use of its certificate. Longer than ``look``, so
-            that a replica that knows only the old CA cannot overwrite the registration.
-    """
+    """Durations of the rotation."""
 
     lifetime: timedelta = timedelta(days=90)
+    """Lifetime of a certificate, as is common for certificates with automatic renewal."""
     look: timedelta = timedelta(seconds=60)
+    """Interval between two reads of the Secret."""
     settle: timedelta = timedelta(seconds=90)
+    """Time between the registration of a new CA and the first use of its certificate. Longer than ``look``, so that a
+    replica that knows only the old CA cannot overwrite the registration."""
 
 
 @dataclass(frozen=True, slots=True)
 class Serving:
-    """The content of the Secret.
-
-    Args:
-        authorities: PEM bundle of the CA certificates to trust, the newest first.
-        certificate: PEM certificate of the server.
-        key: Its PEM key.
-    """
+    """The content of the Secret, all PEM."""
 
     authorities: bytes
+    """CA certificates to trust, the newest first."""
     certificate: bytes
     key: bytes = field(repr=False)
 
     def is_due(self, names: Sequence[str], lifetime: timedelta, now: datetime) -> bool:
-        """Return whether another certificate is needed, because this one ends soon or has other names.
+        """Return whether another certificate is needed, because this one ends soon or lacks one of the host names.
 
-        Args:
-            names: Host names under which the API server calls the webhooks.
-            lifetime: Lifetime of a certificate, without the time before its creation that it is valid for clocks that
-                are behind.
-            now: The time.
+        ``lifetime`` does not include the time before its creation for which a certificate is valid, for clocks that are
+        behind.
         """
         return not answers_to(self.certificate, names) or now >= validity(self.certificate).until - lifetime * RENEWAL
 
     def secret_data(self) -> dict[str, str]:
-        """Return the ``data`` of the Secret."""
+        """Return the ``data`` of the Secret, in base64."""
         content = {AUTHORITIES: self.authorities, CERTIFICATE: self.certificate, KEY: self.key}
         return {name: base64.b64encode(value).decode() for name, value in content.items()}
 
 
 def create_serving(names: Sequence[str], lifetime: timedelta, now: datetime, before: Serving | None = None) -> Serving:
-    """Create a new certificate.
-
-    Args:
-        names: Host names and addresses under which the API server calls the webhooks.
-        lifetime: Lifetime of the certificate.
-        now: The time.
-        before: The certificate used until now, which stays trusted until it expires.
-    """
+    """Create a certificate for host names and addresses; the CA of ``before`` stays trusted until it expires."""
     authority = Authority.create("cluster-stack-operator webhooks", lifetime)
     hosts = [name for name in names if not _is_address(name)]
     addresses = [name for name in names if _is_address(name)]
     pair = authority.issue(names[0], hosts=hosts, addresses=addresses, lifetime=lifetime)
     older = single_certificates(before.authorities) if before is not None else []
-    trusted = [authority.certificate, *(one for one in older if validity(one).until > now)]
+    trusted = [authority.certificate, *(ca for ca in older if validity(ca).until > now)]
     return Serving(b"".join(trusted), pair.certificate, pair.key)
 
 
@@ -110,13 +92,13 @@ def read_secret(secret: Manifest) -> Serving | None:
         authorities, certificate, key = (
             base64.b64decode(text(secret, "data", name), validate=True) for name in (AUTHORITIES, CERTIFICATE, KEY)
         )
-        found = Serving(authorities, certificate, key)
+        serving = Serving(authorities, certificate, key)
         single_certificates(authorities)
         validity(certificate)
         check_pair(certificate, key)
     except (ValueError, ssl.SSLError):
         return None
-    return found
+    return serving
 
 
 def _is_address(name: str) -> bool:
@@ -131,15 +113,8 @@ log = logging.getLogger(__name__)
 class CertificateRotator:
     """Rotates the certificate of one process and registers the webhooks at the API server.
 
-    Args:
-        client: The management cluster.
-        secret: Namespace and name of the Secret.
-        endpoint: Where the API server finds the webhooks.
-        scope: The objects that are validated.
-        context: TLS context of the server.
-        listening: Set once the server can be called; the webhooks are not registered before.
-        clock: Decides when a certificate is due.
-        times: Durations of the rotation.
+    ``context`` is the TLS context of the server. The webhooks are not registered before ``listening`` is set, i.e. the
+    server can be called.
     """
 
     def __init__(  # noqa: PLR0913 - it joins Secret, configuration and server
@@ -173,9 +148,9 @@ class CertificateRotator:
         return validity(self._serving.certificate).until.timestamp() if self._serving else 0.0
 
     async def run(self) -> None:
-        """Rotate until cancelled; ``served`` is set once the server has a certificate.
+        """Rotate until cancelled.
 
-        ``registered`` is set once the webhooks are registered at the API server.
+        ``served`` is set once the server has a certificate, ``registered`` once the API server knows the webhooks.
         """
         while True:
             try:
@@ -185,30 +160,26 @@ class CertificateRotator:
             await self._clock.sleep(self._pause())
 
     async def look(self) -> None:
-        """Check once: renew a certificate that is due, register its CA, and use it once the CA is known everywhere.
-
-        Raises:
-            DependencyError: The API server does not answer, or refuses Secret or configuration.
-        """
-        found = await self._current()
+        """Check once: renew a certificate that is due, register its CA, and use it once the CA is known everywhere."""
+        current = await self._current()
         if self._serving is None:
             # This process is not called yet, and the others use this very certificate or one trusted with it.
-            serve_with(self._context, found.certificate, found.key)
-            self._serving = found
+            serve_with(self._context, current.certificate, current.key)
+            self._serving = current
             self.served.set()
-        await self._register(found)
-        if found == self._serving:
+        await self._register(current)
+        if current == self._serving:
             self._waiting = None
-        elif found != self._waiting:
-            self._waiting = found
+        elif current != self._waiting:
+            self._waiting = current
             self._serve_at = self._clock.monotonic() + self._times.settle.total_seconds()
         elif self._clock.monotonic() >= self._serve_at:
-            serve_with(self._context, found.certificate, found.key)
-            self._serving, self._waiting = found, None
+            serve_with(self._context, current.certificate, current.key)
+            self._serving, self._waiting = current, None
             log.info("The webhooks are served with a new certificate")
 
     def _pause(self) -> float:
-        """Return the seconds until the next check; sooner where a new certificate waits for its first use."""
+        """Return the seconds until the next check; sooner while a new certificate waits for its first use."""
         look = self._times.look.total_seconds()
         if self._waiting is None:
             return look
@@ -219,10 +190,10 @@ class CertificateRotator:
         resource = await self._client.resource("", "Secret", "v1")
         while True:
             secret = await self._client.find(resource, self._secret.name, self._secret.namespace)
-            found = read_secret(secret) if secret is not None else None
-            if found is not None and not found.is_due(self._endpoint.names, self._times.lifetime, self._clock.now()):
-                return found
-            new = create_serving(self._endpoint.names, self._times.lifetime, self._clock.now(), found)
+            stored = read_secret(secret) if secret is not None else None
+            if stored is not None and not stored.is_due(self._endpoint.names, self._times.lifetime, self._clock.now()):
+                return stored
+            new = create_serving(self._endpoint.names, self._times.lifetime, self._clock.now(), stored)
             try:
                 if secret is None:
                     await self._client.create(resource, self._manifest(new))
@@ -252,17 +223,17 @@ class CertificateRotator:
     async def _owners(self, name: str) -> list[Manifest]:
         """Return a reference to the ClusterRole with the configuration's name, if there is one.
 
-        The garbage collector deletes the configuration together with the ClusterRole. A configuration without
-        an operator makes the API server refuse every write of our kinds.
+        So garbage collection deletes the configuration with the ClusterRole: without an operator, it would make the API
+        server refuse every write of our kinds.
         """
         resource = await self._client.resource(*OWNER, "v1")
         try:
-            found = await self._client.find_metadata(resource, name)
+            role = await self._client.find_metadata(resource, name)
         except Forbidden:
             return []
-        if found is None:
+        if role is None:
             return []
-        uid = found["metadata"]["uid"]
+        uid = role["metadata"]["uid"]
         return [{"apiVersion": resource.api_version, "kind": resource.kind, "name": name, "uid": uid}]
 
     def _manifest(self, serving: Serving) -> Manifest:

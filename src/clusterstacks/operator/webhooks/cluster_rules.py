@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class AddonUnavailable(SpecError):
-    """An annotation takes an addon from a release that cannot provide it."""
+    """An annotation requests an addon from a release that cannot provide it."""
 
     def __init__(self, message: str) -> None:
         super().__init__("AddonReleaseRefused", message)
@@ -38,43 +38,35 @@ class AddonUnavailable(SpecError):
 
 @dataclass(frozen=True, slots=True)
 class ClassOffer:
-    """The releases that the ClusterStack of a class can serve.
-
-    Args:
-        made_for: The Kubernetes version in the status of the class's release; empty while it is not known.
-        policy: ``spec.compatibility``.
-        candidates: Releases of the same provider and stack whose facts are known, by name.
-        listed: Further releases in the source of a ClusterStack. They are suggested, and decide nothing.
-        lacking: By requested release that cannot be served (yet), the reason.
-    """
+    """The releases that the ClusterStack of a class can serve."""
 
     made_for: str
+    """The Kubernetes version in the status of the class's release; empty while it is not known."""
     policy: CompatibilityPolicy = CompatibilityPolicy.RANGE
     candidates: Mapping[ReleaseName, Candidate] = field(default_factory=dict)
+    """Releases of the same provider and stack whose facts are known."""
     listed: Mapping[ReleaseName, Candidate] = field(default_factory=dict)
+    """Further releases in the source of a ClusterStack: suggested, but without influence on the decision."""
     lacking: Mapping[ReleaseName, str] = field(default_factory=dict)
+    """By requested release that cannot be served (yet), the reason."""
 
     def suggested(self) -> tuple[Candidate, ...]:
-        """Return all releases that a suggestion may name."""
+        """Return all releases that a suggestion may name, served or only listed."""
         return tuple({**self.listed, **self.candidates}.values())
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """An answer to which a suggestion can be added.
-
-    Args:
-        answer: The answer; a refusal in it says what is wrong, not what to do.
-        against: The facts that refuse; empty for a refusal by another rule.
-        more: The command that shows more about the refusal.
-        change: The change that was judged by ranges; None for one that was not.
-        offer: The releases it was judged by.
-    """
+    """An answer to which a suggestion can be added."""
 
     answer: AdmissionResponse
+    """A refusal in it says what is wrong, not what to do."""
     against: tuple[CompatFinding, ...] = ()
+    """The facts that refuse; empty for a refusal by another rule."""
     more: str = ""
+    """The command that shows more about the refusal."""
     change: ClusterChange | None = None
+    """The change that was compared with ranges; None if none was."""
     offer: ClassOffer | None = None
 
     def completed(self, suggestion: str = "") -> AdmissionResponse:
@@ -91,16 +83,12 @@ def wanted_versions(
     kubernetes: KubernetesVersion,
     known: Mapping[ReleaseName, Candidate],
 ) -> ClusterVersions:
-    """Return the versions that a Cluster asks for.
+    """Return the versions that a Cluster requests.
 
-    Args:
-        requested: The releases that its addons are to come from.
-        own: The release of its class.
-        kubernetes: The version it asks for.
-        known: All releases that are needed, by name.
+    ``own`` is the release of its class; ``known`` has all releases that are needed.
 
     Raises:
-        AddonReleaseRefused: A release does not have the addon that is taken from it.
+        AddonReleaseRefused: A release does not have the addon that an annotation requests from it.
         AddonUnavailable: A release is a bundle, whose addons go with its own class only.
     """
     offered = {name: _addons(known[name], own) for name in {*requested.releases(), own}}
@@ -119,27 +107,21 @@ def _addons(candidate: Candidate, own: ReleaseName) -> dict[str, tuple[Component
 
 
 def decide_change(change: ClusterChange, policy: CompatibilityPolicy, annotations: Mapping[str, str]) -> Decision:
-    """Decide whether a change is allowed.
-
-    Args:
-        change: The change.
-        policy: ``spec.compatibility`` of the ClusterStack.
-        annotations: Those of the Cluster as it is to be, with which facts can be overridden.
-    """
+    """Decide whether a change is allowed; ``annotations`` of the new Cluster can override facts."""
     wanted = change.wanted
     if refusal := _upgrade_refusal(change):
         return Decision(AdmissionResponse(refusal))
-    found = judge_change(change)
-    findings = found.findings
+    judgement = judge_change(change)
+    findings = judgement.findings
     if policy is CompatibilityPolicy.STRICT and (finding := _other_version_than_made_for(change)):
         findings = (finding, *findings)
-    against = tuple(one for one in findings if _refuses(policy, one.verdict))
-    warnings = (*(one.text for one in findings if one not in against), *found.warnings)
+    against = tuple(finding for finding in findings if _refuses(policy, finding.verdict))
+    warnings = (*(finding.text for finding in findings if finding not in against), *judgement.warnings)
     if not against:
         return Decision(AdmissionResponse(warnings=warnings))
     if reason := annotations.get(ESCAPE_ANNOTATION, "").strip():
         allowed = f"allowed because of annotation {ESCAPE_ANNOTATION} ({reason})"
-        warnings = (allowed, *(one.text for one in against), *warnings)
+        warnings = (allowed, *(finding.text for finding in against), *warnings)
         excused = f"{one_line_refusal(wanted, against)}; {allowed}"
         return Decision(AdmissionResponse(warnings=warnings, excused=excused))
     return Decision(AdmissionResponse(listed_refusal(wanted, against), warnings), against)
@@ -159,7 +141,7 @@ def _upgrade_refusal(change: ClusterChange) -> str:
 
 
 def _other_version_than_made_for(change: ClusterChange) -> CompatFinding | None:
-    """Find that ``Strict`` does not allow the Kubernetes version; a change of addons only is not judged again."""
+    """Return why ``Strict`` refuses the Kubernetes version; a change of only addons is not checked again."""
     wanted, before = change.wanted, change.before
     if wanted.kubernetes == wanted.release.kubernetes:
         return None

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from clusterstacks.plan.compat.verdicts import Upstream
 
 RETRY_SECONDS: Final = 10
-"""Pause before an update is tried again whose facts are not known yet. Arbitrary: a download takes some seconds."""
+"""Pause before the retry of an update whose facts are not known yet. Arbitrary: a download takes some seconds."""
 
 
 class KnownReleases(Protocol):
@@ -59,44 +59,23 @@ class KnownReleases(Protocol):
     async def offer(self, namespace: str, release: ReleaseName, wanted: Collection[ReleaseName]) -> ClassOffer | None:
         """Return the releases that can be served to a Cluster; None if no ClusterStack has or could have ``release``.
 
-        A release of the class that is not among the candidates is in ``lacking``: its facts are not known yet.
-
-        Args:
-            namespace: The namespace of the class.
-            release: The release of the class.
-            wanted: Further releases the Cluster asks for or has.
-
-        Raises:
-            ClusterStacksError: The API server does not answer.
+        ``namespace`` and ``release`` are those of the class, ``wanted`` further releases the Cluster asks for or has. A
+        release of the class that is not among the candidates is in ``lacking``: its facts are not known yet.
         """
         ...
 
     async def refused(self, cluster: ClusterView, releases: Collection[ReleaseName]) -> str:
-        """Return why a Cluster may not use one of the releases; empty when they are offered, or may be offered soon.
-
-        Args:
-            cluster: The Cluster as it is to be.
-            releases: Releases in the namespace of its class.
-
-        Raises:
-            ClusterStacksError: The API server does not answer.
-        """
+        """Return why a Cluster may not use one of the releases; empty when they are offered, or may be offered soon."""
         ...
 
     def delivered(self, cluster: ObjectKey) -> Mapping[str, ReleaseName]:
-        """Return, by addon, the release that a cluster has completely; empty while none is complete."""
+        """Return, by addon, the release that is completely delivered to a cluster; empty before the first."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class StackCluster:
-    """A Cluster whose class comes from a cluster stack, as a request contains it.
-
-    Args:
-        view: The Cluster.
-        release: The release of its class.
-        variables: The variables of its topology.
-    """
+    """A Cluster whose class comes from a cluster stack, with the variables of its topology, as a request has it."""
 
     view: ClusterView
     release: ReleaseName
@@ -104,7 +83,7 @@ class StackCluster:
 
     @property
     def kubernetes(self) -> KubernetesVersion | None:
-        """The Kubernetes version it asks for; None for a text that is not a version, which Cluster API refuses."""
+        """The requested Kubernetes version; None for a text that is not a version, which Cluster API refuses."""
         return _version(self.view.version)
 
     @property
@@ -117,7 +96,7 @@ class StackCluster:
 
     @property
     def decisive(self) -> tuple[object, ...]:
-        """Everything that decides, except labels and variables."""
+        """The fields that influence the decision, except labels and variables."""
         view = self.view
         annotations = {
             key: value
@@ -129,26 +108,18 @@ class StackCluster:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterValidator:
-    """Validates Clusters.
-
-    Args:
-        releases: The releases that are known.
-        rules: Returns the CompatibilityRules that count for a Cluster, by the release of its class and its labels.
-        upstream: Facts of upstream projects.
-        suggester: Adds a suggestion to a refusal; not used by :meth:`decide`.
-    """
+    """Validates Clusters."""
 
     releases: KnownReleases
     rules: Callable[[ReleaseName, Mapping[str, str]], tuple[Rule, ...]]
+    """Returns the CompatibilityRules that apply to a Cluster, by the release of its class and its labels."""
     upstream: Upstream
+    """Facts of upstream projects."""
     suggester: Suggester | None = None
+    """Adds a suggestion to a refusal; not used by :meth:`decide`."""
 
     async def validate(self, request: AdmissionRequest) -> AdmissionResponse:
-        """Answer a request.
-
-        Raises:
-            ClusterStacksError: Something that is needed for the answer cannot be read.
-        """
+        """Answer a request; a ClusterStacksError says what is needed for the answer and cannot be read."""
         decision = await self.decide(request)
         suggestion = ""
         if decision.against and self.suggester is not None:
@@ -159,11 +130,7 @@ class ClusterValidator:
         return replace(answer, warnings=(*answer.warnings, *await self._annotation_warnings(request)))
 
     async def decide(self, request: AdmissionRequest) -> Decision:
-        """Decide on a request, without a suggestion.
-
-        Raises:
-            ClusterStacksError: Something that is needed for the decision cannot be read.
-        """
+        """Decide on a request, without a suggestion; a ClusterStacksError as in :meth:`validate`."""
         new = _stack_cluster(request.new)
         if new is None or request.operation is Operation.DELETE:
             return Decision(ALLOWED)
@@ -197,8 +164,8 @@ class ClusterValidator:
         except ClusterStacksError:
             return tuple(unread)
         known = offer.candidates if offer is not None else {}
-        stated = [known[release].compatibility for release in new.releases if release in known]
-        addons = {addon for one in stated if one is not None for addon in one.addons()}
+        ranges = [known[release].compatibility for release in new.releases if release in known]
+        addons = {addon for stated in ranges if stated is not None for addon in stated.addons()}
         return tuple(without_effect(changed, {*addons, *self.releases.delivered(new.view.key)}))
 
     async def _access_refusal(
@@ -235,7 +202,7 @@ class ClusterValidator:
     async def _of_labels_and_variables(self, old: StackCluster, new: StackCluster) -> Decision:
         """Decide on an update of only labels or variables, by the rules that depend on them.
 
-        Everything else that is wrong with the Cluster was wrong before, and does not refuse the update.
+        Other problems of the Cluster existed before and do not refuse the update.
         """
         namespace = new.view.class_namespace
         offer = await self.releases.offer(namespace, new.release, ())
@@ -264,7 +231,7 @@ class ClusterValidator:
     def _before(
         self, old: StackCluster, version: KubernetesVersion, offer: ClassOffer
     ) -> tuple[ClusterVersions, ClusterVersions]:
-        """Return the versions the Cluster asked for, and those that it has."""
+        """Return the versions the Cluster requested before the update, and those that it runs."""
         own = offer.candidates.get(old.release)
         if own is None or own.is_bundle:
             # The addons of a bundle are not stated and leave with it; of an unknown class nothing is known either.
@@ -284,7 +251,7 @@ class ClusterValidator:
 
 
 def _stack_cluster(manifest: Manifest) -> StackCluster | None:
-    """Read a Cluster; None for one without a topology, and for one whose class comes from no cluster stack."""
+    """Read a Cluster; None without a topology, and for a class that does not come from a cluster stack."""
     view = cluster_view(manifest)
     try:
         release = parse_class(view.class_name)
@@ -301,17 +268,15 @@ def _version(text: str) -> KubernetesVersion | None:
 
 
 def _running(old: StackCluster, version: KubernetesVersion) -> KubernetesVersion:
-    """Return the oldest version of the control plane, which is older than the one asked for while it rolls."""
-    reported = [found for one in old.view.control_plane_versions if (found := _version(one)) is not None]
-    return min([version, *reported])
+    """Return the oldest version of the control plane, which is older than the requested one during a rollout."""
+    versions = [_version(reported) for reported in old.view.control_plane_versions]
+    return min([version, *(running for running in versions if running is not None)])
 
 
 def _wanted(cluster: StackCluster, kubernetes: KubernetesVersion, offer: ClassOffer) -> ClusterVersions:
-    """Return the versions that a Cluster asks for.
+    """Return the versions that a Cluster requests; the errors are those of :func:`wanted_versions`.
 
-    Raises:
-        AddonReleaseRefused: An annotation cannot be read, or names a release without the addon.
-        AddonUnavailable: An annotation names a release that is a bundle, or that cannot be served.
+    An AddonUnavailable also says that an annotation names a release that cannot be served.
     """
     requested = read_requested_releases(cluster.view.annotations, cluster.release)
     for release in requested.releases():
@@ -361,7 +326,7 @@ def _of_bundle(new: StackCluster, old: StackCluster | None, offer: ClassOffer) -
 
 
 def _more(new: StackCluster, old: StackCluster | None, offer: ClassOffer) -> str:
-    """Choose the command that shows more about a refusal for which no plan is searched."""
+    """Choose the command that shows more about a refusal without a search for a plan."""
     listing = releases_of(new.view.class_namespace)
     if old is None or other_stack(old.release, new.release):
         return listing

@@ -40,25 +40,21 @@ _ADDON: Final = "clusterstack.x-k8s.io/addon"
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """The address of the webhooks for the API server: a Service in the cluster, or a URL.
-
-    Args:
-        service: Namespace and name; None for an address.
-        url: ``https://host:port``; empty for a Service.
-    """
+    """The address of the webhooks for the API server: a Service in the cluster (namespace and name), or a URL."""
 
     service: ObjectKey | None = None
     url: str = ""
+    """``https://host:port``; empty for a Service."""
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The host names the certificate must have: the one that the API server uses."""
+        """The host name that the API server uses; the certificate must have it."""
         if self.service is not None:
             return (f"{self.service.name}.{self.service.namespace}.svc",)
         return (urlsplit(self.url).hostname or "",)
 
     def client_config(self, bundle: bytes) -> Manifest:
-        """Return the ``clientConfig`` of a webhook."""
+        """Return the ``clientConfig`` of a webhook that trusts a PEM bundle."""
         trust = {"caBundle": base64.b64encode(bundle).decode()}
         if self.service is None:
             return {"url": f"{self.url}{PATH}", **trust}
@@ -68,41 +64,32 @@ class Endpoint:
 
 @dataclass(frozen=True, slots=True)
 class WebhookScope:
-    """The objects that are validated: those the operator handles.
-
-    Args:
-        namespace: The only namespace; empty for all.
-        watch_filter: Value of the watch filter label; empty for all objects.
-        provider_kinds: Kinds that a ``spec.providerRef`` may name.
-    """
+    """The objects that are validated: those the operator handles."""
 
     namespace: str = ""
+    """The only namespace; empty for all."""
     watch_filter: str = ""
+    """Value of the watch filter label; empty for all objects."""
     provider_kinds: tuple[KindPattern, ...] = DEFAULT_KINDS
+    """Kinds that a ``spec.providerRef`` may name."""
 
     @property
     def name(self) -> str:
-        """The name of the configuration: an operator for one namespace has its own."""
+        """The name of the configuration; an operator for one namespace has its own configuration."""
         return f"{NAME}-{self.namespace}" if self.namespace else NAME
 
     def selectors(self) -> Manifest:
-        """Return the selectors of a webhook."""
-        found: Manifest = {}
+        """Return the selectors of a webhook; empty if it validates all objects."""
+        selectors: Manifest = {}
         if self.namespace:
-            found["namespaceSelector"] = {"matchLabels": {"kubernetes.io/metadata.name": self.namespace}}
+            selectors["namespaceSelector"] = {"matchLabels": {"kubernetes.io/metadata.name": self.namespace}}
         if self.watch_filter:
-            found["objectSelector"] = {"matchLabels": {WATCH_FILTER_LABEL: self.watch_filter}}
-        return found
+            selectors["objectSelector"] = {"matchLabels": {WATCH_FILTER_LABEL: self.watch_filter}}
+        return selectors
 
 
 def configuration(endpoint: Endpoint, scope: WebhookScope, bundle: bytes) -> Manifest:
-    """Return the whole configuration.
-
-    Args:
-        endpoint: Where the API server finds the webhooks.
-        scope: The objects that are validated.
-        bundle: PEM certificates of the CAs to trust.
-    """
+    """Return the ValidatingWebhookConfiguration; ``bundle`` has the PEM certificates of the CAs to trust."""
     common = {
         "clientConfig": endpoint.client_config(bundle),
         "admissionReviewVersions": ["v1"],
@@ -114,7 +101,7 @@ def configuration(endpoint: Endpoint, scope: WebhookScope, bundle: bytes) -> Man
         "apiVersion": "admissionregistration.k8s.io/v1",
         "kind": "ValidatingWebhookConfiguration",
         "metadata": {"name": scope.name},
-        "webhooks": [{**common, **one} for one in (*_own_kinds(scope.provider_kinds), _clusters())],
+        "webhooks": [{**common, **webhook} for webhook in (*_own_kinds(scope.provider_kinds), _clusters())],
     }
 
 
@@ -133,21 +120,22 @@ def _updated(*fields: str) -> str:
 
     An expression that fails would refuse the write, even the removal of a finalizer.
     """
-    missing = [f"!has({one}.{field})" for field in fields for one in ("object", "oldObject")]
+    missing = [f"!has({version}.{field})" for field in fields for version in ("object", "oldObject")]
     changed = f"object.{fields[-1]} != oldObject.{fields[-1]}"
     return " || ".join(["request.operation != 'UPDATE'", *missing, changed])
 
 
 def _canonical() -> str:
-    """Return CEL for: a ClusterAddon is created as the operator creates it, for a Cluster and with the name for it.
+    """Return CEL for: a ClusterAddon is created for a Cluster and with the name that the operator gives it.
 
-    The webhook allows that to every user, so the API server need not call it: the operator can create ClusterAddons
-    while its webhooks cannot be reached or are not served yet. The operator's user is not excluded, because people may
-    share it (in a development environment all use the kubeconfig of one administrator), and their writes would not be
-    validated.
+    Every user may create it, so the API server need not call the webhook: the operator can create ClusterAddons while
+    its webhooks are not reachable or not served yet. The operator's user is not excluded instead, because people may
+    share it (in a development environment all use one administrator's kubeconfig) and must be validated.
     """
     reference = "object.spec.clusterRef"
-    there = " && ".join(f"has({one})" for one in ("object.spec", reference, f"{reference}.kind", f"{reference}.name"))
+    there = " && ".join(
+        f"has({field})" for field in ("object.spec", reference, f"{reference}.kind", f"{reference}.name")
+    )
     # addon_name of api.clusteraddon, in CEL.
     named = f"object.metadata.name == '{addon_name('')}' + {reference}.name"
     return (
@@ -159,8 +147,8 @@ def _canonical() -> str:
 def _provider_named(kinds: Iterable[KindPattern]) -> str:
     """Return CEL for: a ClusterStackRelease is deleted, or names another provider object than before.
 
-    An object that every user may name is excluded: the operator can create its ClusterStackReleases while its webhooks
-    cannot be reached, as it can create ClusterAddons.
+    Objects that every user may name are excluded, so the operator can create its ClusterStackReleases while its
+    webhooks are not reachable.
     """
     named, before = "has(object.spec) && has(object.spec.providerRef)", "oldObject.spec.providerRef"
     unchanged = f"has(oldObject.spec) && has({before}) && object.spec.providerRef == {before}"
@@ -175,11 +163,15 @@ def _allowed_provider(kinds: Iterable[KindPattern]) -> str:
     own = f"(!has({reference}.namespace) || {reference}.namespace in ['', request.namespace])"
     made = f"!{reference}.kind.endsWith('{TEMPLATE_SUFFIX}')"
     matches = [
-        f"{reference}.apiVersion.startsWith({json.dumps(f'{one.group}/')}) && {reference}.kind"
-        + (f".endsWith({json.dumps(one.kind[1:])})" if one.kind.startswith("*") else f" == {json.dumps(one.kind)}")
-        for one in kinds
+        f"{reference}.apiVersion.startsWith({json.dumps(f'{pattern.group}/')}) && {reference}.kind"
+        + (
+            f".endsWith({json.dumps(pattern.kind[1:])})"
+            if pattern.kind.startswith("*")
+            else f" == {json.dumps(pattern.kind)}"
+        )
+        for pattern in kinds
     ]
-    return f"{there} && {own} && {made} && ({' || '.join(f'({one})' for one in matches) or 'false'})"
+    return f"{there} && {own} && {made} && ({' || '.join(f'({match})' for match in matches) or 'false'})"
 
 
 def _own(plural: str, operations: list[str], changed: str = "") -> Manifest:
@@ -243,7 +235,7 @@ def _labels(cluster: str) -> str:
     return f"(has({cluster}.metadata.labels) ? dyn({cluster}.metadata.labels) : dyn(''))"
 
 
-def _same_annotations(one: str, other: str) -> str:
-    mine, theirs = f"{one}.metadata.annotations", f"{other}.metadata.annotations"
-    same = f"has({theirs}) && key in {theirs} && {theirs}[key] == {mine}[key]"
-    return f"!has({mine}) || {mine}.all(key, !key.startsWith('{_ADDON}') || ({same}))"
+def _same_annotations(cluster: str, other: str) -> str:
+    annotations, others = f"{cluster}.metadata.annotations", f"{other}.metadata.annotations"
+    same = f"has({others}) && key in {others} && {others}[key] == {annotations}[key]"
+    return f"!has({annotations}) || {annotations}.all(key, !key.startsWith('{_ADDON}') || ({same}))"

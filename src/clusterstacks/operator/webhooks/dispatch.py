@@ -1,6 +1,6 @@
 """Dispatches admission requests to the validator of their kind, and records an event when an annotation allows one.
 
-A request proves nothing, because every client that reaches the port can send one. The event is written once the
+Requests are not authenticated: any client that reaches the port can send one. So the event is written only once the
 informer shows the Cluster with the uid, class, version and annotations of the request.
 """
 
@@ -31,11 +31,11 @@ if TYPE_CHECKING:
     from clusterstacks.runtime.events import EventRecorder
 
 PAUSES_SECONDS: Final = (0.2, 1.0, 5.0)
-"""Pauses before each look for a Cluster that an annotation allowed. Arbitrary: the watch reports a write within
+"""Pauses before each lookup of a Cluster that an annotation allowed. Arbitrary: the watch reports a write within
 milliseconds, and later under load."""
 
 EVENTS, EVENT_INTERVAL = 100, timedelta(seconds=10)
-"""Rate limit for events, and so for Clusters that are looked for: the burst, and the interval after it. Arbitrary."""
+"""Rate limit for events, and so for lookups of Clusters: the burst, and the interval after it. Arbitrary."""
 
 REFUSALS_LOGGED, REFUSAL_INTERVAL = 100, timedelta(seconds=1)
 """Rate limit for log lines about refusals: the burst, and the interval after it. Arbitrary."""
@@ -44,15 +44,10 @@ log = logging.getLogger(__name__)
 
 
 class Validator:
-    """Validates objects of all kinds.
+    """Validates objects of all kinds: ``own`` those of our kinds, and ``clusters`` Clusters.
 
-    Args:
-        own: Validates our kinds.
-        clusters: Validates Clusters.
-        events: Records that an annotation allowed a change.
-        live: All Clusters, from their informer.
-        clock: Pauses between two looks for a Cluster.
-        decided: Called with kind and decision: allowed, warned, refused or failed.
+    ``live`` has all Clusters, from their informer. ``decided`` is called with the kind and the decision: allowed,
+    warned, refused or failed.
     """
 
     def __init__(
@@ -80,11 +75,7 @@ class Validator:
         self._logged = RateLimiter(REFUSALS_LOGGED, REFUSAL_INTERVAL, clock)
 
     async def validate(self, request: AdmissionRequest) -> AdmissionResponse:
-        """Answer a request; a kind without a validator is allowed.
-
-        Raises:
-            ClusterStacksError: Something that is needed for the answer cannot be read.
-        """
+        """Answer a request; a kind without a validator is allowed."""
         kind = (request.group, request.kind)
         decide = self._validate_cluster if kind == (CLUSTER_API_GROUP, CLUSTER_KIND) else self._own.get(kind)
         if decide is None:
@@ -109,7 +100,7 @@ class Validator:
     async def _validate_cluster(self, request: AdmissionRequest) -> AdmissionResponse:
         answer = await self._clusters.validate(request)
         if answer.excused and not request.dry_run and self._recorded.take() == 0:
-            # In the background: the answer does not wait for the event.
+            # In the background, so that the answer does not wait for the event.
             recorded = self._record_once_written(cluster_view(request.new).key, _validated(request.new), answer.excused)
             task = asyncio.create_task(recorded, name="event of an admission")
             self._recording.add(task)
@@ -117,7 +108,7 @@ class Validator:
         return answer
 
     async def close(self) -> None:
-        """Give up the events that are not written yet."""
+        """Cancel the events that are not written yet."""
         for task in self._recording:
             task.cancel()
         await asyncio.gather(*self._recording, return_exceptions=True)
@@ -132,7 +123,7 @@ class Validator:
 
 
 def _validated(cluster: Manifest) -> tuple[object, ...]:
-    """Return the identity of a Cluster, and what the webhook validates of it."""
+    """Return the identity of a Cluster, and the fields that the webhook validates."""
     view = cluster_view(cluster)
     annotations = {key: value for key, value in view.annotations.items() if key.startswith(f"{GROUP}/")}
     return view.uid, view.class_key, view.version, annotations

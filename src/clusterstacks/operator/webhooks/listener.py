@@ -55,13 +55,7 @@ _quiet.setLevel(logging.CRITICAL)  # a trace for each malformed request would le
 
 
 class Listener:
-    """Serves HTTP over TLS at one address.
-
-    Args:
-        context: Holds the certificate.
-        answer: Answers a request.
-        stop_seconds: How long requests under way may take when the listener stops.
-    """
+    """Serves HTTP over TLS at one address; requests under way may take ``stop_seconds`` when it stops."""
 
     def __init__(
         self,
@@ -81,13 +75,8 @@ class Listener:
     async def run(self, host: str, port: int, started: Callable[[int], None]) -> None:
         """Serve until cancelled.
 
-        Args:
-            host: Address to listen on; empty for all.
-            port: Port to listen on; 0 for a free one.
-            started: Called with the port once connections are accepted.
-
-        Raises:
-            OSError: The server cannot listen on the address.
+        An empty ``host`` means all addresses, ``port`` 0 a free port; ``started`` is called with the port once
+        connections are accepted. Raises OSError if the server cannot listen on the address.
         """
         http = _Server(
             self._first_asked,
@@ -175,7 +164,7 @@ class Listener:
 
 
 class _Server(web.Server):
-    """aiohttp's server of single connections, which also reports the end of each."""
+    """aiohttp's server of single connections; also reports the end of each connection."""
 
     def __init__(
         self,
@@ -196,6 +185,6 @@ def _listening(host: str, port: int) -> socket.socket:
     """Listen on one address, or on all addresses of both families."""
     dual = not host and socket.has_dualstack_ipv6()
     family = socket.AF_INET6 if dual or ":" in host else socket.AF_INET
-    found = socket.create_server((host, port), family=family, backlog=QUEUED, dualstack_ipv6=dual)
-    found.setblocking(False)
-    return found
+    listening = socket.create_server((host, port), family=family, backlog=QUEUED, dualstack_ipv6=dual)
+    listening.setblocking(False)
+    return listening

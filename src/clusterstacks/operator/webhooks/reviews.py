@@ -42,7 +42,7 @@ k8s.io/api/admission/v1, whose fields are written in their order."""
 
 
 class Operation(StrEnum):
-    """The operation on an object; the webhooks are not registered for others."""
+    """The operation on an object; the webhooks are not registered for others, e.g. CONNECT."""
 
     CREATE = "CREATE"
     UPDATE = "UPDATE"
@@ -57,7 +57,7 @@ class InvalidReview(SpecError):
 
 
 class OutOfBounds(SpecError):
-    """A request is too large to be decoded."""
+    """A request is too large or nested too deeply to be decoded."""
 
     def __init__(self, problem: str) -> None:
         super().__init__("ReviewOutOfBounds", problem)
@@ -65,54 +65,42 @@ class OutOfBounds(SpecError):
 
 @dataclass(frozen=True, slots=True)
 class AdmissionRequest:
-    """The request of an AdmissionReview.
-
-    Args:
-        uid: Its id, which the answer repeats.
-        operation: The operation.
-        group: API group of the object.
-        kind: Kind of the object.
-        new: The object as it is to be; empty for a deletion.
-        old: The object as it is; empty for a creation.
-        dry_run: Whether nothing is going to be written: then the answer must have no effect either.
-    """
+    """The request of an AdmissionReview."""
 
     uid: str
+    """Id of the request, which the answer repeats."""
     operation: Operation
     group: str
     kind: str
     new: Manifest = field(repr=False)
+    """The object after the write; empty for a deletion."""
     old: Manifest = field(repr=False)
+    """The object before the write; empty for a creation."""
     dry_run: bool = False
+    """Whether nothing will be written: then the answer must have no side effect."""
 
 
 def count_values(body: bytes | bytearray) -> int:
     """Return an upper bound for the number of values in a JSON text, without decoding it; takes at most 4 ms per MiB.
 
-    Commas and brackets inside texts count as well, unless they alone would exceed the bound.
-
-    Raises:
-        OutOfBounds: There are more than ``MAX_VALUES``.
+    Commas and brackets inside texts count as well, unless they alone would exceed the bound. Raises OutOfBounds for
+    more than ``MAX_VALUES``.
     """
-    found = 1  # the document itself
+    values = 1  # the document itself
     if len(body) <= EXACT_BYTES:
-        found += bounded_json.count_values(body, MAX_VALUES - 1)
+        values += bounded_json.count_values(body, MAX_VALUES - 1)
     else:
-        found += bounded_json.estimate_values(body)
-    if found > MAX_VALUES:
+        values += bounded_json.estimate_values(body)
+    if values > MAX_VALUES:
         raise OutOfBounds(f"it and its predecessor have more than {MAX_VALUES:,} values together; make it smaller")
-    return found
+    return values
 
 
 def decode_within_bounds(body: bytes | bytearray, *, values: int = 0) -> Any:  # noqa: ANN401 - whatever JSON holds
-    """Decode JSON that takes less than 50 ms and a depth of 1024, which is orjson's.
-
-    Args:
-        body: The text, at most some MiB.
-        values: The result of ``count_values``, where it is known.
+    """Decode JSON of some MiB in less than 50 ms; ``values`` is the result of ``count_values``, where it is known.
 
     Raises:
-        OutOfBounds: It is larger, or nested deeper.
+        OutOfBounds: There are too many values, or more levels than orjson's 1024.
         InvalidReview: It is not JSON.
     """
     if not values:
@@ -126,9 +114,9 @@ def decode_within_bounds(body: bytes | bytearray, *, values: int = 0) -> Any:  #
 
 
 def refusal_document(body: bytes | bytearray, problem: str) -> bytes | None:
-    """Write the refusal of a request that is not decoded; None where its beginning does not name the object.
+    """Write the refusal of a request that is not decoded; None if its beginning does not name the object.
 
-    An HTTP error would not be a refusal: with ``failurePolicy: Ignore`` the API server ignores it.
+    With ``failurePolicy: Ignore`` the API server would ignore an HTTP error, so that is not a refusal.
     """
     end = body.find(HEAD_END, 0, HEAD_BYTES)
     try:
@@ -145,16 +133,7 @@ def refusal_document(body: bytes | bytearray, problem: str) -> bytes | None:
 
 
 def parse_review(body: bytes | bytearray, *, values: int = 0) -> AdmissionRequest:
-    """Read a request; the object in it is not checked here.
-
-    Args:
-        body: The AdmissionReview.
-        values: The result of ``count_values``, where it is known.
-
-    Raises:
-        OutOfBounds: It is too large, or nested too deep.
-        InvalidReview: It is not an AdmissionReview.
-    """
+    """Read a request; the object in it is not checked here. Parameters and errors as of ``decode_within_bounds``."""
     document = decode_within_bounds(body, values=values)
     if at(document, "apiVersion") != API_VERSION or at(document, "kind") != KIND:
         raise InvalidReview("apiVersion or kind is wrong")
@@ -178,7 +157,7 @@ def parse_review(body: bytes | bytearray, *, values: int = 0) -> AdmissionReques
 
 
 def answer_document(uid: str, answer: AdmissionResponse) -> bytes:
-    """Write the answer to the request with this uid."""
+    """Write the AdmissionReview that answers the request with this uid, within the bounds of the API server."""
     response: Manifest = {"uid": uid, "allowed": answer.allowed}
     if not answer.allowed:
         message = shortened(answer.refusal, REFUSAL_CHARACTERS)

@@ -84,16 +84,11 @@ log = logging.getLogger(__name__)
 
 
 class TooManyRequests(Exception):
-    """All resources are in use, and enough other requests wait for them."""
+    """All resources are in use, and too many requests wait for them."""
 
 
 class SharedBudget:
-    """An amount of a resource that requests share, first come, first served.
-
-    Args:
-        size: The amount.
-        waiting: Number of requests that may wait.
-    """
+    """An amount of a resource that requests share, first come, first served; ``waiting`` requests may wait."""
 
     def __init__(self, size: int, waiting: int = WAITING) -> None:
         self._free = size
@@ -102,7 +97,7 @@ class SharedBudget:
 
     @asynccontextmanager
     async def taken(self, amount: int) -> AsyncIterator[None]:
-        """Take a share, and give it back at the end."""
+        """Take a share for the duration of the context."""
         await self.take(amount)
         try:
             yield
@@ -110,23 +105,19 @@ class SharedBudget:
             self.give(amount)
 
     async def take(self, amount: int) -> None:
-        """Take a share; ``amount`` is at most the size.
-
-        Raises:
-            TooManyRequests: Too many others wait.
-        """
+        """Take a share, at most the whole size; raises TooManyRequests if too many others wait."""
         if self._queue or self._free < amount:
             await self._wait(amount)
         else:
             self._free -= amount
 
     def give(self, amount: int) -> None:
-        """Give a share back, and hand it to the requests that wait."""
+        """Return a share and wake the waiting requests that it is enough for."""
         self._free += amount
         while self._queue and self._queue[0][0] <= self._free:
-            taken, turn = self._queue.popleft()
+            waiting, turn = self._queue.popleft()
             if not turn.done():  # a cancelled one stays in the queue until its task runs
-                self._free -= taken
+                self._free -= waiting
                 turn.set_result(None)
 
     async def _wait(self, amount: int) -> None:
@@ -149,16 +140,10 @@ class SharedBudget:
 class WebhookServer:
     """The HTTPS server of the webhooks.
 
-    Args:
-        host: Address to listen on; empty for all.
-        port: Port to listen on; 0 for a free one, which attribute ``port`` holds once ``started`` is set.
-        context: Holds the certificate; a new certificate counts for connections that begin later.
-        validate: Answers a request.
-        observe: Called with each response: the kind of the object (empty if the request was not read), the status
-            code, and the seconds since the header of the request arrived.
-
-    Attributes:
-        in_flight: Number of requests under way.
+    An empty ``host`` means all addresses, ``port`` 0 a free port, which attribute ``port`` has once ``started`` is set.
+    A new certificate in ``context`` counts for connections that begin later. ``observe`` is called with each response:
+    the kind of the object (empty if the request was not read), the status code, and the seconds since the header of the
+    request arrived.
     """
 
     def __init__(
@@ -170,6 +155,7 @@ class WebhookServer:
         observe: Callable[[str, int, float], None] = lambda _kind, _code, _seconds: None,
     ) -> None:
         self.in_flight = 0
+        """Number of requests under way."""
         self._observe = observe
         self.host = host
         self.port = port
@@ -181,11 +167,7 @@ class WebhookServer:
         self._turn = SharedBudget(TURN_BYTES)
 
     async def run(self) -> None:
-        """Serve until cancelled.
-
-        Raises:
-            OSError: The server cannot listen on the address.
-        """
+        """Serve until cancelled; raises OSError if the server cannot listen on the address."""
         await self._listener.run(self.host, self.port, self._listens)
 
     def _listens(self, port: int) -> None:
@@ -204,14 +186,14 @@ class WebhookServer:
         return response
 
     async def _respond(self, request: web.BaseRequest) -> web.Response:
-        """Answer a request; for an error the API server applies its failurePolicy."""
+        """Answer a request; after an HTTP error the API server applies its failurePolicy."""
         if (request.method, request.path) != ("POST", PATH):
             return _closing(web.Response(status=404, text=f"AdmissionReviews are posted to {PATH}"))
         body = bytearray()
         try:
-            async with asyncio.timeout(DEADLINE.total_seconds()), AsyncExitStack() as held:
-                await self._read(request, body, held)
-                return await self._answer(request, body, held)
+            async with asyncio.timeout(DEADLINE.total_seconds()), AsyncExitStack() as shares:
+                await self._read(request, body, shares)
+                return await self._answer(request, body, shares)
         except (OutOfBounds, InvalidReview) as error:
             return _refused(body, error)
         except (ClusterStacksError, TimeoutError, TooManyRequests) as error:
@@ -222,8 +204,8 @@ class WebhookServer:
             log.exception("Unexpected failure while an AdmissionReview was answered, please report it")
             return web.Response(status=500, text="unexpected failure; see the log of the operator")
 
-    async def _read(self, request: web.BaseRequest, body: bytearray, held: AsyncExitStack) -> None:
-        """Read the request into ``body``; only the beginning of one that is too large."""
+    async def _read(self, request: web.BaseRequest, body: bytearray, shares: AsyncExitStack) -> None:
+        """Read the request into ``body``; if it is too large, only its beginning."""
         length = request.content_length or 0
         most = MAX_BYTES if length <= MAX_BYTES else HEAD_BYTES
         has_room = False
@@ -232,19 +214,19 @@ class WebhookServer:
             if len(body) > most:
                 raise OutOfBounds(f"it and its predecessor have more than {MAX_BYTES >> 20} MiB; make it smaller")
             if len(body) > SMALL_BYTES and not has_room:
-                await held.enter_async_context(self._bytes.taken(length or MAX_BYTES))
+                await shares.enter_async_context(self._bytes.taken(length or MAX_BYTES))
                 has_room = True
 
-    async def _answer(self, request: web.BaseRequest, body: bytearray, held: AsyncExitStack) -> web.Response:
+    async def _answer(self, request: web.BaseRequest, body: bytearray, shares: AsyncExitStack) -> web.Response:
         values = count_values(body) if len(body) <= SMALL_BYTES else await self._in_turn(count_values, body)
-        await held.enter_async_context(self._values.taken(values))
+        await shares.enter_async_context(self._values.taken(values))
         review = await self._in_turn(partial(parse_review, values=values), body)
         request[_KIND] = review.kind
         answer = await self._validate(review)
         return _answered(answer_document(review.uid, answer))
 
     async def _in_turn(self, work: Callable[[bytearray], T], body: bytearray) -> T:
-        """Work on a body, on at most ``TURN_BYTES`` in one turn of the event loop; a larger body has a turn alone.
+        """Work on a body, on at most ``TURN_BYTES`` in one turn of the event loop; a larger body has its own turn.
 
         There is no await after the work: decoded values that live longer cost more in garbage collection than
         everything else.
@@ -280,6 +262,6 @@ def _failed(error: ClusterStacksError | TimeoutError | TooManyRequests) -> web.R
 
 
 def _closing(response: web.Response) -> web.Response:
-    """Close the connection after the answer: it is not the API server, or its request was not read to the end."""
+    """Close the connection after the answer: another client than the API server, or a request that was not read."""
     response.force_close()
     return response

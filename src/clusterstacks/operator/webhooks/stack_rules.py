@@ -1,4 +1,4 @@
-"""Rules for our own kinds. They are those of the Go operator's webhooks, without their known defects."""
+"""Rules for our own kinds: those of the Go operator's webhooks, without their known defects."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SHOWN_CLUSTERS = 3
 
 @dataclass(frozen=True, slots=True)
 class StackIdentity:
-    """The fields of a ClusterStack that never change."""
+    """The immutable fields of a ClusterStack."""
 
     provider: str
     name: str
@@ -32,13 +32,13 @@ class StackIdentity:
 
     @property
     def series(self) -> tuple[str, str, str]:
-        """The part that all its releases have in common."""
+        """The fields that all its releases share."""
         return self.provider, self.name, self.kubernetes
 
 
 @dataclass(frozen=True, slots=True)
 class AddonReference:
-    """``spec.clusterRef`` of a ClusterAddon, whose own namespace counts where the reference names none."""
+    """``spec.clusterRef`` of a ClusterAddon; the namespace defaults to that of the ClusterAddon."""
 
     kind: str
     name: str
@@ -48,7 +48,7 @@ class AddonReference:
 def uses_of(
     cluster: ObjectKey, class_name: str, class_namespace: str, annotations: Mapping[str, str]
 ) -> tuple[ReleaseUse, ...]:
-    """Return the releases that a Cluster uses; none when its class comes from no cluster stack."""
+    """Return the releases that a Cluster uses; empty when its class does not come from a cluster stack."""
     try:
         own = parse_class(class_name)
     except InvalidName:
@@ -62,7 +62,7 @@ def uses_of(
 
 
 def created_stack(versions: Sequence[str], *, no_provider: bool, has_provider: bool) -> AdmissionResponse:
-    """Validate a new ClusterStack."""
+    """Validate a new ClusterStack: it needs a provider object or noProvider, and valid versions."""
     if not no_provider and not has_provider:
         return AdmissionResponse(
             "spec.providerRef is missing: set it, or set noProvider: true if the stack has no provider"
@@ -106,15 +106,10 @@ def stack_users(
     name: str,
     uses: Iterable[ReleaseUse],
 ) -> list[ReleaseUse]:
-    """Return the uses of releases that prevent the deletion of a ClusterStack, on any channel.
+    """Return the uses of releases that prevent the deletion of ClusterStack ``name``, on any channel.
 
-    Args:
-        identity: The ClusterStack.
-        namespace: Its namespace; Clusters in other namespaces may use its classes.
-        owners: By release, the ClusterStacks that own it. A release that only others own does not count; one without
-            an owner counts if its channel fits.
-        name: The name of the ClusterStack.
-        uses: The releases that Clusters use.
+    Clusters in other namespaces may use its classes. ``owners`` has, by release, the ClusterStacks that own it: a
+    release that only others own does not count; one without an owner counts if its channel fits.
     """
     return [
         use
@@ -133,7 +128,7 @@ def release_users(namespace: str, name: str, uses: Iterable[ReleaseUse]) -> list
 
 
 def deletion(what: str, users: Sequence[ReleaseUse]) -> AdmissionResponse:
-    """Validate the deletion of an object: refused while Clusters use it."""
+    """Validate the deletion of an object, which is refused while Clusters use it."""
     if not users:
         return ALLOWED
     clusters = sorted({str(use.cluster) for use in users})
@@ -148,13 +143,7 @@ def deletion(what: str, users: Sequence[ReleaseUse]) -> AdmissionResponse:
 
 
 def created_addon(reference: AddonReference, name: str, canonical: str) -> AdmissionResponse:
-    """Validate a new ClusterAddon.
-
-    Args:
-        reference: Its ``spec.clusterRef``.
-        name: Its name.
-        canonical: The only name with which a ClusterAddon of this Cluster is reconciled.
-    """
+    """Validate a new ClusterAddon; only one of the ``canonical`` name is reconciled for its Cluster."""
     if reference.kind != "Cluster" or not reference.name:
         return AdmissionResponse("spec.clusterRef must name the Cluster of the addons, with kind: Cluster")
     if name != canonical:
@@ -166,7 +155,7 @@ def created_addon(reference: AddonReference, name: str, canonical: str) -> Admis
 
 
 def changed_addon(old: AddonReference, new: AddonReference) -> AdmissionResponse:
-    """Validate a change of a ClusterAddon."""
+    """Validate a change of a ClusterAddon, whose Cluster is immutable."""
     for field, before, after in (
         ("name", old.name, new.name),
         ("kind", old.kind, new.kind),

@@ -42,31 +42,24 @@ if TYPE_CHECKING:
     from clusterstacks.runtime.cache import ObjectCache
 
 CONFIRMED = 10
-"""Number of uses that are read again before a deletion is refused: more cannot all have ended just now. Arbitrary."""
+"""Number of uses that are read again before a deletion is refused. Arbitrary: more cannot all have ended just now."""
 
 
 @dataclass(frozen=True, slots=True)
 class StackValidators:
-    """Validates our kinds.
-
-    Args:
-        client: The management cluster, to read a Cluster again that uses an object to be deleted.
-        clusters: All Clusters.
-        releases: All ClusterStackReleases.
-        stacks: All ClusterStacks.
-        provider_kinds: Value of ``--provider-kinds``.
-        counts: Returns whether a Cluster was admitted with its class, or is offered a release.
-    """
+    """Validates our kinds; the caches have all objects of their kind."""
 
     client: Client
+    """Reads a Cluster again that uses an object to be deleted."""
     clusters: ObjectCache
     releases: ObjectCache
     stacks: ObjectCache
     provider_kinds: Collection[KindPattern]
     counts: Callable[[ClusterView, ReleaseName], Awaitable[bool]]
+    """Returns whether a Cluster was admitted with its class, or is offered a release."""
 
     async def stack(self, request: AdmissionRequest) -> AdmissionResponse:
-        """Validate a ClusterStack."""
+        """Validate a ClusterStack: provider object, immutable fields, versions, and Clusters on deletion."""
         refused = self._provider(request, template_refusal)
         if not refused.allowed:
             return refused
@@ -87,13 +80,13 @@ class StackValidators:
                 return await self._deleted(request, await self._not_kept(key, owners, users))
 
     async def release(self, request: AdmissionRequest) -> AdmissionResponse:
-        """Validate a ClusterStackRelease."""
+        """Validate a ClusterStackRelease: its provider object, and Clusters on deletion."""
         if request.operation is not Operation.DELETE:
             return self._provider(request, release_refusal)
         return await self._deleted(request, release_users(*_key(request.old), self._uses()))
 
     async def addon(self, request: AdmissionRequest) -> AdmissionResponse:
-        """Validate a ClusterAddon."""
+        """Validate a ClusterAddon: one for each Cluster, with a fixed name and reference."""
         if request.operation is Operation.CREATE:
             reference = _reference(request.new)
             return created_addon(reference, text(request.new, "metadata", "name"), addon_name(reference.name))
@@ -103,7 +96,7 @@ class StackValidators:
 
     @staticmethod
     async def rule(request: AdmissionRequest) -> AdmissionResponse:
-        """Validate a CompatibilityRule: one that cannot be read would never count."""
+        """Validate a CompatibilityRule: one that cannot be parsed would have no effect."""
         if request.operation is Operation.DELETE:
             return ALLOWED
         try:
@@ -113,7 +106,7 @@ class StackValidators:
         return ALLOWED
 
     def _provider(self, request: AdmissionRequest, refusal_of: Callable[..., str]) -> AdmissionResponse:
-        """Refuse a new reference to a provider object, and one that takes effect now; an existing one stays."""
+        """Refuse a reference to a provider object that is new or takes effect now; an existing one stays."""
         reference = _provider_reference(request.new)
         if reference is None or reference == _provider_reference(request.old):
             return ALLOWED
@@ -132,15 +125,15 @@ class StackValidators:
         """Return the names of the other ClusterStacks of the namespace for the same stack and minor."""
         key, series = _key(stack), _identity(stack).series
         return sorted(
-            text(one, "metadata", "name")
-            for one in self.stacks.all()
-            if _key(one).namespace == key.namespace and _key(one) != key and _identity(one).series == series
+            text(other, "metadata", "name")
+            for other in self.stacks.all()
+            if _key(other).namespace == key.namespace and _key(other) != key and _identity(other).series == series
         )
 
     async def _not_kept(
         self, stack: ObjectKey, owners: Mapping[str, Collection[str]], users: Sequence[ReleaseUse]
     ) -> list[ReleaseUse]:
-        """Return the uses of releases that no other ClusterStack keeps by owning them."""
+        """Return the uses of releases that would lose their last owner."""
         others = sorted({name for use in users for name in owners.get(use.release.release, ())} - {stack.name})
         keepers = {name for name in others[:CONFIRMED] if await self._stays(ObjectKey(stack.namespace, name))}
         return [use for use in users if not keepers & set(owners.get(use.release.release, ()))]
@@ -148,8 +141,8 @@ class StackValidators:
     async def _stays(self, stack: ObjectKey) -> bool:
         """Return whether a ClusterStack exists and is not being deleted; read live: two may be deleted at once."""
         resource = await self.client.resource(GROUP, Kind.CLUSTER_STACK)
-        found = await self.client.find_metadata(resource, stack.name, stack.namespace)
-        return found is not None and "deletionTimestamp" not in found["metadata"]
+        metadata = await self.client.find_metadata(resource, stack.name, stack.namespace)
+        return metadata is not None and "deletionTimestamp" not in metadata["metadata"]
 
     async def _is_user(self, use: ReleaseUse, cluster: Manifest | None) -> bool:
         """Return whether a Cluster uses a release; a user who only names one must not prevent its deletion."""
@@ -167,13 +160,13 @@ class StackValidators:
 
     def _owners(self, namespace: str) -> dict[str, list[str]]:
         """Return, by release of a namespace, the ClusterStacks that own it."""
-        found: dict[str, list[str]] = {}
+        stacks_of: dict[str, list[str]] = {}
         for release in self.releases.all():
             if text(release, "metadata", "namespace") == namespace:
                 owners = mappings(release, "metadata", "ownerReferences")
-                stacks = [text(one, "name") for one in owners if is_stack(one)]
-                found[text(release, "metadata", "name")] = stacks
-        return found
+                stacks = [text(owner, "name") for owner in owners if is_stack(owner)]
+                stacks_of[text(release, "metadata", "name")] = stacks
+        return stacks_of
 
 
 def _uses_of(cluster: Manifest) -> tuple[ReleaseUse, ...]:
@@ -202,8 +195,8 @@ def _provider_reference(manifest: Manifest) -> ProviderReference | None:
 
 
 def _versions(stack: Manifest) -> list[str]:
-    found = at(stack, "spec", "versions")
-    return [one for one in found if isinstance(one, str)] if isinstance(found, list) else []
+    versions = at(stack, "spec", "versions")
+    return [version for version in versions if isinstance(version, str)] if isinstance(versions, list) else []
 
 
 def _reference(addon: Manifest) -> AddonReference:

@@ -1,6 +1,6 @@
 """Suggests what to do instead of a rejected write: one command to begin with, and the steps that follow.
 
-A suggestion is best effort with a timeout: without one the refusal names the command that searches for a plan.
+Best effort with a timeout: otherwise the refusal names the command that searches for a plan.
 """
 
 from __future__ import annotations
@@ -62,44 +62,36 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class PlanRequest:
-    """The request to the planner after a refusal.
-
-    Args:
-        cluster: The Cluster.
-        world: The releases and rules.
-        state: The start of the plan.
-        target: The release or version that was refused.
-        ready: Releases whose class exists; None for all.
-    """
+    """The request to the planner after a refusal."""
 
     cluster: ObjectKey
     world: World
+    """The releases and rules."""
     state: ClusterState
     target: Target
+    """The release or version that was refused."""
     ready: frozenset[ReleaseName] | None = None
+    """Releases whose class exists; None for all."""
 
 
 class Suggester:
     """Makes suggestions, one plan at a time.
 
-    The planner is plain Python code in a thread, so the event loop gets its turn within some milliseconds. Each search
-    ends when its refusal no longer waits; a search that waited too long behind others does not begin.
+    The planner is plain Python code in a thread, so the event loop gets its turn within some milliseconds. A search
+    ends when its refusal no longer waits; one that waited too long behind others does not begin.
     """
 
     def __init__(self) -> None:
         self._planner = ThreadPoolExecutor(max_workers=1, thread_name_prefix="planner")
 
     def close(self) -> None:
-        """Start no more searches; a running one ends by its budget."""
+        """Start no more searches; the budget ends a running one."""
         self._planner.shutdown(wait=False, cancel_futures=True)
 
     async def suggest(self, cluster: ObjectKey, annotations: Mapping[str, str] | None, decision: Decision) -> str:
-        """Return what to do instead; empty when that is not known in time.
+        """Return what to do instead of a write that facts refuse; empty when that is not known in time.
 
-        Args:
-            cluster: The Cluster.
-            annotations: Its annotations before the write; None for a new Cluster.
-            decision: The refusal by facts.
+        ``annotations`` are those of the Cluster before the write; None for a new Cluster.
         """
         change, offer = decision.change, decision.offer
         if change is None or offer is None:
@@ -110,13 +102,13 @@ class Suggester:
             return wait
         target = _target(change.wanted, change.before)
         if target is None:
-            addon = next((one.addon for one in decision.against if one.addon), "")
+            addon = next((finding.addon for finding in decision.against if finding.addon), "")
             if not addon:
                 return decision.more
             return f"{releases_with(addon, change, offer.suggested())}\n{decision.more}"
         judges = change.judges
         world = World(offer.suggested(), judges.rules, judges.upstream)
-        # Only the versions of the control plane are known here: its workers count as having the same.
+        # Only the versions of the control plane are known here: the workers are assumed to have the same.
         state = change.delivered.state(judges.labels, judges.variables, annotations)
         return await self.plan(PlanRequest(cluster, world, state, target, frozenset(offer.candidates)))
 
@@ -126,12 +118,12 @@ class Suggester:
         end = loop.time() + TIMEOUT.total_seconds()
         budget = Budget(MOST_LOOKS, lambda: loop.time() > end)
         search = loop.run_in_executor(self._planner, plan_suggestion, request, budget)
-        found = ""
+        suggestion = ""
         try:
-            found = await asyncio.wait_for(search, TIMEOUT.total_seconds())
+            suggestion = await asyncio.wait_for(search, TIMEOUT.total_seconds())
         except (TimeoutError, SpecError) as error:
             log.debug("No suggestion for Cluster %s: %r", request.cluster, error)
-        return found or look_for_a_plan(request.cluster, request.target)
+        return suggestion or look_for_a_plan(request.cluster, request.target)
 
 
 def _target(wanted: ClusterVersions, before: ClusterVersions) -> Target | None:
@@ -143,14 +135,14 @@ def _target(wanted: ClusterVersions, before: ClusterVersions) -> Target | None:
 
 
 def _wait(cluster: ObjectKey, decision: Decision, wanted: ClusterVersions) -> str:
-    """Write what to wait for where addons or the control plane are on their way; empty where they are not."""
-    if all(one.arriving for one in decision.against):
+    """Name the command that waits for addons or the control plane to arrive; empty if neither is under way."""
+    if all(finding.arriving for finding in decision.against):
         version = wanted.kubernetes.text
         command = wait_command(cluster, control_plane_runs(version))
         return wait_and_retry(f"the control plane of Cluster {cluster} runs {version}", command)
-    if not all(one.under_way for one in decision.against):
+    if not all(finding.under_way for finding in decision.against):
         return ""
-    addons = list(dict.fromkeys(one.addon for one in decision.against))
+    addons = list(dict.fromkeys(finding.addon for finding in decision.against))
     versions = {addon: wanted.addon_version(addon) for addon in addons}
     awaited = [f"{addon} {versions[addon]}" if versions[addon] else f"the removal of {addon}" for addon in addons]
     commands = [
@@ -161,14 +153,9 @@ def _wait(cluster: ObjectKey, decision: Decision, wanted: ClusterVersions) -> st
 
 
 def plan_suggestion(request: PlanRequest, budget: Budget) -> str:
-    """Write a plan, or why there is none; empty when the planner does not find out in time.
+    """Write a plan, or why there is none; empty when the budget ends first.
 
-    Args:
-        request: What to plan.
-        budget: The budget of the search.
-
-    Raises:
-        PlanImpossible: Too little is known about the releases of the cluster.
+    Raises PlanImpossible when too little is known about the releases of the cluster.
     """
     answer = find_plan(request.world, request.state, request.target, budget)
     if isinstance(answer, Undecided):
@@ -184,10 +171,10 @@ def plan_suggestion(request: PlanRequest, budget: Budget) -> str:
         return wait_and_retry("the workers have the version of the control plane", wait)
     first = next(patches(answer.start, answer.steps, annotated(request.world, request.state)))
     if first is None:
-        # The annotations already ask for it.
+        # The annotations already request it.
         (after, *_) = waits([(answer.steps[0], None)], request.state.annotations or {})
         delivered = f"cluster addon {answer.steps[0].addon} is delivered as its annotation asks for"
-        return wait_and_retry(delivered, *(wait_command(request.cluster, one) for one in after))
+        return wait_and_retry(delivered, *(wait_command(request.cluster, wait) for wait in after))
     return "\n".join(
         [
             *_steps(answer.steps, request.ready),
@@ -200,7 +187,7 @@ def plan_suggestion(request: PlanRequest, budget: Budget) -> str:
 
 
 def wait_and_retry(until: str, *commands: str) -> str:
-    """Write what to wait for before the same write is tried again."""
+    """Write the commands to wait with before the same write is tried again."""
     return "\n  ".join([f"Wait until {until}, then try again:", *commands])
 
 
@@ -231,7 +218,7 @@ def releases_with(addon: str, change: ClusterChange, candidates: Iterable[Candid
     """Name the releases with a version of an addon that would be allowed, newest first."""
     allowed: dict[str, ReleaseName] = {}
     wanted = change.wanted
-    for candidate in sorted(candidates, key=lambda one: one.name, reverse=True):
+    for candidate in sorted(candidates, key=lambda candidate: candidate.name, reverse=True):
         components = candidate.compatibility.of_addon(addon) if candidate.compatibility is not None else ()
         if not components:
             continue
@@ -247,7 +234,7 @@ def releases_with(addon: str, change: ClusterChange, candidates: Iterable[Candid
 def class_or_version_for(change: ClusterChange, candidates: Iterable[Candidate]) -> str:
     """Name another class for the version of a new Cluster, else another version for its class."""
     wanted, own = change.wanted, change.wanted.release
-    for candidate in sorted(candidates, key=lambda one: one.name, reverse=True):
+    for candidate in sorted(candidates, key=lambda candidate: candidate.name, reverse=True):
         if candidate.name != own.name and _works(candidate, wanted.kubernetes, change.judges):
             return f"Choose class {candidate.name.class_name}, which works with {wanted.kubernetes}"
     return f"Choose Kubernetes {own.kubernetes}, which class {own.name.class_name} is made for"
@@ -262,7 +249,7 @@ def _works(candidate: Candidate, kubernetes: KubernetesVersion, judges: Judges) 
 
 
 def patch_command(cluster: ObjectKey, patch: Manifest) -> str:
-    """Write the kubectl command that does what a merge patch of a Cluster says."""
+    """Write the kubectl command for a merge patch of a Cluster."""
     place = f"cluster -n {cluster.namespace} {cluster.name}"
     if set(patch) == {"metadata"}:
         annotations: Mapping[str, str | None] = patch["metadata"]["annotations"]
@@ -272,7 +259,7 @@ def patch_command(cluster: ObjectKey, patch: Manifest) -> str:
 
 
 def _steps(steps: Sequence[Step], ready: frozenset[ReleaseName] | None) -> list[str]:
-    """Write the steps in their order, the one that was refused included."""
+    """Write the steps in their order, the refused one included."""
     if len(steps) == 1:
         return [f"Do this instead: {_step(steps[0], ready)}"]
     shown = [f"  {number}. {_step(step, ready)}" for number, step in enumerate(steps[:SHOWN_STEPS], start=1)]

@@ -19,27 +19,22 @@ if TYPE_CHECKING:
     from clusterstacks.runtime.clock import Clock
 
 INTERVAL_SECONDS: Final = 60.0
-"""Interval of checks: a replica with webhooks that still ends may register them again. As long as that of the
-replicas with webhooks."""
+"""Interval of checks, as of replicas with webhooks: one that is still stopping may register them again."""
 
 log = logging.getLogger(__name__)
 
 
 async def unregister(client: Client, name: str, namespace: str, clock: Clock) -> None:
-    """Delete the registration whenever it appears; runs until cancelled.
+    """Delete the ValidatingWebhookConfiguration whenever it appears; runs until cancelled.
 
-    Args:
-        client: The management cluster.
-        name: Name of the ValidatingWebhookConfiguration.
-        namespace: The operator's own namespace. Webhooks in other namespaces belong to another installation.
-        clock: Measures the interval.
+    ``namespace`` is the operator's own: webhooks in other namespaces belong to another installation.
     """
     while True:
         try:
             resource = await client.resource(*CONFIGURATION, "v1")
-            found = await client.find(resource, name)
-            if found is not None and _namespaces(found) == {namespace}:
-                await client.delete(resource, name, uid=text(found, "metadata", "uid"))
+            registration = await client.find(resource, name)
+            if registration is not None and _namespaces(registration) == {namespace}:
+                await client.delete(resource, name, uid=text(registration, "metadata", "uid"))
                 log.info("The webhooks are disabled: %s %s was deleted", resource.kind, name)
         except (Conflict, NotFound):
             pass  # replaced or deleted since it was read
@@ -50,4 +45,5 @@ async def unregister(client: Client, name: str, namespace: str, clock: Clock) ->
 
 def _namespaces(registration: Manifest) -> set[str]:
     """Return the namespaces of the Services that the webhooks call."""
-    return {text(one, "clientConfig", "service", "namespace") for one in mappings(registration, "webhooks")}
+    webhooks = mappings(registration, "webhooks")
+    return {text(webhook, "clientConfig", "service", "namespace") for webhook in webhooks}
