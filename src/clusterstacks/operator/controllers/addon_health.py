@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def report_health(patch: StatusPatch, report: HealthReport) -> None:
-    """Set the condition Healthy."""
+    """Set the condition Healthy; objects in progress cause no event."""
     if not report.unhealthy:
         patch.true(AddonCondition.HEALTHY)
         return
@@ -27,16 +27,12 @@ def report_health(patch: StatusPatch, report: HealthReport) -> None:
 
 
 def outcome_of_health(patch: StatusPatch, outcome: Outcome, report: HealthReport | None) -> Outcome:
-    """Return the outcome of a settled cluster with what its class says about health.
+    """Return the outcome of a settled cluster with the health that its class asks for.
 
-    Addons without ``waitFor: Healthy`` do not count. Before the first report nothing changes.
-
-    Args:
-        patch: The ClusterAddon, with the condition Healthy.
-        outcome: The outcome of the delivery.
-        report: The health of all addons; None if it is not known.
+    Only addons with ``waitFor: Healthy`` count. ``patch`` has the condition Healthy; ``report`` is the health of all
+    addons, None before the first report: then nothing changes.
     """
-    waited = {text(one, "name") for one in mappings(patch.status, "addons") if text(one, "waitFor")}
+    waited = {text(addon, "name") for addon in mappings(patch.status, "addons") if text(addon, "waitFor")}
     if not waited or not isinstance(outcome, Settled):
         return outcome
     if report is None:

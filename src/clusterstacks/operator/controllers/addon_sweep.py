@@ -64,53 +64,45 @@ log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class _Swept:
-    """A cluster that is swept.
-
-    Args:
-        cluster: The Cluster.
-        pauses: The corrections of objects.
-        expressions: Judges the objects that carry CEL expressions.
-        memory: The delivered objects; None until the delivery records were read.
-        drift: The settings of the drift sweep; None while drift is not looked for, as during a rollout.
-        request: A request of a user that is not handled yet; empty for none.
-        handled: The last request that was handled.
-        health: The last report of the health; None before the first one, and after a failed read.
-        found: The last report of the drift; None before the first one.
-        failure: Why the last read failed; empty when it did not.
-        failing_since: Time of the first of the failures in a row (RFC 3339).
-        failures: Number of failures in a row.
-        compared_at: Time of the last comparison, of the monotonic clock.
-        delayed: Whether the first read after a restart was put off.
-    """
+    """A cluster that is swept, with its last reports."""
 
     cluster: ObjectKey
     pauses: RepairPauses[ObjectId]
     expressions: HealthExpressions
     memory: SweepMemory | None = None
+    """The delivered objects; None until the delivery records were read."""
     health: HealthReport | None = None
+    """None before the first report, and after a failed read."""
     drift: DriftSettings | None = None
+    """None while drift is not detected, as during a rollout."""
     request: str = ""
+    """A request of a user that is not handled yet; empty for none."""
     handled: str = ""
     found: DriftReport | None = None
+    """The last report of the drift; None before the first comparison."""
     failure: str = ""
+    """Why the last read failed; empty when it did not."""
     failing_since: str = ""
+    """Time of the first of the failures in a row (RFC 3339)."""
     failures: int = 0
     compared_at: float = float("-inf")
+    """Time of the last comparison, of the monotonic clock."""
     delayed: bool = False
+    """Whether the first read after a restart was postponed."""
 
     @property
     def reported(self) -> tuple[object, ...]:
-        """All that is reported; the ClusterAddon is enqueued when it changes."""
+        """The reported values; the ClusterAddon is enqueued when they change."""
         return self.health, self.found, self.failure, self.handled
 
     @property
     def interval(self) -> timedelta:
-        """The interval of the reads while the cluster is healthy."""
+        """The interval between two reads while the cluster is healthy."""
         drift = self.drift.interval if self.drift is not None else None
         return min(INTERVAL, drift or INTERVAL)
 
     def is_due(self, now: float) -> bool:
-        """Return whether the objects are to be compared at this read."""
+        """Return whether the objects are to be compared at this read, also because a user requested it."""
         if self.drift is None:
             return False
         if self.request:
@@ -121,43 +113,32 @@ class _Swept:
         )
 
     def time_to_read(self, now: float) -> timedelta:
-        """Return the time to the next read, with which neither the health nor the comparison is late."""
+        """Return the time to the next read; neither health nor comparison may be late."""
         is_healthy = self.health is not None and not self.health.unhealthy
         health = INTERVAL if is_healthy else SOON_INTERVAL
         if self.drift is None or self.drift.interval is None:
             return health
-        left = self.compared_at + self.drift.interval.total_seconds() - now
-        return min(health, timedelta(seconds=max(0.0, left)))
+        wait = self.compared_at + self.drift.interval.total_seconds() - now
+        return min(health, timedelta(seconds=max(0.0, wait)))
 
 
 @dataclass(slots=True, kw_only=True)
 class AddonSweep:
-    """Reads the objects of the addons of all clusters, by ClusterAddon.
-
-    Args:
-        changed: Called with a ClusterAddon whose health or drift differs from before.
-        poll: Called with a ClusterAddon that is to be swept soon.
-        metrics: Counts drifted objects.
-        renderer: Evaluates CEL expressions about the health of objects.
-    """
+    """Reads the objects of the addons of all clusters, by ClusterAddon."""
 
     workloads: Workloads
     clock: Clock
     changed: Callable[[ObjectKey], None]
+    """Called with a ClusterAddon whose health or drift differs from before."""
     poll: Callable[[ObjectKey], None]
+    """Called with a ClusterAddon that is to be swept soon."""
     metrics: Metrics
     renderer: Renderer
     _swept: dict[ObjectKey, _Swept] = field(default_factory=dict, init=False)
     _locks: dict[ObjectKey, asyncio.Lock] = field(default_factory=lambda: defaultdict(asyncio.Lock), init=False)
 
     def watch(self, addon: ObjectKey, cluster: ObjectKey, objects: Mapping[ObjectId, str] | None = None) -> None:
-        """Sweep a cluster from now on.
-
-        Args:
-            addon: The ClusterAddon.
-            cluster: Its Cluster.
-            objects: What is delivered now, with the addons; None if that did not change.
-        """
+        """Sweep a cluster from now on; ``objects`` (with their addons) are those delivered now, None if unchanged."""
         known = self._swept.get(addon)
         if known is None:
             expressions = HealthExpressions(self.renderer.for_object(addon))
@@ -172,12 +153,9 @@ class AddonSweep:
         self.poll(addon)
 
     def configure(self, addon: ObjectKey, settings: DriftSettings | None, request: str = "") -> None:
-        """Set what is done about drift; None while the addons are rolled out.
+        """Set what is done about drift; None while the addons are rolled out. Unknown ClusterAddons are ignored.
 
-        Args:
-            addon: A ClusterAddon that is watched; others are ignored.
-            settings: The settings of the cluster.
-            request: A request of a user to compare all objects at once; empty for none.
+        ``request`` is a user's request to compare all objects at once; empty for none.
         """
         known = self._swept.get(addon)
         if known is None:
@@ -198,14 +176,14 @@ class AddonSweep:
             self.poll(addon)
 
     def forget(self, addon: ObjectKey) -> None:
-        """Stop to sweep a cluster that is gone, or that nothing may be done to."""
+        """Stop to sweep a cluster that is deleted, or that must not be written to."""
         self._swept.pop(addon, None)
         if addon in self._locks and not self._locks[addon].locked():
             del self._locks[addon]
 
     @asynccontextmanager
     async def rollout(self, addon: ObjectKey) -> AsyncIterator[None]:
-        """Hold the sweeps of a cluster back, after the end of one that is running: both write delivery records."""
+        """Prevent sweeps of a cluster, after the end of a running one: both write delivery records."""
         async with self._locks[addon]:
             yield
 
@@ -242,9 +220,7 @@ class AddonSweep:
     async def reconcile(self, addon: ObjectKey, render: RenderAgain | None = None) -> timedelta | None:
         """Sweep one cluster; return when to sweep it again.
 
-        Args:
-            addon: Its ClusterAddon.
-            render: Renders an addon whose manifests are not in its delivery record; None reports its drift only.
+        ``render`` renders an addon whose manifests are not in its delivery record; None reports its drift only.
         """
         known = self._swept.get(addon)
         if known is None or (known.memory is not None and not known.memory.objects):
@@ -297,7 +273,7 @@ class AddonSweep:
         delivery = Delivery(client, RecordOwner(known.cluster))
         if known.memory is None:
             records = await delivery.records()
-            known.memory = SweepMemory({one.id: name for name, record in records.items() for one in record.objects})
+            known.memory = SweepMemory({ref.id: name for name, record in records.items() for ref in record.objects})
         memory, settings = known.memory, known.drift
         stateful = _stateful(memory.objects)
         due = settings is not None and known.is_due(self.clock.monotonic())
@@ -328,7 +304,7 @@ class AddonSweep:
             known.compared_at = self.clock.monotonic()
         known.health = await judge_health(client, stateful, members, self.clock.now(), known.expressions)
         if is_current:
-            memory.settle(members, [*(one.id for one in known.health.unhealthy), *known.expressions.objects])
+            memory.settle(members, [*(ref.id for ref in known.health.unhealthy), *known.expressions.objects])
 
     async def _compare(
         self, known: _Swept, settings: DriftSettings, sweep: Sweep, suspects: Collection[ObjectId]
@@ -344,31 +320,32 @@ class AddonSweep:
     ) -> DriftReport:
         """Restore what may be restored now; return the report."""
         before = known.found or DriftReport(())
-        seen = {one.id for one in before.open}
-        self.metrics.count_drift(found=sum(one.object.id not in seen for one in drifts))
+        reported = {drifted.id for drifted in before.open}
+        self.metrics.count_drift(found=sum(drift.object.id not in reported for drift in drifts))
         due = [
-            one
-            for one in drifts
-            if settings.mode is DriftMode.CORRECT and one.step is not None and not known.pauses.pause(one.object.id)
+            drift
+            for drift in drifts
+            if settings.mode is DriftMode.CORRECT and drift.step is not None and not known.pauses.pause(drift.object.id)
         ]
         restored = await sweep.restore(due) if due else []
         now = rfc3339(self.clock.now())
-        corrections = [Correction(one, now) for one in restored if not one.error]
-        for one in restored:
-            known.pauses.repaired(one.id)
+        corrections = [Correction(drifted, now) for drifted in restored if not drifted.error]
+        for drifted in restored:
+            known.pauses.repaired(drifted.id)
         self.metrics.count_drift(corrected=len(corrections), failed=len(restored) - len(corrections))
-        left = {one.object.id: one.object for one in drifts} | {one.id: one for one in restored if one.error}
-        contested = frozenset(identity for identity in left if known.pauses.is_contested(identity))
-        corrected = {one.object.id for one in corrections} - contested
+        failed = {drifted.id: drifted for drifted in restored if drifted.error}
+        remaining = {drift.object.id: drift.object for drift in drifts} | failed
+        contested = frozenset(identity for identity in remaining if known.pauses.is_contested(identity))
+        corrected = {correction.object.id for correction in corrections} - contested
         return DriftReport(
-            tuple(left[identity] for identity in sorted(left.keys() - corrected)),
+            tuple(remaining[identity] for identity in sorted(remaining.keys() - corrected)),
             (*corrections, *before.corrections)[: DriftReport.REMEMBERED],
             contested,
         )
 
 
 def _stateful(objects: Mapping[ObjectId, str]) -> dict[ObjectId, str]:
-    return {one: addon for one, addon in objects.items() if has_state(one.group, one.kind)}
+    return {identity: addon for identity, addon in objects.items() if has_state(identity.group, identity.kind)}
 
 
 def _spread(interval: timedelta) -> timedelta:

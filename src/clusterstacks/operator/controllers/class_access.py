@@ -37,27 +37,18 @@ class ClassAccess:
 
     It sends requests only for the labels of a Cluster's namespace, if a rule selects by labels, for a class that is to
     be refused, and for objects in namespaces that the operator may not watch.
-
-    Args:
-        client: The management cluster.
-        stacks: The ClusterStacks.
-        releases: The ClusterStackReleases.
-        addons: The ClusterAddons, whose status records which Clusters were admitted.
-        listed: Returns the names in the source of a ClusterStack; None while it was not listed.
     """
 
     client: Client
     stacks: ObjectCache
     releases: ObjectCache
     addons: ObjectCache
+    """The ClusterAddons, whose status records which Clusters were admitted."""
     listed: Callable[[ObjectKey], frozenset[str] | None]
+    """Returns the names in the source of a ClusterStack; None while it was not listed."""
 
     async def decide(self, cluster: ClusterView, releases: Iterable[ReleaseName]) -> OfferDecision:
-        """Decide whether a Cluster may use releases in the namespace of its class; the first that it may not counts.
-
-        Raises:
-            DependencyError: The API server is not available.
-        """
+        """Decide whether a Cluster may use releases in the namespace of its class; the first refused one counts."""
         for release in releases:
             decision = await self._decide(cluster, release)
             if decision.state is not OfferState.OFFERED:
@@ -65,23 +56,15 @@ class ClassAccess:
         return OFFERED
 
     async def is_offered(self, cluster: ClusterView, release: ReleaseName) -> bool:
-        """Return whether a release is created for a Cluster that names it.
-
-        Raises:
-            DependencyError: The API server is not available.
-        """
+        """Return whether a release is created for a Cluster that names it."""
         return (await self._decide(cluster, release, explain=False)).state is OfferState.OFFERED
 
     async def counts(self, cluster: ClusterView, release: ReleaseName) -> bool:
-        """Return whether the use of a release prevents its deletion: not if it was never offered to the Cluster.
-
-        Raises:
-            DependencyError: The API server is not available.
-        """
+        """Return whether the use of a release prevents its deletion: not if it was never offered to the Cluster."""
         return self.has_class(cluster) or await self.is_offered(cluster, release)
 
     def has_class(self, cluster: ClusterView) -> bool:
-        """Return whether this Cluster was admitted with its class, also if the offer has ended since."""
+        """Return whether this Cluster was admitted with its class, even if the offer has ended since."""
         uid, admitted = self._admitted(cluster.key)
         return admitted == cluster.class_key and uid in ("", cluster.uid)
 
@@ -91,7 +74,7 @@ class ClassAccess:
         return named is not None and self._admitted(cluster)[1] == ObjectKey(release.namespace, named.class_name)
 
     def _admitted(self, cluster: ObjectKey) -> tuple[str, ObjectKey]:
-        """Return the uid and the class of the last admission. It is read from the status, which users cannot write."""
+        """Return the uid and the class of the last admission, from the status, which users cannot write."""
         addon = self.addons.get(ObjectKey(cluster.namespace, addon_name(cluster.name))) or {}
         admitted = mapping(addon, "status", "admitted")
         return text(admitted, "clusterUid"), ObjectKey(text(admitted, "classNamespace"), text(admitted, "class"))
@@ -103,18 +86,18 @@ class ClassAccess:
             return OFFERED
         use = ReleaseUse(cluster.key, cluster.class_namespace, release, is_class)
         key = ObjectKey(use.namespace, use.release.release)
-        stacks = {key_of(one): one for one in self.stacks.all() if _is_of_series(one, use)}
+        stacks = {key_of(stack): stack for stack in self.stacks.all() if _is_of_series(stack, use)}
         manifest = self.releases.get(key)
         if manifest is None and not stacks:  # the operator may not watch the namespace
             manifest = await self._find(Kind.CLUSTER_STACK_RELEASE, key)
-        owners = [ObjectKey(use.namespace, one["name"]) for one in _owners(manifest) if is_stack(one)]
+        owners = [ObjectKey(use.namespace, owner["name"]) for owner in _owners(manifest) if is_stack(owner)]
         for owner in owners:
             if owner not in stacks and (stack := await self._stack(owner)) is not None:
                 stacks[owner] = stack
         is_unowned = manifest is not None and not owners
         offers = [
-            await self._offer(stacks[one], use, exists=is_unowned or one in owners, explain=explain)
-            for one in sorted(stacks)
+            await self._offer(stacks[stack], use, exists=is_unowned or stack in owners, explain=explain)
+            for stack in sorted(stacks)
         ]
         decision = decide_offer(use, offers, is_unowned=is_unowned)
         is_missing = explain and manifest is None and decision.state is OfferState.REFUSED
@@ -132,7 +115,7 @@ class ClassAccess:
         except SpecError as error:
             return StackOffer(key, provider, problem=error.message)
         listed = self.listed(key) if spec.auto_subscribe else frozenset()
-        owned = [text(one, "metadata", "name") for one in self.releases.by_index(STACK_INDEX, str(key))]
+        owned = [text(release, "metadata", "name") for release in self.releases.by_index(STACK_INDEX, str(key))]
         series = f"{use.release.series}-"
         names = (release_named(name) for name in (*owned, *(listed or ())) if name.startswith(series))
         releases = frozenset({*named, *filter(None, names), *([use.release] if exists else [])})
@@ -152,11 +135,11 @@ class ClassAccess:
 
     async def _is_moved(self, use: ReleaseUse, offers: Iterable[StackOffer]) -> bool:
         """Return whether the class exists before its release, as during ``clusterctl move``."""
-        if not any(one.admits for one in offers):
+        if not any(offer.admits for offer in offers):
             return False
         key = ObjectKey(use.namespace, use.release.class_name)
-        found = await self._find(CLUSTER_CLASS_KIND, key, CLUSTER_API_GROUP)
-        return found is not None and "deletionTimestamp" not in found["metadata"]
+        cluster_class = await self._find(CLUSTER_CLASS_KIND, key, CLUSTER_API_GROUP)
+        return cluster_class is not None and "deletionTimestamp" not in cluster_class["metadata"]
 
     async def _find(self, kind: str, key: ObjectKey, group: str = GROUP) -> Manifest | None:
         return await self.client.find(await self.client.resource(group, kind), key.name, key.namespace)

@@ -24,11 +24,10 @@ SERIES_INDEX = "series"
 """Index of Clusters by ``namespace/series`` of the releases they use, see :meth:`ReleaseName.series`."""
 
 CLASS_NAMESPACE_INDEX = "class namespace"
-"""Index of Clusters by the namespace of their class."""
 
 
 def release_of(cluster: ClusterView) -> ObjectKey | None:
-    """Return the ClusterStackRelease of a Cluster's class, by its name; None for a class of no cluster stack."""
+    """Return the ClusterStackRelease of a Cluster's class, by its name; None for a class of another origin."""
     try:
         return ObjectKey(cluster.class_namespace, parse_class(cluster.class_name).release)
     except InvalidName:
@@ -36,29 +35,30 @@ def release_of(cluster: ClusterView) -> ObjectKey | None:
 
 
 def releases_used(cluster: ClusterView) -> tuple[ObjectKey, ...]:
-    """Return the ClusterStackReleases of a Cluster: that of its class, and those its annotations take addons from."""
+    """Return the ClusterStackReleases of a Cluster: of its class, and those its annotations request addons from."""
     try:
         own = parse_class(cluster.class_name)
     except InvalidName:
         return ()
-    return tuple(ObjectKey(cluster.class_namespace, one.release) for one in releases_named(cluster.annotations, own))
+    releases = releases_named(cluster.annotations, own)
+    return tuple(ObjectKey(cluster.class_namespace, release.release) for release in releases)
 
 
 def class_key(cluster: Manifest) -> list[str]:
-    """Return the values of ``CLASS_INDEX``: the class of a Cluster and those of the releases its addons come from."""
+    """Return the values of ``CLASS_INDEX``: the class of a Cluster, and the classes of the releases of its addons."""
     view = cluster_view(cluster)
     classes = {ObjectKey(key.namespace, parse_release(key.name).class_name) for key in releases_used(view)}
     return sorted(str(key) for key in ({view.class_key} if view.class_name else set()) | classes)
 
 
 def series_key(cluster: Manifest) -> list[str]:
-    """Return the values of ``SERIES_INDEX``."""
+    """Return the values of ``SERIES_INDEX``: none for a class of another origin than a cluster stack."""
     used = releases_used(cluster_view(cluster))
     return sorted({str(ObjectKey(key.namespace, parse_release(key.name).series)) for key in used})
 
 
 def class_namespace(cluster: Manifest) -> list[str]:
-    """Return the values of ``CLASS_NAMESPACE_INDEX``."""
+    """Return the values of ``CLASS_NAMESPACE_INDEX``: none for a Cluster without a class."""
     view = cluster_view(cluster)
     return [view.class_namespace] if view.class_name else []
 
@@ -78,7 +78,7 @@ def releases_taken_or_left(change: CacheChange, watch_filter: str) -> Iterator[O
     """
     if not is_news(change) or not of_watched(change, watch_filter):
         return
-    before, after = (releases_used(cluster_view(one)) if one else () for one in (change.old, change.new))
+    before, after = (releases_used(cluster_view(manifest)) if manifest else () for manifest in (change.old, change.new))
     if set(before) != set(after):
         yield from (*before, *after)
 
@@ -88,17 +88,16 @@ def releases_of_new_delivery(change: CacheChange, clusters: ObjectCache, watch_f
     if not is_news(change) or not of_watched(change, watch_filter):
         return
     recorded = {_delivered(manifest) for manifest in (change.old, change.new) if manifest}
-    using = clusters.get(cluster_of(change))
-    if len(recorded) > 1 and using is not None:
-        yield from releases_used(cluster_view(using))
+    cluster = clusters.get(cluster_of(change))
+    if len(recorded) > 1 and cluster is not None:
+        yield from releases_used(cluster_view(cluster))
 
 
 def cluster_of(change: CacheChange) -> ObjectKey:
-    """Return the Cluster of a ClusterAddon; its name is empty where the ClusterAddon names none."""
+    """Return the Cluster of a ClusterAddon; its name is empty if the ClusterAddon names none."""
     return ObjectKey(change.key.namespace, text(change.new or change.old or {}, "spec", "clusterRef", "name"))
 
 
 def _delivered(addon: Manifest) -> tuple[str, ...]:
-    """Return the class a ClusterAddon has delivered, and the releases its addons come from."""
-    releases = [text(one, "release") for one in mappings(addon, "spec", "addons")]
+    releases = [text(entry, "release") for entry in mappings(addon, "spec", "addons")]
     return text(addon, "spec", "clusterStack"), *releases

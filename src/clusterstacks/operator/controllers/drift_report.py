@@ -29,7 +29,7 @@ LISTED: Final = 20
 
 @dataclass(frozen=True, slots=True)
 class Correction:
-    """An object that was restored, and when (RFC 3339)."""
+    """A restored object, and the time (RFC 3339)."""
 
     object: DriftedObject
     at: str
@@ -37,19 +37,16 @@ class Correction:
 
 @dataclass(frozen=True, slots=True)
 class DriftReport:
-    """Drift of the objects of a cluster.
-
-    Args:
-        open: Objects that differ now, and those whose corrections another writer reverts.
-        corrections: The last corrections, newest first.
-        contested: The objects whose corrections another writer reverts.
-    """
+    """Drift of the objects of a cluster."""
 
     REMEMBERED: ClassVar[int] = LISTED
 
     open: tuple[DriftedObject, ...]
+    """Objects that differ now, and those whose corrections another writer reverts."""
     corrections: tuple[Correction, ...] = ()
+    """The last corrections, newest first."""
     contested: frozenset[ObjectId] = frozenset()
+    """The objects whose corrections another writer reverts."""
 
 
 def report_drift(
@@ -57,12 +54,8 @@ def report_drift(
 ) -> None:
     """Set the condition InSync and ``status.drift``, and announce corrections.
 
-    Args:
-        patch: The ClusterAddon.
-        settings: The settings of its cluster.
-        report: The last report; None before the first one.
-        failure: Why the objects were not compared; empty when they were.
-        now: Time of the reconcile.
+    ``report`` is None before the first comparison; ``failure`` says why the objects were not compared, empty when they
+    were.
     """
     if settings.interval is None and report is None:
         patch.drop(AddonCondition.IN_SYNC)
@@ -85,37 +78,36 @@ def report_drift(
     if entries or "drift" in patch.status:
         patch.status["drift"] = entries
     # A time has seconds only: within one, an object may be changed, corrected, deleted and corrected again.
-    known = [(_key(one), one.get("change"), one.get("correctedAt")) for one in before]
+    known = [(_key(entry), entry.get("change"), entry.get("correctedAt")) for entry in before]
     news = [
-        one
-        for one in report.corrections
-        if (_key(_entry(one.object, "", one.at)), one.object.change, one.at) not in known
+        correction
+        for correction in report.corrections
+        if (_key(_entry(correction.object, "", correction.at)), correction.object.change, correction.at) not in known
     ]
     if news:
-        listed = and_more([str(one.object) for one in news], SHOWN_OBJECTS, separator="; ", noun="objects")
+        listed = and_more(
+            [str(correction.object) for correction in news], SHOWN_OBJECTS, separator="; ", noun="objects"
+        )
         patch.announce(patch.manifest, "Normal", EventReason.DRIFT_CORRECTED, f"corrected: {listed}")
 
 
 def drift_entries(before: list[Manifest], report: DriftReport, now: str) -> list[Manifest]:
     """Return ``status.drift``: objects that differ now, then the last corrections.
 
-    Args:
-        before: The entries as they were read; corrections before a restart stay, also the times of open entries.
-        report: The report.
-        now: Time of new entries.
+    Entries of ``before`` keep their times, and corrections before a restart stay; ``now`` is for new entries.
     """
-    since = {_key(one): str(one.get("since", now)) for one in before if not one.get("correctedAt")}
-    still_open = [_entry(one, "", "") for one in report.open]
-    entries = [{**one, "since": since.get(_key(one), now)} for one in still_open]
-    corrected = [_entry(one.object, one.at, one.at) for one in report.corrections]
-    known = {(_key(one), one["correctedAt"]) for one in corrected}
-    older = [one for one in before if one.get("correctedAt") and (_key(one), one["correctedAt"]) not in known]
+    since = {_key(entry): str(entry.get("since", now)) for entry in before if not entry.get("correctedAt")}
+    still_open = [_entry(drifted, "", "") for drifted in report.open]
+    entries = [{**entry, "since": since.get(_key(entry), now)} for entry in still_open]
+    corrected = [_entry(correction.object, correction.at, correction.at) for correction in report.corrections]
+    known = {(_key(entry), entry["correctedAt"]) for entry in corrected}
+    older = [entry for entry in before if entry.get("correctedAt") and (_key(entry), entry["correctedAt"]) not in known]
     return [*entries, *corrected, *older][:LISTED]
 
 
 def _described(report: DriftReport, settings: DriftSettings) -> str:
-    first = sorted(report.open, key=lambda one: (one.id not in report.contested, one.id))
-    named = and_more([str(one) for one in first], SHOWN_OBJECTS, separator="; ", noun="objects")
+    first = sorted(report.open, key=lambda drifted: (drifted.id not in report.contested, drifted.id))
+    named = and_more([str(drifted) for drifted in first], SHOWN_OBJECTS, separator="; ", noun="objects")
     message = f"{len(report.open)} objects differ from what was delivered: {named}"
     if report.contested:
         return (
@@ -127,20 +119,20 @@ def _described(report: DriftReport, settings: DriftSettings) -> str:
     return message
 
 
-def _entry(one: DriftedObject, since: str, corrected: str) -> Manifest:
-    managers = sorted({manager for changed in one.fields for manager in changed.managers})
+def _entry(drifted: DriftedObject, since: str, corrected: str) -> Manifest:
+    managers = sorted({manager for changed in drifted.fields for manager in changed.managers})
     return DriftEntry(
-        group=one.id.group,
-        kind=one.id.kind,
-        namespace=one.id.namespace,
-        name=one.id.name,
-        addon=one.addon,
-        change=one.change,
-        fields=tuple(changed.path for changed in one.fields),
+        group=drifted.id.group,
+        kind=drifted.id.kind,
+        namespace=drifted.id.namespace,
+        name=drifted.id.name,
+        addon=drifted.addon,
+        change=drifted.change,
+        fields=tuple(changed.path for changed in drifted.fields),
         managers=tuple(managers),
         since=since,
         corrected_at=corrected,
-        error=one_line(one.error),
+        error=one_line(drifted.error),
     ).document()
 
 

@@ -1,4 +1,4 @@
-"""Holds the first reports about waiting objects back, so that quick changes cause one write."""
+"""Delays the first reports about waiting objects, so that quick changes cause one write."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
     from clusterstacks.runtime.clock import Clock
 
 HOLD = timedelta(seconds=1)
-"""Time for which a report is held back. Arbitrary."""
+"""Time by which a report is delayed. Arbitrary."""
 FORGET = timedelta(minutes=1)
-"""Age of an entry after which its object is taken as deleted. Arbitrary, but much longer than a report is held back."""
+"""Age of an entry after which its object counts as deleted. Arbitrary, but much longer than ``HOLD``."""
 
 
 @dataclass(frozen=True, slots=True)
 class HeldReports:
-    """Holds the first report about an object that waits back for a second: until then it changes several times.
+    """Delays the first report about an object that waits by a second: until then it changes several times.
 
-    Cluster API, for example, writes a new Cluster some ten times in its first second. ``left`` holds back only reports
+    Cluster API, for example, writes a new Cluster some ten times in its first second. ``left`` delays only reports
     about objects that are not ready and have no failure.
     """
 
@@ -35,13 +35,7 @@ class HeldReports:
     _since: dict[ObjectKey, float] = field(default_factory=dict)
 
     def left(self, patch: StatusPatch, outcome: Outcome, reasons: Collection[str]) -> timedelta | None:
-        """Return when to reconcile again instead of reporting now; None to report.
-
-        Args:
-            patch: The object.
-            outcome: What would be reported.
-            reasons: The reasons of a wait that is held back.
-        """
+        """Return when to reconcile again instead of reporting now; None to report. ``reasons`` are those to delay."""
         was_ready = condition_view(patch.manifest, READY_CONDITION).true
         if isinstance(outcome, Waiting) and outcome.reason in reasons and not was_ready:
             return self.delay(patch.key)
@@ -49,16 +43,16 @@ class HeldReports:
         return None
 
     def delay(self, key: ObjectKey) -> timedelta | None:
-        """Return when to look again at an object whose report is held back; None once that took a second."""
+        """Return when to look again at an object whose report is delayed; None after ``HOLD``."""
         now = self.clock.monotonic()
         self._forget_deleted(now)
-        left = self._since.setdefault(key, now) + HOLD.total_seconds() - now
-        if left > 0:
-            return timedelta(seconds=left)
+        remaining = self._since.setdefault(key, now) + HOLD.total_seconds() - now
+        if remaining > 0:
+            return timedelta(seconds=remaining)
         del self._since[key]
         return None
 
     def _forget_deleted(self, now: float) -> None:
-        """Drop entries that are over: an object that is deleted while its report is held back never comes again."""
+        """Drop expired entries: an object that is deleted while its report is delayed never comes again."""
         for key in [key for key, since in self._since.items() if since + FORGET.total_seconds() < now]:
             del self._since[key]

@@ -21,14 +21,17 @@ UPGRADE_HELD: Final = "UpgradeHeld"
 _CONDITIONS: Final = (NOT_READY, AddonCondition.HEALTHY, AddonCondition.IN_SYNC, AddonCondition.WITHIN_RANGES)
 
 PROBLEMS: Final = (*_CONDITIONS, UPGRADE_HELD)
-"""All problems."""
 
 
 def find_problems(objects: Iterable[Manifest]) -> Iterator[ObjectProblem]:
-    """Return the problems of objects; one without the condition Ready is not ready since its creation."""
+    """Yield the problems of objects; an object without the condition Ready is not ready since its creation."""
     for manifest in objects:
         status = mapping(manifest, "status")
-        conditions = {one["type"]: one for one in mappings(status, "conditions") if one.get("type") in _CONDITIONS}
+        conditions = {
+            condition["type"]: condition
+            for condition in mappings(status, "conditions")
+            if condition.get("type") in _CONDITIONS
+        }
         if NOT_READY not in conditions:
             yield _problem(manifest, NOT_READY, "NoStatus", at(manifest, "metadata", "creationTimestamp"))
         for kind in _CONDITIONS:

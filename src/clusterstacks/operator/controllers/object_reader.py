@@ -34,10 +34,10 @@ class Reader(Protocol):
     """Finds objects: live, or in the caches of informers."""
 
     async def resource(self, group: str, kind: str, version: str = "") -> Resource:
-        """Find the resource of a kind; see ``Client.resource``."""
+        """Return the served resource of a kind; see ``Client.resource``."""
 
     async def find(self, resource: Resource, name: str, namespace: str = "") -> Manifest | None:
-        """Read one object; return None if it does not exist."""
+        """Read one object; None if it does not exist."""
 
 
 class StaleAnswer(DependencyError):
@@ -62,52 +62,43 @@ class LiveReader:
     informers: Mapping[tuple[str, str], Informer]
 
     async def resource(self, group: str, kind: str, version: str = "") -> Resource:
-        """Find the resource of a kind; see ``Client.resource``."""
+        """Return the served resource of a kind; see ``Client.resource``."""
         return await self.client.resource(group, kind, version)
 
     async def find(self, resource: Resource, name: str, namespace: str = "") -> Manifest | None:
-        """Read one object; return None if it does not exist.
-
-        Raises:
-            StaleAnswer: The answer is older than the cache.
-        """
+        """Read one object; None if it does not exist. An answer older than the cache raises StaleAnswer."""
         key = ObjectKey(namespace, name)
         informer = self.informers.get((resource.group, resource.kind))
         known = informer.cache.get(key) if informer is not None else None
-        found = await self.client.find(resource, name, namespace)
-        if found is not None and known is not None and is_older(found, known):
+        manifest = await self.client.find(resource, name, namespace)
+        if manifest is not None and known is not None and is_older(manifest, known):
             raise StaleAnswer(resource, key)
-        return found
+        return manifest
 
 
 @dataclass(slots=True, kw_only=True)
 class CachedReader:
     """Reads from informers, and from the API server what they do not have.
 
-    The caches may lag behind the server. So what is decided from them must be harmless when it is outdated: to do
-    nothing, because the change enqueues the object again, or to write a status with a test that it is still the one
-    that was read. The API server is read where an informer cannot follow it, and for objects that cannot be read
-    completely.
-
-    Args:
-        client: The management cluster.
-        informers: By group and kind.
-        watch_kind: Builds and starts the informer of a further kind; None reads further kinds from the API server.
-        changed: Called for each change of an object of a further kind.
+    The caches may lag behind the server. So a decision from them must be harmless when it is outdated: to do nothing,
+    because the change enqueues the object again, or to write a status with a test that it is still the one that was
+    read. The API server is read where an informer cannot follow it, and for objects that cannot be read completely.
     """
 
     client: Client
     informers: Mapping[tuple[str, str], Informer]
     watch_kind: Callable[[str, str], Informer] | None = None
+    """Builds and starts the informer of a further kind; None reads further kinds from the API server."""
     changed: Callable[[CacheChange], None] = lambda _: None
+    """Called for each change of an object of a further kind."""
     _further: dict[tuple[str, str], Informer] = field(default_factory=dict)
 
     async def resource(self, group: str, kind: str, version: str = "") -> Resource:
-        """Find the resource of a kind; see ``Client.resource``."""
+        """Return the served resource of a kind; see ``Client.resource``."""
         return await self.client.resource(group, kind, version)
 
     async def find(self, resource: Resource, name: str, namespace: str = "") -> Manifest | None:
-        """Read one object; return None if it does not exist."""
+        """Read one object; None if it does not exist."""
         key = ObjectKey(namespace, name)
         informer = await self._informer(resource)
         if informer is None or not informer.follows(key):
@@ -115,7 +106,7 @@ class CachedReader:
         return informer.cache.get(key)
 
     def written(self, manifest: Manifest, group: str) -> None:
-        """Put the response of our own write into the cache of its informer."""
+        """Put the response of our own write into the cache of its informer, if its kind has one."""
         informer = self.informers.get((group, manifest["kind"]))
         if informer is not None:
             informer.written(manifest)

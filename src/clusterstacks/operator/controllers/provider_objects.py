@@ -27,28 +27,20 @@ class ProviderObjects:
     Only objects of allowed kinds in the namespace of the ClusterStackRelease are read, watched or written: a user sets
     the reference, but the operator's permissions are used. The garbage collector deletes an object whose owner is
     in another namespace, or whose owner has a namespace while the object has none.
-
-    Args:
-        client: The management cluster.
-        kinds: Allowed kinds, from ``--provider-kinds``.
-        informer: Builds the informer of a group and kind.
-        start: Starts a new informer; called once per kind.
-        enqueue: Enqueues the ClusterStackRelease whose provider object changed.
     """
 
     client: Client
     kinds: Collection[KindPattern]
+    """Allowed kinds, from ``--provider-kinds``."""
     informer: Callable[[str, str], Informer]
     start: Callable[[Informer], None]
+    """Starts a new informer; called once per kind."""
     enqueue: Callable[[ObjectKey], None]
+    """Enqueues the ClusterStackRelease whose provider object changed."""
     _watched: set[tuple[str, str]] = field(default_factory=set)
 
     def check(self, reference: ObjectReference, namespace: str) -> None:
-        """Check that a ClusterStackRelease of the namespace may name this object.
-
-        Raises:
-            SpecError: The object is in another namespace or of a kind that is not allowed.
-        """
+        """Raise a SpecError if a ClusterStackRelease of the namespace may not name this object."""
         refusal = release_refusal(to_decide(reference), namespace, self.kinds)
         if refusal:
             raise SpecError(CODE, refusal)
@@ -56,9 +48,7 @@ class ProviderObjects:
     async def find(self, reference: ObjectReference, namespace: str) -> Manifest | None:
         """Read the object from the API server; None while it does not exist.
 
-        Raises:
-            SpecError: As ``check``, or the kind is cluster-scoped.
-            KindNotServed: The provider's CustomResourceDefinition is not installed.
+        Raises a SpecError as ``check``, or for a cluster-scoped kind; KindNotServed without the provider's CRD.
         """
         self.check(reference, namespace)
         group, version = split_api_version(reference.api_version)
@@ -99,16 +89,12 @@ class ProviderObjects:
 
 
 def to_decide(reference: ObjectReference) -> ProviderReference:
-    """Return the parts of a reference that decide whether it is allowed."""
+    """Return the fields of a reference that decide whether it is allowed."""
     group, _ = split_api_version(reference.api_version)
     return ProviderReference(group, reference.kind, reference.namespace)
 
 
 def check_namespaced(resource: Resource) -> None:
-    """Check that the kind of a provider is namespaced.
-
-    Raises:
-        SpecError: It is cluster-scoped.
-    """
+    """Raise a SpecError if the kind of a provider is cluster-scoped."""
     if not resource.namespaced:
         raise SpecError(CODE, f"spec.providerRef needs kind {resource}, which is cluster-scoped: use a namespaced kind")

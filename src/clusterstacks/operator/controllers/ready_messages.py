@@ -24,7 +24,7 @@ def _release(status: Manifest) -> str:
 
 def _addon(status: Manifest) -> str:
     addons = mappings(status, "addons")
-    objects = sum(one["objects"] for one in addons if isinstance(one.get("objects"), int))
+    objects = sum(addon["objects"] for addon in addons if isinstance(addon.get("objects"), int))
     return f"{_count(len(addons), 'addon')}, {_count(objects, 'object')}"
 
 
@@ -37,4 +37,4 @@ READY_MESSAGES: Final[Mapping[Kind, Callable[[Manifest], str]]] = {
     Kind.CLUSTER_STACK_RELEASE: _release,
     Kind.CLUSTER_ADDON: _addon,
 }
-"""By kind, the function that returns the message for a status."""
+"""By kind, the function that writes the message for a status."""

@@ -44,27 +44,22 @@ _WATCHED_METADATA = ("generation", "labels", "annotations", "finalizers", "owner
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CachedKind:
-    """A kind whose objects the operator keeps in memory.
-
-    Args:
-        indexes: By name of the index, the values under which an object is found.
-        trim: Returns the part of an object that is kept.
-        keep_unreadable: Whether an object that cannot be read is kept as far as it can. Of a Cluster and its class only
-            names, metadata and versions decide anything, and a release that a Cluster uses must not be deleted because
-            the Cluster's variables cannot be read. In our own kinds a missing field has a meaning.
-        namespaced: Whether ``--namespace`` limits it.
-        required: Whether controllers wait for it. With a partly filled cache they would delete objects in use. Only
-            CompatibilityRules are optional: clusters come up without them.
-    """
+    """A kind whose objects the operator keeps in memory."""
 
     kind: str
     group: str = GROUP
     indexes: Mapping[str, Index] = field(default_factory=dict)
     trim: Trim = drop_managed_fields
     keep_unreadable: bool = False
+    """Whether the readable part of an unreadable object is kept. Of a Cluster and its class only names, metadata and
+    versions decide anything, and a release that a Cluster uses must not be deleted because the Cluster's variables
+    cannot be read. In our own kinds a missing field has a meaning."""
     namespaced: bool = True
+    """Whether ``--namespace`` limits it."""
     metadata_only: bool = False
     required: bool = True
+    """Whether controllers wait for it. With a partly filled cache they would delete objects in use. Only
+    CompatibilityRules are optional: clusters come up without them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,35 +72,19 @@ class Watch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reconciler:
-    """A reconciler with what enqueues its objects.
-
-    Args:
-        forget: Called for each deleted object of its kind, before the watches.
-        source_keys: Returns what to enqueue when the source of a ClusterStack has other releases than before.
-    """
+    """A reconciler, and the changes that enqueue its objects."""
 
     reconcile: Reconcile
     watches: tuple[Watch, ...]
     forget: Callable[[ObjectKey], None] | None = None
+    """Called for each deleted object of its kind, before the watches."""
     source_keys: Callable[[ObjectKey], Iterable[ObjectKey]] | None = None
+    """Returns what to enqueue when the source of a ClusterStack has other releases than before."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControllerContext:
-    """The parts of the operator that reconcilers are built from.
-
-    Args:
-        informers: By kind; one for each :class:`CachedKind`.
-        make_informer: Returns an informer of a further kind.
-        run_informer: Starts it.
-        enqueue: By name of a controller, what enqueues one of its objects. It can be called once the controllers run.
-        make_fetcher: Returns a fetcher of releases; its argument is called with an object whose release was fetched.
-        rules: Returns the CompatibilityRules that count for a Cluster, by its release and labels; None while unknown.
-        watch_filter: Value of ``--watch-filter``.
-        provider_kinds: Value of ``--provider-kinds``.
-        class_kinds: Value of ``--class-kinds``.
-        drift_interval: Value of ``--drift-interval``.
-    """
+    """The parts of the operator that reconcilers are built from, and the values of its flags."""
 
     client: Client
     clock: Clock
@@ -115,24 +94,28 @@ class ControllerContext:
     workloads: Workloads
     addon_sweep: AddonSweep
     informers: Mapping[str, Informer]
+    """By kind; one for each :class:`CachedKind`."""
     make_informer: Callable[[CachedKind], Informer]
     run_informer: Callable[[Informer], None]
     enqueue: Callable[[str], Enqueue]
+    """By name of a controller, the function that enqueues one of its objects; callable once the controllers run."""
     make_fetcher: Callable[[Enqueue], ReleaseFetcher]
+    """Returns a fetcher of releases; its argument is called with an object whose release was fetched."""
     source_policy: SourcePolicy
     listings: SourceListings
     rules: Callable[[ReleaseName, Mapping[str, str]], tuple[Rule, ...] | None]
+    """Returns the CompatibilityRules that apply to a Cluster, by its release and labels; None while unknown."""
     watch_filter: str
     provider_kinds: Collection[KindPattern]
     class_kinds: Collection[str]
     drift_interval: timedelta | None
 
     def cache(self, kind: str) -> ObjectCache:
-        """Return the objects of a cached kind."""
+        """Return the cached objects of a kind."""
         return self.informers[kind].cache
 
     def class_access(self) -> ClassAccess:
-        """Return what decides whether Clusters may use releases."""
+        """Build the decision whether Clusters may use releases, from the caches."""
         return ClassAccess(
             client=self.client,
             stacks=self.cache(Kind.CLUSTER_STACK),
@@ -147,7 +130,7 @@ class ControllerContext:
         work: Callable[[StatusPatch], Awaitable[Outcome | timedelta | None]],
         advisory: frozenset[str] = frozenset(),
     ) -> StatusReconciler:
-        """Return the reconciler that reads an object, does the work, and writes its status."""
+        """Build the reconciler that reads an object, does the work, and writes its status."""
         return StatusReconciler(
             group=GROUP,
             kind=kind,
@@ -163,31 +146,24 @@ class ControllerContext:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Registration:
-    """A controller as the operator registers it.
-
-    Args:
-        name: Name in metrics and logs, and of the flag ``--NAME-concurrency``.
-        kind: Kind of the objects it reconciles.
-        build: Builds the reconciler.
-        caches: Kinds that are kept in memory for it.
-        concurrency: Default of the flag; 0 for a controller without a flag.
-        concurrency_of: Name of the controller whose flag counts where it has none.
-        concurrency_help: Help of the flag.
-        reports_ready: Whether its objects have the condition Ready, by which metrics count them.
-    """
+    """A controller as the operator registers it."""
 
     name: str
+    """Name in metrics and logs, and of the flag ``--NAME-concurrency``."""
     kind: str
     build: Callable[[ControllerContext], Reconciler]
     caches: tuple[CachedKind, ...] = ()
     concurrency: int = 0
+    """Default of the flag; 0 for a controller without a flag."""
     concurrency_of: str = ""
+    """Name of the controller whose flag a controller without a flag uses."""
     concurrency_help: str = ""
     reports_ready: bool = True
+    """Whether its objects have the condition Ready, by which metrics count them."""
 
 
 def is_news(change: CacheChange) -> bool:
-    """Return whether more than the status changed, which for our kinds only we write."""
+    """Return whether more than the status changed; only we write the status of our kinds."""
     if change.old is None or change.new is None:
         return True
     old, new = change.old["metadata"], change.new["metadata"]
@@ -195,12 +171,12 @@ def is_news(change: CacheChange) -> bool:
 
 
 def of_watched(change: CacheChange, watch_filter: str) -> bool:
-    """Return whether the changed object is for the operator with this ``--watch-filter``."""
+    """Return whether the changed object belongs to the operator with this ``--watch-filter``."""
     return is_watched(change.new or change.old or {}, watch_filter)
 
 
 def self_key(watch_filter: str) -> ToKeys:
-    """Return what enqueues the changed object itself."""
+    """Return a mapper that enqueues the changed object."""
 
     def to_keys(change: CacheChange) -> Iterator[ObjectKey]:
         if is_news(change) and of_watched(change, watch_filter):
@@ -210,7 +186,7 @@ def self_key(watch_filter: str) -> ToKeys:
 
 
 def present(store: ObjectCache, keys: Iterable[ObjectKey], watch_filter: str) -> Iterator[ObjectKey]:
-    """Leave out objects that do not exist and those of other operators."""
+    """Yield the keys of objects that exist and belong to this operator."""
     for key in keys:
         manifest = store.get(key)
         if manifest is not None and is_watched(manifest, watch_filter):

@@ -1,4 +1,4 @@
-"""Growing pauses between the repairs of one thing that another writer reverts."""
+"""Growing pauses between the repairs of an object that another writer reverts."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 K = TypeVar("K")
 
 REPAIRS = BackOff(first=timedelta(seconds=10), limit=timedelta(hours=1))
-"""Pauses between two repairs. Another writer that always reverts them costs one write an hour in the end. Arbitrary."""
+"""Pauses between two repairs. A writer that always reverts them finally costs one write an hour. Arbitrary."""
 
 QUIET = timedelta(hours=2)
 """Time without repairs after which the next one is made at once again. Arbitrary: twice the longest pause."""
 
 CONTESTED = 3
-"""Repairs without ``QUIET`` in between from which another writer is said to revert them (arbitrary: a person may
+"""Repairs without ``QUIET`` in between after which another writer is said to revert them (arbitrary: a person may
 repeat a change once)."""
 
 
@@ -33,7 +33,7 @@ class _Repairs:
 
 @dataclass(slots=True)
 class RepairPauses(Generic[K]):
-    """The repairs of several things, by key."""
+    """Back-off of repairs, per object."""
 
     clock: Clock
     _repairs: dict[K, _Repairs] = field(default_factory=dict, init=False)
@@ -51,14 +51,14 @@ class RepairPauses(Generic[K]):
         return repairs.count >= CONTESTED
 
     def repaired(self, key: K) -> None:
-        """Record a repair."""
+        """Record a repair that was just made; the next one has to pause."""
         now, before = self.clock.monotonic(), self._repairs.get(key)
         count = before.count + 1 if before and now - before.last < QUIET.total_seconds() else 1
         pause = REPAIRS.delay(count - 1).total_seconds() if count > 1 else 0
         self._repairs[key] = _Repairs(count, now, now + pause)
 
     def forget(self, key: K) -> None:
-        """Forget the repairs of a key."""
+        """Forget the repairs of a deleted object."""
         self._repairs.pop(key, None)
 
     def clear(self) -> None:

@@ -53,10 +53,10 @@ def listed(identity: ObjectId, version: str, status: ResourceStatus) -> Manifest
 def entries(results: Iterable[ObjectResult]) -> list[Manifest]:
     """Return the entry of each object, with errors up to ``ERRORS_BYTES`` together.
 
-    A later failed object is ``not-synced`` without an error; mostly it has the same cause as the others.
+    Further failed objects are ``not-synced`` without an error; mostly they have the same cause as the others.
     """
     room = ERRORS_BYTES
-    found = []
+    documents = []
     for result in results:
         entry = listed(result.id, result.version, ResourceStatus.SYNCED if result.synced else ResourceStatus.NOT_SYNCED)
         error = bounded(result.error)
@@ -64,11 +64,11 @@ def entries(results: Iterable[ObjectResult]) -> list[Manifest]:
         if error and size <= room:
             room -= size
             entry["error"] = error
-        found.append(entry)
-    return found
+        documents.append(entry)
+    return documents
 
 
 def describe_failures(results: Iterable[ObjectResult]) -> str:
     """Name the first objects that are not applied, and the number of others."""
-    found = [bounded(result.described_error) for result in results if not result.synced]
-    return and_more(found, OBJECTS_SHOWN, separator="; ", noun="objects fail")
+    failures = [bounded(result.described_error) for result in results if not result.synced]
+    return and_more(failures, OBJECTS_SHOWN, separator="; ", noun="objects fail")

@@ -45,7 +45,7 @@ _KNOWN_AS: dict[tuple[str, str], str] = {
 
 @dataclass(frozen=True, slots=True)
 class ConditionEvent:
-    """An event to record."""
+    """An event that a change of a condition causes."""
 
     type: EventType
     reason: str
@@ -55,22 +55,22 @@ class ConditionEvent:
 def condition_events(before: Manifest, after: Manifest) -> list[ConditionEvent]:
     """Return the events for the changes between two states of an object's conditions."""
     known = {condition.type: condition for condition in _conditions(before)}
-    found = []
+    events = []
     for condition in _conditions(after):
         last = known.get(condition.type)
         if condition.type == READY_CONDITION:
             if condition.status == "True" and (last is None or last.status != "True"):
-                found.append(ConditionEvent("Normal", EventReason.READY, f"{after['kind']} is ready"))
+                events.append(ConditionEvent("Normal", EventReason.READY, f"{after['kind']} is ready"))
         elif _is_trouble(condition) and (last is None or (last.status, last.reason) != ("False", condition.reason)):
             reason = _KNOWN_AS.get((condition.type, condition.reason), condition.reason)
-            found.append(ConditionEvent("Warning", reason, condition.message))
-    return found
+            events.append(ConditionEvent("Warning", reason, condition.message))
+    return events
 
 
 async def record_events(events: EventRecorder, before: Manifest, after: Manifest) -> None:
-    """Record the changes of the conditions."""
-    for one in condition_events(before, after):
-        await events.record(after, one.type, one.reason, one.message)
+    """Record the events for the changes between two states of an object's conditions."""
+    for event in condition_events(before, after):
+        await events.record(after, event.type, event.reason, event.message)
 
 
 def _conditions(manifest: Manifest) -> tuple[Condition, ...]:
@@ -91,8 +91,7 @@ log = logging.getLogger(__name__)
 class LiveReadNeededError(Exception):
     """The reconcile has something to do, so it must not depend on caches: it starts again with a live read.
 
-    Args:
-        news: Events about other objects that are still to be recorded.
+    ``news`` are events about other objects that are still to be recorded.
     """
 
     def __init__(self, news: list[tuple[Manifest, ConditionEvent]]) -> None:
@@ -115,7 +114,6 @@ class StatusPatch:
     writer: Callable[[StatusPatch, Outcome], Awaitable[None]] | None = None
     """Writes the status; set by the StatusReconciler."""
     news: list[tuple[Manifest, ConditionEvent]] = field(init=False, default_factory=list)
-    """Events to record about other objects."""
     _changes: dict[str, Condition | None] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -123,26 +121,25 @@ class StatusPatch:
 
     @property
     def key(self) -> ObjectKey:
-        """Namespace and name."""
+        """Key of the object, e.g. for work queues."""
         metadata = self.manifest["metadata"]
         return ObjectKey(metadata.get("namespace", ""), metadata["name"])
 
     @property
     def deleting(self) -> bool:
-        """True if the object is being deleted."""
+        """True once the object has a deletion timestamp."""
         return "deletionTimestamp" in self.manifest["metadata"]
 
     def require_live(self) -> None:
-        """Start the reconcile again with a live read, unless this is it; call it before anything but status is written.
+        """Start the reconcile again with a live read if the object is from a cache (LiveReadNeededError).
 
-        Raises:
-            LiveReadNeededError: The object is from a cache.
+        Call it before anything but the status is written.
         """
         if self.cached:
             raise LiveReadNeededError(self.news)
 
     def annotation(self, name: str) -> str:
-        """Return the value of an annotation; empty when it is absent."""
+        """Return the value of an annotation; empty without it."""
         return str((self.manifest["metadata"].get("annotations") or {}).get(name, ""))
 
     def true(self, condition: str, reason: str = "", message: str = "") -> None:
@@ -150,11 +147,11 @@ class StatusPatch:
         self._changes[condition] = Condition(condition, "True", reason, message)
 
     def false(self, condition: str, reason: str, message: str, severity: Severity = Severity.WARNING) -> None:
-        """Set ``condition`` to False, with the reason."""
+        """Set ``condition`` to False; INFO causes no event."""
         self._changes[condition] = Condition(condition, "False", reason=reason, message=message, severity=severity)
 
     def unknown(self, condition: str, reason: str, message: str) -> None:
-        """Set ``condition`` to Unknown, with the reason."""
+        """Set ``condition`` to Unknown, e.g. after a failed read."""
         self._changes[condition] = Condition(condition, "Unknown", reason, message)
 
     def drop(self, condition: str) -> None:
@@ -180,8 +177,8 @@ class StatusPatch:
 
     def holds(self, condition: str) -> bool:
         """Return whether ``condition`` is True, as read or as changed since."""
-        found = self.condition(condition)
-        return found is not None and found.status == "True"
+        current = self.condition(condition)
+        return current is not None and current.status == "True"
 
     @contextmanager
     def failing_condition(self, condition: str, reason: str = "") -> Iterator[None]:
@@ -246,17 +243,12 @@ class StatusReconciler:
     _pruned: dict[ObjectKey, Manifest] = field(default_factory=dict, init=False)
     """By object, the status fields that the API server drops, as they were last sent."""
     _reported: set[str] = field(default_factory=set, init=False)
-    """Pruned fields that were reported."""
 
     async def reconcile(self, key: ObjectKey) -> timedelta | Stalled | None:
-        """Reconcile one object.
+        """Reconcile one object; return when to reconcile again, None for the next change, or Stalled.
 
-        Returns:
-            When to reconcile again, None for the next change, or Stalled until a user acts.
-
-        Raises:
-            DependencyError: After the status was written, or the API server returned an earlier version of the object;
-                the controller retries with back-off.
+        A DependencyError, which the controller retries with back-off, is raised after the status was written, or when
+        the API server returned an earlier version of the object than before.
         """
         informer = self.informer
         news: list[tuple[Manifest, ConditionEvent]] = []
@@ -277,7 +269,6 @@ class StatusReconciler:
         *,
         cached: bool = False,
     ) -> timedelta | Stalled | None:
-        """Reconcile an object as it was read."""
         if manifest is None:
             self._pruned.pop(key, None)
         if manifest is None or PAUSED_ANNOTATION in (manifest["metadata"].get("annotations") or {}):
@@ -295,8 +286,8 @@ class StatusReconciler:
         if outcome is None or isinstance(outcome, timedelta):
             return outcome
         await self.write_status(patch, outcome)
-        for regarding, one in patch.news:
-            await self.events.record(regarding, one.type, one.reason, one.message)
+        for regarding, event in patch.news:
+            await self.events.record(regarding, event.type, event.reason, event.message)
         if isinstance(failure, DependencyError):
             raise failure
         return requeue_of(outcome)
@@ -306,7 +297,7 @@ class StatusReconciler:
             self.informer.written(patch.manifest)
 
     async def write_status(self, patch: StatusPatch, outcome: Outcome) -> None:
-        """Write the changes of the status."""
+        """Write the changes of the status, unless only fields differ that the API server drops."""
         changes = patch.body(outcome, self.clock.now(), self.advisory, self.ready_message(patch.status))
         known = self._pruned.get(patch.key, {})
         if patch.released or all(name in known and known[name] == value for name, value in changes.items()):
@@ -316,8 +307,8 @@ class StatusReconciler:
         if written is None:
             patch.released = True  # the object was deleted in the meantime
             return
-        found, after = written
-        unchanged = after["metadata"]["resourceVersion"] == found["metadata"]["resourceVersion"]
+        current, after = written
+        unchanged = after["metadata"]["resourceVersion"] == current["metadata"]["resourceVersion"]
         dropped = set(changes) if unchanged else pruned_fields(changes, after)
         if dropped:
             self._pruned[patch.key] = (known if unchanged else {}) | {name: changes[name] for name in dropped}
@@ -342,30 +333,26 @@ class StatusReconciler:
         await self.events.record(manifest, "Warning", EventReason.STATUS_PRUNED, message)
 
     async def _patch_status(self, patch: StatusPatch, changes: Manifest) -> tuple[Manifest, Manifest] | None:
-        """Write the status of this object; None when it is gone, also when another object has its name now.
+        """Write the status; return the object before and after the write, None if it or its uid is gone.
 
-        Returns:
-            The object before and after the write.
-
-        Raises:
-            LiveReadNeededError: The object in the cache is not the current one.
+        An outdated object from the cache raises LiveReadNeededError.
         """
         manifest = patch.manifest
         resource = await self.client.resource(self.group, self.kind)
         metadata = manifest["metadata"]
         name, namespace = metadata["name"], metadata.get("namespace", "")
-        found: Manifest | None = manifest
-        while found is not None and found["metadata"]["uid"] == metadata["uid"]:
-            guard = {"metadata": {"resourceVersion": found["metadata"]["resourceVersion"]}}
+        current: Manifest | None = manifest
+        while current is not None and current["metadata"]["uid"] == metadata["uid"]:
+            guard = {"metadata": {"resourceVersion": current["metadata"]["resourceVersion"]}}
             body = {**guard, "status": changes}
             try:
-                return found, await self.client.merge_patch(resource, name, body, namespace, subresource="status")
+                return current, await self.client.merge_patch(resource, name, body, namespace, subresource="status")
             except NotFound:
                 return None
             except Conflict:
                 patch.require_live()
                 # Spec or metadata changed; only we write the status, so it is still correct.
-                found = await self.client.find(resource, name, namespace)
+                current = await self.client.find(resource, name, namespace)
         return None
 
 
@@ -387,11 +374,7 @@ def requeue_of(outcome: Outcome) -> timedelta | Stalled | None:
 
 
 async def add_finalizer(patch: StatusPatch, finalizer: str, client: Client) -> None:
-    """Add a finalizer, without overwriting other finalizers.
-
-    Raises:
-        Conflict: Another writer changed the object since it was read.
-    """
+    """Add a finalizer and keep the others; a Conflict means that the object changed since it was read."""
     finalizers = patch.manifest["metadata"].get("finalizers") or []
     if finalizer not in finalizers:
         patch.require_live()
@@ -399,11 +382,7 @@ async def add_finalizer(patch: StatusPatch, finalizer: str, client: Client) -> N
 
 
 async def remove_finalizer(patch: StatusPatch, finalizer: str, client: Client) -> None:
-    """Remove a finalizer; nothing is written to the object afterwards.
-
-    Raises:
-        Conflict: Another writer changed the object since it was read.
-    """
+    """Remove a finalizer; nothing is written to the object afterwards. A Conflict as in ``add_finalizer``."""
     finalizers = patch.manifest["metadata"].get("finalizers") or []
     if finalizer in finalizers:
         await _write_finalizers(patch, [name for name in finalizers if name != finalizer], client)

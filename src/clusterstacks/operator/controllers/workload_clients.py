@@ -77,11 +77,7 @@ class WorkloadNotReachable(DependencyError):
 
 
 class ClusterRests(WorkloadNotReachable):
-    """The API server took too long for the previous requests, so it gets a rest.
-
-    Args:
-        left: Time until the next attempt.
-    """
+    """The API server took too long for the previous requests, so there is no attempt for the time ``left``."""
 
     def __init__(self, cluster: ObjectKey, left: timedelta) -> None:
         super().__init__(
@@ -162,12 +158,7 @@ class Workloads:
         return known.client
 
     async def connect_again(self, cluster: ObjectKey) -> Client:
-        """Return a client as ``connect``, without a request if there is one; its requests may fail.
-
-        Raises:
-            WorkloadNotReachable: As ``connect``.
-            SpecError: As ``connect``.
-        """
+        """Return a client as ``connect``, without a request if there is one; its requests may fail."""
         known = self._connected.get(cluster)
         if known is None:
             return await self.connect(cluster)
@@ -175,12 +166,12 @@ class Workloads:
         return known.client
 
     async def forget(self, cluster: ObjectKey) -> None:
-        """Close the connections of a cluster that is gone; running calls fail."""
+        """Close the connections of a cluster that was deleted; running calls fail."""
         self._rest_until.pop(cluster, None)
         await self._disconnect(cluster)
 
     async def close(self) -> None:
-        """Close all connections."""
+        """Close the connections of all clusters."""
         for cluster in tuple(self._connected):
             await self.forget(cluster)
 
@@ -197,12 +188,9 @@ class Workloads:
             await known.pool.close()
 
     def _check_rest(self, cluster: ObjectKey) -> None:
-        """Start to measure the requests of a reconcile, unless the requests before it took too long.
+        """Start to measure the requests of a reconcile, or raise ClusterRests while the previous ones require a rest.
 
         The rest belongs to the Cluster: a new kubeconfig does not end it, otherwise its writer could avoid the rest.
-
-        Raises:
-            ClusterRests: The cluster rests.
         """
         known = self._connected.get(cluster)
         if known is not None:
@@ -211,9 +199,9 @@ class Workloads:
             if rest:
                 self._rest_until[cluster] = busy.ended + rest.total_seconds()
             busy.restart()
-        left = self._rest_until.get(cluster, 0.0) - asyncio.get_running_loop().time()
-        if left > 0:
-            raise ClusterRests(cluster, timedelta(seconds=left))
+        remaining = self._rest_until.get(cluster, 0.0) - asyncio.get_running_loop().time()
+        if remaining > 0:
+            raise ClusterRests(cluster, timedelta(seconds=remaining))
         self._rest_until.pop(cluster, None)
 
 

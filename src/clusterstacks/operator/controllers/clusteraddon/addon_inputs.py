@@ -73,11 +73,9 @@ class NestedTooDeep(SpecError):
 def snapshot_digest(kubernetes_minor: str, class_digest: str, objects: Manifest) -> str:
     """Return the digest of everything that the addons depend on, without rendering.
 
-    ``objects`` are the root objects of the templates: Cluster, control plane and infrastructure object, without their
-    conditions and similar fields. A changed digest means that values *may* differ: the rendered values decide.
-
-    Raises:
-        NestedTooDeep: One of the objects is nested too deep.
+    ``objects`` are the root objects of the templates: Cluster, control plane and infrastructure object. A changed
+    digest means that values *may* differ: the rendered values decide. Raises NestedTooDeep for an object of too many
+    levels.
     """
     for manifest in objects.values():
         _check_levels(manifest)
@@ -93,10 +91,7 @@ def input_digest(kubernetes_minor: str, chart_digest: str, values: str, rules: S
 
 
 def stable(manifest: Manifest) -> Manifest:
-    """Return the parts of an object that may decide values.
-
-    Conditions, the server's metadata, and annotations that Cluster API writes for itself are left out.
-    """
+    """Return the parts of an object that may decide values: no conditions, server's metadata, notes of Cluster API."""
     if not manifest:
         return {}
     metadata = manifest.get("metadata") or {}
@@ -152,24 +147,22 @@ class AddonValuesInvalid(SpecError):
 def unknown_settings(cluster: Manifest, addons: Collection[str]) -> str:
     """Describe the values and annotations of a Cluster that have no effect; empty for none.
 
-    Args:
-        cluster: The Cluster.
-        addons: All addons of its releases, also those that it excludes.
+    ``addons`` are all addons of its releases, even those that it excludes.
     """
     by_addon = topology_variables(cluster).get(VARIABLE)
     unknown = sorted(key for key in by_addon if key not in addons) if isinstance(by_addon, dict) else []
-    found = []
+    problems = []
     if unknown:
         there = _named(sorted(addons)) or "none"
-        found.append(
+        problems.append(
             f"variable {VARIABLE} has values for {_named(unknown)}, but the addons are {there}: rename the key"
         )
     annotations = cluster["metadata"].get("annotations") or {}
     policy = annotations.get(DELETION_POLICY_ANNOTATION)
     if policy is not None and policy not in tuple(DeletionPolicy):
-        found.append(f"annotation {DELETION_POLICY_ANNOTATION} is {shown(policy)}: write Orphan or Delete")
-    found += without_effect(annotations, addons)
-    return "; ".join(found)
+        problems.append(f"annotation {DELETION_POLICY_ANNOTATION} is {shown(policy)}: write Orphan or Delete")
+    problems += without_effect(annotations, addons)
+    return "; ".join(problems)
 
 
 def _named(names: list[str]) -> str:
@@ -179,8 +172,7 @@ def _named(names: list[str]) -> str:
 def cluster_values(addon: str, cluster: Manifest) -> Manifest | None:
     """Return the Cluster's own values for an addon, which are merged over those of its release; None for none.
 
-    Raises:
-        AddonValuesInvalid: The variable does not contain mappings, or its values are too many or too deep.
+    Raises AddonValuesInvalid if the variable does not contain mappings, or too many or too deep values.
     """
     by_addon = topology_variables(cluster).get(VARIABLE)
     if by_addon is None:
@@ -198,7 +190,7 @@ def cluster_values(addon: str, cluster: Manifest) -> Manifest | None:
 
 
 def _excess(values: Manifest) -> str:
-    """Return the bound that values exceed; the bounds keep this below some milliseconds."""
+    """Return the bound that values exceed; empty for none. The bounds keep this below some milliseconds."""
     too_deep = f"nests deeper than {MAX_DEPTH} levels"
     try:
         text = orjson.dumps(values)
@@ -215,7 +207,7 @@ def _excess(values: Manifest) -> str:
         if depth > MAX_DEPTH:
             return too_deep
         depth += 1
-        level = [child for one in level for child in _children(one)]
+        level = [child for value in level for child in _children(value)]
     return ""
 
 
@@ -227,20 +219,16 @@ def _children(value: object) -> Iterable[object]:
 
 @dataclass(frozen=True, slots=True)
 class AddonReleases:
-    """The releases that the addons of one cluster come from.
-
-    Args:
-        class_release: The release of the Cluster's class.
-        releases: By addon, its release; an addon that is missing here comes from the class's release.
-        config: The stages; None for a release without them.
-    """
+    """The releases that the addons of one cluster come from."""
 
     class_release: Release
     releases: Mapping[str, Release]
+    """By addon; an addon that is missing here comes from the class's release."""
     config: AddonConfig | None
+    """The stages; None for a release without them."""
 
     def release_of(self, addon: str) -> Release:
-        """Return the release of an addon."""
+        """Return the release that an addon comes from."""
         return self.releases.get(addon, self.class_release)
 
 
@@ -249,8 +237,7 @@ def combine_releases(
 ) -> AddonReleases:
     """Combine the release of the class with those that the Cluster's annotations name.
 
-    Raises:
-        AddonReleaseRefused: The class is a bundle's, or a release does not have an addon that it is named for.
+    Raises AddonReleaseRefused if the class is a bundle's, or a release does not have an addon that it is named for.
     """
     if not other_releases and not requested.addons:
         return AddonReleases(class_release, {}, class_release.config)
@@ -268,13 +255,7 @@ def combine_releases(
 
 @dataclass(frozen=True, slots=True)
 class AddonInputs:
-    """Renders the addons of one cluster from their releases and from what was read of the cluster.
-
-    Args:
-        snapshot: The Cluster and what it refers to.
-        releases: The releases of the addons.
-        renderer: Renders charts, values and CEL expressions.
-    """
+    """Renders the addons of one cluster from their releases and from what was read of the cluster."""
 
     snapshot: ClusterSnapshot
     releases: AddonReleases
@@ -285,28 +266,20 @@ class AddonInputs:
         return f"addon {addon} of {self.release_name(addon)}"
 
     def release_name(self, addon: str) -> ReleaseName:
-        """Return the name of an addon's release."""
+        """Return the name of the release that an addon comes from."""
         return self.releases.release_of(addon).name
 
     def addons_beside(self, addon: str) -> Collection[str]:
-        """Return all addons that are delivered together with this one, itself included."""
+        """Return all addons that are delivered together with this one, including it."""
         config = self.releases.config
         return {addon} if config is None else config.addons()
 
     def chart(self, addon: str) -> AddonChart:
-        """Return the chart of an addon.
-
-        Raises:
-            SpecError: The release does not have the addon.
-        """
+        """Return the chart of an addon; a SpecError if the release does not have it."""
         return self.releases.release_of(addon).addon(addon)
 
     async def values(self, chart: AddonChart) -> str:
-        """Render the values of an addon, with the Cluster's own values on top.
-
-        Raises:
-            SpecError: The template or the Cluster's values are not valid.
-        """
+        """Render the values of an addon, with the Cluster's own values on top; a SpecError if either is not valid."""
         label = self.label(chart.name)
         own = cluster_values(chart.name, self.snapshot.cluster.raw)
         values = await addon_values(
@@ -315,21 +288,16 @@ class AddonInputs:
         return values if own is None else await self.renderer.overlay(values, own, label=f"{label}: {VARIABLE}")
 
     def digest(self, chart: AddonChart, values: str) -> str:
-        """Return the digest of everything the addon's manifests are rendered from."""
+        """Return the digest of all inputs of the addon's manifests."""
         return input_digest(str(self.snapshot.minor), chart.digest, values, self._health_rules(chart.name))
 
     def basis(self, addon: str) -> str:
-        """Return the digest of an addon's chart and the Kubernetes minor; empty where the release has no such addon."""
+        """Return the digest of an addon's chart and the Kubernetes minor; empty if the release has no such addon."""
         facts = self.releases.release_of(addon).facts.get(addon)
         return "" if facts is None else _digest_json([str(self.snapshot.minor), facts.digest])
 
     async def render(self, chart: AddonChart, values: str) -> list[Manifest]:
-        """Render the manifests of an addon.
-
-        Raises:
-            SpecError: The chart cannot be rendered.
-            DependencyError: A render worker failed.
-        """
+        """Render the manifests of an addon; a SpecError if the chart cannot be rendered."""
         label = self.label(chart.name)
         request = addon_request(chart.chart, label=label, values=values, kubernetes=self.snapshot.running)
         return with_health_rules(await self.renderer.chart(request), self._health_rules(chart.name))

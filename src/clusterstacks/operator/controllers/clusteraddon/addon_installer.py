@@ -49,12 +49,7 @@ T = TypeVar("T")
 class AddonInstaller:
     """Delivers and removes the addons of one cluster during one reconcile.
 
-    Args:
-        patch: The ClusterAddon.
-        inputs: Renders the addons.
-        delivery: The delivery records of the workload cluster.
-        records: The records as they were at the beginning, by addon.
-        metrics: Counts renders and objects.
+    ``records`` are the delivery records by addon, as they were at the beginning.
     """
 
     patch: StatusPatch
@@ -66,7 +61,7 @@ class AddonInstaller:
     overridden_fields: list[str] = field(default_factory=list)
     """Objects whose fields another manager had set to other values, with the managers."""
     kept: list[str] = field(default_factory=list)
-    """Objects that were not deleted on purpose, with the reasons."""
+    """Objects that were intentionally not deleted, with the reasons."""
     changes: dict[str, AddonChanges] = field(init=False, default_factory=dict)
     """Objects that this reconcile has created, changed and removed, by addon."""
     truncated: set[str] = field(init=False)
@@ -79,12 +74,7 @@ class AddonInstaller:
         self.truncated = {addon for addon, record in self.records.items() if record.truncated}
 
     async def install_addon(self, addon: str) -> Outcome | None:
-        """Deliver one addon; return None when all of its objects are in place.
-
-        Raises:
-            SpecError: Chart or values cannot be rendered, or an object can never be applied.
-            DependencyError: The cluster or a render worker failed; a later attempt may succeed.
-        """
+        """Deliver one addon; return None when all of its objects are in place."""
         chart, values = await self._chart_with_values(addon)
         digest = self.inputs.digest(chart, values)
         if self._is_delivered(addon, digest):
@@ -107,10 +97,7 @@ class AddonInstaller:
     ) -> Outcome | None:
         """Deliver a revision of an addon; return None when all of its objects are in place.
 
-        Args:
-            addon: The addon.
-            revision: That of the release, or an older one.
-            abandoned: The revision that an older one replaces.
+        With ``abandoned`` the revision is an older one that replaces it.
         """
         with self._failing_delivery(), span("apply", addon=addon):
             report = await self.delivery.install(
@@ -123,21 +110,16 @@ class AddonInstaller:
         self.changes = merged(self.changes, {addon: applied_changes(self.records.get(addon), report.objects)})
         self.results[addon] = report.objects
         self.overridden_fields += [
-            f"{one.id}: {describe_conflicts(one.conflicts)}" for one in report.objects if one.conflicts
+            f"{result.id}: {describe_conflicts(result.conflicts)}" for result in report.objects if result.conflicts
         ]
         self.truncated = (self.truncated - {addon}) | ({addon} if report.truncated else set())
-        changed = sum(one.changed for one in report.objects)
-        failed = sum(not one.synced for one in report.objects)
+        changed = sum(result.changed for result in report.objects)
+        failed = sum(not result.synced for result in report.objects)
         self.metrics.count_applied(changed=changed, unchanged=len(report.objects) - changed - failed, failed=failed)
         return None if report.synced else self._not_applied(addon, report.objects)
 
     async def wanted_inputs(self, addon: str) -> str:
-        """Return the digest of everything that an addon of the release is rendered from.
-
-        Raises:
-            SpecError: The release has no such addon, or its values cannot be rendered.
-            DependencyError: A render worker failed.
-        """
+        """Return the digest of all inputs of an addon of the release."""
         return self.inputs.digest(*await self._chart_with_values(addon))
 
     async def _chart_with_values(self, addon: str) -> tuple[AddonChart, str]:
@@ -154,7 +136,7 @@ class AddonInstaller:
             self._ahead[stage.addon] = asyncio.create_task(self._prepare(stage.addon))
 
     async def close(self) -> None:
-        """Stop the preparations that no delivery awaits any longer."""
+        """Cancel the preparations that no delivery awaits any longer."""
         tasks = [*self._ahead.values(), *self._values.values(), *self._renders.values()]
         for task in tasks:
             task.cancel()
@@ -170,26 +152,27 @@ class AddonInstaller:
         return None if report.complete else self.not_deleted(report)
 
     async def is_current(self) -> bool:
-        """Return whether what earlier reconciles delivered is what this one would deliver."""
+        """Return whether earlier reconciles delivered the same as this one would deliver."""
         earlier = [record for addon, record in self.records.items() if addon not in self.results]
         return all([await self._is_current(record) for record in earlier])
 
     def are_others_delivered(self) -> bool:
-        """Return whether the cluster has an addon, or the chart of one, that the release does not have.
+        """Return whether the cluster has an addon, or a chart, that the release does not have for its Kubernetes minor.
 
-        Also for a chart that was rendered for another Kubernetes minor. A record without a basis does not tell.
+        A record without a basis is ignored.
         """
-        held = {addon: record.basis for addon, record in self.records.items() if record.digest}
-        wanted = {addon: self.inputs.basis(addon) for addon in held}
-        return any(not wanted[addon] or basis not in {"", wanted[addon]} for addon, basis in held.items())
+        delivered = {addon: record.basis for addon, record in self.records.items() if record.digest}
+        wanted = {addon: self.inputs.basis(addon) for addon in delivered}
+        return any(not wanted[addon] or basis not in {"", wanted[addon]} for addon, basis in delivered.items())
 
     def has_changed(self, stage: Stage) -> bool:
-        """Return whether the stage, which is done, may have changed the cluster."""
-        return stage.action is StageAction.DELETE or any(one.changed for one in self.results.get(stage.addon, ()))
+        """Return whether a stage, which is done, may have changed the cluster."""
+        results = self.results.get(stage.addon, ())
+        return stage.action is StageAction.DELETE or any(result.changed for result in results)
 
     def not_deleted(self, report: PruneReport) -> Outcome:
-        """Report that objects are not gone yet, or that a record cannot be read."""
-        pending = [str(one.id) for one in report.removals if one.result.outcome is PruneOutcome.PENDING]
+        """Report that objects are not deleted yet, or that a record cannot be read."""
+        pending = [str(removal.id) for removal in report.removals if removal.result.outcome is PruneOutcome.PENDING]
         message = (
             f"waiting for {and_more(pending, OBJECTS_SHOWN)} to be deleted"
             if pending
@@ -199,13 +182,13 @@ class AddonInstaller:
         return Waiting(Reason.FAILED_TO_DELETE_OBJECTS, message)
 
     def note_removals(self, report: PruneReport) -> None:
-        """Note the objects that a prune has deleted or kept."""
+        """Note the objects that a prune has deleted or kept, for the history and the event."""
         gone: dict[str, list[ObjectId]] = defaultdict(list)
-        for one in report.removals:
-            if one.result.outcome is PruneOutcome.GONE:
-                gone[one.addon].append(one.id)
-            elif one.result.outcome is PruneOutcome.KEPT:
-                self.kept.append(f"{one.id}: {one.result.reason}")
+        for removal in report.removals:
+            if removal.result.outcome is PruneOutcome.GONE:
+                gone[removal.addon].append(removal.id)
+            elif removal.result.outcome is PruneOutcome.KEPT:
+                self.kept.append(f"{removal.id}: {removal.result.reason}")
         self.changes = merged(self.changes, {addon: removed_objects(ids) for addon, ids in gone.items()})
 
     def keep_records(self, addons: Collection[str]) -> None:
@@ -219,7 +202,7 @@ class AddonInstaller:
         return stateful(addon, self.records[addon].objects) if addon in self.records else {}
 
     def all_objects(self) -> dict[ObjectId, str]:
-        """Return the objects of all addons, with their addons."""
+        """Return the objects in the cluster, with their addons."""
         return {
             known.id: addon
             for addon in sorted({*self.records, *self.results})
@@ -234,7 +217,7 @@ class AddonInstaller:
         }
 
     def resources(self) -> list[Manifest]:
-        """Return ``status.resources``: the objects of all addons, from the record where no request was sent."""
+        """Return ``status.resources``; for an addon without requests, from its record."""
         results: list[ObjectResult] = []
         for addon in sorted({*self.records, *self.results}):
             if addon in self.results:
@@ -253,7 +236,7 @@ class AddonInstaller:
         return self.records[addon].abandoned is None and not shares_objects(addon, self.records)
 
     async def _is_current(self, record: DeliveryRecord) -> bool:
-        """Return whether a record holds the revision of the release; False for an addon that cannot be rendered."""
+        """Return whether a record holds the revision of the release; False if its addon cannot be rendered."""
         try:
             chart = self.inputs.chart(record.addon)
             values = await self._rendered_values(chart)
@@ -286,9 +269,9 @@ class AddonInstaller:
         try:
             yield
         except ClusterStacksError as error:
-            own = error.code in {Reason.OBJECT_IN_TWO_ADDONS, Reason.WEBHOOK_FAILED}
+            is_specific = error.code in {Reason.OBJECT_IN_TWO_ADDONS, Reason.WEBHOOK_FAILED}
             severity = Severity.WARNING if isinstance(error, DependencyError) else Severity.ERROR
-            reason = error.code if own else Reason.FAILED_TO_APPLY_OBJECTS
+            reason = error.code if is_specific else Reason.FAILED_TO_APPLY_OBJECTS
             self.patch.false(AddonCondition.CHART_APPLIED, reason, error.message, severity)
             raise
 
@@ -303,7 +286,6 @@ class AddonInstaller:
 
 
 async def _once(tasks: dict[str, asyncio.Task[T]], addon: str, work: Coroutine[None, None, T]) -> T:
-    """Await the work for an addon, which is begun only once."""
     if addon in tasks:
         work.close()
     else:

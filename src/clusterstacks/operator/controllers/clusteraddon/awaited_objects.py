@@ -1,6 +1,6 @@
 """Watches the objects of workload clusters that held upgrades wait for.
 
-A stage that waits is looked at every few seconds. While its wait holds an upgrade back, an event of an object that it
+A waiting stage is checked every few seconds. While its wait holds an upgrade back, an event of an object that it
 waits for enqueues the ClusterAddon at once, so that the upgrade is released as soon as the stage is complete.
 """
 
@@ -29,36 +29,32 @@ EVENT_SPACING_SECONDS: Final = 0.2
 the operator busy. Arbitrary, well below the half second in which an upgrade is to be released."""
 
 SHORTEST_STREAM_SECONDS: Final = 5.0
-"""Age of a stream from which it is opened again at its end; after a shorter one the next look at the stage opens it, so
-that a server that ends all streams costs little. Arbitrary."""
+"""Age of a stream from which it is opened again at its end; after a shorter one the next check of the stage opens it,
+so that a server that ends all streams costs little. Arbitrary."""
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
 class AwaitedObjects:
-    """The watched objects by ClusterAddon.
-
-    Args:
-        changed: Enqueues a ClusterAddon.
-    """
+    """The watched objects by ClusterAddon, which ``changed`` enqueues."""
 
     changed: Callable[[ObjectKey], None]
     _watches: dict[ObjectKey, dict[ObjectId, asyncio.Task[None]]] = field(default_factory=dict, init=False)
 
     def follow(self, addon: ObjectKey, client: Client, objects: Sequence[ObjectId]) -> None:
-        """Watch the first of these objects of a workload cluster, and no others, for a ClusterAddon."""
+        """Watch the first of these objects of a workload cluster for a ClusterAddon, and stop its other watches."""
         wanted = dict.fromkeys(objects[:WATCHED_OBJECTS])
-        known = {one: task for one, task in self._watches.pop(addon, {}).items() if not task.done()}
-        for one in known.keys() - wanted.keys():
-            known.pop(one).cancel()
-        for one in wanted.keys() - known.keys():
-            known[one] = asyncio.create_task(self._watch(addon, client, one), name=f"watch {one}")
+        known = {identity: task for identity, task in self._watches.pop(addon, {}).items() if not task.done()}
+        for identity in known.keys() - wanted.keys():
+            known.pop(identity).cancel()
+        for identity in wanted.keys() - known.keys():
+            known[identity] = asyncio.create_task(self._watch(addon, client, identity), name=f"watch {identity}")
         if known:
             self._watches[addon] = known
 
     def forget(self, addon: ObjectKey) -> None:
-        """Stop the watches of a ClusterAddon that is gone, or for which nothing is delivered now."""
+        """Stop the watches of a ClusterAddon that is deleted, or whose rollout stands still."""
         for task in self._watches.pop(addon, {}).values():
             task.cancel()
 

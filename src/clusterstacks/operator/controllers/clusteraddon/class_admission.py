@@ -33,13 +33,10 @@ class ClassAdmission:
     access: ClassAccess
 
     async def admit(self, patch: StatusPatch, addon: ClusterAddon, snapshot: ClusterSnapshot) -> None:
-        """Check that the Cluster may use its addons, unless that was decided before for the same ones.
+        """Check that the Cluster may use its addons, unless the status says so for the same ones.
 
-        Only the status proves that: users write the spec. During a rollout it is checked in each reconcile.
-
-        Raises:
-            SpecError: A class or release is not offered to the Cluster's namespace.
-            ReleaseUnsigned: A release lacks a required signature.
+        The spec does not prove it, because users write it. During a rollout it is checked in each reconcile. Raises a
+        SpecError for a class or release that is not offered, ReleaseUnsigned for one without a required signature.
         """
         admitted, known = _admitted(snapshot), addon.status.admitted
         # Earlier versions did not record the uid; the digest contains it.
@@ -55,11 +52,7 @@ class ClassAdmission:
             patch.status["admitted"] = admitted.document()
 
     async def check_offer(self, patch: StatusPatch, snapshot: ClusterSnapshot) -> None:
-        """Check that the class and the releases are offered to the Cluster.
-
-        Raises:
-            SpecError: One is not.
-        """
+        """Raise a SpecError if the class or a release is not offered to the Cluster."""
         offer = await self.access.decide(snapshot.cluster, snapshot.objects)
         if offer.state is not OfferState.OFFERED:
             patch.false(AddonCondition.CLUSTER_READY, CLASS_NOT_OFFERED, offer.message)

@@ -41,15 +41,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, kw_only=True)
 class ClusterReport:
-    """What one reconcile reports about the addons of a Cluster.
-
-    Args:
-        client: The management cluster.
-        cached_reads: Gets what was written.
-        clock: Dates the conditions.
-        patch: The ClusterAddon.
-        snapshot: The Cluster as it was at the beginning.
-    """
+    """The report of one reconcile about the addons of a Cluster, which ``snapshot`` has as it was at the beginning."""
 
     client: Client
     cached_reads: CachedReader
@@ -77,8 +69,7 @@ class ClusterReport:
     async def begin(self, *, is_noted: bool = False) -> None:
         """Withdraw the conditions of the earlier class before anything changes: users wait for conditions.
 
-        Args:
-            is_noted: Whether the status has other news that the stages may not run before.
+        ``is_noted`` says that the status has other news that must be written before the stages run.
         """
 
         async def on_addon() -> None:
@@ -98,7 +89,7 @@ class ClusterReport:
         await self.patch.checkpoint(beginning)
 
     async def end(self, outcome: Outcome) -> None:
-        """Report the outcome of the reconcile."""
+        """Report the outcome of the reconcile on the Cluster, with an event when the addons became ready."""
         self._note_observed()
         is_news = await self._mirror(outcome)
         if is_news and isinstance(outcome, Settled):
@@ -106,7 +97,7 @@ class ClusterReport:
             self.patch.announce(self.cluster, "Normal", EventReason.ADDONS_DELIVERED, message)
 
     async def fail(self, error: ClusterStacksError) -> None:
-        """Report the error that ended the reconcile."""
+        """Report the error that ended the reconcile, with an event when it is new."""
         self._note_observed()
         outcome = self.patch.reported(outcome_of(error), self.clock.now(), ADVISORY)
         self.note_delivered(outcome)
@@ -115,9 +106,9 @@ class ClusterReport:
             self.patch.announce(self.cluster, "Warning", outcome.reason, outcome.message)
         self.patch.status["ready"] = False
 
-    async def explain(self, cause: Waiting, held: str) -> None:
-        """Say on the Cluster why its held upgrade does not go on, while nothing is delivered."""
-        waiting = Waiting(cause.reason, f"{cause.message}; {held}", None)
+    async def explain(self, cause: Waiting, hold: str) -> None:
+        """Report on the Cluster why its held upgrade does not continue, while nothing is delivered."""
+        waiting = Waiting(cause.reason, f"{cause.message}; {hold}", None)
         self._written((await mirror(self.client, self.cluster, waiting, self.clock.now()))[0])
 
     def note_delivered(self, outcome: Outcome) -> None:
@@ -156,7 +147,7 @@ class ClusterReport:
         self.cached_reads.written(cluster, CLUSTER_API_GROUP)
 
     def _beginning(self) -> Waiting:
-        """Return what the conditions say from the change of the Cluster until the rollout waits or ends."""
+        """Return the report from the change of the Cluster until the rollout waits or ends."""
         recorded, wanted = recorded_target(self.patch, self.snapshot), wanted_target(self.snapshot)
         message = f"the addons of class {recorded.class_name} are replaced by those of {wanted.class_name}"
         if recorded == NO_TARGET:

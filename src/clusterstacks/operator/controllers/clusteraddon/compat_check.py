@@ -47,25 +47,22 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompatCheck:
-    """Says in condition ``WithinRanges`` what speaks against a cluster as it is.
+    """Reports in condition ``WithinRanges`` which ranges and rules a cluster in its present state violates.
 
     No request is made to the cluster. As long as the rules have not been read, or a release is not on disk or must be
     verified, the condition stays as it is.
-
-    Args:
-        stored: Opens a ClusterStackRelease's content that is on disk and was verified; see ``ReleaseFetcher``.
-        rules_of: Returns the provider's rules for a Cluster, by the release of its class and its labels; None until
-            they have been read.
-        upstream: What upstream projects state.
     """
 
     stored: Callable[[Manifest, ReleaseName], Awaitable[Release | None]]
+    """Opens a ClusterStackRelease's content that is on disk and was verified; see ``ReleaseFetcher``."""
     rules_of: RulesOf
+    """Returns the provider's rules for a Cluster, by the release of its class and its labels; None until they have been
+    read."""
     upstream: Upstream
     _opening: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def check(self, patch: StatusPatch, snapshot: ClusterSnapshot) -> None:
-        """Judge a cluster that has all its addons."""
+        """Check a cluster that has all its addons."""
         labels = snapshot.cluster.labels
         rules = self.rules_of(snapshot.release, labels)
         candidates = await self._candidates(snapshot)
@@ -78,35 +75,35 @@ class CompatCheck:
             apis=_apis(patch.status),
         )
         judges = Judges(rules, self.upstream, labels, topology_variables(snapshot.cluster.raw))
-        found = concerns(cluster, LiveFacts(judges, skew_rules(), judge_api))
-        if found:
-            worst = found[0]
-            patch.false(AddonCondition.WITHIN_RANGES, worst.reason, joined_concerns(found), worst.severity)
+        problems = concerns(cluster, LiveFacts(judges, skew_rules(), judge_api))
+        if problems:
+            worst = problems[0]
+            patch.false(AddonCondition.WITHIN_RANGES, worst.reason, joined_concerns(problems), worst.severity)
         else:
             patch.true(AddonCondition.WITHIN_RANGES)
 
     async def _candidates(self, snapshot: ClusterSnapshot) -> dict[ReleaseName, Candidate] | None:
         """Return what the releases of the cluster state; None while one is not on disk."""
-        found: dict[ReleaseName, Candidate] = {}
+        candidates: dict[ReleaseName, Candidate] = {}
         try:
             for name, manifest in snapshot.objects.items():
                 async with self._opening:  # after a restart all clusters of a release come at once
                     release = await self.stored(manifest, name) if manifest is not None else None
                 if release is None:
                     return None
-                found[name] = Candidate(name, release.metadata.kubernetes, release.compatibility)
+                candidates[name] = Candidate(name, release.metadata.kubernetes, release.compatibility)
         except ClusterStacksError as error:
             log.debug("the compatibility ranges of Cluster %s are not known: %s", snapshot.cluster.key, error)
             return None
-        return found
+        return candidates
 
 
 def _versions(
     status: Manifest, snapshot: ClusterSnapshot, candidates: Mapping[ReleaseName, Candidate]
 ) -> ClusterVersions:
     addons: dict[str, tuple[Component, ...]] = {}
-    for one in mappings(status, "addons"):
-        name, release = text(one, "name"), release_named(text(one, "release"))
+    for addon in mappings(status, "addons"):
+        name, release = text(addon, "name"), release_named(text(addon, "release"))
         origin = candidates.get(release) if release is not None else None
         stated = origin.compatibility if origin is not None else None
         addons[name] = stated.of_addon(name) if stated is not None else ()
@@ -116,15 +113,15 @@ def _versions(
 
 
 def _apis(status: Manifest) -> dict[tuple[str, str], list[str]]:
-    """Return the delivered objects by apiVersion and kind."""
-    found: dict[tuple[str, str], list[str]] = {}
-    for one in mappings(status, "resources"):
-        api_version = api_version_of(one)
-        name = "/".join(filter(None, (text(one, "namespace"), text(one, "name"))))
-        found.setdefault((api_version, text(one, "kind")), []).append(f"{text(one, 'kind')} {name}")
-    return found
+    """Return the titles of the delivered objects by apiVersion and kind."""
+    titles: dict[tuple[str, str], list[str]] = {}
+    for entry in mappings(status, "resources"):
+        api_version, kind = api_version_of(entry), text(entry, "kind")
+        name = "/".join(filter(None, (text(entry, "namespace"), text(entry, "name"))))
+        titles.setdefault((api_version, kind), []).append(f"{kind} {name}")
+    return titles
 
 
 def api_version_of(entry: Manifest) -> str:
-    """Return the apiVersion of an entry of ``status.resources``."""
+    """Return the apiVersion of an entry of ``status.resources``, which has group and version."""
     return "/".join(filter(None, (text(entry, "group"), text(entry, "version"))))

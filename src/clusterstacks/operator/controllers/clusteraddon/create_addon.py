@@ -57,7 +57,7 @@ class AddonCreator:
     events: EventRecorder
 
     async def reconcile(self, key: ObjectKey) -> timedelta | None:
-        """Create the ClusterAddon of one Cluster if it is missing."""
+        """Create the ClusterAddon of one Cluster if it is missing; recheck a refusal after ``REFUSED_RECHECK``."""
         if self.addons.get(ObjectKey(key.namespace, addon_name(key.name))) is not None:
             return None
         clusters = await self.reads.resource(CLUSTER_API_GROUP, CLUSTER_KIND)

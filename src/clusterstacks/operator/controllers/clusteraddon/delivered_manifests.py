@@ -22,14 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeliveredManifests:
-    """Renders addons from the release and the Cluster as they are now.
-
-    Args:
-        reads: Reads the management cluster.
-        contracts: Says which kinds a Cluster may refer to.
-        fetcher: Opens releases; it enqueues the sweep when it has downloaded one again.
-        renderer: Renders charts and values.
-    """
+    """Renders addons from the current release and Cluster; ``fetcher`` enqueues the sweep after a download."""
 
     reads: Reader
     contracts: ContractKinds
@@ -39,14 +32,7 @@ class DeliveredManifests:
     async def render(self, addon: ObjectKey, cluster: ObjectKey, record: DeliveryRecord) -> list[Manifest] | None:
         """Render the addon of a delivery record; return None if its inputs are not the recorded ones.
 
-        Args:
-            addon: The ClusterAddon.
-            cluster: Its Cluster.
-            record: The delivery record.
-
-        Raises:
-            SpecError: The release, the chart or the values are not valid.
-            DependencyError: The management API server, the source or a render worker failed.
+        A SpecError says that the release, the chart or the values are not valid.
         """
         snapshot = await read_snapshot(self.reads, cluster, self.contracts)
         if snapshot is None or snapshot.refusal or snapshot.unread or snapshot.release_missing:

@@ -31,10 +31,10 @@ LISTED: Final = 10
 """Deliveries that the history has (arbitrary: a cluster has some upgrades a year)."""
 
 ENTRY_BYTES: Final = 4096
-"""Most bytes of an entry as JSON. Arbitrary: the names of about 60 objects."""
+"""Maximum bytes of an entry as JSON. Arbitrary: the names of about 60 objects."""
 
 HISTORY_BYTES: Final = 16 * 1024
-"""Most bytes of the history as JSON. Arbitrary: etcd limits an object to 1.5 MiB, and each write has the history."""
+"""Maximum bytes of the history as JSON. Arbitrary: etcd limits an object to 1.5 MiB, and each write has the history."""
 
 MESSAGE_LENGTH: Final = 256
 """Characters of the message of an entry (arbitrary: the condition Ready has the whole message)."""
@@ -53,7 +53,7 @@ KINDS: Final = ("created", "changed", "removed")
 
 
 class DeliveryResult(StrEnum):
-    """Result of a delivery."""
+    """``result`` of an entry of the history."""
 
     RUNNING = "Running"
     DELIVERED = "Delivered"
@@ -65,7 +65,7 @@ class DeliveryResult(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CountedNames:
-    """A number of objects, and the names of the first ones; the status has not always room for all names."""
+    """A number of objects, and the names of the first ones; the status does not always have room for all names."""
 
     count: int = 0
     names: tuple[str, ...] = ()
@@ -73,10 +73,8 @@ class CountedNames:
     def plus(self, names: Iterable[str], *, repeated: bool = False) -> CountedNames:
         """Add objects that are not among the names.
 
-        Args:
-            names: The objects.
-            repeated: Whether these may be among the objects without a name; then as few as possible are counted, so
-                that a delivery that is tried again does not count the same objects again.
+        ``repeated`` objects may be among those without a name: then as few as possible are counted, so that a delivery
+        that is tried again does not count the same objects again.
         """
         listed = set(self.names)
         new = tuple(name for name in dict.fromkeys(names) if name not in listed)
@@ -86,9 +84,9 @@ class CountedNames:
         return CountedNames(self.count + len(new), known)
 
     def without(self, names: Iterable[str]) -> CountedNames:
-        """Remove objects that are among the names."""
-        gone = set(names).intersection(self.names)
-        return CountedNames(self.count - len(gone), tuple(name for name in self.names if name not in gone))
+        """Remove the objects that are among the names."""
+        removed = set(names).intersection(self.names)
+        return CountedNames(self.count - len(removed), tuple(name for name in self.names if name not in removed))
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,60 +112,53 @@ Changes = Mapping[str, AddonChanges]
 
 
 def applied_changes(record: DeliveryRecord | None, results: Iterable[ObjectResult]) -> AddonChanges:
-    """Return what the delivery of an addon changed, with what an interrupted delivery did not report.
+    """Return what the delivery of an addon changed, including what an interrupted delivery did not report.
 
-    Args:
-        record: The record of the addon before the delivery; None before the first one.
-        results: The results of the delivery.
+    ``record`` is that before the delivery; None before the first one.
     """
     before = {known.id: known for known in record.members} if record else {}
     interrupted = record is not None and record.state is DeliveryState.DELIVERING
     created, changed = [], []
-    for one in results:
-        known = before.get(one.id)
-        planned = interrupted and one.synced and known is not None
-        if one.created or (planned and known is not None and not known.uid):
-            created.append(_name(one.id))
-        elif one.changed or (planned and known is not None and known.digest != one.digest):
-            changed.append(_name(one.id))
+    for result in results:
+        known = before.get(result.id)
+        planned = interrupted and result.synced and known is not None
+        if result.created or (planned and known is not None and not known.uid):
+            created.append(_name(result.id))
+        elif result.changed or (planned and known is not None and known.digest != result.digest):
+            changed.append(_name(result.id))
     return AddonChanges(CountedNames().plus(created), CountedNames().plus(changed))
 
 
 def removed_objects(removed: Iterable[object]) -> AddonChanges:
-    """Return the removal of objects of an addon."""
+    """Return the changes of an addon of which only these objects were removed."""
     return AddonChanges(removed=CountedNames().plus(map(_name, removed)))
 
 
-def merged(one: Changes, other: Changes) -> dict[str, AddonChanges]:
-    """Return the changes of both, the second after the first."""
+def merged(earlier: Changes, later: Changes) -> dict[str, AddonChanges]:
+    """Return the changes by addon after both attempts."""
     return {
-        addon: one.get(addon, AddonChanges()).plus(other.get(addon, AddonChanges()))
-        for addon in dict.fromkeys((*one, *other))
+        addon: earlier.get(addon, AddonChanges()).plus(later.get(addon, AddonChanges()))
+        for addon in dict.fromkeys((*earlier, *later))
     }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CurrentDelivery:
-    """A delivery as one reconcile knows it.
-
-    Args:
-        plan: The plan of its rollout, with the phases that were reached.
-        before: The class and Kubernetes version whose addons the cluster had completely.
-        began: When this reconcile began (RFC 3339).
-        changes: What this reconcile has changed.
-        objects: Number of all delivered objects.
-        result: The result now.
-        reason: Reason of a failure or a rollback; otherwise empty.
-        message: Its message.
-    """
+    """A delivery as one reconcile knows it."""
 
     plan: RolloutPlan
+    """The plan of its rollout, with the phases that were reached."""
     before: Target
+    """The class and Kubernetes version whose addons the cluster had completely."""
     began: str
+    """When this reconcile began (RFC 3339)."""
     changes: Changes = field(default_factory=dict)
+    """The changes of this reconcile."""
     objects: int = 0
+    """Number of all delivered objects."""
     result: DeliveryResult = DeliveryResult.RUNNING
     reason: str = ""
+    """Reason of a failure or a rollback; otherwise empty, as its message."""
     message: str = ""
 
     def is_same(self, entry: Manifest) -> bool:
@@ -176,7 +167,7 @@ class CurrentDelivery:
         return (text(entry, "release"), text(entry, "kubernetesVersion")) == wanted
 
     def begins(self, last: Manifest) -> bool:
-        """Return whether a new entry is worth it, after ``last``, which is not open."""
+        """Return whether a new entry is worth it after ``last``, which has ended."""
         if any(self.changes.values()):
             return True
         if self.result is DeliveryResult.DELIVERED:
@@ -189,18 +180,12 @@ class CurrentDelivery:
 
     @property
     def _is_announced(self) -> bool:
-        """True if a user asked for it by a class or version."""
+        """True if a user requested it by a class or version."""
         return self.plan.occasion in {Occasion.INSTALL, Occasion.UPGRADE}
 
 
 def updated_history(history: Sequence[Manifest], delivery: CurrentDelivery, now: str) -> list[Manifest]:
-    """Return the history with the present state of a delivery.
-
-    Args:
-        history: The history at the beginning of the reconcile, newest first.
-        delivery: The delivery.
-        now: Time of the end of a delivery (RFC 3339).
-    """
+    """Return the history (newest first) with the present state of a delivery, which ends at ``now`` (RFC 3339)."""
     older = list(history)
     entry: Manifest = {}
     if older and not text(older[0], "ended"):
@@ -221,10 +206,10 @@ def updated_history(history: Sequence[Manifest], delivery: CurrentDelivery, now:
 def bounded(history: Sequence[Manifest]) -> list[Manifest]:
     """Return the newest entries that fit into ``LISTED`` and ``HISTORY_BYTES``."""
     kept: list[Manifest] = []
-    left = HISTORY_BYTES - _size([])
+    remaining = HISTORY_BYTES - _size([])
     for entry in history[:LISTED]:
-        left -= _size(entry) + 1
-        if left < 0:
+        remaining -= _size(entry) + 1
+        if remaining < 0:
             break
         kept.append(entry)
     return kept
@@ -251,45 +236,47 @@ def _entry(known: Manifest, delivery: CurrentDelivery, changes: Changes, now: st
         "reason": one_line(delivery.reason, WORD_LENGTH),
         "message": one_line(delivery.message, MESSAGE_LENGTH),
     }
-    return _fitted({key: value for key, value in entry.items() if value not in ("", [])}, changes)
+    return _with_changes({key: value for key, value in entry.items() if value not in ("", [])}, changes)
 
 
 def _total(known: Manifest, changes: Changes, kind: str) -> int:
-    """Return the number of objects of all addons, also of those that did not fit into the known entry."""
+    """Return the number of objects of all addons, including those that did not fit into the known entry."""
     total = at(known, kind)
-    listed = sum(_counted(one, kind).count for one in mappings(known, "addons"))
+    listed = sum(_counted(addon, kind).count for addon in mappings(known, "addons"))
     not_listed = max(0, total - listed) if isinstance(total, int) else 0
-    counts: list[int] = [getattr(one, kind).count for one in changes.values()]
+    counts: list[int] = [getattr(addon, kind).count for addon in changes.values()]
     return not_listed + sum(counts)
 
 
-def _fitted(entry: Manifest, changes: Changes) -> Manifest:
+def _with_changes(entry: Manifest, changes: Changes) -> Manifest:
     """Add the changed addons, then the names of their objects in turn, as far as ``ENTRY_BYTES`` allow."""
-    changed = sorted((addon, one) for addon, one in changes.items() if one)
-    left = ENTRY_BYTES - _size(entry | {"addons": [], "addonsNotListed": len(changed)})
+    changed = sorted((addon, changes_of) for addon, changes_of in changes.items() if changes_of)
+    remaining = ENTRY_BYTES - _size(entry | {"addons": [], "addonsNotListed": len(changed)})
     addons: list[Manifest] = []
     wanted: list[tuple[list[str], tuple[str, ...]]] = []
-    for addon, one in changed:
-        counted: dict[str, CountedNames] = {kind: found for kind in KINDS if (found := getattr(one, kind)).count}
+    for addon, changes_of in changed:
+        counted: dict[str, CountedNames] = {
+            kind: objects for kind in KINDS if (objects := getattr(changes_of, kind)).count
+        }
         lists: dict[str, list[str]] = {f"{kind}Objects": [] for kind in counted}
-        listed = {"name": addon} | {kind: found.count for kind, found in counted.items()} | lists
-        left -= _size(listed) + 1
-        if left < 0:
+        listed = {"name": addon} | {kind: objects.count for kind, objects in counted.items()} | lists
+        remaining -= _size(listed) + 1
+        if remaining < 0:
             break
         addons.append(listed)
-        wanted += zip(lists.values(), (found.names for found in counted.values()), strict=True)
-    _fill(wanted, left)
+        wanted += zip(lists.values(), (objects.names for objects in counted.values()), strict=True)
+    _fill(wanted, remaining)
     not_listed = len(changed) - len(addons)
     return entry | ({"addons": addons} if addons else {}) | ({"addonsNotListed": not_listed} if not_listed else {})
 
 
-def _fill(wanted: Sequence[tuple[list[str], tuple[str, ...]]], left: int) -> None:
-    """Add names to their lists, one to each in turn, until no more bytes are left."""
+def _fill(wanted: Sequence[tuple[list[str], tuple[str, ...]]], room: int) -> None:
+    """Add names to their lists, one to each in turn, as far as ``room`` (bytes) allows."""
     for rank in range(max((len(names) for _, names in wanted), default=0)):
         for listed, names in wanted:
             if rank < len(names):
-                left -= _size(names[rank]) + 1
-                if left < 0:
+                room -= _size(names[rank]) + 1
+                if room < 0:
                     return
                 listed.append(names[rank])
 
@@ -297,7 +284,8 @@ def _fill(wanted: Sequence[tuple[list[str], tuple[str, ...]]], left: int) -> Non
 def _changes_of(entry: Manifest) -> dict[str, AddonChanges]:
     """Return the changes of an entry. Of addons that are not listed only the number is known, by the totals."""
     return {
-        text(one, "name"): AddonChanges(*(_counted(one, kind) for kind in KINDS)) for one in mappings(entry, "addons")
+        text(addon, "name"): AddonChanges(*(_counted(addon, kind) for kind in KINDS))
+        for addon in mappings(entry, "addons")
     }
 
 

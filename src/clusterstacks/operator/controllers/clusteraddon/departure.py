@@ -1,7 +1,8 @@
 """Releases a Cluster that left its cluster stack, and deletes its addons if the deletion policy says so.
 
-A Cluster has left when it lives on with a class of no cluster stack. Nothing is deleted for a Cluster that is being
-deleted or moved, for one whose release is missing, and for a deleted ClusterAddon: no finalizer waits for this work.
+A Cluster has left when it continues with a class that does not come from a cluster stack. Nothing is deleted for a
+Cluster that is being deleted or moved, for one whose release is missing, and for a deleted ClusterAddon: no finalizer
+waits for this work.
 """
 
 from __future__ import annotations
@@ -51,13 +52,8 @@ if TYPE_CHECKING:
 def deletion_policy(cluster: ClusterView, addon: ClusterAddon, stacks: Iterable[Manifest]) -> DeletionPolicy:
     """Return the policy for the addons of a Cluster that left its cluster stack.
 
-    The annotation of the Cluster decides; without one, Delete needs a ClusterStack of the delivered class that says so,
-    and none that says otherwise. A value that is not valid counts as Orphan.
-
-    Args:
-        cluster: The Cluster with its new class.
-        addon: Its ClusterAddon, which names the class that was delivered.
-        stacks: The ClusterStacks that exist.
+    The annotation of the Cluster decides; without one, Delete needs a ClusterStack of the delivered class, which the
+    ClusterAddon names, that says so, and none that says otherwise. A value that is not valid counts as Orphan.
     """
     annotated = cluster.annotations.get(DELETION_POLICY_ANNOTATION)
     if annotated is not None:
@@ -105,15 +101,8 @@ class DepartedAddons:
     ) -> Outcome | None:
         """Delete the addons of one Cluster; None where there is nothing to delete.
 
-        Args:
-            patch: The ClusterAddon.
-            addon: The same as a value.
-            reader: Reads the Cluster.
-            key: The Cluster, which has no class of a cluster stack, or does not exist.
-
-        Raises:
-            SpecError: The records of the workload cluster are those of another Cluster.
-            DependencyError: The workload cluster does not answer; a later attempt may succeed.
+        ``key`` is the Cluster, whose class does not come from a cluster stack, or which does not exist. A SpecError
+        says that the records of the workload cluster are those of another Cluster.
         """
         manifest = await reader.find(await reader.resource(CLUSTER_API_GROUP, CLUSTER_KIND), key.name, key.namespace)
         cluster = cluster_view(manifest) if manifest is not None else None
@@ -141,13 +130,17 @@ class DepartedAddons:
         return Waiting(Reason.ADDONS_DELETED, message, None)
 
     async def _report_kept(self, patch: StatusPatch, report: PruneReport) -> None:
-        kept = [f"{one.id}: {one.result.reason}" for one in report.removals if one.result.outcome is PruneOutcome.KEPT]
+        kept = [
+            f"{removal.id}: {removal.result.reason}"
+            for removal in report.removals
+            if removal.result.outcome is PruneOutcome.KEPT
+        ]
         if kept:
             message = f"objects of deleted addons were kept: {and_more(kept, OBJECTS_SHOWN, separator='; ')}"
             await self.events.record(patch.manifest, "Normal", EventReason.OBJECTS_KEPT, message)
 
     async def _forget(self, patch: StatusPatch) -> None:
-        """Note that nothing is delivered: a class of a cluster stack is installed as the first one."""
+        """Note that nothing is delivered: a later class of a cluster stack is installed as the first one."""
         spec = {"clusterStack": "", "version": "", "hook": "", "addons": []}
         resource = await self.client.resource(GROUP, Kind.CLUSTER_ADDON)
         patch.manifest = await self.client.merge_patch(resource, patch.key.name, {"spec": spec}, patch.key.namespace)
@@ -161,7 +154,9 @@ class DepartedAddons:
 
 def _not_deleted(patch: StatusPatch, report: PruneReport) -> Outcome:
     pending = [
-        one.result.reason or str(one.id) for one in report.removals if one.result.outcome is PruneOutcome.PENDING
+        removal.result.reason or str(removal.id)
+        for removal in report.removals
+        if removal.result.outcome is PruneOutcome.PENDING
     ]
     message = f"not deleted yet: {and_more([*pending, *report.unreadable.values()], OBJECTS_SHOWN, separator='; ')}"
     patch.false(AddonCondition.CHART_DELETED, Reason.FAILED_TO_DELETE_OBJECTS, message)

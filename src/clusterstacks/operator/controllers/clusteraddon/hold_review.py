@@ -48,7 +48,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HoldReview:
-    """Brings the annotation of one Cluster to what its upgrade and its stages ask for."""
+    """Sets the annotation of one Cluster as its upgrade and its stages require."""
 
     client: Client
     stacks: ObjectCache
@@ -68,7 +68,7 @@ class HoldReview:
             return True
 
     def describe(self, patch: StatusPatch, snapshot: ClusterSnapshot) -> str:
-        """Say what the hold does; empty while Cluster API does not wait because of it."""
+        """Describe what the hold does; empty while Cluster API does not wait because of it."""
         if not is_held(snapshot.cluster.raw) or not _awaits_upgrade(snapshot):
             return ""
         return assume_held(patch.status, wanted_target(snapshot)).describe(snapshot.cluster.key)
@@ -76,10 +76,7 @@ class HoldReview:
     def note(self, patch: StatusPatch, snapshot: ClusterSnapshot, *, enabled: bool) -> bool:
         """Note the state of the hold before the stages run, unless the annotation is to be changed first.
 
-        A hold that is noted and absent looks as if another writer had removed it.
-
-        Returns:
-            Whether the note changed.
+        A hold that is noted and absent looks as if another writer had removed it. Returns whether the note changed.
         """
         before = read_hold(patch.status)
         decision = self._decide(patch, snapshot, snapshot.cluster.raw, enabled=enabled)
@@ -90,19 +87,11 @@ class HoldReview:
     async def review(
         self, patch: StatusPatch, snapshot: ClusterSnapshot, cluster: Manifest, *, enabled: bool
     ) -> Manifest:
-        """Set or remove the hold, after the stages ran.
+        """Set or remove the hold after the stages ran; return the Cluster with its new annotations.
 
-        Args:
-            patch: The ClusterAddon, with the progress of its stages.
-            snapshot: The state at the beginning of the reconcile.
-            cluster: The Cluster, with its newest conditions.
-            enabled: Whether its upgrades are held.
-
-        Returns:
-            The Cluster, with its new annotations.
-
-        Raises:
-            DependencyError: The hold cannot be removed.
+        ``patch`` has the progress of the stages, ``snapshot`` the state at the beginning of the reconcile, ``cluster``
+        the newest conditions; ``enabled`` says whether upgrades are held. Raises DependencyError if the hold cannot be
+        removed.
         """
         if not _has_control_plane(snapshot.cluster):
             return cluster
@@ -147,13 +136,13 @@ class HoldReview:
         return decide_hold(facts, rfc3339(self.clock.now()))
 
     async def _has_begun(self, snapshot: ClusterSnapshot) -> bool:
-        """Return whether Cluster API began the upgrade while the stages ran; it does so where it knows no hold."""
+        """Return whether Cluster API began the upgrade while the stages ran, as it does where it knows no hold."""
         reference = snapshot.cluster.control_plane_ref
         if reference is None or not snapshot.data["ControlPlane"]:
             return False
         resource = await self.client.resource(reference.group, reference.kind, reference.version)
-        found = await self.client.find(resource, reference.name, reference.namespace)
-        return not awaits_upgrade(snapshot.cluster, found or {}, snapshot.upgrade)
+        control_plane = await self.client.find(resource, reference.name, reference.namespace)
+        return not awaits_upgrade(snapshot.cluster, control_plane or {}, snapshot.upgrade)
 
     async def _set(self, cluster: Manifest) -> Manifest | None:
         """Set the hold; a refusal must not make delivered addons unready, and the next reconcile tries again."""
@@ -212,18 +201,16 @@ def _awaits_upgrade(snapshot: ClusterSnapshot) -> bool:
 
 
 def wanted_target(snapshot: ClusterSnapshot) -> Target:
-    """Return the class and version of the Cluster's spec."""
+    """Return the class and version that the Cluster's spec asks for."""
     return Target(snapshot.cluster.class_name, snapshot.upgrade.wanted.text)
 
 
 def recorded_target(patch: StatusPatch, snapshot: ClusterSnapshot) -> Target:
     """Return the class and version whose addons the cluster has completely; ``NO_TARGET`` before the first delivery.
 
-    The class is empty in an upgrade whose ClusterAddon was deleted and created again.
-
-    Without a recorded version, as earlier versions of the operator left it, the last observed one counts. The Go
-    operator leaves neither: then it is the version of the control plane, so that an upgrade that is in progress runs
-    all of its stages.
+    The class is empty in an upgrade whose ClusterAddon was deleted and created again. Without a recorded version, as
+    earlier versions of the operator left it, the last observed one counts. The Go operator leaves neither: then it is
+    the version of the control plane, so that an upgrade that is in progress runs all of its stages.
     """
     status = patch.status
     class_name, version = text(patch.manifest, "spec", "clusterStack"), text(status, "deliveredKubernetesVersion")

@@ -1,4 +1,4 @@
-"""Writes the state of the addons to the Cluster: ClusterStackAddonsReady, and what else is False."""
+"""Writes the state of the addons to the Cluster: ClusterStackAddonsReady, and other conditions that are False."""
 
 from __future__ import annotations
 
@@ -45,19 +45,13 @@ async def mirror(
 ) -> tuple[Manifest, bool]:
     """Write the state of the addons to the Cluster's conditions, if it changed.
 
-    Args:
-        client: The management cluster.
-        cluster: The Cluster as it was read, or as this function returned it.
-        outcome: The outcome of the reconcile.
-        now: Time of the reconcile.
-        warnings: By condition of the Cluster, the one of the ClusterAddon; only those that are False are written.
-
-    Returns:
-        The Cluster with its new conditions, and whether ``ClusterStackAddonsReady`` has another status or reason,
-        which causes an event.
+    ``cluster`` is the Cluster as it was read, or as this function returned it; ``warnings`` has, by condition of the
+    Cluster, the one of the ClusterAddon: only those that are False are written. Returns the Cluster with its new
+    conditions, and whether ``ClusterStackAddonsReady`` has another status or reason, which causes an event.
     """
     status, reason, message = _state(outcome)
-    before = next((one for one in mappings(cluster, "status", "conditions") if _is_addons_ready(one)), {})
+    conditions = mappings(cluster, "status", "conditions")
+    before = next((condition for condition in conditions if _is_addons_ready(condition)), {})
     is_news = (before.get("status"), before.get("reason")) != (status, reason)
 
     def patch_of(read: Manifest) -> Manifest | None:
@@ -89,8 +83,8 @@ async def withdraw_refusal(client: Client, cluster: Manifest) -> None:
 
     def patch_of(read: Manifest) -> Manifest | None:
         refused = any(
-            _is_addons_ready(one) and one.get("reason") == CLASS_NOT_OFFERED
-            for one in mappings(read, "status", "conditions")
+            _is_addons_ready(condition) and condition.get("reason") == CLASS_NOT_OFFERED
+            for condition in mappings(read, "status", "conditions")
         )
         return _without(read, ADDONS_READY_CONDITION) if refused else None
 
@@ -130,7 +124,7 @@ def replacements(cluster: Manifest, patch: Manifest) -> list[Manifest]:
     """
     before, after = (cluster.get("status") or {}).get("conditions") or [], patch["status"]["conditions"]
     added = after[len(before) :]
-    if [one.get("type") for one in before] != [one.get("type") for one in after[: len(before)]]:
+    if [condition.get("type") for condition in before] != [condition.get("type") for condition in after[: len(before)]]:
         return []
     if added and (not before or served_version(cluster) != "v1beta2"):
         return []
@@ -142,7 +136,7 @@ def replacements(cluster: Manifest, patch: Manifest) -> list[Manifest]:
             path = f"/status/conditions/{index}"
             operations.append({"op": "test", "path": f"{path}/type", "value": new["type"]})
             operations.append({"op": "replace", "path": path, "value": new})
-    operations += [{"op": "add", "path": "/status/conditions/-", "value": one} for one in added]
+    operations += [{"op": "add", "path": "/status/conditions/-", "value": condition} for condition in added]
     return operations
 
 
@@ -152,11 +146,11 @@ def _is_addons_ready(condition: Manifest) -> bool:
 
 def _without(cluster: Manifest, *types: str) -> Manifest | None:
     conditions = (cluster.get("status") or {}).get("conditions") or []
-    left = [condition for condition in conditions if condition.get("type") not in types]
-    if len(left) == len(conditions):
+    remaining = [condition for condition in conditions if condition.get("type") not in types]
+    if len(remaining) == len(conditions):
         return None
     revision = cluster["metadata"]["resourceVersion"]
-    return {"metadata": {"resourceVersion": revision}, "status": {"conditions": left}}
+    return {"metadata": {"resourceVersion": revision}, "status": {"conditions": remaining}}
 
 
 def _state(outcome: Outcome) -> tuple[str, str, str]:

@@ -141,7 +141,7 @@ class AddonReconciler:
             return _pause(patch, snapshot.cluster)
         patch.drop(AddonCondition.PAUSED)
         await add_finalizer(patch, ADDON_FINALIZER, self.client)
-        return await self._bring_and_report(addon, report)
+        return await self._deliver_and_report(addon, report)
 
     def _report(self, patch: StatusPatch, snapshot: ClusterSnapshot) -> ClusterReport:
         return ClusterReport(
@@ -149,16 +149,12 @@ class AddonReconciler:
         )
 
     def _stand_still(self, patch: StatusPatch) -> None:
-        """Neither sweep the cluster nor follow what a stage waits for, while nothing is delivered."""
+        """Neither sweep the cluster nor watch objects that a stage waits for, while nothing is delivered."""
         self.drift.stop(patch)
         self.awaited.forget(patch.key)
 
     async def _report_offer(self, report: ClusterReport) -> None:
-        """Report that the class of a Cluster does not exist and is not offered to it.
-
-        Raises:
-            SpecError: It is not offered.
-        """
+        """Report that the class of a Cluster does not exist; if it is not offered to it, raise that SpecError."""
         patch, snapshot = report.patch, report.snapshot
         if snapshot.cluster.moving or snapshot.cluster.paused:
             return
@@ -173,16 +169,16 @@ class AddonReconciler:
 
     async def _explain_hold(self, report: ClusterReport, cause: Waiting) -> None:
         cluster = report.snapshot.cluster
-        if not cluster.moving and not cluster.paused and (held := self.hold.describe(report.patch, report.snapshot)):
-            await report.explain(cause, held)
+        if not cluster.moving and not cluster.paused and (hold := self.hold.describe(report.patch, report.snapshot)):
+            await report.explain(cause, hold)
 
-    async def _bring_and_report(self, addon: ClusterAddon, report: ClusterReport) -> Outcome | timedelta:
+    async def _deliver_and_report(self, addon: ClusterAddon, report: ClusterReport) -> Outcome | timedelta:
         """Deliver what is missing, hold or release the upgrade, and write the result to the Cluster."""
         patch, snapshot = report.patch, report.snapshot
-        if _settles_soon(patch, snapshot) and (left := self.held.delay(patch.key)) is not None:
+        if _settles_soon(patch, snapshot) and (delay := self.held.delay(patch.key)) is not None:
             if report.was_ready:
                 await report.begin_on_addon()
-            return left
+            return delay
         holds = await self.hold.is_enabled(snapshot)
         failure: ClusterStacksError | None = None
         try:
@@ -197,9 +193,9 @@ class AddonReconciler:
             await report.fail(failure)
             raise failure
         outcome = self._with_health(report, outcome)
-        left = self.held.left(patch, outcome, {Reason.CONTROL_PLANE_NOT_READY} if patch.cached else ())
-        if left is not None:
-            return left
+        delay = self.held.left(patch, outcome, {Reason.CONTROL_PLANE_NOT_READY} if patch.cached else ())
+        if delay is not None:
+            return delay
         patch.status["ready"] = isinstance(outcome, Settled)
         if isinstance(outcome, Settled):
             await self.compat_check.check(patch, snapshot)
@@ -207,7 +203,7 @@ class AddonReconciler:
         return outcome
 
     def _with_health(self, report: ClusterReport, outcome: Outcome) -> Outcome:
-        """Set the conditions Delivered and Healthy; return the outcome with what the class says about health."""
+        """Set the conditions Delivered and Healthy; return the outcome with the health that the class asks for."""
         report.note_delivered(outcome)
         stages = read_progress(report.patch.status).stages
         if any(stage.phase is StagePhase.WAITING_FOR_HEALTH for stage in stages):
@@ -217,9 +213,7 @@ class AddonReconciler:
     async def _end(self, patch: StatusPatch, cluster: ObjectKey | None) -> Outcome:
         """Release a deleted ClusterAddon. The cluster keeps its addons, and gets a new ClusterAddon while it exists.
 
-        Args:
-            patch: The ClusterAddon.
-            cluster: Its Cluster; None where the Cluster has another ClusterAddon.
+        ``cluster`` is None if its Cluster has another ClusterAddon.
         """
         self.sweep.forget(patch.key)
         if cluster is not None:
@@ -240,7 +234,6 @@ class AddonReconciler:
             await withdraw(self.client, cluster)
 
     async def _deliver(self, addon: ClusterAddon, report: ClusterReport, *, holds: bool) -> Outcome:
-        """Bring the addons to the class, as far as that is possible now."""
         patch, snapshot = report.patch, report.snapshot
         recorded, wanted = recorded_target(patch, snapshot), wanted_target(snapshot)
         if addon.status.ready and not recorded.is_same(wanted):
@@ -291,12 +284,7 @@ class AddonReconciler:
 
 
 def _check_snapshot(patch: StatusPatch, snapshot: ClusterSnapshot) -> None:
-    """Report what of the Cluster cannot be used or read.
-
-    Raises:
-        SpecError: Its annotations are refused.
-        ClusterStacksError: An object that it refers to cannot be read.
-    """
+    """Report which annotations of the Cluster are refused, or which referenced object cannot be read, and raise it."""
     if snapshot.refusal is not None:
         patch.false(AddonCondition.CHART_FOUND, Reason.CHART_MISSING, snapshot.refusal.message, Severity.ERROR)
         raise snapshot.refusal
@@ -321,7 +309,7 @@ def _settles_soon(patch: StatusPatch, snapshot: ClusterSnapshot) -> bool:
 
 
 def _pause(patch: StatusPatch, cluster: ClusterView) -> Outcome:
-    """Report the pause; whether the addons are ready does not change."""
+    """Report the pause; it does not change whether the addons are ready."""
     message = _cause_of_pause(cluster)
     patch.true(AddonCondition.PAUSED, PAUSED, message)
     return Settled() if patch.status.get("ready") else Waiting(PAUSED, message, None)

@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 
 NAME = "clusteraddon"
 SWEEP_NAME = "clusteraddonhealth"
-"""Controller of the sweep. The name is a label of metrics, from when it only looked at the health."""
+"""Controller of the sweep. The name is a label of metrics, from when it only checked the health."""
 
 _IDENTITY = ("uid", "resourceVersion", "generation")
 
@@ -82,12 +82,13 @@ class ClusterWatches:
         """Yield the Clusters that use a ClusterStackRelease, if it may have become usable or unusable."""
         if not of_watched(change, self._watch_filter):
             return
-        usable = [[at(one, "status", field) for field in ("ready", SOURCE_FIELD)] for one in (change.old, change.new)]
+        objects = (change.old, change.new)
+        usable = [[at(release, "status", field) for field in ("ready", SOURCE_FIELD)] for release in objects]
         if is_news(change) or usable[0] != usable[1]:
             yield from self._of_class(change.key)
 
     def of_cluster(self, change: CacheChange) -> Iterator[ObjectKey]:
-        """Yield the Cluster itself."""
+        """Yield the Cluster itself, if a part changed that its addons depend on."""
         if of_watched(change, self._watch_filter) and concerns_addons(change):
             yield change.key
 
@@ -129,7 +130,7 @@ class ClusterWatches:
 def concerns_addons(change: CacheChange) -> bool:
     """Return whether a part of a Cluster changed that decides anything here.
 
-    Its conditions are left out, except those that are read. Our own is among them: a failure whose message is never the
+    Its conditions are left out, except those that are read. Ours is among them: a failure whose message is never the
     same twice would enqueue the object that has just failed, at once and for ever.
     """
     if change.old is None or change.new is None:
@@ -145,7 +146,7 @@ def _decisive(cluster: Manifest) -> tuple[ClusterView, Manifest]:
 
 
 def _rule(manifest: Manifest) -> CompatibilityRule | None:
-    """Read a rule; None where it cannot be read, and so does not count."""
+    """Read a rule; None if it cannot be read: then it has no effect."""
     try:
         return CompatibilityRule.parse(manifest)
     except SpecError:
@@ -160,7 +161,7 @@ def _selects(rule: CompatibilityRule, cluster: ClusterView) -> bool:
 
 
 def addons_of(clusters: ToKeys) -> ToKeys:
-    """Map a change to the ClusterAddons of the Clusters that it concerns."""
+    """Return a mapper to the ClusterAddons of the Clusters that a change concerns."""
 
     def to_keys(change: CacheChange) -> Iterator[ObjectKey]:
         for cluster in clusters(change):
@@ -174,7 +175,7 @@ def _cluster_watches(env: ControllerContext) -> ClusterWatches:
 
 
 def _cached_reads(env: ControllerContext) -> CachedReader:
-    """Return what reads Clusters and releases from the caches, and from further ones the objects they refer to.
+    """Build the reader of Clusters and releases from the caches, and of the objects they refer to from further ones.
 
     A change of such an object enqueues the ClusterAddon of its Cluster.
     """
@@ -292,12 +293,12 @@ def _build_sweep(env: ControllerContext) -> Reconciler:
 
 
 def without_resources(manifest: Manifest) -> Manifest:
-    """Leave the list of delivered objects out, which is long, except those of APIs that some Kubernetes removes."""
+    """Remove the list of delivered objects, which is long, except those of APIs that a Kubernetes version removes."""
     kept = drop_managed_fields(manifest)
     if at(manifest, "status", "resources") is None:
         return kept
     resources = mappings(manifest, "status", "resources")
-    concerned = [one for one in resources if is_removed(api_version_of(one), text(one, "kind"))]
+    concerned = [entry for entry in resources if is_removed(api_version_of(entry), text(entry, "kind"))]
     return {**kept, "status": {**kept["status"], "resources": concerned}}
 
 

@@ -1,7 +1,7 @@
 """Keeps the last healthy revision of an addon, and returns to it when a newer one does not become healthy in time.
 
-The delivery record says which revision was abandoned, and it says so before the first object is applied. So a rollback
-that was interrupted continues, and the addon stays rolled back until its release or its values differ.
+The delivery record names the abandoned revision before the first object is applied. So an interrupted rollback
+continues, and the addon stays rolled back until its release or its values differ.
 """
 
 from __future__ import annotations
@@ -39,14 +39,7 @@ class RollbackNotPossible(Exception):
 
 @dataclass(frozen=True, slots=True)
 class AddonRollback:
-    """The last healthy revision of one addon, whose stage has ``rollback: OnFailure``.
-
-    Args:
-        addon: The addon.
-        installer: Delivers it.
-        workload: The workload cluster.
-        now: Time of the reconcile.
-    """
+    """The last healthy revision of one addon, whose stage has ``rollback: OnFailure``."""
 
     addon: str
     installer: AddonInstaller
@@ -54,12 +47,7 @@ class AddonRollback:
     now: datetime
 
     async def resume(self) -> Outcome | None:
-        """Stay rolled back, and finish an interrupted rollback; None where the addon of the release is to be delivered.
-
-        Raises:
-            SpecError: The values cannot be rendered.
-            DependencyError: The cluster or a render worker failed.
-        """
+        """Stay rolled back, or finish an interrupted rollback; None if the addon of the release is to be delivered."""
         record = self._record
         if record is None or record.abandoned is None:
             return None
@@ -77,7 +65,7 @@ class AddonRollback:
     async def keep_before_change(self) -> None:
         """Keep the revision that is about to be replaced, if its objects are healthy now.
 
-        Most revisions were kept when their stage ended. Those of releases without ``rollback`` were not.
+        Most revisions were kept when their stage ended; those of releases without ``rollback`` were not.
         """
         record = self._record
         if record is None or record.state is DeliveryState.DELIVERING or record.truncated:
@@ -88,8 +76,8 @@ class AddonRollback:
         expressions = HealthExpressions(self.installer.inputs.renderer)
         report = await read_health(self.workload, objects, self.now, expressions)
         if not report.unhealthy:
-            known = mappings(self.installer.patch.manifest, "spec", "addons")
-            release = next((text(one, "release") for one in known if text(one, "name") == self.addon), "")
+            addons = mappings(self.installer.patch.manifest, "spec", "addons")
+            release = next((text(entry, "release") for entry in addons if text(entry, "name") == self.addon), "")
             await self._keep(release or "an earlier release")
 
     async def is_unproven(self) -> bool:
@@ -104,14 +92,9 @@ class AddonRollback:
             await self._keep(self.installer.inputs.release_name(self.addon).release)
 
     async def roll_back(self, reason: str) -> Outcome:
-        """Return to the last healthy revision.
+        """Return to the last healthy revision; ``reason`` says why the current one is abandoned.
 
-        Args:
-            reason: Why the revision in place is abandoned.
-
-        Raises:
-            RollbackNotPossible: There is no such revision, or it cannot be delivered.
-            DependencyError: The cluster failed.
+        Raises RollbackNotPossible if there is no such revision, or it cannot be delivered.
         """
         try:
             healthy = await self.installer.delivery.healthy(self.addon)

@@ -87,13 +87,7 @@ class RolloutExecutor:
                     self._sweep(installer)
 
     async def run_rollout(self, rollout: RolloutJournal, workload: Client, inputs: str) -> Outcome:
-        """Do everything that can be done now, and record the end.
-
-        Args:
-            rollout: The plan, which is continued.
-            workload: The workload cluster.
-            inputs: Digest of what the addons depend on now.
-        """
+        """Do everything that can be done now, and record the end; ``inputs`` is the digest of the present inputs."""
         outcome = await self._run(rollout, workload, inputs)
         rollout.note(outcome)
         return outcome
@@ -118,12 +112,10 @@ class RolloutExecutor:
         return outcome
 
     def _sweep(self, installer: AddonInstaller) -> None:
-        """Sweep what the cluster has now."""
         cluster = installer.inputs.snapshot.cluster.key
         self.sweep.watch(installer.patch.key, cluster, installer.all_objects())
 
     async def _execute(self, journal: RolloutJournal, workload: Client) -> tuple[RolloutPlan, Outcome]:
-        """Execute one move after the other until one must wait or all are done."""
         plan, installer = journal.plan, journal.installer
         upgrade = installer.inputs.snapshot.upgrade
         saved = _now()
@@ -171,14 +163,14 @@ class RolloutExecutor:
         return plan, waiting
 
     async def _report_overridden_fields(self, installer: AddonInstaller) -> None:
-        """Name the other managers of the addons' fields, which will probably set them again."""
+        """Report the other managers of the addons' fields, which will probably set them again."""
         if installer.overridden_fields:
             message = f"fields set by other managers were overridden: {'; '.join(installer.overridden_fields)}"
             installer.overridden_fields.clear()
             await self.events.record(installer.patch.manifest, "Warning", "FieldsTakenBack", message)
 
     async def _report_kept(self, installer: AddonInstaller) -> None:
-        """Name the objects that are no longer delivered and were not deleted, with the reasons."""
+        """Report the objects that are no longer delivered and were not deleted, with the reasons."""
         if installer.kept:
             kept = and_more(installer.kept, OBJECTS_SHOWN, separator="; ")
             message = f"objects that are no longer delivered were kept: {kept}"
@@ -241,13 +233,13 @@ class RolloutExecutor:
             )
             for addon, release in origins.items()
         ]
-        patch.status["addons"] = [one.document() for one in delivered]
+        patch.status["addons"] = [addon.document() for addon in delivered]
 
 
 def _allows_preparation(step: RolloutStep) -> bool:
     """Return whether the next stage is prepared while this one runs, or the first one before it begins.
 
-    A stage that waits would have to cancel the preparation at each retry, and one that deletes changes what it reads.
+    A stage that waits would have to cancel the preparation at each retry, and a deletion changes what it reads.
     """
     return step.phase is StagePhase.PENDING and step.stage.action is StageAction.APPLY
 
@@ -262,10 +254,10 @@ def _version(release: Release, addon: str) -> str:
 async def _save_stage(index: int, following: Move, journal: RolloutJournal, *, since: float) -> bool:
     """Write the progress after a stage if a later reconcile or a reader needs it; return whether it was written.
 
-    A reconcile that finds no progress runs the stages again. That costs nothing for one that only applies, so a rollout
+    A reconcile without progress runs the stages again. For a stage that only applies that costs nothing, so a rollout
     of some seconds writes its status once, at its end. Before the wait for the upgrade the reconcile ends anyway.
-    A stage that changes nothing may have been run by an operator that was killed; a refresh has only stages that may
-    run again.
+    A stage that changes nothing may have been run by an operator that was killed; the stages of a refresh may all run
+    again.
     """
     plan, installer = journal.plan, journal.installer
     step = plan.steps[index]

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from clusterstacks.runtime.clock import Clock
 
 HISTORY: Final = "history"
-"""The field of the status."""
 
 _FAILURES: Final = frozenset({Reason.HEALTH_TIMEOUT, Reason.OBJECTS_APPLYING_ONGOING, Reason.WEBHOOK_FAILED})
 """Reasons of a wait that show in the history as a failure."""
@@ -34,17 +33,11 @@ _FAILURES: Final = frozenset({Reason.HEALTH_TIMEOUT, Reason.OBJECTS_APPLYING_ONG
 
 @dataclass(slots=True)
 class RolloutJournal:
-    """Notes what a rollout has changed so far, and its result.
-
-    Args:
-        installer: Delivers the addons.
-        before: The class and Kubernetes version whose addons the cluster has completely.
-        clock: Dates the entry.
-        plan: The plan, with the phases that were reached.
-    """
+    """Notes what a rollout has changed so far, and its result."""
 
     installer: AddonInstaller
     before: Target
+    """The class and Kubernetes version whose addons the cluster has completely."""
     clock: Clock
     plan: RolloutPlan
     _began: str = field(init=False)
@@ -63,7 +56,7 @@ class RolloutJournal:
 
     @contextmanager
     def failing(self) -> Iterator[None]:
-        """Note an error that the block raises."""
+        """Note an error that the block raises as the result."""
         try:
             yield
         except ClusterStacksError as error:
@@ -71,11 +64,7 @@ class RolloutJournal:
             raise
 
     def note(self, outcome: Outcome | ClusterStacksError | None = None) -> None:
-        """Note the state of the delivery; it is written with the rest of the status.
-
-        Args:
-            outcome: What the rollout waits for, its end or its failure; None while it continues.
-        """
+        """Note the state of the delivery, which is written with the rest of the status; None while it continues."""
         patch, now = self.installer.patch, self.clock.now()
         result, reason, message = DeliveryResult.RUNNING, "", ""
         if isinstance(outcome, Settled):

@@ -41,21 +41,17 @@ class StagePhase(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class StageProgress:
-    """One entry of ``status.stages``.
-
-    Args:
-        hook: The lifecycle hook of the stage; empty for a release without stages.
-        name: The addon.
-        action: ``apply`` or ``delete``.
-        phase: Its phase.
-        since: When the stage began to wait for health (RFC 3339); empty in other phases.
-    """
+    """One entry of ``status.stages``."""
 
     hook: str
+    """The lifecycle hook; empty for a release without stages."""
     name: str
+    """The addon."""
     action: str
+    """``apply`` or ``delete``."""
     phase: StagePhase
     since: str = ""
+    """When the stage began to wait for health (RFC 3339); empty in other phases."""
 
     @property
     def identity(self) -> tuple[str, str, str]:
@@ -65,22 +61,19 @@ class StageProgress:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The class and the Kubernetes version of a Cluster that addons are delivered for.
-
-    Args:
-        class_name: Name of the class; empty before the first delivery, and where it is not known.
-        version: Kubernetes version of the Cluster's spec; empty if it is not known.
-    """
+    """The class and the Kubernetes version of a Cluster that addons are delivered for."""
 
     class_name: str = ""
+    """Empty before the first delivery, and if it is not known."""
     version: str = ""
+    """Kubernetes version of the Cluster's spec; empty if it is not known."""
 
     def is_same(self, other: Target) -> bool:
-        """Return whether class and version are the same; a version that is not known is the same as any."""
+        """Return whether class and version are the same; an unknown version is the same as any."""
         return self.class_name == other.class_name and (self.version == other.version or not self._knows(other))
 
     def is_upgraded_by(self, other: Target) -> bool:
-        """Return whether the Kubernetes version of ``other`` differs."""
+        """Return whether the Kubernetes version of ``other`` is known and differs."""
         return self._knows(other) and self.version != other.version
 
     def _knows(self, other: Target) -> bool:
@@ -93,15 +86,12 @@ NO_TARGET = Target()
 
 @dataclass(frozen=True, slots=True)
 class RolloutProgress:
-    """Progress of a rollout.
-
-    Args:
-        target: What is rolled out, ``status.target`` and ``status.targetKubernetesVersion``; empty without a rollout.
-        stages: All its stages in order, ``status.stages``.
-    """
+    """Progress of a rollout."""
 
     target: Target = NO_TARGET
+    """``status.target`` and ``status.targetKubernetesVersion``; empty without a rollout."""
     stages: tuple[StageProgress, ...] = ()
+    """All stages in order, ``status.stages``."""
 
     @property
     def begun(self) -> bool:
@@ -110,17 +100,17 @@ class RolloutProgress:
 
     @property
     def finished(self) -> bool:
-        """True if every stage is done, also without any stage."""
+        """True if all stages are done, or there are none."""
         return all(stage.phase is StagePhase.DONE for stage in self.stages)
 
     @property
     def before_upgrade(self) -> bool:
-        """True if every stage that precedes the upgrade of the cluster is done; also without any."""
+        """True if all stages that precede the upgrade of the cluster are done, or there are none."""
         preceding = {"", LifecycleHook.BEFORE_CLUSTER_UPGRADE}
         return all(stage.phase is StagePhase.DONE for stage in self.stages if stage.hook in preceding)
 
     def document(self) -> Manifest:
-        """Return the fields of the status."""
+        """Return the fields of the status that keep the progress."""
         stages = [
             {"name": stage.name, "action": stage.action, "phase": stage.phase.value, "hook": stage.hook}
             | ({"waitingSince": stage.since} if stage.since else {})
@@ -136,7 +126,7 @@ class RolloutProgress:
 
     @property
     def awaited(self) -> Milestone:
-        """The point of an upgrade that the first stage waits for that is not done; for the prune, its end."""
+        """The point of an upgrade that the first unfinished stage waits for; for the prune, its end."""
         return next(
             (milestone_of(stage.hook) for stage in self.stages if stage.phase is not StagePhase.DONE), Milestone.CLUSTER
         )
@@ -151,7 +141,7 @@ class RolloutProgress:
 
 
 def read_progress(status: Manifest) -> RolloutProgress:
-    """Parse the status of a ClusterAddon; an entry that is not valid counts as not started."""
+    """Parse the status of a ClusterAddon; an invalid entry counts as not started."""
     stages = tuple(_stage(entry) for entry in mappings(status, "stages"))
     return RolloutProgress(Target(text(status, "target"), text(status, "targetKubernetesVersion")), stages)
 
@@ -181,26 +171,20 @@ class Occasion(StrEnum):
 
 
 WAITING_FOR_UPGRADE = "WaitingForUpgrade"
-"""Reason of the wait for the upgrade of the cluster."""
 
 _UPGRADE_HOOKS = frozenset(LifecycleHook) - {LifecycleHook.AFTER_CONTROL_PLANE_INITIALIZED}
 
 
 @dataclass(frozen=True, slots=True)
 class RolloutStep:
-    """A stage in the order of a rollout.
-
-    Args:
-        hook: The lifecycle hook of the stage; None for a release without stages.
-        stage: The stage.
-        phase: Its phase.
-        since: When it began to wait for health (RFC 3339); empty in other phases.
-    """
+    """A stage in the order of a rollout."""
 
     hook: LifecycleHook | None
+    """None for a release without stages."""
     stage: Stage
     phase: StagePhase = StagePhase.PENDING
     since: str = ""
+    """When it began to wait for health (RFC 3339); empty in other phases."""
 
     @property
     def idempotent(self) -> bool:
@@ -253,23 +237,19 @@ Move: TypeAlias = RunStage | WaitForUpgrade | Prune | Done
 
 @dataclass(frozen=True, slots=True)
 class RolloutPlan:
-    """Plan of a rollout.
-
-    Args:
-        occasion: The reason; with ``NOTHING`` the next move is :class:`Done`.
-        target: The class and version that are recorded at the end.
-        steps: All stages in order, including those that are done.
-        waits: Whether the steps wait for the points of the upgrade that their hooks name, and the prune for its end.
-        resumed: Whether an earlier reconcile started it. Then addons may have been delivered with older values: if
-            so, no digest of the inputs is recorded at the end, and a refresh delivers them again.
-        pruned: Whether the prune was done.
-    """
+    """Plan of a rollout."""
 
     occasion: Occasion
+    """With ``NOTHING`` the next move is :class:`Done`."""
     target: Target
+    """Recorded at the end."""
     steps: tuple[RolloutStep, ...] = ()
+    """All stages in order, including those that are done."""
     waits: bool = False
+    """Whether the steps wait for the points of the upgrade that their hooks name, and the prune for its end."""
     resumed: bool = False
+    """Whether an earlier reconcile started it. Then addons may have been delivered with older values: if so, no digest
+    of the inputs is recorded at the end, and a refresh delivers them again."""
     pruned: bool = False
 
     def next_move(self, upgrade: UpgradeState) -> Move:
@@ -288,7 +268,7 @@ class RolloutPlan:
         return replace(self, steps=steps)
 
     def after_prune(self) -> RolloutPlan:
-        """Return the plan with its prune done."""
+        """Return the plan with its prune done; the next move is then :class:`Done`."""
         return replace(self, pruned=True)
 
     @property
@@ -341,25 +321,20 @@ def plan_rollout(
       applies.
 
     Install and refresh then update delivered addons that only the upgrade hooks name, without the conditions of their
-    stages. Each rollout ends with one prune.
-    An addon that no stage names is not delivered. A release without stages has one addon and waits for nothing. Stages
-    that are done for ``wanted`` do not run again; a rollout to another target starts from the beginning.
+    stages. Each rollout ends with one prune. An addon that no stage names is not delivered. A release without stages
+    (``config`` is None) has one addon and waits for nothing. Stages that are done for ``wanted`` do not run again; a
+    rollout to another target starts from the beginning.
 
-    Args:
-        config: The stages of the wanted release; None for a release without them.
-        recorded: The class and version whose addons the cluster has completely; ``NO_TARGET`` before the first
-            delivery, see :func:`is_lost_in_upgrade`.
-        wanted: The Cluster's class and version.
-        changed: Whether the inputs of the addons differ from those of the last complete delivery.
-        delivered: The addons with a delivery record in the cluster.
-        progress: The progress in status.
+    ``recorded`` is the class and version whose addons the cluster has completely; ``NO_TARGET`` before the first
+    delivery, see :func:`is_lost_in_upgrade`. ``changed`` says whether the inputs of the addons differ from those of the
+    last complete delivery; ``delivered`` are the addons with a delivery record in the cluster.
     """
     occasion = _occasion(recorded, wanted, changed=changed, progress=progress)
     if occasion is Occasion.NOTHING:
         return RolloutPlan(occasion, wanted, pruned=True)
     steps = _SINGLE if config is None else _ordered(config, occasion, delivered)
     waits = occasion is Occasion.UPGRADE and config is not None
-    return _taken_up(RolloutPlan(occasion, wanted, steps, waits), changed=changed, progress=progress)
+    return _with_progress(RolloutPlan(occasion, wanted, steps, waits), changed=changed, progress=progress)
 
 
 def is_lost_in_upgrade(
@@ -373,13 +348,10 @@ def is_lost_in_upgrade(
 ) -> bool:
     """Return whether a cluster is in an upgrade whose ClusterAddon was deleted, so that nothing is recorded.
 
-    Without records it is an installation. An installation that the status knows goes on, also for another target,
+    Without records it is an installation. An installation that the status knows continues, even for another target,
     unless all of its addons are in place: a ClusterAddon that was deleted at rest begins with an installation as well.
 
     Args:
-        progress: The progress in status.
-        records: The delivery records of the cluster.
-        wanted: The Cluster's class and version.
         are_unreadable: Whether the cluster has other records, which cannot be read.
         is_upgraded: Whether Cluster API has an upgrade of the Kubernetes version to begin or to end.
         are_others_delivered: Whether the cluster has addons or charts of another class, or of another Kubernetes minor.
@@ -397,12 +369,12 @@ def _occasion(recorded: Target, wanted: Target, *, changed: bool, progress: Roll
         return Occasion.INSTALL
     if not recorded.is_same(wanted):
         return Occasion.UPGRADE
-    # Progress is cleared at the end: a remaining one belongs to an unfinished rollout, of this class or, where the
+    # Progress is cleared at the end: if there is any, it belongs to an unfinished rollout, of this class or, where the
     # Cluster was set back to the recorded class, of another one.
     return Occasion.REFRESH if changed or progress != RolloutProgress() else Occasion.NOTHING
 
 
-def _taken_up(fresh: RolloutPlan, *, changed: bool, progress: RolloutProgress) -> RolloutPlan:
+def _with_progress(fresh: RolloutPlan, *, changed: bool, progress: RolloutProgress) -> RolloutPlan:
     if not progress.target.is_same(fresh.target):
         return fresh
     if fresh.occasion is Occasion.REFRESH and progress.finished:

@@ -51,7 +51,7 @@ RESYNC = timedelta(minutes=5)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RolloutPreparation:
-    """Finds out what a cluster has and what its addons need, without changing the cluster."""
+    """Determines what a cluster has and what its addons need, without changing the cluster."""
 
     fetcher: ReleaseFetcher
     renderer: Renderer
@@ -61,17 +61,10 @@ class RolloutPreparation:
     async def prepare(
         self, patch: StatusPatch, snapshot: ClusterSnapshot, workload: Client, *, recorded: Target, inputs: str
     ) -> RolloutJournal | Waiting:
-        """Plan the rollout.
+        """Return the rollout with its plan, or what it waits for.
 
-        Args:
-            patch: The ClusterAddon.
-            snapshot: The Cluster, whose control plane is initialized, and what it refers to.
-            workload: The workload cluster.
-            recorded: The class and version whose addons the cluster has completely, as the ClusterAddon says.
-            inputs: Digest of what the addons depend on now.
-
-        Returns:
-            The rollout with its plan, or what it waits for.
+        The control plane of the Cluster is initialized. ``recorded`` is the class and version whose addons the cluster
+        has completely, as the ClusterAddon says; ``inputs`` the digest of what the addons depend on now.
         """
         opened = await self._open_releases(patch, snapshot)
         if opened is None:
@@ -134,7 +127,8 @@ class RolloutPreparation:
 
 def _check_settings(patch: StatusPatch, snapshot: ClusterSnapshot, releases: AddonReleases) -> None:
     """Report settings of the Cluster for addons that do not exist; everything else is delivered."""
-    addons = {addon for one in (releases.class_release, *releases.releases.values()) for addon in one.addons()}
+    all_releases = (releases.class_release, *releases.releases.values())
+    addons = {addon for release in all_releases for addon in release.addons()}
     if unknown := unknown_settings(snapshot.cluster.raw, addons):
         patch.false(AddonCondition.SETTINGS_USED, Reason.UNKNOWN_SETTINGS, unknown)
     else:
@@ -152,10 +146,9 @@ async def _read_records(patch: StatusPatch, delivery: Delivery) -> dict[str, Del
 
 
 def _recorded_in_cluster(installer: AddonInstaller, wanted: Target) -> Target:
-    """Return what the cluster has where the ClusterAddon does not say it: nothing, or the addons of an unknown class.
+    """Return what the cluster has if the ClusterAddon does not say it: nothing, or the addons of an unknown class.
 
-    Raises:
-        RecordUnreadable: A record that cannot be read may be all that is left of an upgrade.
+    Raises RecordUnreadable, because such a record may be all that remains of an upgrade.
     """
     patch, snapshot = installer.patch, installer.inputs.snapshot
     progress, unreadable = read_progress(patch.status), installer.delivery.unreadable

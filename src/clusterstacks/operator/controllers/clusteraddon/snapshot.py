@@ -69,15 +69,9 @@ class ContractKinds:
     _asked: dict[tuple[str, str], asyncio.Task[bool]] = field(default_factory=dict)
 
     async def check(self, resource: Resource, title: str) -> None:
-        """Check that the definition of a kind has a contract label.
+        """Check that the definition of a kind has a contract label; ``title`` names the reference in the message.
 
-        Args:
-            resource: The resource of the kind.
-            title: Name of the reference in the message.
-
-        Raises:
-            ReferenceNotAllowed: The label is missing, or no CustomResourceDefinition defines the kind.
-            DependencyError: The definition cannot be read.
+        Raises ReferenceNotAllowed if the label is missing, or no CustomResourceDefinition defines the kind.
         """
         if not resource.group or not await self._follows(resource):
             raise ReferenceNotAllowed(
@@ -104,17 +98,13 @@ class ContractKinds:
 
     async def _is_labelled(self, resource: Resource) -> bool:
         definitions = await self.client.resource("apiextensions.k8s.io", "CustomResourceDefinition")
-        found = await self.client.find_metadata(definitions, f"{resource.plural}.{resource.group}")
-        labels = (found or {"metadata": {}})["metadata"].get("labels") or {}
+        definition = await self.client.find_metadata(definitions, f"{resource.plural}.{resource.group}")
+        labels = (definition or {"metadata": {}})["metadata"].get("labels") or {}
         return any(label in labels for label in CONTRACT_LABELS)
 
 
 def check_namespace(reference: ObjectRef, namespace: str, title: str) -> None:
-    """Check that a Cluster refers to an object of its own namespace, as Cluster API's webhook does.
-
-    Raises:
-        ReferenceNotAllowed: It refers to another namespace.
-    """
+    """Check that a Cluster refers to an object of its own namespace, as Cluster API's webhook does."""
     if reference.namespace != namespace:
         raise ReferenceNotAllowed(
             f"{title} is not read: it names namespace {reference.namespace}, but only objects of the Cluster's own "
@@ -132,32 +122,26 @@ INFRASTRUCTURE_REF: Final = "spec.infrastructureRef"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterSnapshot:
-    """The state of a Cluster at the beginning of a reconcile.
-
-    Args:
-        release: Name of the release of its class.
-        release_object: The ClusterStackRelease; None while it does not exist.
-        requested: Releases of addons, from the Cluster's annotations.
-        refusal: Why the annotations are not valid; None when they are.
-        unread: Why the control plane or the infrastructure object may not be read; None when both may.
-        other_releases: By name, other ClusterStackReleases that addons come from; None for missing ones.
-        upgrade: The state that the stages after an upgrade wait for.
-        data: The root objects of the templates.
-    """
+    """The state of a Cluster at the beginning of a reconcile."""
 
     cluster: ClusterView
     release: ReleaseName
+    """The release of its class."""
     release_object: Manifest | None
+    """The ClusterStackRelease; None while it does not exist."""
     requested: RequestedReleases
     refusal: AddonReleaseRefused | None
+    """Why the annotations are not valid; None when they are."""
     unread: ReferenceNotAllowed | None
+    """Why the control plane or the infrastructure object may not be read; None when both may."""
     other_releases: Mapping[ReleaseName, Manifest | None]
+    """Other ClusterStackReleases that addons come from; None for missing ones."""
     upgrade: UpgradeState
     data: dict[str, Manifest]
 
     @property
     def generation(self) -> int:
-        """``metadata.generation`` of the Cluster."""
+        """``metadata.generation`` of the Cluster; 0 without it."""
         return int(self.cluster.raw["metadata"].get("generation", 0))
 
     @property
@@ -174,7 +158,9 @@ class ClusterSnapshot:
     @property
     def release_missing(self) -> str:
         """Describe a release that was not downloaded, or whose pin was changed since; empty when all can be used."""
-        missing = [(name, one) for name, one in self.objects.items() if not _digest(one) or _changed_pin(one)]
+        missing = [
+            (name, release) for name, release in self.objects.items() if not _digest(release) or _changed_pin(release)
+        ]
         if not missing:
             return ""
         name, manifest = missing[0]
@@ -195,9 +181,9 @@ class ClusterSnapshot:
     def unsigned(self) -> str:
         """Describe a release that may not be used because it lacks a trusted signature; empty when all may."""
         for manifest in self.objects.values():
-            found = condition_view(manifest or {}, ReleaseCondition.SIGNATURE_VERIFIED)
-            if found.false and found.reason in (Reason.SIGNATURE_REQUIRED, Reason.SIGNATURES_UNCLEAR):
-                return found.message
+            signature = condition_view(manifest or {}, ReleaseCondition.SIGNATURE_VERIFIED)
+            if signature.false and signature.reason in (Reason.SIGNATURE_REQUIRED, Reason.SIGNATURES_UNCLEAR):
+                return signature.message
         return ""
 
     @property
@@ -217,18 +203,9 @@ class ClusterSnapshot:
 
 
 async def read_snapshot(reader: Reader, key: ObjectKey, contracts: ContractKinds) -> ClusterSnapshot | None:
-    """Read a Cluster and what its addons depend on.
+    """Read a Cluster and what its addons depend on; ``contracts`` says which kinds it may refer to.
 
-    Args:
-        reader: Reads the management cluster.
-        key: The Cluster.
-        contracts: Says which kinds a Cluster may refer to.
-
-    Returns:
-        None when the Cluster is gone, has no topology, or its class is not a valid cluster stack's.
-
-    Raises:
-        DependencyError: The management API server does not answer.
+    Returns None when the Cluster does not exist, has no topology, or its class is not a valid cluster stack's.
     """
     clusters = await reader.resource(CLUSTER_API_GROUP, CLUSTER_KIND)
     manifest = await reader.find(clusters, key.name, key.namespace)
@@ -241,14 +218,14 @@ async def read_snapshot(reader: Reader, key: ObjectKey, contracts: ContractKinds
     releases = await reader.resource(GROUP, Kind.CLUSTER_STACK_RELEASE)
     name = parse_release(release_key.name)
     requested, refusal = _requested(cluster, name)
-    names = [name, *(one for one in requested.releases() if one != name)]
+    names = [name, *(release for release in requested.releases() if release != name)]
     referenced = _References(reader, contracts, cluster.namespace)
     control_plane, infrastructure, release_object, *other_releases = await gather(
         lambda read: read(),
         (
             partial(referenced.read, CONTROL_PLANE_REF, cluster.control_plane_ref),
             partial(referenced.read, INFRASTRUCTURE_REF, cluster.infrastructure_ref),
-            *(partial(reader.find, releases, one.release, release_key.namespace) for one in names),
+            *(partial(reader.find, releases, release.release, release_key.namespace) for release in names),
         ),
     )
     return ClusterSnapshot(
@@ -283,7 +260,7 @@ def _changed_pin(release: Manifest | None) -> str:
 
 @dataclass(slots=True)
 class _References:
-    """Reads the objects that a Cluster refers to; a refusal is kept, because it must not block a deletion."""
+    """Reads the objects that a Cluster refers to; a refusal is only noted, because it must not block a deletion."""
 
     reader: Reader
     contracts: ContractKinds
@@ -292,7 +269,7 @@ class _References:
 
     @property
     def refused(self) -> ReferenceNotAllowed | None:
-        """The refusal, that of the control plane first, so that the choice does not depend on timing."""
+        """The refusal; that of the control plane is first, so that the choice does not depend on timing."""
         return self._refusals.get(CONTROL_PLANE_REF) or self._refusals.get(INFRASTRUCTURE_REF)
 
     async def read(self, where: str, reference: ObjectRef | None) -> Manifest | None:
@@ -326,8 +303,8 @@ def upgrade_state(cluster: ClusterView, control_plane: Manifest | None) -> Upgra
 
 
 def _parsed(versions: Iterable[str]) -> tuple[KubernetesVersion, ...]:
-    found = []
-    for one in versions:
+    parsed = []
+    for version in versions:
         with contextlib.suppress(InvalidVersion):
-            found.append(KubernetesVersion.parse(one))
-    return tuple(found)
+            parsed.append(KubernetesVersion.parse(version))
+    return tuple(parsed)

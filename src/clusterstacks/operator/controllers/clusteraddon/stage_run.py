@@ -38,16 +38,7 @@ LATE_RETRY = timedelta(seconds=30)
 class StageRun:
     """Runs one stage: pre-condition, delivery or deletion of its addon, health, post-condition.
 
-    Args:
-        step: The stage with the phase it had reached.
-        installer: Delivers its addon.
-        workload: The workload cluster.
-        now: Time of the reconcile.
-        is_refresh: Whether the rollout repeats what was delivered: then the health of an unchanged addon holds nothing
-            back.
-        phase: The phase reached, also after a failure.
-        since: When it began to wait for health (RFC 3339); empty in other phases.
-        awaited: The objects that it waits for.
+    In a refresh, which repeats earlier deliveries, the health of an unchanged addon holds nothing back.
     """
 
     step: RolloutStep
@@ -56,17 +47,19 @@ class StageRun:
     now: datetime
     is_refresh: bool = False
     phase: StagePhase = field(init=False)
+    """The phase reached, also after a failure."""
     since: str = field(init=False, default="")
+    """When it began to wait for health (RFC 3339); empty in other phases."""
     awaited: tuple[ObjectId, ...] = field(init=False, default=())
+    """The objects that it waits for."""
 
     def __post_init__(self) -> None:
         self.phase = self.step.phase
 
     async def run_stage(self) -> Outcome | None:
-        """Continue from the phase the stage had reached; a pre-condition that was met once is not evaluated again.
+        """Continue from the phase the stage had reached; return what it waits for, None when it is done.
 
-        Returns:
-            What the stage waits for; None when it is done.
+        A pre-condition that was met once is not evaluated again.
         """
         stage = self.step.stage
         if self.phase in {StagePhase.PENDING, StagePhase.WAITING_FOR_PRE}:
@@ -85,7 +78,7 @@ class StageRun:
         return waiting
 
     async def _bring(self) -> Outcome | None:
-        """Bring the addon to the state that the stage asks for; after an error the time to become healthy goes on."""
+        """Apply or delete the addon and await its health; after an error the time to become healthy goes on."""
         if self.phase is StagePhase.WAITING_FOR_HEALTH:
             self.since = self.step.since
         else:
@@ -123,7 +116,7 @@ class StageRun:
             if self._rolls_back:
                 await self._rollback.keep()
             return None
-        self.awaited = tuple(one.id for one in report.unhealthy)
+        self.awaited = tuple(unhealthy.id for unhealthy in report.unhealthy)
         late = self.now - began >= stage.timeout
         within = f" not healthy within {stage.timeout}" if late else " not healthy yet"
         message = f"{len(report.unhealthy)} of {report.objects} objects are{within}: {report.message}"
@@ -143,7 +136,7 @@ class StageRun:
         return self._rolls_back and await self._rollback.is_unproven()
 
     async def _time_out(self, label: str, message: str) -> Outcome:
-        """Roll the addon back if its stage says so and a healthy revision is known; otherwise wait on."""
+        """Roll the addon back if its stage says so and a healthy revision is known; otherwise continue to wait."""
         why = ""
         if self._rolls_back:
             try:
@@ -176,7 +169,7 @@ class StageRun:
                 message = f"{label} waits for {_title(missing[0])}, which does not exist"
                 return Waiting("ConditionNotMet", message, RETRY)
             objects = {key: manifest for key, manifest in variables.items() if manifest is not None}
-            watched = ", ".join(f"{one.key} is {_title(one)}" for one in condition.objects[:WATCHED_SHOWN])
+            watched = ", ".join(f"{entry.key} is {_title(entry)}" for entry in condition.objects[:WATCHED_SHOWN])
             holds = await inputs.renderer.holds(condition.expression, objects, label=f"{label} ({watched})")
         patch.true(AddonCondition.CEL_EVALUATED)
         if holds:
@@ -204,9 +197,9 @@ def _title(watched: WatchedObject) -> str:
 
 
 def _moment(text: str) -> datetime | None:
-    """Parse a time of the status; None where there is none, or where it is not valid."""
+    """Parse a time of the status; None if there is none, or it is not valid."""
     try:
-        found = datetime.fromisoformat(text)
+        moment = datetime.fromisoformat(text)
     except ValueError:
         return None
-    return found if found.tzinfo is not None else None
+    return moment if moment.tzinfo is not None else None

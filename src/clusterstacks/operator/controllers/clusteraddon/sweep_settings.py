@@ -31,22 +31,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepSwitch:
-    """Decides whether the addons of a Cluster are swept, and how.
-
-    Args:
-        sweep: The sweeps.
-        client: The management cluster.
-        stacks: Cache of the ClusterStacks; others are read.
-        interval: Interval of the operator; None if it does not look for drift.
-    """
+    """Decides whether the addons of a Cluster are swept, and how."""
 
     sweep: AddonSweep
     client: Client
     stacks: ObjectCache
+    """ClusterStacks that are not in it are read."""
     interval: timedelta | None
+    """Interval of the operator; None if it does not detect drift."""
 
     async def start(self, patch: StatusPatch, snapshot: ClusterSnapshot) -> None:
-        """Look for drift from now on; a request of a user that was not handled yet makes it begin at once."""
+        """Detect drift from now on, at once if a user requested it and the request was not handled yet."""
         cluster, release = snapshot.cluster, snapshot.release_object or {}
         settings = await read_sweep_settings(
             cluster, release, client=self.client, stacks=self.stacks, default=self.interval
@@ -56,7 +51,7 @@ class SweepSwitch:
         self.sweep.configure(patch.key, settings, requested if requested != handled else "")
 
     def stop(self, patch: StatusPatch) -> None:
-        """Leave drift alone, as while the addons are rolled out or paused."""
+        """Ignore drift, as while the addons are rolled out or paused."""
         self.sweep.configure(patch.key, None)
 
 
@@ -65,17 +60,8 @@ async def read_sweep_settings(
 ) -> DriftSettings:
     """Read the settings: the annotation precedes the ClusterStack, and that the operator's default.
 
-    Nothing is corrected while the ClusterStack cannot be parsed, because it may forbid it.
-
-    Args:
-        cluster: The Cluster.
-        release: The ClusterStackRelease of its class.
-        client: The management cluster.
-        stacks: Cache of the ClusterStacks; others are read.
-        default: Interval of the operator.
-
-    Raises:
-        DependencyError: The API server is not available.
+    Nothing is corrected while the ClusterStack cannot be parsed, because it may forbid it. ``release`` is the
+    ClusterStackRelease of the class; ClusterStacks that are not in the cache are read.
     """
     stack = await leading_stack(release, stacks, client)
     spec, faults = DriftSpec(), []
@@ -95,7 +81,7 @@ async def read_sweep_settings(
         default,
     )
     ignored = (
-        IgnoredDifference(one.kind, one.name, tuple(parse_pointer(pointer) for pointer in one.json_pointers))
-        for one in spec.ignore_differences
+        IgnoredDifference(entry.kind, entry.name, tuple(parse_pointer(pointer) for pointer in entry.json_pointers))
+        for entry in spec.ignore_differences
     )
     return DriftSettings(interval, spec.mode, tuple(ignored), "; ".join((*complaints, *faults)))

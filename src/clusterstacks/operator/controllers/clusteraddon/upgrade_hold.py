@@ -5,7 +5,7 @@ the stages of BeforeClusterUpgrade are complete, and sets it again when the upgr
 while the operator is down.
 
 A hold that another writer removes during an upgrade stays removed: this is how users release a Cluster by hand. The
-status of the ClusterAddon therefore notes what became of the hold; the note ends with the rollout.
+status of the ClusterAddon therefore notes the state of the hold until the rollout ends.
 """
 
 from __future__ import annotations
@@ -48,20 +48,15 @@ class HoldAction(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class UpgradeHold:
-    """The note in status about the hold of one upgrade.
-
-    Args:
-        target: The class and version of the Cluster.
-        state: What became of the hold.
-        since: When the operator found the upgrade (RFC 3339).
-    """
+    """The note in status about the hold of one upgrade."""
 
     target: Target
     state: HoldState
     since: str
+    """When the operator noticed the upgrade (RFC 3339)."""
 
     def document(self) -> dict[str, str]:
-        """Return ``status.upgradeHold``."""
+        """Return ``status.upgradeHold``, with the state and the target."""
         return {
             "class": self.target.class_name,
             "version": self.target.version,
@@ -70,7 +65,7 @@ class UpgradeHold:
         }
 
     def describe(self, cluster: ObjectKey) -> str:
-        """Say what the hold does, for the conditions of the Cluster; empty where there is nothing to say."""
+        """Describe what the hold does, for the conditions of the Cluster; empty for states without effect."""
         if self.state is HoldState.HELD:
             since = f" since {self.since}" if self.since else ""
             return (
@@ -88,7 +83,7 @@ class UpgradeHold:
 
 
 def release_command(cluster: ObjectKey) -> str:
-    """Return the command that releases a held upgrade."""
+    """Return the command with which a user releases a held upgrade."""
     return " ".join(("kubectl", *release_arguments(cluster)))
 
 
@@ -99,7 +94,7 @@ def release_arguments(cluster: ObjectKey) -> tuple[str, ...]:
 
 
 def read_hold(status: Manifest) -> UpgradeHold | None:
-    """Parse ``status.upgradeHold``; None where there is none, or where it is not valid."""
+    """Parse ``status.upgradeHold``; None if there is none, or it is not valid."""
     document = mapping(status, "upgradeHold")
     state = text(document, "state")
     if state not in tuple(HoldState):
@@ -110,36 +105,26 @@ def read_hold(status: Manifest) -> UpgradeHold | None:
 
 
 def assume_held(status: Manifest, wanted: Target) -> UpgradeHold:
-    """Return the note about the upgrade to ``wanted`` as if it was held.
-
-    The note in status may be about an earlier upgrade, or may not be written yet.
-    """
+    """Return the note that the upgrade to ``wanted`` is held: the status may not have it yet, or an earlier one."""
     note = read_hold(status)
     return UpgradeHold(wanted, HoldState.HELD, note.since if note is not None and note.target == wanted else "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HoldFacts:
-    """The facts that decide about a hold.
-
-    Args:
-        target: The class and version of the Cluster.
-        enabled: Whether upgrades of the Cluster are to be held.
-        is_set: Whether the Cluster has the annotation.
-        awaited: Whether Cluster API has an upgrade to do that it has not begun.
-        honours: Whether Cluster API calls hooks during the running upgrade, so that it knows the annotation.
-        moves: Whether stages for the Kubernetes version of the Cluster are to run.
-        complete: Whether the stages that precede the upgrade are complete.
-        last: The note in status.
-    """
+    """The facts that decide about a hold; ``last`` is the note in status."""
 
     target: Target
     enabled: bool
     is_set: bool
     awaited: bool
+    """Whether Cluster API has an upgrade to do that it has not begun."""
     honours: bool
+    """Whether Cluster API calls hooks during the running upgrade, so that it knows the annotation."""
     moves: bool
+    """Whether stages for the Kubernetes version of the Cluster are to run."""
     complete: bool
+    """Whether the stages that precede the upgrade are complete."""
     last: UpgradeHold | None
 
 
@@ -212,10 +197,7 @@ def _decide_begun(facts: HoldFacts, last: UpgradeHold | None, note: UpgradeHold)
 def is_before_upgrade_complete(recorded: Target, wanted: Target, status: Manifest) -> bool:
     """Return whether the stages that precede the upgrade to ``wanted`` are complete.
 
-    Args:
-        recorded: The class and version whose addons the cluster has completely; ``NO_TARGET`` for none.
-        wanted: The class and version of the Cluster.
-        status: The status of the ClusterAddon.
+    ``recorded`` is the class and version whose addons the cluster has completely; ``NO_TARGET`` for none.
     """
     if recorded == NO_TARGET:
         return False
@@ -226,8 +208,8 @@ def is_before_upgrade_complete(recorded: Target, wanted: Target, status: Manifes
 def awaits_upgrade(cluster: ClusterView, control_plane: Manifest, state: UpgradeState) -> bool:
     """Return whether Cluster API has not begun an upgrade that the Cluster's spec asks for.
 
-    It has begun once AfterClusterUpgrade is pending, or the control plane's spec has the version. Where the control
-    plane's spec has no version, the versions that the control plane reports count.
+    It has begun once AfterClusterUpgrade is pending, or the control plane's spec has the version. If that spec has no
+    version, the versions that the control plane reports count.
     """
     if hooks_pending(cluster):
         return False

@@ -24,9 +24,7 @@ class Milestone(IntEnum):
     BEGUN = 0
     """The Cluster has another class or Kubernetes version."""
     CONTROL_PLANE = 1
-    """The control plane has the version."""
     WORKERS = 2
-    """All workers have the version."""
     CLUSTER = 3
     """Cluster API has nothing left to do."""
 
@@ -45,24 +43,19 @@ def milestone_of(hook: LifecycleHook | str | None) -> Milestone:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpgradeState:
-    """State of a cluster's upgrade, as Cluster API reports it.
-
-    Args:
-        control_plane: The versions that the control plane reports; several during its rollout, none before its first
-            report.
-        workers: The versions that the workers report; none without workers, and before Cluster API 1.14.
-        outdated: Workers that do not have the template of their pool; 0 where Cluster API does not count them.
-        wanted: The version in the Cluster's spec.
-        topology_reconciled: Whether the Cluster's condition TopologyReconciled is True for its newest generation.
-        deferred: Whether Cluster API defers the upgrade of a pool because of an annotation of its topology.
-    """
+    """State of a cluster's upgrade, as Cluster API reports it."""
 
     control_plane: tuple[KubernetesVersion, ...]
+    """The versions that the control plane reports: several during its rollout, none before its first report."""
     wanted: KubernetesVersion
     topology_reconciled: bool
+    """Whether the Cluster's condition TopologyReconciled is True for its newest generation."""
     workers: tuple[KubernetesVersion, ...] = ()
+    """The versions that the workers report; none without workers, and before Cluster API 1.14."""
     outdated: int = 0
+    """Workers without the current template of their pool; 0 if Cluster API does not count them."""
     deferred: bool = False
+    """Whether Cluster API defers the upgrade of a pool because of an annotation of its topology."""
 
     @property
     def has_versions(self) -> bool:
@@ -81,7 +74,7 @@ class UpgradeState:
         return self._missing_after_control_plane(milestone)
 
     def _missing_after_control_plane(self, milestone: Milestone) -> str:
-        """Judge the workers by what Cluster API says.
+        """Return what is missing according to Cluster API's report about the workers.
 
         Once the topology is reconciled, versions of workers do not count: a pool that is not part of the topology may
         keep an older one. Before Cluster API 1.12 the topology is reconciled as soon as the pools have their new

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class WaitsFor(StrEnum):
-    """The kinds of waits."""
+    """Kind of a wait, as tools show it."""
 
     HOLD = "Hold"
     """Cluster API waits until the stages of BeforeClusterUpgrade are complete."""
@@ -50,33 +50,25 @@ _MILESTONES: Final[Mapping[Milestone, WaitsFor]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpgradeWait:
-    """The wait of a running upgrade.
-
-    Args:
-        target: The class and version of the Cluster.
-        waits_for: The kind of the wait.
-        message: The cause, in one line.
-        stage: The first stage that is not complete; None where the operator has not noted the stages.
-        since: When the operator found the held upgrade (RFC 3339); empty if it has not noted it, or nothing is held.
-    """
+    """The wait of a running upgrade."""
 
     target: Target
     waits_for: WaitsFor
     message: str
+    """The cause, in one line."""
     stage: StageProgress | None = None
+    """The first stage that is not complete; None if the operator has not noted the stages."""
     since: str = ""
+    """When the operator noticed the held upgrade (RFC 3339); empty if it has not noted it, or nothing is held."""
 
 
 def find_wait(
     cluster: ClusterView, addon: Manifest, control_plane: Manifest, state: UpgradeState
 ) -> UpgradeWait | None:
-    """Return what the upgrade of a Cluster waits for; None where no upgrade is running.
+    """Return what the upgrade of a Cluster waits for; None if no upgrade is running.
 
-    Args:
-        cluster: The Cluster.
-        addon: Its ClusterAddon; empty where it cannot be read.
-        control_plane: Its control plane object; where it is empty, the versions in the status of the Cluster count.
-        state: The state of the upgrade.
+    ``addon`` is empty if it cannot be read. Without a ``control_plane`` object the versions in the Cluster's status
+    count.
     """
     status, wanted = mapping(addon, "status"), Target(cluster.class_name, state.wanted.text)
     progress = read_progress(status)
@@ -116,8 +108,7 @@ def _cause(cluster: ClusterView, note: UpgradeHold) -> str:
 def _reported(cluster: ClusterView, note: UpgradeHold) -> str:
     """Return the cause in the Cluster's condition in one line, without the description of the hold.
 
-    Returns:
-        Empty where the condition is True, or about an earlier generation of the Cluster.
+    Empty if the condition is True, or about an earlier generation of the Cluster.
     """
     condition = condition_view(cluster.raw, ADDONS_READY_CONDITION)
     if not condition.false or not condition.current:
@@ -127,7 +118,7 @@ def _reported(cluster: ClusterView, note: UpgradeHold) -> str:
 
 def _first_stage(progress: RolloutProgress, wanted: Target) -> StageProgress | None:
     stages = progress.stages if progress.target.is_same(wanted) else ()
-    return next((one for one in stages if one.phase is not StagePhase.DONE), None)
+    return next((stage for stage in stages if stage.phase is not StagePhase.DONE), None)
 
 
 def _awaited(progress: RolloutProgress, wanted: Target) -> Milestone:

@@ -28,7 +28,7 @@ providers never report their control plane or infrastructure. Arbitrary."""
 
 @dataclass(frozen=True, slots=True)
 class WorkloadGate:
-    """Lets addons into a cluster when Cluster API reports it, or when it responds without a report."""
+    """Admits addons to a cluster when Cluster API reports it, or when it responds without a report."""
 
     workloads: Workloads
     clock: Clock
@@ -43,9 +43,7 @@ class WorkloadGate:
     async def connect(self, patch: StatusPatch, cluster: ClusterView) -> Client | Waiting:
         """Connect to the workload cluster, and set the condition ClusterReady.
 
-        Raises:
-            SpecError: The kubeconfig cannot be used.
-            DependencyError: The cluster was reported, and does not respond.
+        Raises SpecError if the kubeconfig cannot be used, and DependencyError if a reported cluster does not respond.
         """
         missing = unreported(cluster)
         message = f"the {missing} of Cluster {cluster.key} is not ready yet"

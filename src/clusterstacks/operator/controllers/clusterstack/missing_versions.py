@@ -26,29 +26,23 @@ STACKS_COMPARED: Final = 1000
 def lacking(wanted: Collection[ReleaseName], listed: Collection[str], source: str) -> str:
     """Return which wanted releases of one stack and minor a source lacks, and which it has; empty when it has all.
 
-    Args:
-        wanted: Releases that are not ready.
-        listed: Names of all releases of the source, foreign ones included.
-        source: Its address, for the message.
+    ``wanted`` are releases that are not ready, ``listed`` the names of all releases of the source, foreign ones
+    included; ``source`` is its address.
     """
     missing = sorted(name for name in wanted if name.release not in listed)
     if not missing:
         return ""
     present = read_listing(listed, missing[0]).versions
     if present:
-        return f"{_joined(missing)} not in {source}: of {missing[0].series} it has {_versions(present)}"
+        return f"{_missing_names(missing)} not in {source}: of {missing[0].series} it has {_versions(present)}"
     series = missing[0].series
-    return f"{_joined(missing)} not in {source}, which has no release of {series}{_similar(missing[0], listed)}"
+    return f"{_missing_names(missing)} not in {source}, which has no release of {series}{_similar(missing[0], listed)}"
 
 
 def nothing(subscription: Subscription, example: ReleaseName, listed: Collection[str], source: str) -> str:
     """Return the message that a source has no release for a ClusterStack without versions.
 
-    Args:
-        subscription: What the ClusterStack asks for.
-        example: Any release of the stack and minor.
-        listed: Names of all releases of the source, foreign ones included.
-        source: Its address, for the message.
+    ``example`` is any release of the stack and minor; ``listed`` and ``source`` as for :func:`lacking`.
     """
     present = read_listing(listed, example).versions
     has = f"; of {example.series} it has {_versions(present)}" if present else _similar(example, listed)
@@ -58,13 +52,13 @@ def nothing(subscription: Subscription, example: ReleaseName, listed: Collection
     )
 
 
-def _joined(missing: Sequence[ReleaseName]) -> str:
+def _missing_names(missing: Sequence[ReleaseName]) -> str:
     names = and_more([name.release for name in missing], NAMES_SHOWN)
     return f"release {names} is" if len(missing) == 1 else f"releases {names} are"
 
 
 def _versions(present: Sequence[StackVersion]) -> str:
-    """Name the newest versions."""
+    """Name the newest of versions in ascending order."""
     names = ", ".join(version.dot for version in present[-NAMES_SHOWN:])
     return f"{names} and {len(present) - NAMES_SHOWN} more" if len(present) > NAMES_SHOWN else names
 

@@ -54,11 +54,11 @@ class OwnedReleases:
     events: EventRecorder
 
     def of(self, stack: ClusterStack) -> list[Manifest]:
-        """Return the releases of a stack."""
+        """Return the ClusterStackReleases that have the stack as an owner."""
         return self.informer.cache.by_index(STACK_INDEX, str(stack.key))
 
     def existing(self, stack: ClusterStack) -> list[ExistingRelease]:
-        """Return the releases of a stack as the decision needs them."""
+        """Return the releases of a stack as ``decide_retention`` needs them."""
         return [
             ExistingRelease(
                 name=release["metadata"]["name"],
@@ -75,10 +75,7 @@ class OwnedReleases:
         return bool(owners) and owners[0] != str(stack.key)
 
     async def ensure(self, stack: Manifest, kept: Retained, provider: ObjectReference | None) -> None:
-        """Create the release, or update its reference to its provider object.
-
-        ``provider`` is the reference to the provider object, None where the stack has no provider.
-        """
+        """Create the release, or update its reference to its provider object (None without a provider)."""
         namespace = stack["metadata"]["namespace"]
         reference = provider.document() if provider else None
         existing = self.informer.cache.get(ObjectKey(namespace, kept.name))
@@ -98,7 +95,7 @@ class OwnedReleases:
             await self.client.merge_patch(resource, kept.name, {"spec": {"providerRef": reference}}, namespace)
 
     async def join(self, stack: Manifest, kept: Retained) -> None:
-        """Add the stack as an owner of an existing release: another stack may need it as well."""
+        """Add the stack to the owners of an existing release, which another stack may need as well."""
         key = ObjectKey(stack["metadata"]["namespace"], stack["metadata"]["name"])
         existing = self.informer.cache.get(ObjectKey(key.namespace, kept.name))
         if existing is not None and str(key) not in stacks_owning(existing):
@@ -117,7 +114,7 @@ class OwnedReleases:
             return
         if stacks_owning(existing) != [str(key)]:
             references = existing["metadata"]["ownerReferences"]
-            await self._own(existing, [one for one in references if not is_stack(one, key.name)])
+            await self._own(existing, [owner for owner in references if not is_stack(owner, key.name)])
             return
         if await self._is_held(spare.release, namespace):
             return
@@ -132,8 +129,8 @@ class OwnedReleases:
 
     async def _is_held(self, release: ReleaseName, namespace: str) -> bool:
         classes = await self.client.resource(CLUSTER_API_GROUP, CLUSTER_CLASS_KIND)
-        found = await self.client.find(classes, release.class_name, namespace)
-        if found is not None and is_paused(found):
+        cluster_class = await self.client.find(classes, release.class_name, namespace)
+        if cluster_class is not None and is_paused(cluster_class):
             return True
         return bool(await clusters_using(self.client, release, namespace))
 
@@ -172,7 +169,7 @@ def _release(stack: Manifest, name: str, spec: Manifest) -> Manifest:
 
 
 def summarise(patch: StatusPatch, releases: Sequence[Manifest], decision: Retention) -> None:
-    """Set summary, latest release and usable versions."""
+    """Set summary, latest release and usable versions in the status."""
     patch.status["summary"] = [
         _summary(release).document()
         for release in sorted(releases, key=lambda release: str(release["metadata"]["name"]))
@@ -194,8 +191,8 @@ def _latest(releases: Sequence[Manifest], decision: Retention) -> str:
 
 def _summary(release: Manifest) -> ReleaseSummary:
     name = release["metadata"]["name"]
-    found = release_named(name)
-    shown = found.version.dot if found is not None else name  # as users write it in spec.versions
+    parsed = release_named(name)
+    shown = parsed.version.dot if parsed is not None else name  # as users write it in spec.versions
     status = release.get("status") or {}
     conditions = {condition.type: condition for condition in from_documents(status.get("conditions"))}
     ready = status.get("ready") is True

@@ -37,15 +37,8 @@ class ProviderTemplateNotFound(DependencyError):
 async def read_template(client: Client, stack: ClusterStack, kinds: Collection[KindPattern]) -> Manifest:
     """Read the template that ``spec.providerRef`` names, in the ClusterStack's own namespace.
 
-    Args:
-        client: The management cluster.
-        stack: The ClusterStack.
-        kinds: Allowed kinds, from ``--provider-kinds``.
-
-    Raises:
-        SpecError: The reference is missing or not allowed.
-        ProviderTemplateNotFound: The object does not exist.
-        KindNotServed: The provider's CustomResourceDefinition is not installed.
+    Raises a SpecError if the reference is missing or not allowed by ``kinds``, ProviderTemplateNotFound if the object
+    does not exist, and KindNotServed if its CustomResourceDefinition does not.
     """
     reference = stack.spec.provider_ref
     if reference is None:
@@ -102,10 +95,7 @@ async def ensure_provider_object(
     """Create or update the provider object and return the reference to it; an unchanged template causes no write.
 
     An annotation of the object holds the digest of what was sent: a comparison of fields would fight the provider's
-    defaults.
-
-    Raises:
-        SpecError: The kind is cluster-scoped, or the template is nested too deep.
+    defaults. Raises a SpecError if the kind is cluster-scoped, or the template is nested too deep.
     """
     reference = ObjectReference(
         api_version=wanted["apiVersion"],

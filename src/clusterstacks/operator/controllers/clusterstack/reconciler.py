@@ -93,7 +93,9 @@ class StackReconciler:
             existing=existing,
             classes_in_use=self._classes_in_use(stack.key.namespace),
             addons_in_use=self._addons_in_use(stack.key.namespace),
-            granted=await self._granted(stack.key.namespace, {one.name for one in existing}, listed.names or ()),
+            granted=await self._granted(
+                stack.key.namespace, {release.name for release in existing}, listed.names or ()
+            ),
         )
         try:
             await self._provide(patch, stack, decision)
@@ -102,7 +104,9 @@ class StackReconciler:
             summarise(patch, self.releases.of(stack), decision)
         if listed.trouble is not None:
             raise listed.trouble
-        outcome = self._lacking(patch, stack, subscription) or self._outcome(patch, stack, subscription, decision)
+        outcome = self._report_missing(patch, stack, subscription) or self._outcome(
+            patch, stack, subscription, decision
+        )
         return self.held.left(patch, outcome, {Reason.PROCESS_ONGOING, NO_RELEASE_READY}) or outcome
 
     def _listed(self, patch: StatusPatch, stack: ClusterStack) -> _Listed | None:
@@ -145,7 +149,7 @@ class StackReconciler:
             if own is None:
                 continue
             addon = self.addons.get(ObjectKey(view.namespace, addon_name(view.name))) or {}
-            delivered = {text(one, "release") for one in mappings(addon, "spec", "addons")}
+            delivered = {text(entry, "release") for entry in mappings(addon, "spec", "addons")}
             used += ({key.name for key in releases_used(view)} | delivered) - {own.name, ""}
         return used
 
@@ -206,7 +210,7 @@ class StackReconciler:
                 await self.events.record(patch.manifest, "Warning", EventReason.FAILED_TO_DELETE_RELEASE, message)
                 raise
 
-    def _lacking(self, patch: StatusPatch, stack: ClusterStack, subscription: Subscription) -> Outcome | None:
+    def _report_missing(self, patch: StatusPatch, stack: ClusterStack, subscription: Subscription) -> Outcome | None:
         """Report versions of the spec that the source lacks; None when it has all that are not ready yet.
 
         For a ClusterStack without a channel the source is listed only while a version is not ready.
@@ -253,11 +257,7 @@ class StackReconciler:
 
 
 def subscription_of(stack: ClusterStack) -> Subscription:
-    """Parse the spec.
-
-    Raises:
-        SpecError: A field is not valid; names it and the ClusterStack.
-    """
+    """Parse the spec; a SpecError names the ClusterStack and the field that is not valid."""
     spec = stack.spec
     try:
         return Subscription(

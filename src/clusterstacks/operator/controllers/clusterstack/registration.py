@@ -45,7 +45,7 @@ def _build(env: ControllerContext) -> Reconciler:
     )
 
     def owners(change: CacheChange) -> Iterator[ObjectKey]:
-        """Yield the owners of a ClusterStackRelease, whatever changed: they sum it up."""
+        """Yield the ClusterStacks that own a ClusterStackRelease; each aggregates its status."""
         for manifest in filter(None, (change.old, change.new)):
             for owner in stacks_owning(manifest):
                 namespace, _, name = owner.partition("/")

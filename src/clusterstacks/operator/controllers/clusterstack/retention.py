@@ -38,27 +38,19 @@ class ReleaseAction(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """The releases that the spec of a ClusterStack selects.
-
-    Args:
-        channel: The channel that ``auto_subscribe`` follows.
-        versions: Versions named in the spec, of any channel.
-        auto_subscribe: Whether to follow the newest release of the channel.
-    """
+    """The releases that the spec of a ClusterStack selects."""
 
     provider: str
     stack: str
     kubernetes: KubernetesMinor
     channel: str
+    """The channel that ``auto_subscribe`` follows."""
     versions: tuple[StackVersion, ...] = ()
+    """Versions named in the spec, of any channel."""
     auto_subscribe: bool = True
 
     def release(self, version: StackVersion) -> ReleaseName:
-        """Return the name of the release with the given version.
-
-        Raises:
-            InvalidName: Provider or stack cannot be part of a name.
-        """
+        """Return the name of a release; InvalidName if provider or stack cannot be part of a name."""
         return ReleaseName(self.provider, self.stack, self.kubernetes, version)
 
     def holds(self, name: ReleaseName) -> bool:
@@ -77,42 +69,34 @@ class ExistingRelease:
 
 @dataclass(frozen=True, slots=True)
 class Retained:
-    """The decision on one release.
-
-    Args:
-        name: The ClusterStackRelease's name.
-        release: The parsed name; None for a foreign one.
-        action: The action.
-        reasons: The reasons, for users; empty only for a release that is being deleted and not needed.
-    """
+    """The decision on one release."""
 
     name: str
     release: ReleaseName | None
+    """The parsed name; None for a foreign one."""
     action: ReleaseAction
     reasons: tuple[str, ...]
+    """The reasons, for users; empty only for a release that is being deleted and not needed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """The decision on all releases of a ClusterStack.
-
-    Args:
-        decisions: One per release that exists or is needed, sorted by version; foreign ones last, by name.
-        latest: The newest listed release of the channel; None without ``auto_subscribe``, when none matches and when
-            the listing failed.
-        latest_ready: The release new clusters can use, see :func:`decide_retention`.
-        usable: Versions of all ready releases that stay.
-        foreign: Number of listed names that do not belong to this stack.
-    """
+    """The decision on all releases of a ClusterStack."""
 
     decisions: tuple[Retained, ...]
+    """One per release that exists or is needed, sorted by version; foreign ones last, by name."""
     latest: ReleaseName | None
+    """The newest listed release of the channel; None without ``auto_subscribe``, when none matches and when the listing
+    failed."""
     latest_ready: ReleaseName | None
+    """The release new clusters can use, see :func:`decide_retention`."""
     usable: tuple[StackVersion, ...]
+    """Versions of all ready releases that stay."""
     foreign: int
+    """Number of listed names that do not belong to this stack."""
 
     def doing(self, action: ReleaseAction) -> tuple[Retained, ...]:
-        """Return the decisions with one action."""
+        """Return the decisions with this action, sorted by version."""
         return tuple(decision for decision in self.decisions if decision.action is action)
 
 
@@ -132,20 +116,16 @@ def decide_retention(
     any other channel. Releases of other stacks are never changed.
 
     Args:
-        subscription: What the ClusterStack asks for.
         listed: Names of all releases of the source, foreign ones included; None when the listing failed: then nothing
             is deleted, as the latest one is unknown. Only read with ``auto_subscribe``.
         existing: The ClusterStackReleases the ClusterStack owns.
         classes_in_use: The class of every Cluster of a class in this namespace, one per Cluster; foreign ones are
             ignored.
-        addons_in_use: Releases that Clusters take addons from.
+        addons_in_use: Releases that Clusters request addons from.
         granted: The releases in use that a Cluster may use. Others are kept if they exist, and never created: users who
             write a Cluster do not decide which releases are offered.
-
-    Raises:
-        InvalidName: Provider or stack cannot be part of a name.
     """
-    own, unknown = _sorted_out(subscription, existing)
+    own, unknown = _own_and_foreign(subscription, existing)
     following = subscription.auto_subscribe
     names, foreign = _listed(subscription, (listed or ()) if following else ())
     latest = max((name for name in names if name.version.channel == subscription.channel), default=None)
@@ -174,7 +154,7 @@ def _own(subscription: Subscription, text: str) -> ReleaseName | None:
     return name if name is not None and subscription.holds(name) and name.release == text else None
 
 
-def _sorted_out(
+def _own_and_foreign(
     subscription: Subscription, existing: Iterable[ExistingRelease]
 ) -> tuple[dict[ReleaseName, ExistingRelease], set[str]]:
     own: dict[ReleaseName, ExistingRelease] = {}

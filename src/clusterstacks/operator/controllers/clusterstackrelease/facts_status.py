@@ -23,18 +23,14 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatusFacts:
-    """Writes the facts of releases to their status.
-
-    Args:
-        fetcher: Opens releases that were applied before their facts were kept.
-    """
+    """Writes the facts of releases to their status; ``fetcher`` opens those applied before facts were recorded."""
 
     fetcher: ReleaseFetcher
     _written: dict[ObjectKey, str] = field(default_factory=dict)
     """By object, the digest whose facts this process has written: a CRD without the field prunes them each time."""
 
     def forget(self, key: ObjectKey) -> None:
-        """Forget a deleted release."""
+        """Remove the entry of a deleted release."""
         self._written.pop(key, None)
 
     def write(self, patch: StatusPatch, release: Release) -> None:

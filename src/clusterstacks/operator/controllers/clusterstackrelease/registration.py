@@ -52,7 +52,7 @@ class ReleaseWatches:
         self._watch_filter = watch_filter
 
     def existing(self, keys: Iterable[ObjectKey]) -> Iterator[ObjectKey]:
-        """Leave out releases that do not exist and those of other operators."""
+        """Yield the keys of releases that exist and belong to this operator."""
         return present(self._releases, keys, self._watch_filter)
 
     def of_stack(self, change: CacheChange) -> Iterator[ObjectKey]:
@@ -77,13 +77,13 @@ class ReleaseWatches:
         return self._leaving(releases_taken_or_left(change, self._watch_filter))
 
     def _leaving(self, keys: Iterable[ObjectKey]) -> Iterator[ObjectKey]:
-        """Leave out releases that are not being deleted: whether a Cluster uses them decides nothing else."""
+        """Yield the releases that are being deleted: for others it does not matter whether a Cluster uses them."""
         for key in self.existing(keys):
             if at(self._releases.get(key), "metadata", "deletionTimestamp"):
                 yield key
 
     def of_class(self, change: CacheChange) -> Iterator[ObjectKey]:
-        """Yield the release of a ClusterClass."""
+        """Yield the release whose class a ClusterClass is, by its name."""
         with suppress(InvalidName):
             release = ObjectKey(change.key.namespace, parse_class(change.key.name).release)
             yield from self.existing([release])

@@ -62,12 +62,7 @@ class _Watch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceCheck:
-    """Checks the sources of pinned releases.
-
-    Args:
-        fetcher: Requests the state of sources.
-        interval: Interval of the check of each release.
-    """
+    """Checks the sources of pinned releases, each at ``interval``."""
 
     fetcher: ReleaseFetcher
     clock: Clock
@@ -75,14 +70,14 @@ class SourceCheck:
     _watches: dict[ObjectKey, _Watch] = field(default_factory=dict)
 
     def forget(self, key: ObjectKey) -> None:
-        """Forget a deleted release."""
+        """Remove the state of a deleted release."""
         self._watches.pop(key, None)
 
     def until_next_check(self, key: ObjectKey) -> timedelta:
-        """Return the time until the next check."""
+        """Return the time until the next check of a release, at least a second."""
         watch = self._watches.get(key)
-        left = watch.due - self.clock.monotonic() if watch else 0
-        return timedelta(seconds=max(left, 1))
+        remaining = watch.due - self.clock.monotonic() if watch else 0
+        return timedelta(seconds=max(remaining, 1))
 
     async def check(self, patch: StatusPatch, name: ReleaseName) -> Outcome | None:
         """Check the source if that is due; return an outcome when the release may not be used."""
@@ -102,7 +97,7 @@ class SourceCheck:
         return self._refusal(patch, origin.trust)
 
     def record_download(self, patch: StatusPatch, origin: ReleaseOrigin, fetched: FetchedRelease) -> None:
-        """Record the result of a download."""
+        """Set the conditions for a downloaded release, and schedule its next check."""
         patch.true(ReleaseCondition.SOURCE_UNCHANGED)
         patch.status.pop(SIGNERS_FIELD, None)  # the content may have changed
         _set_verdict(patch, origin, fetched.release.digest, fetched.verdict)
@@ -116,11 +111,11 @@ class SourceCheck:
             reason = await self.fetcher.reason_to_verify({**patch.manifest, "status": status})
         except ClusterStacksError as error:
             reason = error.message
-        found, watch = patch.condition(ReleaseCondition.SIGNATURE_VERIFIED), self._watches.get(patch.key)
+        signature, watch = patch.condition(ReleaseCondition.SIGNATURE_VERIFIED), self._watches.get(patch.key)
         if not reason and trust.required:
             patch.true(ReleaseCondition.SIGNATURE_VERIFIED)
-        elif reason and found is not None and found.status != "False":
-            if watch is not None and found.status == "True":
+        elif reason and signature is not None and signature.status != "False":
+            if watch is not None and signature.status == "True":
                 watch.due = self.clock.monotonic()
             message = "; ".join(filter(None, (reason, watch.failure if watch is not None else "")))
             patch.unknown(ReleaseCondition.SIGNATURE_VERIFIED, Reason.SIGNATURE_UNKNOWN, message)
@@ -144,16 +139,16 @@ class SourceCheck:
     async def _check(self, patch: StatusPatch, name: ReleaseName, watch: _Watch) -> None:
         patch.require_live()
         unverified = _requires(watch.origin.trust) and _is_unknown(patch)
-        found_release, soon = None, unverified or not _is_applied(patch)
+        published, soon = None, unverified or not _is_applied(patch)
         try:
             pinned = PinnedDigests.of(patch.manifest).digest
-            found_release = await self.fetcher.published_state(patch.key, watch.origin, name, patch.manifest)
-            watch.asked, watch.failure = found_release is None, ""
-            if found_release is not None and found_release.verdict is None and unverified:
+            published = await self.fetcher.published_state(patch.key, watch.origin, name, patch.manifest)
+            watch.asked, watch.failure = published is None, ""
+            if published is not None and published.verdict is None and unverified:
                 # It is not on disk, as after a restart with an empty cache: it is downloaded to be verified.
                 fetched = await self.fetcher.fetch(patch.key, patch.manifest, name)
                 watch.asked = fetched is None
-                found_release = replace(found_release, verdict=fetched.verdict if fetched else None)
+                published = replace(published, verdict=fetched.verdict if fetched else None)
         except ClusterStacksError as error:
             log.info("cannot check the source of %s, which has no effect: %s", name, error)
             watch.asked, watch.failure = False, error.message
@@ -163,18 +158,19 @@ class SourceCheck:
             if isinstance(error, SignaturesUnclear):
                 set_signatures_unclear(patch, error)
                 soon = soon or not patch.holds(ReleaseCondition.SIGNATURE_VERIFIED)
-        if found_release is not None:
-            _set_source_unchanged(patch, name, found_release, pinned)
-            if found_release.verdict is not None:
-                _set_verdict(patch, watch.origin, pinned, found_release.verdict)
-                soon = found_release.verdict.refused
+        if published is not None:
+            _set_source_unchanged(patch, name, published, pinned)
+            if published.verdict is not None:
+                _set_verdict(patch, watch.origin, pinned, published.verdict)
+                soon = published.verdict.refused
         watch.due = self._next(soon=soon)
 
     def _refusal(self, patch: StatusPatch, trust: SignatureTrust | None) -> Outcome | None:
-        found = patch.condition(ReleaseCondition.SIGNATURE_VERIFIED)
+        verified = patch.condition(ReleaseCondition.SIGNATURE_VERIFIED)
         required = _requires(trust)
-        if found is not None and found.status == "False" and (required or found.reason == Reason.SIGNATURE_REQUIRED):
-            return Waiting(found.reason, found.message, self.until_next_check(patch.key))
+        is_refused = required or (verified is not None and verified.reason == Reason.SIGNATURE_REQUIRED)
+        if verified is not None and verified.status == "False" and is_refused:
+            return Waiting(verified.reason, verified.message, self.until_next_check(patch.key))
         if _is_unknown(patch) and required and not _is_applied(patch):
             why = self._watches[patch.key].failure if patch.key in self._watches else ""
             message = why or "its signatures have not been checked yet"
@@ -191,19 +187,19 @@ def set_tag_moved(patch: StatusPatch, message: str) -> None:
     patch.false(ReleaseCondition.SOURCE_UNCHANGED, Reason.TAG_MOVED, message)
 
 
-def _set_source_unchanged(patch: StatusPatch, name: ReleaseName, found_release: PublishedState, pinned: str) -> None:
-    if found_release.digest is None:
+def _set_source_unchanged(patch: StatusPatch, name: ReleaseName, published: PublishedState, pinned: str) -> None:
+    if published.digest is None:
         message = (
-            f"release {name} is no longer in {found_release.place}: clusters keep using it, but it could not be "
+            f"release {name} is no longer in {published.place}: clusters keep using it, but it could not be "
             "downloaded again; publish it again"
         )
         patch.false(ReleaseCondition.SOURCE_UNCHANGED, Reason.RELEASE_GONE, message)
-    elif found_release.digest == pinned:
+    elif published.digest == pinned:
         patch.true(ReleaseCondition.SOURCE_UNCHANGED)
-    elif found_release.digest:
+    elif published.digest:
         set_tag_moved(
             patch,
-            f"release {name} was pinned to {pinned}, but {found_release.place} now has {found_release.digest}, "
+            f"release {name} was pinned to {pinned}, but {published.place} now has {published.digest}, "
             "which is not used: restore the old content and publish the change as a new version",
         )
 
@@ -238,8 +234,8 @@ def set_signatures_unclear(patch: StatusPatch, error: SignaturesUnclear) -> None
 
 
 def _is_unknown(patch: StatusPatch) -> bool:
-    found = patch.condition(ReleaseCondition.SIGNATURE_VERIFIED)
-    return found is None or found.status == "Unknown"
+    signature = patch.condition(ReleaseCondition.SIGNATURE_VERIFIED)
+    return signature is None or signature.status == "Unknown"
 
 
 def _requires(trust: SignatureTrust | None) -> bool:
