@@ -114,7 +114,6 @@ class ClusterValidator:
     rules: Callable[[ReleaseName, Mapping[str, str]], tuple[Rule, ...]]
     """Returns the CompatibilityRules that apply to a Cluster, by the release of its class and its labels."""
     upstream: Upstream
-    """Facts of upstream projects."""
     suggester: Suggester | None = None
     """Adds a suggestion to a refusal; not used by :meth:`decide`."""
 

@@ -19,11 +19,9 @@ if TYPE_CHECKING:
 
 NAME: Final = "cluster-stack-operator"
 CONFIGURATION: Final = ("admissionregistration.k8s.io", "ValidatingWebhookConfiguration")
-"""API group and kind of the registration of the webhooks."""
 OWNER: Final = ("rbac.authorization.k8s.io", "ClusterRole")
 """API group and kind of the owner of the ValidatingWebhookConfiguration."""
 SECRET_NAME: Final = "cluster-stack-operator-webhook"  # noqa: S105 - the name of an object
-"""The Secret with the serving certificate."""
 PATH: Final = "/validate"
 PORT: Final = 443
 """Port of the Service; the default of the API server."""
@@ -35,7 +33,6 @@ OWN_SECONDS: Final = 10
 # The regular expression is that of domain.names.parse_class; Clusters of other classes are not sent to the webhook.
 _CLASS: Final = "^[a-z0-9]+-[a-z0-9]+-[0-9]+-[0-9]+-v[0-9]+(-[0-9A-Za-z_]+[.][0-9A-Za-z_]+)?$"
 _ADDON: Final = "clusterstack.x-k8s.io/addon"
-"""Prefix of all annotations about addons."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +68,6 @@ class WebhookScope:
     watch_filter: str = ""
     """Value of the watch filter label; empty for all objects."""
     provider_kinds: tuple[KindPattern, ...] = DEFAULT_KINDS
-    """Kinds that a ``spec.providerRef`` may name."""
 
     @property
     def name(self) -> str:

@@ -99,9 +99,7 @@ def count_values(body: bytes | bytearray) -> int:
 def decode_within_bounds(body: bytes | bytearray, *, values: int = 0) -> Any:  # noqa: ANN401 - whatever JSON holds
     """Decode JSON of some MiB in less than 50 ms; ``values`` is the result of ``count_values``, where it is known.
 
-    Raises:
-        OutOfBounds: There are too many values, or more levels than orjson's 1024.
-        InvalidReview: It is not JSON.
+    Raises OutOfBounds for too many values, or more levels than orjson's 1024; InvalidReview for other texts than JSON.
     """
     if not values:
         count_values(body)

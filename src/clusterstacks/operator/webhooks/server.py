@@ -76,7 +76,6 @@ STOP_SECONDS: Final = 2
 """Timeout of requests under way when the server stops. Arbitrary: an answer takes milliseconds."""
 
 _KIND: Final = web.RequestKey("kind", str)
-"""Key under which a request has the kind of its object."""
 
 T = TypeVar("T")
 

@@ -66,7 +66,6 @@ class PlanRequest:
 
     cluster: ObjectKey
     world: World
-    """The releases and rules."""
     state: ClusterState
     target: Target
     """The release or version that was refused."""
@@ -259,7 +258,6 @@ def patch_command(cluster: ObjectKey, patch: Manifest) -> str:
 
 
 def _steps(steps: Sequence[Step], ready: frozenset[ReleaseName] | None) -> list[str]:
-    """Write the steps in their order, the refused one included."""
     if len(steps) == 1:
         return [f"Do this instead: {_step(steps[0], ready)}"]
     shown = [f"  {number}. {_step(step, ready)}" for number, step in enumerate(steps[:SHOWN_STEPS], start=1)]

@@ -44,6 +44,5 @@ async def unregister(client: Client, name: str, namespace: str, clock: Clock) ->
 
 
 def _namespaces(registration: Manifest) -> set[str]:
-    """Return the namespaces of the Services that the webhooks call."""
     webhooks = mappings(registration, "webhooks")
     return {text(webhook, "clientConfig", "service", "namespace") for webhook in webhooks}
