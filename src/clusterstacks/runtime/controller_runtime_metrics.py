@@ -103,12 +103,12 @@ class ControllerRuntimeMetrics(Collector):
 
 def _renamed(metric: Metric, alias: Alias) -> Metric:
     renamed = Metric(alias.name, metric.documentation, metric.type)
-    for (suffix, labels), value in _added_up(metric, alias):
+    for (suffix, labels), value in _sums(metric, alias):
         renamed.add_sample(f"{alias.name}{suffix}", dict(labels), value)
     return renamed
 
 
-def _added_up(metric: Metric, alias: Alias) -> Iterable[tuple[tuple[str, tuple[tuple[str, str], ...]], float]]:
+def _sums(metric: Metric, alias: Alias) -> Iterable[tuple[tuple[str, tuple[tuple[str, str], ...]], float]]:
     """Return the sum of the values for each suffix and labels, in the order of the samples."""
     values: defaultdict[tuple[str, tuple[tuple[str, str], ...]], float] = defaultdict(float)
     for sample in metric.samples:

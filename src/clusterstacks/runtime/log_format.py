@@ -77,7 +77,6 @@ FIELDS: Final = {
     "message": "A decision or a problem in one sentence: the object, the cause, and what to do.",
     "trace": "Traceback of an unexpected failure; report it.",
 }
-"""The fields of a line, in their order."""
 
 FORMATS: Final[dict[str, type[logging.Formatter]]] = {"json": JsonFormatter, "text": TextFormatter}
 """The formats by the value of ``--log-format``."""

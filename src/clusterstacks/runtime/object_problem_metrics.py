@@ -30,7 +30,6 @@ REASON_CHARACTERS: Final = 64
 """Longest reason in a label (arbitrary; ours have 40 at most)."""
 
 NOT_READY: Final = "Ready"
-"""The problem of an object that is not ready."""
 
 
 class ObjectProblem(NamedTuple):

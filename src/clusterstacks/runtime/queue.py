@@ -131,7 +131,6 @@ class WorkQueue(Generic[K]):
         self._heap.clear()
 
     def _set_timer(self) -> None:
-        """Set the timer to the earliest entry."""
         if self._timer is not None:
             if self._heap and self._timer_at <= self._heap[0][0]:
                 return
