@@ -67,15 +67,7 @@ log = logging.getLogger(__name__)
 class Operator:
     """The parts of the operator. ``services`` returns what has to run; ``close`` ends what remains after them.
 
-    Args:
-        settings: The command line.
-        environ: The environment, in which the kubeconfig is found when no flag names one.
-
-    Attributes:
-        management: Address of the management API server, and where the kubeconfig was found.
-
-    Raises:
-        SpecError: A setting or the kubeconfig is not usable.
+    ``environ`` is searched for the kubeconfig when no flag names one. A SpecError says which setting is not usable.
     """
 
     def __init__(self, settings: OperatorSettings, environ: Mapping[str, str]) -> None:
@@ -86,6 +78,7 @@ class Operator:
         self._pool = Pool(on_answer=self._metrics.count_request)
         connection, origin = named_connection(environ, settings.kubeconfig)
         self.management = f"{connection.server}, found by {origin}"
+        """Address of the management API server, and where the kubeconfig was found."""
         self._elector = self._build_elector(connection)
         gate = self._elector.gate if self._elector else None
         self._client = Client(connection, self._pool, budget=MANAGEMENT_BUDGET, user_agent=COMPONENT, gate=gate)
@@ -137,7 +130,7 @@ class Operator:
         return str(self._sources.policy.default.address)
 
     def services(self) -> dict[str, Callable[[], Awaitable[None]]]:
-        """Return everything that runs until the operator stops, by name."""
+        """Return the services that run until the operator stops, by name."""
         services: dict[str, Callable[[], Awaitable[None]]] = {
             f"{kind.lower()} informer": informer.run for kind, informer in self._caches.items()
         }
@@ -184,7 +177,7 @@ class Operator:
         return services
 
     async def close(self) -> None:
-        """End workers and connections."""
+        """End the worker processes, then the connections."""
         async with AsyncExitStack() as stack:
             stack.push_async_callback(self._pool.close)
             stack.push_async_callback(self._client.close)
@@ -277,7 +270,7 @@ class Operator:
             self._metrics.watch_problems(registration.kind, lambda: find_problems(store.all()))
 
     def _enqueue(self, controller: str) -> Callable[[ObjectKey], None]:
-        """Return what enqueues an object of a controller that may be built later."""
+        """Return a function that enqueues an object of a controller, which may be built later."""
 
         def enqueue(key: ObjectKey) -> None:
             self._controllers[controller].enqueue(key)
@@ -350,7 +343,7 @@ class Operator:
 
 
 def sync_problem(informer: Informer) -> str:
-    """Say why an informer is not ready; empty when it is.
+    """Return why an informer is not ready; empty when it is.
 
     Decisions on a store that has not followed the server for minutes may be wrong.
     """

@@ -27,44 +27,34 @@ class OfferState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ReleaseUse:
-    """A Cluster uses a release: for its class or, by annotation, for addons.
-
-    Args:
-        cluster: The Cluster.
-        namespace: Namespace of the release and of the class, which may differ from that of the Cluster.
-        release: The release.
-        is_class: Whether the class of the Cluster comes from it.
-    """
+    """A Cluster uses a release: for its class or, by annotation, for addons."""
 
     cluster: ObjectKey
     namespace: str
+    """Namespace of the release and of the class, which may differ from that of the Cluster."""
     release: ReleaseName
     is_class: bool = True
+    """Whether the class of the Cluster comes from it."""
 
 
 @dataclass(frozen=True, slots=True)
 class StackOffer:
-    """The releases that a ClusterStack offers to one namespace.
-
-    Args:
-        stack: The ClusterStack.
-        provider: ``spec.provider``.
-        admits: Whether ``spec.clusterNamespaces`` includes the namespace.
-        releases: Releases that ``spec.versions`` names, that its source lists while it subscribes, or that exist.
-        is_listed: False while its source was not listed yet, so that ``releases`` may be incomplete.
-        problem: Why its spec cannot be read; then it offers nothing.
-    """
+    """The releases that a ClusterStack offers to one namespace."""
 
     stack: ObjectKey
     provider: str
     admits: bool = False
+    """Whether ``spec.clusterNamespaces`` includes the namespace."""
     releases: frozenset[ReleaseName] = frozenset()
+    """Releases that ``spec.versions`` names, that its source lists while it subscribes, or that exist."""
     is_listed: bool = True
+    """False while its source was not listed yet, so that ``releases`` may be incomplete."""
     problem: str = ""
+    """Why its spec cannot be read; then it offers nothing."""
 
     @property
     def title(self) -> str:
-        """How messages name it."""
+        """Name of the ClusterStack in messages."""
         return f"ClusterStack {self.stack} (provider {self.provider})"
 
 
@@ -82,18 +72,15 @@ OFFERED: Final = OfferDecision(OfferState.OFFERED)
 def decide_offer(use: ReleaseUse, stacks: Sequence[StackOffer], *, is_unowned: bool = False) -> OfferDecision:
     """Decide whether a Cluster may use a release, unless it was admitted with this class before.
 
-    Args:
-        use: What the Cluster names.
-        stacks: The ClusterStacks in the namespace of the class that have the provider, name and Kubernetes minor of the
-            release, or that own it.
-        is_unowned: Whether the release exists and belongs to no ClusterStack: an administrator created it.
+    ``stacks`` are those in the namespace of the class that have the provider, name and Kubernetes minor of the release,
+    or that own it. ``is_unowned`` says that the release exists without a ClusterStack: an administrator created it.
     """
-    admitting = [one for one in stacks if one.admits]
-    if any(use.release in one.releases for one in admitting):
+    admitting = [stack for stack in stacks if stack.admits]
+    if any(use.release in stack.releases for stack in admitting):
         return OFFERED
     if not stacks:
         return OFFERED if is_unowned else OfferDecision(OfferState.PENDING, _without_stack(use))
-    if unread := [one for one in admitting if not one.is_listed]:
+    if unread := [stack for stack in admitting if not stack.is_listed]:
         return OfferDecision(OfferState.PENDING, _unlisted(use, unread[0]))
     return OfferDecision(OfferState.REFUSED, _refusal(use, stacks, admitting))
 
@@ -115,7 +102,7 @@ def _unlisted(use: ReleaseUse, stack: StackOffer) -> str:
 
 
 def _refusal(use: ReleaseUse, stacks: Sequence[StackOffer], admitting: Sequence[StackOffer]) -> str:
-    if problems := [one.problem for one in stacks if one.problem]:
+    if problems := [stack.problem for stack in stacks if stack.problem]:
         return problems[0]
     refused = f"{_what(use)} is not offered to namespace {use.cluster.namespace}"
     instead = "use another class" if use.is_class else "name another release"
@@ -125,8 +112,8 @@ def _refusal(use: ReleaseUse, stacks: Sequence[StackOffer], admitting: Sequence[
             f"{refused}: spec.clusterNamespaces of {stacks[0].title} does not include it; {instead}, or "
             f"{administrators} to include it"
         )
-    offered = sorted({release for one in admitting for release in one.releases}, reverse=True)
-    names = [one.class_name if use.is_class else one.release for one in offered[:NAMES_SHOWN]]
+    offered = sorted({release for stack in admitting for release in stack.releases}, reverse=True)
+    names = [release.class_name if use.is_class else release.release for release in offered[:NAMES_SHOWN]]
     more = f" and {len(offered) - NAMES_SHOWN} more" if len(offered) > NAMES_SHOWN else ""
     return (
         f"{refused}: {admitting[0].title} offers {', '.join(names) + more or 'no release yet'}; {instead}, or "

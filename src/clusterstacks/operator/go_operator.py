@@ -47,15 +47,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Leftover:
-    """An object of the Go operator that makes the API server or Cluster API call it.
-
-    Args:
-        group: API group.
-        kind: Kind.
-        name: Name; neither kind has a namespace.
-        uid: UID.
-        services: The Services that it calls.
-    """
+    """An object of the Go operator that makes the API server or Cluster API call it; it has no namespace."""
 
     group: str
     kind: str
@@ -68,7 +60,7 @@ class Leftover:
         return bool(namespace) and {service.namespace for service in self.services} == {namespace}
 
     def describe(self) -> str:
-        """Name the object and its effect."""
+        """Describe the object and its effect."""
         calls = " and ".join(sorted(f"{service.namespace}/{service.name}" for service in self.services))
         effect = (
             "while it does not answer, writes of Clusters, ClusterStacks, ClusterStackReleases and ClusterAddons fail"
@@ -78,12 +70,12 @@ class Leftover:
         return f"{self.kind} {self.name} of the Go operator calls Service {calls}: {effect}"
 
     def command(self) -> str:
-        """Return the command that removes it."""
+        """Return the kubectl command that removes it."""
         return f"kubectl delete {self.kind.lower()} {self.name}"
 
 
 def leftover(manifest: Manifest) -> Leftover | None:
-    """Recognize a ValidatingWebhookConfiguration or ExtensionConfig of the Go operator; None for any other."""
+    """Recognize a ValidatingWebhookConfiguration or ExtensionConfig of the Go operator; None for others."""
     group = text(manifest, "apiVersion").partition("/")[0]
     kind, name = text(manifest, "kind"), text(manifest, "metadata", "name")
     clients = list(_clients(manifest))
@@ -110,17 +102,13 @@ def _clients(manifest: Manifest) -> Iterator[Manifest]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GoLeftovers:
-    """Reports the leftovers of the Go operator, or removes them.
-
-    Args:
-        client: The management cluster.
-        namespace: The operator's own namespace; only objects that call Services of this namespace are removed.
-        remove: Whether to remove them (``--take-over``).
-    """
+    """Reports the leftovers of the Go operator, or removes them."""
 
     client: Client
     namespace: str
+    """The operator's own namespace; only objects that call Services of this namespace are removed."""
     remove: bool
+    """Whether to remove them (``--take-over``)."""
 
     async def run(self) -> None:
         """Check once, as soon as this process leads, then wait until cancelled."""
@@ -132,7 +120,7 @@ class GoLeftovers:
         """Report or remove the leftovers of a kind; wait while the API server does not answer."""
         while True:
             try:
-                return await self._look(group, kind)
+                return await self._report_or_remove(group, kind)
             except KindNotServed:
                 return None
             except Forbidden:
@@ -146,7 +134,7 @@ class GoLeftovers:
                 log.warning("Leftovers of the Go operator of kind %s are not checked yet: %s", kind, error)
             await asyncio.sleep(RETRY.total_seconds())
 
-    async def _look(self, group: str, kind: str) -> None:
+    async def _report_or_remove(self, group: str, kind: str) -> None:
         resource = await self.client.resource(group, kind)
         for manifest in (await self.client.list_readable(resource)).items:
             found = leftover({"apiVersion": resource.api_version, "kind": kind, **manifest})
@@ -172,23 +160,15 @@ class GoLeftovers:
 
 
 async def webhook_service(client: Client, namespace: str, pod: str, port: int) -> ObjectKey | None:
-    """Find the Service by which the API server reaches a port of a pod; None where there is none.
+    """Find the Service by which the API server reaches a port of a pod; None if there is none.
 
-    Args:
-        client: The management cluster.
-        namespace: Namespace of the pod.
-        pod: Name of the pod.
-        port: The port on which the pod listens.
-
-    Raises:
-        Forbidden: The right to read the pod or to list Services is missing.
-        DependencyError: The API server does not answer.
+    Raises Forbidden if the right to read the pod or to list Services is missing.
     """
-    found = await client.find(await client.resource("", "Pod"), pod, namespace)
-    if found is None:
+    manifest = await client.find(await client.resource("", "Pod"), pod, namespace)
+    if manifest is None:
         return None
     services = (await client.list_readable(await client.resource("", "Service"), namespace)).items
-    names = sorted(text(service, "metadata", "name") for service in services if leads_to(service, found, port))
+    names = sorted(text(service, "metadata", "name") for service in services if leads_to(service, manifest, port))
     return ObjectKey(namespace, names[0]) if names else None
 
 
@@ -196,14 +176,14 @@ def leads_to(service: Manifest, pod: Manifest, port: int) -> bool:
     """Return whether a Service forwards port 443 to a port of a pod."""
     selector, labels = mapping(service, "spec", "selector"), mapping(pod, "metadata", "labels")
     named = {
-        text(one, "name"): one.get("containerPort")
+        text(container_port, "name"): container_port.get("containerPort")
         for container in mappings(pod, "spec", "containers")
-        for one in mappings(container, "ports")
+        for container_port in mappings(container, "ports")
     }
     targets = {
-        named.get(str(one.get("targetPort")), one.get("targetPort"))
-        for one in mappings(service, "spec", "ports")
-        if one.get("port") == _SERVICE_PORT
+        named.get(str(service_port.get("targetPort")), service_port.get("targetPort"))
+        for service_port in mappings(service, "spec", "ports")
+        if service_port.get("port") == _SERVICE_PORT
     }
     return bool(selector) and selector.items() <= labels.items() and port in targets
 
@@ -231,7 +211,10 @@ WITHOUT_MEANING: Final = {
 
 def two_dashes(arguments: Iterable[str]) -> list[str]:
     """Return the arguments with two dashes before each long flag; Go programs accept one dash."""
-    return [f"-{one}" if one[:1] == "-" and one[1:2].isalpha() and len(one) > 2 else one for one in arguments]
+    return [
+        f"-{argument}" if argument[:1] == "-" and argument[1:2].isalpha() and len(argument) > 2 else argument
+        for argument in arguments
+    ]
 
 
 def started_as_manager(program: str) -> bool:
@@ -254,21 +237,17 @@ def add_go_flags(group: argparse._ArgumentGroup) -> None:
     )
 
 
-def notices(found: argparse.Namespace) -> tuple[str, ...]:
+def notices(flags: argparse.Namespace) -> tuple[str, ...]:
     """Return a notice for each given flag that has no effect."""
     return tuple(
         f"--{name} has no effect: {why}"
         for name, why in WITHOUT_MEANING.items()
-        if getattr(found, name.replace("-", "_")) is not None
+        if getattr(flags, name.replace("-", "_")) is not None
     )
 
 
 def boolean(text: str) -> bool:
-    """Read the value of a flag as Go's flag package does.
-
-    Raises:
-        argparse.ArgumentTypeError: It is neither true nor false.
-    """
+    """Read the value of a flag as Go's flag package does; an argparse.ArgumentTypeError for other texts."""
     if text.lower() in _TRUE:
         return True
     if text.lower() in _FALSE:
@@ -279,10 +258,7 @@ def boolean(text: str) -> bool:
 def source_kind(source: str, *, local: bool, environ: Mapping[str, str]) -> SourceKind[Any]:
     """Choose the source as the Go operator does, except that the default is the directory and not GitHub.
 
-    Args:
-        source: The flag ``--source``; empty where it is not given.
-        local: The flag ``--local``, which takes precedence.
-        environ: The environment; an empty variable counts as not set.
+    ``source`` and ``local``, which takes precedence, are flags; empty variables of ``environ`` count as not set.
     """
     if local:
         return DIRECTORY
@@ -298,10 +274,8 @@ def source_kind(source: str, *, local: bool, environ: Mapping[str, str]) -> Sour
 def writable_directory(wanted: Path) -> Path:
     """Return ``wanted`` if it is writable, else a directory of this user in the directory for temporary files.
 
-    Deployments of the Go operator mount no volume for a cache.
-
-    Raises:
-        OSError: That directory cannot be created either, or another user can write it.
+    Deployments of the Go operator mount no volume for a cache. Raises OSError if that directory cannot be created
+    either, or another user can write it.
     """
     try:
         wanted.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -310,7 +284,7 @@ def writable_directory(wanted: Path) -> Path:
     except OSError:
         fallback = Path(tempfile.gettempdir()) / f"cluster-stacks-{os.getuid()}"
         fallback.mkdir(mode=0o700, exist_ok=True)
-        found = fallback.lstat()
-        if fallback.is_symlink() or found.st_uid != os.getuid() or found.st_mode & 0o022:
+        status = fallback.lstat()
+        if fallback.is_symlink() or status.st_uid != os.getuid() or status.st_mode & 0o022:
             raise PermissionError(13, "another user can write it", str(fallback)) from None
         return fallback

@@ -88,14 +88,9 @@ def add_election_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def election_settings(found: argparse.Namespace, own_namespace: str) -> ElectionSettings | None:
-    """Read the flags; None where every replica writes.
-
-    Args:
-        found: The flags.
-        own_namespace: The operator's namespace; empty where it is not known.
-    """
-    if not found.leader_elect:
+def election_settings(flags: argparse.Namespace, own_namespace: str) -> ElectionSettings | None:
+    """Read the flags; None if every replica writes. ``own_namespace`` is empty where it is not known."""
+    if not flags.leader_elect:
         return None
-    namespace = found.leader_elect_namespace or own_namespace or DEFAULT_NAMESPACE
-    return ElectionSettings(namespace, found.leader_elect_identity)
+    namespace = flags.leader_elect_namespace or own_namespace or DEFAULT_NAMESPACE
+    return ElectionSettings(namespace, flags.leader_elect_identity)

@@ -21,11 +21,7 @@ METRICS_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 class ProbesServer:
     """Answers probes and scrapes on one address; two servers serve them on two addresses.
 
-    Args:
-        host: Address to listen on; empty for all.
-        port: Port to listen on; 0 for a free one, which attribute ``port`` holds once ``started`` is set.
-        probes: Serves /healthz and /readyz.
-        metrics: Serves /metrics.
+    An empty ``host`` means all addresses, ``port`` 0 a free port, which attribute ``port`` has once ``started`` is set.
     """
 
     def __init__(self, host: str, port: int, *, probes: Probes | None = None, metrics: Metrics | None = None) -> None:
@@ -40,11 +36,7 @@ class ProbesServer:
             self._application.router.add_get("/metrics", _scrape(metrics))
 
     async def run(self) -> None:
-        """Serve until cancelled.
-
-        Raises:
-            OSError: The server cannot listen on the address.
-        """
+        """Serve until cancelled; raises OSError if the server cannot listen on the address."""
         # Probes are answered at once or not at all, so there are no requests to wait for at the end.
         runner = web.AppRunner(self._application, access_log=None, shutdown_timeout=0)
         await runner.setup()
@@ -58,11 +50,11 @@ class ProbesServer:
 
 
 def _probe(ask: Callable[[], ProbeAnswer]) -> Handler:
-    async def answer(_: web.Request) -> web.Response:
-        found = ask()
-        return web.Response(text=found.text, status=200 if found.passed else 503)
+    async def respond(_: web.Request) -> web.Response:
+        answer = ask()
+        return web.Response(text=answer.text, status=200 if answer.passed else 503)
 
-    return answer
+    return respond
 
 
 def _scrape(metrics: Metrics) -> Handler:

@@ -50,7 +50,7 @@ class RightScope(StrEnum):
 
 
 class Feature(StrEnum):
-    """Optional features."""
+    """Optional features that need further rights."""
 
     WEBHOOKS = "webhooks"
     NO_WEBHOOKS = "disabled webhooks"
@@ -59,27 +59,23 @@ class Feature(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Right:
-    """Verbs on resources of one group.
-
-    Args:
-        group: The API group, empty for the core group.
-        resources: Plural names, with the subresource after a slash, or ``ANY``.
-        verbs: RBAC verbs. A server-side apply needs ``patch``, and ``create`` if it creates the object.
-        why: Purpose, for the reference page.
-        scope: The namespaces in which it is needed.
-        everywhere: The verbs that are needed in all namespaces, also with ``--namespace``.
-        names: Names of the only objects; empty for all.
-        only_with: The optional feature that needs it; None for rights that are always needed.
-    """
+    """Verbs on resources of one group."""
 
     group: str
+    """The API group, empty for the core group."""
     resources: tuple[str, ...]
+    """Plural names, with the subresource after a slash, or ``ANY``."""
     verbs: tuple[str, ...]
+    """RBAC verbs. A server-side apply needs ``patch``, and ``create`` if it creates the object."""
     why: str
+    """Purpose, for the reference page."""
     scope: RightScope = RightScope.WATCHED
     everywhere: tuple[str, ...] = ()
+    """The verbs that are needed in all namespaces, even with ``--namespace``."""
     names: tuple[str, ...] = ()
+    """Names of the only objects; empty for all."""
     only_with: Feature | None = None
+    """The optional feature that needs it; None for rights that are always needed."""
 
     def covers(self, group: str, resource: str, verb: str) -> bool:
         """Return whether this right allows a request, regardless of the scope."""
@@ -338,11 +334,8 @@ def missing_rights(
 ) -> list[Right]:
     """Return the rights that an account lacks.
 
-    Args:
-        rules: The rules of the account in the operator's namespace, as a SelfSubjectRulesReview lists them.
-        features: The enabled features.
-        watched: The only namespace that the operator watches; empty for all.
-        watched_rules: The rules of the account in that namespace.
+    ``rules`` are those of the account in the operator's namespace, as a SelfSubjectRulesReview lists them;
+    ``watched_rules`` those in the only namespace that the operator watches, ``watched`` (empty for all).
     """
     needed = [
         replace(right, names=(WebhookScope(watched).name,)) if right.names == (CONFIGURATION_NAME,) else right
@@ -353,17 +346,17 @@ def missing_rights(
     ]
     known, known_there = list(rules), list(watched_rules)
     if not watched:
-        return [lacking for right in needed if (lacking := _lacking(right, known)) is not None]
+        return [missing for right in needed if (missing := _missing_part(right, known)) is not None]
     everywhere = [
         replace(right, verbs=right.everywhere, scope=RightScope.CLUSTER) for right in needed if right.everywhere
     ]
     there = [right for right in needed if right.scope is RightScope.WATCHED]
     elsewhere = [right for right in needed if right.scope is not RightScope.WATCHED]
     pairs = [*((right, known) for right in (*everywhere, *elsewhere)), *((right, known_there) for right in there)]
-    return [lacking for right, held in pairs if (lacking := _lacking(right, held)) is not None]
+    return [missing for right, rules in pairs if (missing := _missing_part(right, rules)) is not None]
 
 
-def _lacking(right: Right, rules: Iterable[Mapping[str, Any]]) -> Right | None:
+def _missing_part(right: Right, rules: Iterable[Mapping[str, Any]]) -> Right | None:
     def allowed(resource: str, verb: str) -> bool:
         return any(
             _holds(rule.get("apiGroups"), right.group)
@@ -386,19 +379,13 @@ def _holds(listed: Sequence[str] | None, wanted: str) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RightsCheck:
-    """Compares the rights of the operator's account with those that it needs, once at the start.
-
-    Args:
-        client: The management cluster.
-        namespace: The operator's own namespace.
-        features: The enabled features.
-        watched: The only namespace that the operator watches; empty for all.
-    """
+    """Compares the rights of the operator's account with those that it needs, once at the start."""
 
     client: Client
     namespace: str
     features: frozenset[Feature]
     watched: str = ""
+    """The only namespace that the operator watches; empty for all."""
 
     async def run(self) -> None:
         """Log the missing rights, then wait until cancelled."""
@@ -413,7 +400,7 @@ class RightsCheck:
         await asyncio.Event().wait()
 
     async def _rules(self, namespace: str) -> list[Manifest] | None:
-        """Return the rules of the account in a namespace; None where an authorizer cannot list its rules."""
+        """Return the rules of the account in a namespace; None if an authorizer cannot list its rules."""
         resource = await self.client.resource("authorization.k8s.io", "SelfSubjectRulesReview")
         review = {"apiVersion": resource.api_version, "kind": resource.kind, "spec": {"namespace": namespace}}
         status = mapping(await self.client.create(resource, review), "status")

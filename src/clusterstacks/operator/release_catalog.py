@@ -44,14 +44,7 @@ log = logging.getLogger(__name__)
 class ReleaseCatalog:
     """Reads facts from the status of ClusterStackReleases, then from the disk, and last from a source.
 
-    Args:
-        client: The management cluster, for classes in a namespace that is not watched.
-        releases: The ClusterStackReleases.
-        addons: The ClusterAddons.
-        access: Decides which namespaces may use which releases.
-        fetcher: Fetches releases that are not on disk.
-        listings: The releases in the sources.
-        statements: Facts of releases that are not fetched.
+    ``client`` reads classes in a namespace that is not watched.
     """
 
     client: Client
@@ -72,9 +65,9 @@ class ReleaseCatalog:
         manifests = {release: own, **self._siblings(namespace, release)}
         candidates: dict[ReleaseName, Candidate] = {}
         for name, manifest in manifests.items():
-            found = await self._candidate(name, manifest)
-            if found is not None:
-                candidates[name] = found
+            candidate = await self._candidate(name, manifest)
+            if candidate is not None:
+                candidates[name] = candidate
         lacking: dict[ReleaseName, str] = {}
         if release not in candidates and not mapping(own, "metadata", "annotations").get(DIGEST_ANNOTATION):
             lacking[release] = "it has not been downloaded yet"
@@ -96,24 +89,25 @@ class ReleaseCatalog:
         return offer.message if offer.state is OfferState.REFUSED else ""
 
     def delivered(self, cluster: ObjectKey) -> Mapping[str, ReleaseName]:
-        """Return, by addon, the release that a cluster has."""
+        """Return, by addon, the release that is completely delivered to a cluster."""
         addon = self.addons.get(ObjectKey(cluster.namespace, addon_name(cluster.name))) or {}
-        named = {text(one, "name"): release_named(text(one, "release")) for one in mappings(addon, "spec", "addons")}
+        addons = mappings(addon, "spec", "addons")
+        named = {text(entry, "name"): release_named(text(entry, "release")) for entry in addons}
         return {name: release for name, release in named.items() if release is not None}
 
     def _siblings(self, namespace: str, release: ReleaseName) -> dict[ReleaseName, Manifest]:
         """Return the other releases of the stack in the namespace, whatever their minor."""
-        found: dict[ReleaseName, Manifest] = {}
+        siblings: dict[ReleaseName, Manifest] = {}
         for manifest in self.releases.all():
             name = release_named(text(manifest, "metadata", "name"))
             if name is None or text(manifest, "metadata", "namespace") != namespace or name == release:
                 continue
             if name.same_stack(release):
-                found[name] = manifest
-        return found
+                siblings[name] = manifest
+        return siblings
 
     def _not_created(self, namespace: str, release: ReleaseName) -> ClassOffer | None:
-        """Name the ClusterStack that could create a missing release; None where there is none."""
+        """Name the ClusterStack that could create a missing release; None if there is none."""
         for stack in self._stacks(namespace, release):
             if stack.spec.kubernetes_version == str(release.kubernetes):
                 why = (
@@ -130,7 +124,7 @@ class ReleaseCatalog:
         return await self.client.find(await self.client.resource(GROUP, Kind.CLUSTER_STACK_RELEASE), *reversed(key))
 
     async def _candidate(self, name: ReleaseName, manifest: Manifest) -> Candidate | None:
-        """Return the facts of a ClusterStackRelease from its status or the disk; None where neither has them."""
+        """Return the facts of a ClusterStackRelease from its status or the disk; None if neither has them."""
         stated = self._of_status(manifest)
         if stated is not None:
             return stated
@@ -172,7 +166,7 @@ class ReleaseCatalog:
         return self._of(fetched.release)
 
     def _listed(self, key: ObjectKey, name: ReleaseName) -> Manifest | None:
-        """Return the ClusterStackRelease that a release would get; None where no ClusterStack would create one."""
+        """Return the ClusterStackRelease that a release would get; None if no ClusterStack would create one."""
         for stack in self._stacks(key.namespace, name):
             known = self.listings.known(stack.key) if stack.spec.auto_subscribe else None
             if key.name in (known or ()) and subscription_of(stack).holds(name):

@@ -84,49 +84,50 @@ def parse_settings(
 ) -> OperatorSettings:
     """Read the command line and the environment; exits with status 2 and the reason when they are invalid.
 
-    Args:
-        arguments: The command line.
-        environ: The environment.
-        service_account: Directory in which Kubernetes mounts the service account of a pod.
-        program: Path with which the program was started; ``manager`` is that of the Go operator.
+    ``service_account`` is the directory in which Kubernetes mounts the service account of a pod; ``program`` the path
+    with which the program was started: ``manager`` is that of the Go operator.
     """
     parser = option_parser(RELEASE_DIR if not started_as_manager(program) else GO_RELEASE_DIR)
-    found = parser.parse_args(two_dashes(arguments))
+    flags = parser.parse_args(two_dashes(arguments))
     try:
-        settings = _settings(found, environ, service_account)
+        settings = _settings(flags, environ, service_account)
         return replace(settings, as_manager=started_as_manager(program))
     except SpecError as error:
         parser.error(error.message)
 
 
-def _settings(found: argparse.Namespace, environ: Mapping[str, str], service_account: Path) -> OperatorSettings:
-    own = found.operator_namespace or environ.get("POD_NAMESPACE", "") or pod_namespace(service_account)
+def _settings(flags: argparse.Namespace, environ: Mapping[str, str], service_account: Path) -> OperatorSettings:
+    own = flags.operator_namespace or environ.get("POD_NAMESPACE", "") or pod_namespace(service_account)
     return OperatorSettings(
-        kubeconfig=found.kubeconfig,
-        source=source_of(found, environ),
-        source_ca=read_text("--source-ca", found.source_ca),
-        allowed_sources=AllowedHosts.parse(found.allowed_sources),
-        plain_http_credentials=AllowedHosts.parse(found.plain_http_credentials),
-        chart_repositories=AllowedHosts.parse(found.chart_repositories),
-        release_dir=found.release_dir,
-        cache_dir=found.cache_dir,
-        namespace=found.namespace,
+        kubeconfig=flags.kubeconfig,
+        source=source_of(flags, environ),
+        source_ca=read_text("--source-ca", flags.source_ca),
+        allowed_sources=AllowedHosts.parse(flags.allowed_sources),
+        plain_http_credentials=AllowedHosts.parse(flags.plain_http_credentials),
+        chart_repositories=AllowedHosts.parse(flags.chart_repositories),
+        release_dir=flags.release_dir,
+        cache_dir=flags.cache_dir,
+        namespace=flags.namespace,
         operator_namespace=own,
-        watch_filter=found.watch_filter,
-        metrics_address=found.metrics_bind_address,
-        probe_address=found.health_probe_bind_address,
-        webhook_port=found.webhook_port,
-        webhook_service=found.webhook_service,
-        webhook_url=found.webhook_url,
-        class_kinds=frozenset(kind for kind in found.class_kinds.split(",") if kind),
-        provider_kinds=_provider_kinds(found.provider_kinds or ()),
-        drift_interval=found.drift_interval,
-        election=election_settings(found, own),
-        workers={one.name: getattr(found, f"{one.name}_concurrency") for one in REGISTRATIONS if one.concurrency},
-        log_level=LEVELS.get(found.log_level, found.log_level),
-        log_format=found.log_format,
-        take_over=found.take_over,
-        notices=notices(found),
+        watch_filter=flags.watch_filter,
+        metrics_address=flags.metrics_bind_address,
+        probe_address=flags.health_probe_bind_address,
+        webhook_port=flags.webhook_port,
+        webhook_service=flags.webhook_service,
+        webhook_url=flags.webhook_url,
+        class_kinds=frozenset(kind for kind in flags.class_kinds.split(",") if kind),
+        provider_kinds=_provider_kinds(flags.provider_kinds or ()),
+        drift_interval=flags.drift_interval,
+        election=election_settings(flags, own),
+        workers={
+            registration.name: getattr(flags, f"{registration.name}_concurrency")
+            for registration in REGISTRATIONS
+            if registration.concurrency
+        },
+        log_level=LEVELS.get(flags.log_level, flags.log_level),
+        log_format=flags.log_format,
+        take_over=flags.take_over,
+        notices=notices(flags),
     )
 
 
@@ -138,11 +139,7 @@ class _ArgumentParser(argparse.ArgumentParser):
 
 
 def option_parser(release_dir: Path = RELEASE_DIR) -> argparse.ArgumentParser:
-    """Return the parser, also for the generated reference page.
-
-    Args:
-        release_dir: Default of ``--release-dir``.
-    """
+    """Return the parser, also for the generated reference page; ``release_dir`` is the default of that flag."""
     parser = _ArgumentParser(prog=NAME, description=DESCRIPTION, allow_abbrev=False)
     parser.add_argument(
         "--version", action="version", version=f"{NAME} {version('cluster-stacks')}", help="print the version"
@@ -288,14 +285,14 @@ def _add_webhooks(parser: argparse.ArgumentParser) -> None:
 def _add_concurrency(parser: argparse.ArgumentParser) -> None:
     # A reconcile mostly waits for others: many at a time keep one slow cluster from delaying the rest.
     group = parser.add_argument_group("concurrency")
-    for one in REGISTRATIONS:
-        if one.concurrency:
+    for registration in REGISTRATIONS:
+        if registration.concurrency:
             group.add_argument(
-                f"--{one.name}-concurrency",
+                f"--{registration.name}-concurrency",
                 type=_positive,
-                default=one.concurrency,
+                default=registration.concurrency,
                 metavar="N",
-                help=one.concurrency_help,
+                help=registration.concurrency_help,
             )
 
 

@@ -36,7 +36,7 @@ class SettingInvalid(SpecError):
 
 
 def add_source_options(parser: argparse.ArgumentParser) -> None:
-    """Add the flags about sources."""
+    """Add the flags of the operator's own source, and of the sources that ClusterStacks may use."""
     add = parser.add_argument_group("sources of releases").add_argument
     add(
         "--source",
@@ -94,30 +94,22 @@ def add_source_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def source_of(found: argparse.Namespace, environ: Mapping[str, str]) -> SourceSpec:
-    """Read the operator's own source.
-
-    Raises:
-        SettingInvalid: Names the flag or variable that is missing or wrong.
-    """
-    kind = source_kind(found.source, local=found.local, environ=environ)
-    if found.source_plain_http and not kind.is_registry:
+def source_of(flags: argparse.Namespace, environ: Mapping[str, str]) -> SourceSpec:
+    """Read the operator's own source; a SettingInvalid names the flag or variable that is missing or wrong."""
+    kind = source_kind(flags.source, local=flags.local, environ=environ)
+    if flags.source_plain_http and not kind.is_registry:
         raise SettingInvalid("--source-plain-http goes with --source oci only; an http source has it in its URL")
-    SourceAddress(kind, found.source_location).interval(found.source_interval)  # only to refuse a wrong one
+    SourceAddress(kind, flags.source_location).interval(flags.source_interval)  # only to refuse a wrong one
     try:
-        plain = {"interval": found.source_interval, "verification": _verification(found)}
-        return SourceSpec.model_validate({**plain, kind.name: _place(kind, found, environ)})
+        plain = {"interval": flags.source_interval, "verification": _verification(flags)}
+        return SourceSpec.model_validate({**plain, kind.name: _place(kind, flags, environ)})
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False)[0]
         raise SettingInvalid(f"--source-location, or the environment, is wrong: {first['msg']}") from None
 
 
 def read_text(flag: str, path: str) -> str:
-    """Read a file that a flag names; empty where it names none.
-
-    Raises:
-        SettingInvalid: It cannot be read, or is far too large.
-    """
+    """Read a file that a flag names; empty if it names none. SettingInvalid for unreadable or far too large files."""
     if not path:
         return ""
     try:
@@ -132,18 +124,18 @@ def read_text(flag: str, path: str) -> str:
         raise SettingInvalid(f"{flag}: {path} is not UTF-8 text (expected PEM); check the path") from None
 
 
-def _verification(found: argparse.Namespace) -> VerificationSpec | None:
-    if not found.verification_keys:
-        if found.verification_policy:
+def _verification(flags: argparse.Namespace) -> VerificationSpec | None:
+    if not flags.verification_keys:
+        if flags.verification_policy:
             raise SettingInvalid("--verification-policy goes with --verification-keys")
         return None
-    keys = KeyRef(public_key=read_text("--verification-keys", found.verification_keys))
-    policy = VerificationPolicy(found.verification_policy or VerificationPolicy.REQUIRE)
+    keys = KeyRef(public_key=read_text("--verification-keys", flags.verification_keys))
+    policy = VerificationPolicy(flags.verification_policy or VerificationPolicy.REQUIRE)
     return VerificationSpec(policy=policy, keys=(keys,))
 
 
-def _place(kind: SourceKind[Any], found: argparse.Namespace, environ: Mapping[str, str]) -> dict[str, object]:
-    place = kind.from_flags(found.source_location, environ)
+def _place(kind: SourceKind[Any], flags: argparse.Namespace, environ: Mapping[str, str]) -> dict[str, object]:
+    place = kind.from_flags(flags.source_location, environ)
     if place is None:
         raise SettingInvalid(f"--source {kind.name} needs --source-location {kind.location_form}")
-    return {**place, "plainHTTP": True} if found.source_plain_http else place
+    return {**place, "plainHTTP": True} if flags.source_plain_http else place

@@ -31,13 +31,8 @@ if TYPE_CHECKING:
 class SourceServices:
     """The sources of all ClusterStacks.
 
-    Args:
-        settings: The command line.
-        environ: The environment, with the operator's own credentials and proxies.
-        client: Client of the management cluster.
-        stacks: The ClusterStacks.
-        clock: Time.
-        changed: Called with the ClusterStacks of a source whose releases changed.
+    ``environ`` has the operator's own credentials and proxies; ``changed`` is called with the ClusterStacks of a source
+    whose releases changed.
     """
 
     def __init__(
@@ -82,12 +77,7 @@ class SourceServices:
         return RepositoryCharts(self._web, None, allowed=allowed)
 
     def fetcher(self, enqueue: Callable[[ObjectKey], None], limiter: RateLimiter | None = None) -> ReleaseFetcher:
-        """Return a fetcher of releases for the objects of one kind.
-
-        Args:
-            enqueue: Called with an object whose release was fetched.
-            limiter: Limits the requests to sources; None for no limit.
-        """
+        """Return a fetcher of releases for the objects of one kind; ``enqueue`` reconciles one after its download."""
         tasks = BackgroundTasks(enqueue, limiter=limiter)
         self._tasks.append(tasks)
         return ReleaseFetcher(

@@ -55,7 +55,7 @@ def run() -> None:
 
 
 async def _serve(settings: OperatorSettings) -> None:
-    settings = await _fitted(settings)
+    settings = await _complete_settings(settings)
     operator = Operator(settings, os.environ)
     log.info(
         "cluster-stack-operator %s starts on API server %s, with releases from %s",
@@ -71,12 +71,8 @@ async def _serve(settings: OperatorSettings) -> None:
         await operator.close()
 
 
-async def _fitted(settings: OperatorSettings) -> OperatorSettings:
-    """Complete the settings that no flag gives, from the machine and an installation of the Go operator.
-
-    Raises:
-        SpecError: The kubeconfig is not usable.
-    """
+async def _complete_settings(settings: OperatorSettings) -> OperatorSettings:
+    """Complete the settings that no flag gives, from the machine and an installation of the Go operator."""
     if settings.cache_dir == CACHE_DIR:
         settings = replace(settings, cache_dir=writable_directory(CACHE_DIR))
         if settings.cache_dir != CACHE_DIR:
@@ -89,7 +85,6 @@ async def _fitted(settings: OperatorSettings) -> OperatorSettings:
 
 
 async def _webhook_service(settings: OperatorSettings) -> ObjectKey | None:
-    """Find the Service of the Go operator's webhooks, which ours replace."""
     namespace, pod = settings.operator_namespace, own_pod(os.environ)
     connection, _ = named_connection(os.environ, settings.kubeconfig)
     pool = Pool()

@@ -42,7 +42,6 @@ FETCHES, FETCH_INTERVAL = 16, timedelta(seconds=10)
 every client that reaches the port can cause it, and a release has some megabytes."""
 
 VALIDATED_KINDS = frozenset({CLUSTER_KIND, *Kind})
-"""Kinds that the webhooks are registered for."""
 
 REGISTRATION_TIMEOUT = timedelta(seconds=10)
 """Timeout for the webhooks at the start of the controllers. Arbitrary: it takes less than one second, and after a
@@ -54,15 +53,8 @@ log = logging.getLogger(__name__)
 class Webhooks:
     """The webhooks of one process.
 
-    Args:
-        settings: The command line.
-        namespace: Namespace of the Secret with the certificate and key.
-        client: The management cluster.
-        informers: Informers of ClusterStacks, ClusterStackReleases, ClusterAddons and Clusters, by kind.
-        sources: The sources of releases.
-        events: Records that an annotation allowed a change.
-        rules: The CompatibilityRules.
-        metrics: Counts the decisions, and shows when the certificate expires.
+    ``namespace`` is that of the Secret with the certificate and key; ``events`` records that an annotation allowed a
+    change.
     """
 
     def __init__(  # noqa: PLR0913 - the inputs of all decisions
@@ -139,7 +131,7 @@ class Webhooks:
             )
 
     async def close(self) -> None:
-        """Give up suggestions and events that are not finished."""
+        """Cancel suggestions and events that are not finished."""
         self._suggester.close()
         await self._validator.close()
 
@@ -155,10 +147,8 @@ class Webhooks:
 def webhook_namespace(settings: OperatorSettings) -> str:
     """Return the namespace of the webhooks' Secret: that of their Service, or the operator's own.
 
-    Write access to that Secret decides which CA the API server trusts, so it is never a namespace of users.
-
-    Raises:
-        SpecError: The operator's namespace is not known.
+    Write access to that Secret decides which CA the API server trusts, so it is never a namespace of users. A SpecError
+    says that the operator's namespace is not known.
     """
     if settings.webhook_service is not None:
         return settings.webhook_service.namespace
