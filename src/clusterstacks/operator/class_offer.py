@@ -17,7 +17,7 @@ NAMES_SHOWN: Final = 5
 
 
 class OfferState(StrEnum):
-    """Whether a release is offered to a Cluster."""
+    """Result of ``decide_offer``."""
 
     OFFERED = "offered"
     PENDING = "pending"
@@ -34,7 +34,7 @@ class ReleaseUse:
     """Namespace of the release and of the class, which may differ from that of the Cluster."""
     release: ReleaseName
     is_class: bool = True
-    """Whether the class of the Cluster comes from it."""
+    """True if the class of the Cluster comes from it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class StackOffer:
     stack: ObjectKey
     provider: str
     admits: bool = False
-    """Whether ``spec.clusterNamespaces`` includes the namespace."""
+    """True if ``spec.clusterNamespaces`` includes the namespace."""
     releases: frozenset[ReleaseName] = frozenset()
     """Releases that ``spec.versions`` names, that its source lists while it subscribes, or that exist."""
     is_listed: bool = True
@@ -60,7 +60,7 @@ class StackOffer:
 
 @dataclass(frozen=True, slots=True)
 class OfferDecision:
-    """Whether a release is offered, and the message for the user of the Cluster if it is not."""
+    """The state of an offer, and the message for the user of the Cluster unless the release is offered."""
 
     state: OfferState
     message: str = ""

@@ -108,7 +108,7 @@ class GoLeftovers:
     namespace: str
     """The operator's own namespace; only objects that call Services of this namespace are removed."""
     remove: bool
-    """Whether to remove them (``--take-over``)."""
+    """True to remove them (``--take-over``)."""
 
     async def run(self) -> None:
         """Check once, as soon as this process leads, then wait until cancelled."""

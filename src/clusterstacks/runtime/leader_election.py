@@ -98,7 +98,7 @@ class LeaderElector:
         self._logged_holder: tuple[str, float] = ("", 0.0)
 
     def problem(self) -> str:
-        """Return why the Lease has not been read yet; empty once it was read, whoever holds it."""
+        """Return why the Lease has not been read yet; empty once it was read, even if another process holds it."""
         if self._was_read:
             return ""
         return self._last_error or f"Lease {self._lease} has not been read yet"

@@ -335,7 +335,7 @@ class Metrics:
         self._requests.labels(target, method, str(code) if code in CODES else "other").inc()
 
     def count_applied(self, *, changed: int = 0, unchanged: int = 0, failed: int = 0) -> None:
-        """Count the objects of one installation by result."""
+        """Count objects that were sent to a cluster, by result."""
         self._applied.labels("changed").inc(changed)
         self._applied.labels("unchanged").inc(unchanged)
         self._applied.labels("failed").inc(failed)

@@ -88,7 +88,7 @@ class _Swept:
     compared_at: float = float("-inf")
     """Time of the last comparison, of the monotonic clock."""
     delayed: bool = False
-    """Whether the first read after a restart was postponed."""
+    """True if the first read after a restart was postponed."""
 
     @property
     def reported(self) -> tuple[object, ...]:

@@ -25,7 +25,7 @@ FORGET = timedelta(minutes=1)
 
 @dataclass(frozen=True, slots=True)
 class HeldReports:
-    """Delays the first report about an object that waits by a second: until then it changes several times.
+    """Delays the first report about a waiting object by a second: until then it changes several times.
 
     Cluster API, for example, writes a new Cluster some ten times in its first second. ``left`` delays only reports
     about objects that are not ready and have no failure.

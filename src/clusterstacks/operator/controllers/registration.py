@@ -51,14 +51,14 @@ class CachedKind:
     indexes: Mapping[str, Index] = field(default_factory=dict)
     trim: Trim = drop_managed_fields
     keep_unreadable: bool = False
-    """Whether the readable part of an unreadable object is kept. Of a Cluster and its class only names, metadata and
+    """True if the readable part of an unreadable object is kept. Of a Cluster and its class only names, metadata and
     versions decide anything, and a release that a Cluster uses must not be deleted because the Cluster's variables
     cannot be read. In our own kinds a missing field has a meaning."""
     namespaced: bool = True
-    """Whether ``--namespace`` limits it."""
+    """True if ``--namespace`` limits it."""
     metadata_only: bool = False
     required: bool = True
-    """Whether controllers wait for it. With a partly filled cache they would delete objects in use. Only
+    """True if controllers wait for it. With a partly filled cache they would delete objects in use. Only
     CompatibilityRules are optional: clusters come up without them."""
 
 
@@ -159,7 +159,7 @@ class Registration:
     """Name of the controller whose flag a controller without a flag uses."""
     concurrency_help: str = ""
     reports_ready: bool = True
-    """Whether its objects have the condition Ready, by which metrics count them."""
+    """True if its objects have the condition Ready, by which metrics count them."""
 
 
 def is_news(change: CacheChange) -> bool:

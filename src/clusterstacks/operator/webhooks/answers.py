@@ -27,11 +27,11 @@ class AdmissionResponse:
     warnings: tuple[str, ...] = ()
     """Shown to the user, whether the write is refused or not."""
     excused: str = ""
-    """What only the escape annotation allowed; empty without it."""
+    """The refusal that the escape annotation prevented; empty without it."""
 
     @property
     def allowed(self) -> bool:
-        """Whether there is no refusal; warnings do not count."""
+        """True if there is no refusal; warnings do not count."""
         return not self.refusal
 
     @property

@@ -77,7 +77,7 @@ class AdmissionRequest:
     old: Manifest = field(repr=False)
     """The object before the write; empty for a creation."""
     dry_run: bool = False
-    """Whether nothing will be written: then the answer must have no side effect."""
+    """True if nothing will be written: then the answer must have no side effect."""
 
 
 def count_values(body: bytes | bytearray) -> int:

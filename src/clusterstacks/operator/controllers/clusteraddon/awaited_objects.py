@@ -54,7 +54,7 @@ class AwaitedObjects:
             self._watches[addon] = known
 
     def forget(self, addon: ObjectKey) -> None:
-        """Stop the watches of a ClusterAddon that is deleted, or whose rollout stands still."""
+        """Stop the watches of a ClusterAddon that is deleted, or for which nothing is delivered now."""
         for task in self._watches.pop(addon, {}).values():
             task.cancel()
 

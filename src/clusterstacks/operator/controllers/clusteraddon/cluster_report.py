@@ -56,12 +56,12 @@ class ClusterReport:
 
     @property
     def was_ready(self) -> bool:
-        """Whether the status as it was read says that the addons of the class are delivered."""
+        """True if the status as it was read says that the addons of the class are delivered."""
         return bool(at(self.patch.manifest, "status", "ready"))
 
     @property
     def is_of_earlier_class(self) -> bool:
-        """Whether the ClusterAddon or the Cluster still says that the addons of an earlier class are delivered."""
+        """True if the ClusterAddon or the Cluster still says that the addons of an earlier class are delivered."""
         recorded, wanted = recorded_target(self.patch, self.snapshot), wanted_target(self.snapshot)
         is_reported = condition_view(self.cluster, ADDONS_READY_CONDITION).true
         return not recorded.is_same(wanted) and (is_reported or self.was_ready)

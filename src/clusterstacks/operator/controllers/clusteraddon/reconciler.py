@@ -154,7 +154,7 @@ class AddonReconciler:
         self.awaited.forget(patch.key)
 
     async def _report_offer(self, report: ClusterReport) -> None:
-        """Report that the class of a Cluster does not exist; if it is not offered to it, raise that SpecError."""
+        """Report and raise that the missing class of a Cluster is not offered to it; return if it is."""
         patch, snapshot = report.patch, report.snapshot
         if snapshot.cluster.moving or snapshot.cluster.paused:
             return
@@ -284,7 +284,7 @@ class AddonReconciler:
 
 
 def _check_snapshot(patch: StatusPatch, snapshot: ClusterSnapshot) -> None:
-    """Report which annotations of the Cluster are refused, or which referenced object cannot be read, and raise it."""
+    """Report and raise the refusal of the Cluster's annotations, or of an object that the Cluster refers to."""
     if snapshot.refusal is not None:
         patch.false(AddonCondition.CHART_FOUND, Reason.CHART_MISSING, snapshot.refusal.message, Severity.ERROR)
         raise snapshot.refusal

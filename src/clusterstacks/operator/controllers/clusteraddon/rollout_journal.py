@@ -64,7 +64,7 @@ class RolloutJournal:
             raise
 
     def note(self, outcome: Outcome | ClusterStacksError | None = None) -> None:
-        """Note the state of the delivery, which is written with the rest of the status; None while it continues."""
+        """Note the outcome, None while the rollout continues; it is written with the rest of the status."""
         patch, now = self.installer.patch, self.clock.now()
         result, reason, message = DeliveryResult.RUNNING, "", ""
         if isinstance(outcome, Settled):

@@ -246,9 +246,9 @@ class RolloutPlan:
     steps: tuple[RolloutStep, ...] = ()
     """All stages in order, including those that are done."""
     waits: bool = False
-    """Whether the steps wait for the points of the upgrade that their hooks name, and the prune for its end."""
+    """True if the steps wait for the points of the upgrade that their hooks name, and the prune for its end."""
     resumed: bool = False
-    """Whether an earlier reconcile started it. Then addons may have been delivered with older values: if so, no digest
+    """True if an earlier reconcile started it. Then addons may have been delivered with older values: if so, no digest
     of the inputs is recorded at the end, and a refresh delivers them again."""
     pruned: bool = False
 

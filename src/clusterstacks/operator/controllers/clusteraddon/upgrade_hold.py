@@ -118,13 +118,13 @@ class HoldFacts:
     enabled: bool
     is_set: bool
     awaited: bool
-    """Whether Cluster API has an upgrade to do that it has not begun."""
+    """True if Cluster API has an upgrade to do that it has not begun."""
     honours: bool
-    """Whether Cluster API calls hooks during the running upgrade, so that it knows the annotation."""
+    """True if Cluster API calls hooks during the running upgrade, so that it knows the annotation."""
     moves: bool
-    """Whether stages for the Kubernetes version of the Cluster are to run."""
+    """True if stages for the Kubernetes version of the Cluster are to run."""
     complete: bool
-    """Whether the stages that precede the upgrade are complete."""
+    """True if the stages that precede the upgrade are complete."""
     last: UpgradeHold | None
 
 

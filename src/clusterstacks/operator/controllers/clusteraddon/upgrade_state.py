@@ -49,13 +49,13 @@ class UpgradeState:
     """The versions that the control plane reports: several during its rollout, none before its first report."""
     wanted: KubernetesVersion
     topology_reconciled: bool
-    """Whether the Cluster's condition TopologyReconciled is True for its newest generation."""
+    """True if the Cluster's condition TopologyReconciled is True for its newest generation."""
     workers: tuple[KubernetesVersion, ...] = ()
     """The versions that the workers report; none without workers, and before Cluster API 1.14."""
     outdated: int = 0
     """Workers without the current template of their pool; 0 if Cluster API does not count them."""
     deferred: bool = False
-    """Whether Cluster API defers the upgrade of a pool because of an annotation of its topology."""
+    """True if Cluster API defers the upgrade of a pool because of an annotation of its topology."""
 
     @property
     def has_versions(self) -> bool:
