@@ -24,8 +24,8 @@ from clusterstacks.model.kinds.crd_manifests import all_crds
 from clusterstacks.model.kinds.names import CLUSTER_API_GROUP, CLUSTER_KIND
 from clusterstacks.net.kube.client import Client
 from clusterstacks.net.kube.kubeconfig import parse_kubeconfig
-from clusterstacks.net.kube.tls import client_context
-from clusterstacks.net.kube.transport import Pool
+from clusterstacks.net.pool import Pool
+from clusterstacks.net.tls import client_context
 from tests.support.builders.stacks import TinyStack
 from tests.support.running.admission import guarded, of_minor, ranged, refusal
 from tests.support.running.world import World, accept_classes, cluster_manifest, foreign_crds, install

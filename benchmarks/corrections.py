@@ -24,7 +24,7 @@ from clusterstacks.deliver.apply.ownership import PART_OF_LABEL
 from clusterstacks.model.objects import split_api_version
 from clusterstacks.net.kube.client import Client
 from clusterstacks.net.kube.kubeconfig import load_kubeconfig
-from clusterstacks.net.kube.transport import Pool
+from clusterstacks.net.pool import Pool
 from tests.support.builders.every_kind import KEEPS_FINALIZER, SCALED, edit_of, every_kind, placed
 from tests.support.builders.stacks import templates
 from tests.support.observing.audit_log import audit_flags

@@ -23,7 +23,7 @@ from clusterstacks.model.kinds.clusteraddon import addon_name
 from clusterstacks.model.kinds.names import GROUP, Kind
 from clusterstacks.net.kube.client import Client
 from clusterstacks.net.kube.kubeconfig import load_kubeconfig
-from clusterstacks.net.kube.transport import Pool
+from clusterstacks.net.pool import Pool
 from tests.support.builders.e2e_objects import cluster, create, delivered, namespace, stack
 
 CYCLES = 500

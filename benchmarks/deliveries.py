@@ -25,7 +25,7 @@ from clusterstacks.dev.etcd import Etcd
 from clusterstacks.dev.processes import start_on_free_port
 from clusterstacks.net.kube.client import Client
 from clusterstacks.net.kube.kubeconfig import load_kubeconfig
-from clusterstacks.net.kube.transport import Pool
+from clusterstacks.net.pool import Pool
 from clusterstacks.operator.controllers.workload_clients import BUDGET
 from tests.support.builders.manifests import config_map, deployment
 
@@ -57,7 +57,7 @@ class Meter:
     def __init__(self) -> None:
         self.answers = 0
 
-    def count(self, _target: str, _method: str, _code: int) -> None:
+    def count(self, _method: str, _code: int) -> None:
         self.answers += 1
 
     async def of(self, work: Awaitable[object]) -> Cost:

@@ -25,7 +25,7 @@ from clusterstacks.dev.provider.kinds import GROUP, TEMPLATES
 from clusterstacks.dev.state_directory import StateDirectory
 from clusterstacks.net.kube.client import Client
 from clusterstacks.net.kube.kubeconfig import load_kubeconfig
-from clusterstacks.net.kube.transport import Pool
+from clusterstacks.net.pool import Pool
 from tests.support.builders.e2e_objects import cluster, create, delivered, namespace, set_topology, stack
 from tests.support.observing.write_counter import writes
 

@@ -24,7 +24,7 @@ from clusterstacks.dev.private_files import private_directory
 from clusterstacks.dev.state_directory import StateDirectory
 from clusterstacks.net.kube.client import Client
 from clusterstacks.net.kube.kubeconfig import load_kubeconfig
-from clusterstacks.net.kube.transport import Pool
+from clusterstacks.net.pool import Pool
 from clusterstacks.operator.app import COMPONENT
 from tests.support.builders.e2e_objects import cluster, create, delivered, namespace, set_topology, stack
 from tests.support.observing.audit_log import audit_flags

@@ -41,7 +41,7 @@ from clusterstacks.model.kinds.clusteraddon import addon_name
 from clusterstacks.model.kinds.names import CLUSTER_API_GROUP, CLUSTER_KIND, GROUP, Kind
 from clusterstacks.net.kube.client import Client
 from clusterstacks.net.kube.kubeconfig import load_kubeconfig
-from clusterstacks.net.kube.transport import Pool
+from clusterstacks.net.pool import Pool
 from clusterstacks.operator.controllers.workload_clients import BUDGET
 from tests.support.builders.e2e_objects import cluster, create, delivered, namespace, stack
 from tests.support.builders.manifests import config_map, deployment, named

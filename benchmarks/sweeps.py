@@ -26,7 +26,7 @@ from clusterstacks.model.drift_settings import DriftSettings
 from clusterstacks.model.objects import ObjectKey
 from clusterstacks.net.kube.client import Client
 from clusterstacks.net.kube.kubeconfig import load_kubeconfig
-from clusterstacks.net.kube.transport import Pool
+from clusterstacks.net.pool import Pool
 from clusterstacks.operator.controllers.addon_sweep import AddonSweep
 from clusterstacks.operator.controllers.workload_clients import BUDGET, WORKLOAD_BOUNDS
 from clusterstacks.runtime.clock import SystemClock

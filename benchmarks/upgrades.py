@@ -33,7 +33,7 @@ from clusterstacks.model.kinds.names import CLUSTER_API_GROUP, CLUSTER_KIND, UPG
 from clusterstacks.net.kube.client import Client
 from clusterstacks.net.kube.errors import NotFound, Unreachable
 from clusterstacks.net.kube.kubeconfig import load_kubeconfig
-from clusterstacks.net.kube.transport import Pool
+from clusterstacks.net.pool import Pool
 from tests.support.builders.e2e_objects import addon_of, cluster, create, delivered, namespace, set_topology, stack
 from tests.support.builders.manifests import config_map, deployment
 from tests.support.builders.stacks import stage

@@ -28,7 +28,7 @@ from clusterstacks.model.kinds.clusteraddon import addon_name
 from clusterstacks.net.kube.client import Client
 from clusterstacks.net.kube.errors import Forbidden, Invalid
 from clusterstacks.net.kube.kubeconfig import load_kubeconfig
-from clusterstacks.net.kube.transport import Pool
+from clusterstacks.net.pool import Pool
 from tests.support.builders.e2e_objects import addon_of, cluster, create, delivered, namespace, set_topology, stack
 from tests.support.observing.loop_probe import LoopProbe
 from tests.support.running.csctl import Csctl

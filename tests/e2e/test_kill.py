@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from clusterstacks.dev.demo.await_state import read_back
 from clusterstacks.dev.demo.scenario import build_first, build_second
-from clusterstacks.net.kube.transport import Pool
+from clusterstacks.net.pool import Pool
 from tests.support.builders.e2e_objects import addon_of, cluster, create, delivered, namespace, set_topology, stack
 from tests.support.observing.request_audit import RequestAudit
 from tests.support.observing.write_counter import writes

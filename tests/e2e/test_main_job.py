@@ -8,7 +8,7 @@ from clusterstacks.csctl.building.release_builder import build_release
 from clusterstacks.dev.demo.await_state import read_back
 from clusterstacks.dev.demo.scenario import build_first, build_second, examples
 from clusterstacks.model.documents import mappings, text
-from clusterstacks.net.kube.transport import Pool
+from clusterstacks.net.pool import Pool
 from tests.support.builders.e2e_objects import (
     addon_of,
     cluster,

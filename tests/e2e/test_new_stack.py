@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from clusterstacks.csctl.authoring.scaffold import NewStack, write_new_files
 from clusterstacks.csctl.building.release_builder import build_release
-from clusterstacks.net.kube.transport import Pool
+from clusterstacks.net.pool import Pool
 from tests.support.builders.e2e_objects import cluster, create, delivered, namespace, stack
 from tests.support.running.kubectl import Kubectl
 from tests.support.waiting import eventually

@@ -16,7 +16,7 @@ from clusterstacks.model.kinds.names import (
     UPGRADE_HOLD_ANNOTATION,
 )
 from clusterstacks.net.kube.errors import Unreachable
-from clusterstacks.net.kube.transport import Pool
+from clusterstacks.net.pool import Pool
 from tests.support.builders.e2e_objects import (
     addon_of,
     cluster,

@@ -29,7 +29,7 @@ from clusterstacks.model.kinds.names import (
     Kind,
 )
 from clusterstacks.model.objects import ObjectKey
-from clusterstacks.net.kube.transport import Pool
+from clusterstacks.net.pool import Pool
 from clusterstacks.runtime.informer import Informer
 from tests.support.builders.e2e_objects import cluster, create, delivered, namespace, set_topology, stack
 from tests.support.builders.hooked_stack import HookedStack

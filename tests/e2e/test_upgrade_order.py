@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from clusterstacks.model.documents import at, mappings, text
 from clusterstacks.model.kinds.names import UPGRADE_HOLD_ANNOTATION
-from clusterstacks.net.kube.transport import Pool
+from clusterstacks.net.pool import Pool
 from tests.support.builders.e2e_objects import cluster, create, delivered, namespace, set_topology, stack
 from tests.support.builders.hooked_stack import HookedStack
 from tests.support.builders.stacks import stage

@@ -8,7 +8,7 @@ from clusterstacks.dev.provider import kinds
 from clusterstacks.model.documents import at, mappings, text
 from clusterstacks.model.kinds.names import CLUSTER_API_GROUP, CLUSTER_CLASS_KIND, CLUSTER_KIND
 from clusterstacks.net.kube.errors import NotFound, Unreachable
-from clusterstacks.net.kube.transport import Pool
+from clusterstacks.net.pool import Pool
 from tests.support.builders import e2e_objects
 from tests.support.builders.e2e_objects import create
 from tests.support.builders.manifests import named

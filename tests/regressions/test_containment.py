@@ -13,7 +13,7 @@ from clusterstacks.deliver.apply.delivery import Delivery, Revision
 from clusterstacks.model.kinds.names import Kind
 from clusterstacks.net.kube.client import Client
 from clusterstacks.net.kube.kubeconfig import parse_kubeconfig
-from clusterstacks.net.kube.transport import Pool
+from clusterstacks.net.pool import Pool
 from clusterstacks.operator.controllers import workload_clients
 from clusterstacks.runtime import controller
 from tests.support.builders.stacks import TinyStack, config_map, templates

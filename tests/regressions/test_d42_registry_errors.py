@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from clusterstacks.model.errors import DependencyError
-from clusterstacks.net.http.client import HTTPClient, RetryPolicy
+from clusterstacks.net.http.client import HTTPClient
 from clusterstacks.net.oci.reference import Reference
 from clusterstacks.net.oci.registry import Registry
+from clusterstacks.net.retry import RetryPolicy
 from clusterstacks.release.sources.oci_publish import publish
 from tests.support.builders.releases import STAGED, staged_release, write_release
 from tests.support.fakes.scripted_server import ScriptedServer, hangs_up, says

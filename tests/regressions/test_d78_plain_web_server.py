@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from clusterstacks.model.errors import SpecError
-from clusterstacks.net.http.client import HTTPClient, RetryPolicy
+from clusterstacks.net.http.client import HTTPClient
 from clusterstacks.net.http.errors import SourceUnavailable
 from clusterstacks.net.kube.pki import Authority
+from clusterstacks.net.retry import RetryPolicy
 from clusterstacks.release.sources.http_index import HttpSource, write_index
 from clusterstacks.release.store import ReleaseStore
 from tests.support.builders.releases import STAGED, staged_release, write_release

@@ -8,7 +8,7 @@ from clusterstacks.model.kinds.clusteraddon import addon_name
 from clusterstacks.model.kinds.names import ADDON_FINALIZER, API_VERSION, CLUSTER_API_GROUP, Kind
 from clusterstacks.net.kube.client import Client
 from clusterstacks.net.kube.kubeconfig import load_kubeconfig
-from clusterstacks.net.kube.transport import Pool
+from clusterstacks.net.pool import Pool
 from tests.support.builders.stacks import KUBERNETES, config_map, templates
 from tests.support.running.world import condition_of, finished_status, foreign_crds, install, is_ready
 from tests.support.waiting import eventually

@@ -12,7 +12,7 @@ from clusterstacks.model.kinds.crd_manifests import all_crds
 from clusterstacks.model.kinds.names import CLUSTER_KIND, DIGEST_ANNOTATION, Kind
 from clusterstacks.net.kube.client import Client
 from clusterstacks.net.kube.kubeconfig import parse_kubeconfig
-from clusterstacks.net.kube.transport import Pool
+from clusterstacks.net.pool import Pool
 from clusterstacks.operator.controllers.status_reconciler import StatusPatch, StatusReconciler
 from clusterstacks.release.sources.verified_content import VerifiedContent
 from tests.regressions.test_sec_30_pins import SIGNED, attacked, is_verified, requiring

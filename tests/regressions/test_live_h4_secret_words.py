@@ -80,8 +80,8 @@ async def test_live_h4_policy_message_in_a_status_does_not_quote_a_secret(world:
         await refuse(world, name, reason)
         found = await refusal(world, name)
 
-        assert found.startswith(f"{status} {reason} apply Secret kube-system/{name}: ")
-        assert f"ValidatingAdmissionPolicy '{name}' with binding '{name}' denied request (the server's message" in found
+        about = f"apply Secret kube-system/{name}: {status} {reason}"
+        assert found.startswith(f"{status} {reason} {about}: the server's message is withheld")
         assert CONTENT not in found
 
 
@@ -96,7 +96,7 @@ async def test_live_h4_rejected_secret_of_an_addon_is_in_no_status_event_or_log(
         await world.create(world.stack.manifest(world.namespace, "v1"))
         await world.release_ready(release)
         cluster = await world.cluster("one", release.class_name)
-        words = [f"Secret kube-system/{refused}", "ValidatingAdmissionPolicy", "is withheld"]
+        words = [f"Secret kube-system/{refused}", "403 Forbidden", "is withheld"]
         await world.says(Kind.CLUSTER_ADDON, "cluster-addon-one", "HelmChartApplied", words=words)
         await world.says(CLUSTER_KIND, "one", ADDONS_READY_CONDITION, words=words)
         addon = await world.addon("one")

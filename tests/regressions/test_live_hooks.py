@@ -9,7 +9,7 @@ from clusterstacks.deliver.apply.delivery import Delivery, RecordOwner, Revision
 from clusterstacks.model.objects import ObjectKey
 from clusterstacks.net.kube.client import Client
 from clusterstacks.net.kube.kubeconfig import parse_kubeconfig
-from clusterstacks.net.kube.transport import Pool
+from clusterstacks.net.pool import Pool
 from tests.support.builders.manifests import pod_template
 from tests.support.builders.stacks import config_map, templates
 

@@ -16,7 +16,7 @@ from clusterstacks.model.kinds.names import ADDONS_READY_CONDITION, CLUSTER_KIND
 from clusterstacks.net.kube.client import Client
 from clusterstacks.net.kube.errors import WebhookFailed
 from clusterstacks.net.kube.kubeconfig import parse_kubeconfig
-from clusterstacks.net.kube.transport import Pool
+from clusterstacks.net.pool import Pool
 from tests.support.builders.stacks import config_map, templates
 from tests.support.running.world import condition_of
 from tests.support.waiting import eventually

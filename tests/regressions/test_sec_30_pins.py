@@ -27,7 +27,7 @@ from clusterstacks.model.kinds.source import SourceSpec
 from clusterstacks.net.kube.client import Client
 from clusterstacks.net.kube.errors import Forbidden
 from clusterstacks.net.kube.kubeconfig import parse_kubeconfig
-from clusterstacks.net.kube.transport import Pool
+from clusterstacks.net.pool import Pool
 from clusterstacks.release.contents import read_contents
 from tests.support.builders.signatures import ecdsa_key, signed
 from tests.support.builders.stacks import config_map, publish, templates

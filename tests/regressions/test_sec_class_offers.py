@@ -24,7 +24,7 @@ from clusterstacks.model.kinds.names import (
 )
 from clusterstacks.net.kube.client import Client
 from clusterstacks.net.kube.kubeconfig import parse_kubeconfig
-from clusterstacks.net.kube.transport import Pool
+from clusterstacks.net.pool import Pool
 from tests.support.builders.stacks import config_map, templates
 from tests.support.running.admission import guarded, refusal
 from tests.support.running.kubectl import Kubectl

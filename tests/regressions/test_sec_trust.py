@@ -19,11 +19,12 @@ import orjson
 import pytest
 
 from clusterstacks.model.kinds.names import Kind
-from clusterstacks.net.http.client import HTTPClient, RetryPolicy
+from clusterstacks.net.http.client import HTTPClient
 from clusterstacks.net.oci.descriptor import EMPTY, EMPTY_TYPE, Descriptor, describe, digest_of, digest_tag
 from clusterstacks.net.oci.manifests import OCI_INDEX, OCI_MANIFEST, write_manifest
 from clusterstacks.net.oci.referrers import MAX_CANDIDATES
 from clusterstacks.net.oci.registry import Registry
+from clusterstacks.net.retry import RetryPolicy
 from clusterstacks.release.contents import read_contents
 from clusterstacks.release.signing.errors import SignatureRequired, SignaturesUnclear
 from clusterstacks.release.signing.verifier import Verification, enforce, verify

@@ -21,8 +21,8 @@ import uvloop
 
 from clusterstacks.model.errors import SpecError
 from clusterstacks.model.kinds.names import CLUSTER_KIND
-from clusterstacks.net.kube.aborting_connector import aborting_connector
-from clusterstacks.net.kube.tls import serve_with, server_context
+from clusterstacks.net.pool import Pool
+from clusterstacks.net.tls import serve_with, server_context
 from clusterstacks.operator.app import Operator
 from clusterstacks.operator.probes_server import ProbesServer
 from clusterstacks.operator.settings import parse_settings
@@ -104,11 +104,11 @@ def forget_peak() -> None:
 
 async def _attack(kind: str) -> tuple[list[int], list[int], float, int]:
     """Flood a server; returns the answers of the flood, those of others, the longest stall and the memory grown."""
-    async with serving() as (server, trusting), aiohttp.ClientSession(connector=aborting_connector()) as session:
+    async with serving() as (server, trusting), Pool() as pool:
         url = f"https://127.0.0.1:{server.port}{PATH}"
 
         async def ask() -> int:
-            async with session.post(url, json=REVIEW, ssl=trusting) as answer:
+            async with pool.session.post(url, json=REVIEW, ssl=trusting) as answer:
                 return answer.status
 
         assert await ask() == 200
@@ -177,8 +177,8 @@ async def test_sec_6_forged_review_causes_no_write(world: World) -> None:
         assert operator._webhooks is not None
         url = f"https://127.0.0.1:{operator._webhooks.server.port}{PATH}"
         async with (
-            aiohttp.ClientSession(connector=aborting_connector()) as session,
-            session.post(url, json={**REVIEW, "request": request}, ssl=False) as answer,
+            Pool() as pool,
+            pool.session.post(url, json={**REVIEW, "request": request}, ssl=False) as answer,
         ):
             response = (await answer.json())["response"]
 

@@ -18,7 +18,8 @@ from clusterstacks.net.kube.client import Client
 from clusterstacks.net.kube.connection import Connection
 from clusterstacks.net.kube.errors import TooMany, Unreachable
 from clusterstacks.net.kube.resources import Resource
-from clusterstacks.net.kube.transport import Pool, RequestTimeouts
+from clusterstacks.net.pool import Pool
+from clusterstacks.net.retry import RetryPolicy
 from clusterstacks.operator.controllers.workload_clients import WORKLOAD_BOUNDS
 from tests.support.fakes.scripted_server import ScriptedServer, refuses, says
 from tests.support.observing.stalls import measured
@@ -46,9 +47,7 @@ async def client(server: ScriptedServer) -> AsyncIterator[Client]:
         """Return at once."""
 
     async with Pool() as pool:
-        yield Client(
-            Connection(server.url), pool, budget=8, bounds=WORKLOAD_BOUNDS, timeouts=RequestTimeouts(sleep=sleep)
-        )
+        yield Client(Connection(server.url), pool, budget=8, bounds=WORKLOAD_BOUNDS, retries=RetryPolicy(sleep=sleep))
 
 
 def sends(body: bytes, **headers: str) -> Answer:

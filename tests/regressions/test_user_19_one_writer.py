@@ -27,7 +27,7 @@ from clusterstacks.model.kinds.names import GROUP, Kind
 from clusterstacks.net.kube.client import Client
 from clusterstacks.net.kube.errors import AlreadyExists
 from clusterstacks.net.kube.kubeconfig import parse_kubeconfig
-from clusterstacks.net.kube.transport import Pool
+from clusterstacks.net.pool import Pool
 from clusterstacks.operator.lease_settings import LEASE_NAME, ElectionSettings
 from clusterstacks.runtime.leader_election import LEASES
 from clusterstacks.runtime.leases import LeaseDurations

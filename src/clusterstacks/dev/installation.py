@@ -14,7 +14,7 @@ from clusterstacks.model.yaml import load_all
 from clusterstacks.net.kube.client import Client
 from clusterstacks.net.kube.errors import Invalid, KindNotServed
 from clusterstacks.net.kube.kubeconfig import load_kubeconfig
-from clusterstacks.net.kube.transport import Pool
+from clusterstacks.net.pool import Pool
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable

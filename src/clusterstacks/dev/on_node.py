@@ -12,7 +12,7 @@ from clusterstacks.dev.node.program_images import OPERATOR
 from clusterstacks.dev.provider.kinds import GROUP, TEMPLATES
 from clusterstacks.net.kube.client import Client
 from clusterstacks.net.kube.kubeconfig import load_kubeconfig
-from clusterstacks.net.kube.transport import Pool
+from clusterstacks.net.pool import Pool
 
 if TYPE_CHECKING:
     from collections.abc import Callable

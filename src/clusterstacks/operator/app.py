@@ -17,7 +17,7 @@ from clusterstacks.model.errors import ClusterStacksError
 from clusterstacks.model.kinds.names import DIGEST_ANNOTATION, Kind
 from clusterstacks.net.kube.client import Client
 from clusterstacks.net.kube.kubeconfig import named_connection
-from clusterstacks.net.kube.transport import Pool
+from clusterstacks.net.pool import Pool
 from clusterstacks.operator.controllers.addon_sweep import AddonSweep
 from clusterstacks.operator.controllers.clusteraddon import registration as clusteraddon
 from clusterstacks.operator.controllers.object_problems import find_problems
@@ -75,7 +75,7 @@ class Operator:
         self._clock = SystemClock()
         self._metrics = Metrics()
         self._probes = Probes()
-        self._pool = Pool(on_answer=self._metrics.count_request)
+        self._pool = Pool(on_answer=partial(self._metrics.count_request, "management"))
         connection, origin = named_connection(environ, settings.kubeconfig)
         self.management = f"{connection.server}, found by {origin}"
         """Address of the management API server, and where the kubeconfig was found."""
@@ -90,7 +90,7 @@ class Operator:
         self._renderer = self._build_renderer()
         self._metrics.watch_renders(self._renderer.waiting, self._renderer.oldest_wait)
         self._probes.add_ready("render workers", self._renderer.problem)
-        self._workloads = Workloads(self._client, gate, on_answer=self._metrics.count_request)
+        self._workloads = Workloads(self._client, gate, on_answer=partial(self._metrics.count_request, "workload"))
         caches = {cache.kind: cache for registration in REGISTRATIONS for cache in registration.caches}
         self._caches = {kind: self._make_informer(cache) for kind, cache in caches.items()}
         self._informers = {kind: informer for kind, informer in self._caches.items() if caches[kind].required}

@@ -10,7 +10,7 @@ from uuid import uuid4
 
 from clusterstacks.model.objects import ObjectKey
 from clusterstacks.net.kube.client import Client
-from clusterstacks.net.kube.transport import RequestTimeouts
+from clusterstacks.net.retry import RetryPolicy
 from clusterstacks.operator.go_operator import boolean
 from clusterstacks.runtime.leader_election import LeaderElector
 from clusterstacks.runtime.leases import LeaseDurations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from clusterstacks.net.kube.connection import Connection
-    from clusterstacks.net.kube.transport import Pool
+    from clusterstacks.net.pool import Pool
 
 LEASE_NAME: Final = "clusterstack.x-k8s.io"
 """Name of the Lease: that of the Go operator, so that only one of the two operators writes."""
@@ -53,7 +53,7 @@ def build_elector(
         budget=ELECTION_BUDGET,
         deadline=timedelta(seconds=settings.durations.renew_deadline / 2),
         user_agent=f"{user_agent}/leader-election",
-        timeouts=RequestTimeouts(attempts=1),
+        retries=RetryPolicy(attempts=1),
     )
     lease = ObjectKey(settings.namespace, LEASE_NAME)
     identity = settings.identity or f"{socket.gethostname()}_{uuid4()}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 
-from clusterstacks.net.kube.tls import without_system_cas
+from clusterstacks.net.tls import without_system_cas
 
 
 def main() -> None:

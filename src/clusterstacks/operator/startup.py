@@ -17,7 +17,7 @@ from clusterstacks.model.errors import ClusterStacksError
 from clusterstacks.net.kube.client import Client
 from clusterstacks.net.kube.errors import Forbidden
 from clusterstacks.net.kube.kubeconfig import named_connection
-from clusterstacks.net.kube.transport import Pool
+from clusterstacks.net.pool import Pool
 from clusterstacks.operator.app import Operator
 from clusterstacks.operator.go_operator import own_pod, webhook_service, writable_directory
 from clusterstacks.operator.rbac import TAKE_OVER_RIGHTS, RightScope

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from clusterstacks.model.errors import SpecError
 from clusterstacks.model.kinds.names import CLUSTER_KIND, Kind
 from clusterstacks.model.objects import ObjectKey
-from clusterstacks.net.kube.tls import server_context
+from clusterstacks.net.tls import server_context
 from clusterstacks.operator.controllers.class_access import ClassAccess
 from clusterstacks.operator.release_catalog import ReleaseCatalog
 from clusterstacks.operator.webhooks.certificates import CertificateRotator

@@ -11,7 +11,7 @@ from clusterstacks.deliver.apply.delivery import RECORD_NAMESPACE
 from clusterstacks.deliver.apply.record_store import RECORD_LABEL, SECRETS
 from clusterstacks.net.kube.client import Client
 from clusterstacks.net.kube.kubeconfig import parse_kubeconfig
-from clusterstacks.net.kube.transport import Pool
+from clusterstacks.net.pool import Pool
 from tests.support.observing.client_requests import Recorder
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from clusterstacks.dev.installation import install
 from clusterstacks.model.errors import DependencyError
 from clusterstacks.net.kube.client import Client
 from clusterstacks.net.kube.kubeconfig import parse_kubeconfig
-from clusterstacks.net.kube.transport import Pool
+from clusterstacks.net.pool import Pool
 from tests.support.builders.tiny_stack import TEMPLATE, tiny
 from tests.support.servers.api_servers import started_api_server
 

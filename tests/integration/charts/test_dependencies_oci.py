@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from clusterstacks.net.http.allowlist import AllowedHosts
-from clusterstacks.net.http.client import HTTPClient, RetryPolicy
+from clusterstacks.net.http.client import HTTPClient
 from clusterstacks.net.http.errors import CredentialsRefused
 from clusterstacks.net.oci.credentials import RegistryCredentials
 from clusterstacks.net.oci.descriptor import EMPTY, Descriptor
 from clusterstacks.net.oci.manifests import OCI_MANIFEST, write_manifest
 from clusterstacks.net.oci.reference import Reference
 from clusterstacks.net.oci.registry import Registry
+from clusterstacks.net.retry import RetryPolicy
 from clusterstacks.release.charts.errors import ChartBroken, ChartDigestMismatch, ChartNotFound, ChartRepositoryRefused
 from clusterstacks.release.charts.vendor import ChartDependencies
 from tests.support.servers.chart_repository import chart_files, chart_repository, digest_of, packaged, push_chart

@@ -12,7 +12,7 @@ from clusterstacks.model.kinds.crd_manifests import all_crds
 from clusterstacks.model.kinds.names import CLUSTER_API_GROUP, CLUSTER_KIND
 from clusterstacks.net.kube.client import Client
 from clusterstacks.net.kube.kubeconfig import parse_kubeconfig
-from clusterstacks.net.kube.transport import Pool
+from clusterstacks.net.pool import Pool
 from tests.support.running.chromium import open_page
 from tests.support.running.page import served_page
 from tests.support.running.world import cluster_manifest, finished_status, foreign_crds, install

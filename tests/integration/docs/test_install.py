@@ -15,7 +15,7 @@ import pytest
 from clusterstacks.dev.binaries import resolve
 from clusterstacks.net.kube.client import Client
 from clusterstacks.net.kube.kubeconfig import load_kubeconfig
-from clusterstacks.net.kube.transport import Pool
+from clusterstacks.net.pool import Pool
 from tests.support.running.doc_pages import CHECKOUT, Block, Page
 from tests.support.running.world import foreign_crds, install
 from tests.support.servers.api_servers import started_api_server

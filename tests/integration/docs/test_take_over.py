@@ -16,7 +16,7 @@ from clusterstacks.dev.binaries import resolve
 from clusterstacks.model.kinds.names import RELEASE_FINALIZER
 from clusterstacks.net.kube.client import Client
 from clusterstacks.net.kube.kubeconfig import load_kubeconfig
-from clusterstacks.net.kube.transport import Pool
+from clusterstacks.net.pool import Pool
 from tests.support.builders.go_chart import IMAGE, NAMESPACE, write_go_chart
 from tests.support.builders.manifests import crd, lost, named
 from tests.support.running.doc_pages import CHECKOUT, Page

@@ -13,7 +13,7 @@ from clusterstacks.model.kinds.crd_manifests import all_crds
 from clusterstacks.model.kinds.names import UPGRADE_HOLD_ANNOTATION, Kind
 from clusterstacks.net.kube.client import Client
 from clusterstacks.net.kube.kubeconfig import load_kubeconfig
-from clusterstacks.net.kube.transport import Pool
+from clusterstacks.net.pool import Pool
 from tests.support.builders.manifests import crd
 from tests.support.builders.operator_chart import everything, of_kind
 from tests.support.running.installed_operator import account_kubeconfig, running, said

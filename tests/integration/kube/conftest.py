@@ -8,7 +8,7 @@ import pytest
 
 from clusterstacks.net.kube.client import Client
 from clusterstacks.net.kube.kubeconfig import parse_kubeconfig
-from clusterstacks.net.kube.transport import Pool
+from clusterstacks.net.pool import Pool
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -25,7 +25,7 @@ def answers() -> list[tuple[str, int]]:
 
 @pytest.fixture
 async def pool(answers: list[tuple[str, int]]) -> AsyncIterator[Pool]:
-    async with Pool(on_answer=lambda _target, method, status: answers.append((method, status))) as pool:
+    async with Pool(on_answer=lambda method, status: answers.append((method, status))) as pool:
         yield pool
 
 

@@ -19,7 +19,7 @@ from clusterstacks.net.kube.errors import Unreachable
 from clusterstacks.net.kube.kubeconfig import load_kubeconfig, parse_kubeconfig, parse_secret_kubeconfig
 from clusterstacks.net.kube.pki import Authority
 from clusterstacks.net.kube.resources import Resource
-from clusterstacks.net.kube.transport import Pool, RequestTimeouts
+from clusterstacks.net.retry import RetryPolicy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from clusterstacks.dev.apiserver import ApiServer
     from clusterstacks.model.objects import Manifest
+    from clusterstacks.net.pool import Pool
 
 CONFIG_MAPS = Resource("", "v1", "ConfigMap", "configmaps", namespaced=True)
 REVIEWS = Resource("authentication.k8s.io", "v1", "SelfSubjectReview", "selfsubjectreviews", namespaced=False)
@@ -72,9 +73,11 @@ async def test_frozen_server_is_unreachable_at_the_deadline_and_delays_no_other_
     await victim.apply(CONFIG_MAPS, config_map, manager="tests")
 
 
-async def test_watch_of_a_frozen_server_ends(workload_server: ApiServer, pool: Pool) -> None:
-    timeouts = RequestTimeouts(idle_timeout=timedelta(seconds=10))
-    watcher = Client(parse_kubeconfig(workload_server.kubeconfig, base=None), pool, timeouts=timeouts)
+async def test_watch_of_a_frozen_server_ends(
+    workload_server: ApiServer, pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("clusterstacks.net.kube.client.IDLE_TIMEOUT", timedelta(seconds=10))
+    watcher = Client(parse_kubeconfig(workload_server.kubeconfig, base=None), pool)
     version = (await watcher.list(CONFIG_MAPS)).resource_version
     events = watcher.watch(CONFIG_MAPS, resource_version=version)
     first = asyncio.ensure_future(anext(events))
@@ -92,13 +95,11 @@ async def test_stopped_server_is_unreachable_and_comes_back(workload_server: Api
     async def sleep(seconds: float) -> None:
         slept.append(seconds)
 
-    caller = Client(
-        parse_kubeconfig(workload_server.kubeconfig, base=None), pool, timeouts=RequestTimeouts(sleep=sleep)
-    )
+    caller = Client(parse_kubeconfig(workload_server.kubeconfig, base=None), pool, retries=RetryPolicy(sleep=sleep))
     await caller.ready()
     workload_server.process.stop(timedelta(0))
     try:
-        with pytest.raises(Unreachable, match=r"get /readyz: 127\.0\.0\.1:\d+ cannot be reached: Connect call failed"):
+        with pytest.raises(Unreachable, match=r"get /readyz: 127\.0\.0\.1:\d+ cannot be reached: Connection refused"):
             await caller.ready()
     finally:
         workload_server.process.restart()
@@ -177,7 +178,7 @@ async def test_server_is_refused_under_a_name_its_certificate_does_not_have(api_
     await Client(parse_kubeconfig(document, base=None), pool).ready()
     document["clusters"][0]["cluster"]["tls-server-name"] = "elsewhere.example"
 
-    with pytest.raises(Unreachable, match="certificate verify failed"):
+    with pytest.raises(Unreachable, match="its certificate is not trusted"):
         await Client(parse_kubeconfig(document, base=None), pool).ready()
 
 
@@ -189,8 +190,8 @@ async def test_server_of_another_authority_is_refused_without_a_retry(api_server
     async def no_sleep(_seconds: float) -> None:
         pytest.fail("a certificate does not get better by waiting")
 
-    client = Client(parse_kubeconfig(document, base=None), pool, timeouts=RequestTimeouts(sleep=no_sleep))
-    with pytest.raises(Unreachable, match="certificate verify failed"):
+    client = Client(parse_kubeconfig(document, base=None), pool, retries=RetryPolicy(sleep=no_sleep))
+    with pytest.raises(Unreachable, match="its certificate is not trusted"):
         await client.ready()
 
 

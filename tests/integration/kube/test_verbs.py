@@ -24,7 +24,7 @@ from clusterstacks.net.kube.resources import Resource
 
 if TYPE_CHECKING:
     from clusterstacks.model.objects import Manifest
-    from clusterstacks.net.kube.transport import Pool
+    from clusterstacks.net.pool import Pool
 
 MANAGER = "cluster-stack-operator"
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from clusterstacks.dev.etcd import Etcd
     from clusterstacks.model.objects import Manifest
-    from clusterstacks.net.kube.transport import Pool
+    from clusterstacks.net.pool import Pool
 
 CONFIG_MAPS = Resource("", "v1", "ConfigMap", "configmaps", namespaced=True)
 
@@ -76,11 +76,11 @@ async def test_metadata_alone_comes_under_the_real_kind(client: Client) -> None:
 
 
 async def test_bookmarks_advance_the_resource_version_and_the_end_of_the_stream_is_not_an_error(
-    api_kubeconfig: Manifest, pool: Pool
+    api_kubeconfig: Manifest, pool: Pool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # The server sends a bookmark two seconds before it ends the stream, here after six.
     watcher = Client(parse_kubeconfig(api_kubeconfig, base=None), pool)
-    watcher._stream_seconds = "6"
+    monkeypatch.setattr("clusterstacks.net.kube.client.IDLE_TIMEOUT", timedelta(seconds=7))
     version = await start(watcher)
     unseen = config_map("unseen")
     unseen["metadata"]["labels"] = {}
@@ -149,7 +149,7 @@ async def test_list_whose_snapshot_is_compacted_away_begins_again(
     monkeypatch.setattr("clusterstacks.net.kube.paged_list.PAGE_SIZE", 2)
     statuses: list[int] = []
 
-    def compact_after_the_first_page(_target: str, _method: str, status: int) -> None:
+    def compact_after_the_first_page(_method: str, status: int) -> None:
         statuses.append(status)
         if len(statuses) == 1:
             compact(etcd)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from clusterstacks.net.http.client import HTTPClient, RetryPolicy
+from clusterstacks.net.http.client import HTTPClient
 from clusterstacks.net.http.errors import CredentialsRefused, NotThere, ServerUnavailable
 from clusterstacks.net.oci import blob_upload
 from clusterstacks.net.oci.credentials import ANONYMOUS, RegistryCredentials
@@ -21,6 +21,7 @@ from clusterstacks.net.oci.descriptor import describe
 from clusterstacks.net.oci.errors import ContentCorrupt
 from clusterstacks.net.oci.reference import Reference
 from clusterstacks.net.oci.registry import Registry
+from clusterstacks.net.retry import RetryPolicy
 from clusterstacks.release.charts.archive import write_archive
 from clusterstacks.release.contents import read_contents
 from clusterstacks.release.errors import ReleaseTaken

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import signal
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +13,7 @@ import pytest
 from clusterstacks.model.objects import ObjectKey
 from clusterstacks.net.kube.client import Client
 from clusterstacks.net.kube.kubeconfig import parse_kubeconfig
-from clusterstacks.net.kube.transport import Pool, RequestTimeouts
+from clusterstacks.net.pool import Pool
 from clusterstacks.runtime.events import EventRecorder
 from clusterstacks.runtime.informer import Informer
 
@@ -24,17 +23,14 @@ if TYPE_CHECKING:
     from clusterstacks.dev.apiserver import ApiServer
     from clusterstacks.model.objects import Manifest
 
-SHORT_IDLE_TIMEOUT = replace(RequestTimeouts(), idle_timeout=timedelta(seconds=2))
-
 
 @asynccontextmanager
 async def client_of(
     server: ApiServer,
-    timeouts: RequestTimeouts = RequestTimeouts(),  # noqa: B008 - a value
-    on_answer: Callable[[str, str, int], None] | None = None,
+    on_answer: Callable[[str, int], None] = lambda _method, _status: None,
 ) -> AsyncIterator[Client]:
     async with Pool(on_answer=on_answer) as pool:
-        client = Client(parse_kubeconfig(server.kubeconfig, base=None), pool, timeouts=timeouts)
+        client = Client(parse_kubeconfig(server.kubeconfig, base=None), pool)
         yield client
         await client.close()
 
@@ -112,9 +108,10 @@ async def test_changes_around_a_server_crash_are_observed(workload_server: ApiSe
 
 
 async def test_frozen_server_is_detected_and_watched_again_after_it_resumes(
-    workload_server: ApiServer, caplog: pytest.LogCaptureFixture
+    workload_server: ApiServer, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with client_of(workload_server, SHORT_IDLE_TIMEOUT) as client:
+    monkeypatch.setattr("clusterstacks.net.kube.client.IDLE_TIMEOUT", timedelta(seconds=2))
+    async with client_of(workload_server) as client:
         resource = await client.resource("", "ConfigMap")
         informer = config_maps(client)
         async with running(informer):
@@ -135,7 +132,7 @@ async def test_frozen_server_is_detected_and_watched_again_after_it_resumes(
 
 async def test_kind_defined_later_is_awaited(api_server: ApiServer) -> None:
     answers: list[int] = []
-    async with client_of(api_server, on_answer=lambda _target, _method, status: answers.append(status)) as client:
+    async with client_of(api_server, on_answer=lambda _method, status: answers.append(status)) as client:
         definitions = await client.resource("apiextensions.k8s.io", "CustomResourceDefinition")
         informer = Informer(client, "runtime.example.com", "Gadget")
         async with running(informer):

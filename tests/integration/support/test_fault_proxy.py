@@ -11,7 +11,8 @@ from clusterstacks.net.kube.client import Client
 from clusterstacks.net.kube.errors import Conflict, Expired, TooMany, Unreachable
 from clusterstacks.net.kube.kubeconfig import parse_kubeconfig
 from clusterstacks.net.kube.resources import Resource
-from clusterstacks.net.kube.transport import Pool, RequestTimeouts
+from clusterstacks.net.pool import Pool
+from clusterstacks.net.retry import RetryPolicy
 from tests.support.builders.fault_schedules import (
     FAULTS,
     Fault,
@@ -59,8 +60,8 @@ def client(proxy: FaultProxy, pool: Pool) -> Client:
 
 
 def client_of(proxy: FaultProxy, pool: Pool, deadline: timedelta) -> Client:
-    timeouts = RequestTimeouts(attempts=1, idle_timeout=deadline)
-    return Client(parse_kubeconfig(proxy.kubeconfig, base=None), pool, deadline=deadline, timeouts=timeouts)
+    retries = RetryPolicy(attempts=1)
+    return Client(parse_kubeconfig(proxy.kubeconfig, base=None), pool, deadline=deadline, retries=retries)
 
 
 def at(fault: Fault, verb: str, number: int = 1) -> list[PlannedFault]:

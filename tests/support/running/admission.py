@@ -13,7 +13,7 @@ from clusterstacks.dev.loopback import free_port
 from clusterstacks.model.errors import ClusterStacksError
 from clusterstacks.model.objects import ObjectKey
 from clusterstacks.net.kube.errors import NotFound
-from clusterstacks.net.kube.tls import server_context
+from clusterstacks.net.tls import server_context
 from clusterstacks.operator.webhooks import configuration
 from clusterstacks.operator.webhooks.answers import ALLOWED
 from clusterstacks.operator.webhooks.certificates import CertificateRotator

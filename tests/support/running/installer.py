@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from clusterstacks.net.kube.client import Client
 from clusterstacks.net.kube.kubeconfig import load_kubeconfig
-from clusterstacks.net.kube.transport import Pool
+from clusterstacks.net.pool import Pool
 from tests.support.running.world import foreign_crds, install
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from clusterstacks.net.kube.transport import Pool
+    from clusterstacks.net.pool import Pool
 
 CLASS_KINDS = ",".join(f"{kind}.{GROUP}" for kind in TEMPLATES)
 

@@ -23,8 +23,8 @@ from clusterstacks.dev.node import node_files
 from clusterstacks.dev.provider.kinds import GROUP, TEMPLATES
 from clusterstacks.net.kube.client import Client
 from clusterstacks.net.kube.kubeconfig import load_kubeconfig
-from clusterstacks.net.kube.transport import Pool
 from clusterstacks.net.oci.reference import Reference
+from clusterstacks.net.pool import Pool
 from tests.support.builders.manifests import crd
 from tests.support.observing.write_counter import writes
 from tests.support.running.kubectl import Kubectl

@@ -7,8 +7,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from clusterstacks.model import drift_settings
+from clusterstacks.net.kube import client as kube_client
 from clusterstacks.net.kube.client import Client
-from clusterstacks.net.kube.transport import RequestTimeouts
 from clusterstacks.operator import app
 from clusterstacks.operator.controllers import addon_sweep, repair_pauses, workload_clients
 from clusterstacks.runtime import informer, queue
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 DEADLINE = timedelta(seconds=2)
 """Shorter than the faults that last, so that requests reach it."""
-TIMEOUTS = RequestTimeouts(idle_timeout=timedelta(seconds=2.5))
+IDLE_TIMEOUT = timedelta(seconds=2.5)
 BACK_OFF = BackOff(first=timedelta(milliseconds=50), limit=timedelta(seconds=1))
 LONGEST_WAIT = timedelta(minutes=1)
 """Reconciles that are repeated later than this would hide that one was missed, so their delay is not shortened."""
@@ -32,7 +32,8 @@ SWEEP_INTERVAL = timedelta(seconds=1)
 
 def shorten(replace: Callable[[object, str, object], None] = setattr) -> None:
     """Shorten what operators of this process wait for; ``replace`` may be ``monkeypatch.setattr``."""
-    client = partial(Client, deadline=DEADLINE, timeouts=TIMEOUTS)
+    client = partial(Client, deadline=DEADLINE)
+    replace(kube_client, "IDLE_TIMEOUT", IDLE_TIMEOUT)
     replace(app, "Client", client)
     replace(workload_clients, "Client", client)
     replace(workload_clients, "READY_DEADLINE", DEADLINE)

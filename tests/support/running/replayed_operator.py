@@ -18,7 +18,7 @@ from clusterstacks.dev.state_directory import StateDirectory
 from clusterstacks.model.kinds.names import CLUSTER_API_GROUP, CLUSTER_KIND, GROUP, RECONCILE_ANNOTATION, Kind
 from clusterstacks.net.kube.client import Client
 from clusterstacks.net.kube.kubeconfig import load_kubeconfig
-from clusterstacks.net.kube.transport import Pool
+from clusterstacks.net.pool import Pool
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:

@@ -30,7 +30,7 @@ from clusterstacks.model.objects import split_api_version
 from clusterstacks.net.kube.client import Client
 from clusterstacks.net.kube.errors import ApiError, KindNotServed, NotFound
 from clusterstacks.net.kube.kubeconfig import parse_kubeconfig
-from clusterstacks.net.kube.transport import Pool
+from clusterstacks.net.pool import Pool
 from clusterstacks.operator.app import Operator
 from clusterstacks.operator.settings import OperatorSettings
 from clusterstacks.runtime.informer import Informer

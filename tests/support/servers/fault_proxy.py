@@ -19,8 +19,10 @@ from yarl import URL
 
 from clusterstacks.dev.private_files import write_private
 from clusterstacks.net.kube.pki import Authority
-from clusterstacks.net.kube.transport import Call, Pool
-from clusterstacks.net.kube.watch import WatchBroken, lines
+from clusterstacks.net.kube.transport import Call
+from clusterstacks.net.kube.watch import lines
+from clusterstacks.net.pool import Pool
+from clusterstacks.net.retry import RequestBroken
 from tests.support.builders.fault_schedules import Fault
 from tests.support.observing.request_recorder import request_of
 
@@ -163,7 +165,7 @@ class FaultProxy:
             if wanted.verb == "watch":
                 return await self._watch(request, fault)
             return await self._respond(request, await self._answer(request, body, fault), fault)
-        except (aiohttp.ClientError, OSError, WatchBroken):
+        except (aiohttp.ClientError, OSError, RequestBroken):
             _abort(request.transport)
             return web.Response()
 

@@ -11,7 +11,7 @@ from clusterstacks.dev import installation
 from clusterstacks.net.kube.client import Client
 from clusterstacks.net.kube.connection import Connection
 from clusterstacks.net.kube.errors import KindNotServed
-from clusterstacks.net.kube.transport import Pool
+from clusterstacks.net.pool import Pool
 from tests.support.fakes.scripted_server import ScriptedServer, says
 
 if TYPE_CHECKING:

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from clusterstacks.net.http.allowlist import AllowedHosts
-from clusterstacks.net.http.client import HTTPClient, RetryPolicy
+from clusterstacks.net.http.client import HTTPClient
 from clusterstacks.net.http.errors import SourceUnavailable
+from clusterstacks.net.retry import RetryPolicy
 from clusterstacks.release.charts.archive import write_archive
 from clusterstacks.release.charts.chart import read_chart
 from clusterstacks.release.charts.errors import ChartDigestMismatch, ChartNotFound

@@ -49,15 +49,16 @@ class ManagementCluster:
     @asynccontextmanager
     async def connected(self, *, retries: bool = True) -> AsyncIterator[Client]:
         """Yield a client, which repeats failed requests if ``retries``; raises as :meth:`connection`."""
-        from clusterstacks.net.kube.tls import without_system_cas
+        from clusterstacks.net.tls import without_system_cas
 
         with without_system_cas():
             from clusterstacks.net.kube.client import Client
-            from clusterstacks.net.kube.transport import Pool, RequestTimeouts
+            from clusterstacks.net.pool import Pool
+            from clusterstacks.net.retry import RetryPolicy
 
         connection = self.connection()
         async with Pool() as pool:
-            yield Client(connection, pool, timeouts=RequestTimeouts() if retries else RequestTimeouts(attempts=1))
+            yield Client(connection, pool, retries=RetryPolicy() if retries else RetryPolicy(attempts=1))
 
     def kubectl(self, *arguments: str) -> str:
         """Return a kubectl command for the same cluster."""

@@ -128,7 +128,7 @@ def _stacks(directory: Path, source: DirectoryOrRef) -> list[tuple[Mapping[str, 
 async def _connected(kubeconfig: Path) -> AsyncIterator[Client]:
     from clusterstacks.net.kube.client import Client
     from clusterstacks.net.kube.kubeconfig import load_kubeconfig
-    from clusterstacks.net.kube.transport import Pool
+    from clusterstacks.net.pool import Pool
 
     async with Pool() as pool:
         yield Client(load_kubeconfig([kubeconfig]), pool)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from clusterstacks.dev.state_directory import StateDirectory
     from clusterstacks.model.objects import Manifest, ObjectKey
-    from clusterstacks.net.kube.transport import Pool
+    from clusterstacks.net.pool import Pool
     from clusterstacks.plan.clusters.cluster_tree import ViewNode
 
 POLL_SECONDS = 0.25

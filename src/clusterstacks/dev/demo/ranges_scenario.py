@@ -22,7 +22,7 @@ from clusterstacks.model.kinds.clusterapi import cluster_view
 from clusterstacks.model.kinds.names import CLUSTER_API_GROUP, CLUSTER_KIND
 from clusterstacks.model.names import parse_release
 from clusterstacks.model.objects import ObjectKey
-from clusterstacks.net.kube.transport import Pool
+from clusterstacks.net.pool import Pool
 from clusterstacks.plan.compat.release_statements import read_candidates
 
 if TYPE_CHECKING:

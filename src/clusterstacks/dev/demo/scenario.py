@@ -11,7 +11,7 @@ from clusterstacks.dev.installation import apply_in_order, read_manifests
 from clusterstacks.model.documents import at, text
 from clusterstacks.model.kinds.names import CLUSTER_API_GROUP, CLUSTER_KIND
 from clusterstacks.model.objects import ObjectKey
-from clusterstacks.net.kube.transport import Pool
+from clusterstacks.net.pool import Pool
 
 if TYPE_CHECKING:
     from clusterstacks.dev.demo.await_state import LiveObject, Scene

@@ -16,7 +16,7 @@ from clusterstacks.model.kinds.clusterapi import cluster_view
 from clusterstacks.model.kinds.names import CLUSTER_API_GROUP, CLUSTER_KIND
 from clusterstacks.model.objects import ObjectKey
 from clusterstacks.model.versions import StackVersion
-from clusterstacks.net.kube.transport import Pool
+from clusterstacks.net.pool import Pool
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence

@@ -22,7 +22,7 @@ from clusterstacks.dev.provider.workload_servers import WorkloadServers
 from clusterstacks.dev.state_directory import StateDirectory
 from clusterstacks.net.kube.client import Client
 from clusterstacks.net.kube.kubeconfig import load_kubeconfig
-from clusterstacks.net.kube.transport import Pool
+from clusterstacks.net.pool import Pool
 from clusterstacks.runtime.cache import key_of
 from clusterstacks.runtime.controller import Controller
 from clusterstacks.runtime.informer import Informer

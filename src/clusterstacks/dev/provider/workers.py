@@ -31,7 +31,7 @@ from clusterstacks.net.kube.resources import Resource
 if TYPE_CHECKING:
     from clusterstacks.dev.provider.workload_servers import WorkloadServers
     from clusterstacks.model.objects import Manifest, ObjectKey
-    from clusterstacks.net.kube.transport import Pool
+    from clusterstacks.net.pool import Pool
     from clusterstacks.runtime.informer import Informer
 
 NODES: Final = Resource("", "v1", "Node", "nodes", namespaced=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import os
 import ssl
 from contextlib import asynccontextmanager
@@ -11,20 +12,11 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Self
 
 from clusterstacks.model.errors import SpecError
-from clusterstacks.net.http.errors import RequestBroken, ServerUnavailable
-from clusterstacks.net.http.messages import (
-    TOO_MANY,
-    Body,
-    HTTPDocument,
-    HTTPRequest,
-    HTTPResponse,
-    checked_headers,
-    retry_after,
-    retryable_error,
-    shown_url,
-    status_error,
-)
+from clusterstacks.net.http.errors import RateLimited, ServerUnavailable
+from clusterstacks.net.http.messages import PIECE_BYTES, Body, HTTPDocument, shown_url
 from clusterstacks.net.http.urls import is_loopback, may_follow, proxy_for, read_url, resolve
+from clusterstacks.net.retry import RequestBroken, RetryPolicy, retry_after
+from clusterstacks.net.tls import client_context
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Collection, Mapping
@@ -32,7 +24,8 @@ if TYPE_CHECKING:
 
     from yarl import URL
 
-    from clusterstacks.net.http.pool import Connections, RawResponse
+    from clusterstacks.net.http.response import HTTPResponse
+    from clusterstacks.net.pool import Pool
 
 IDLE_TIMEOUT = timedelta(seconds=60)
 """Longest time in which a server may neither send nor take anything. Arbitrary: as long as proxies allow."""
@@ -50,19 +43,54 @@ _REDIRECTS = {301, 302, 303, 307, 308}
 _TRANSIENT = {500, 502, 503, 504}
 
 
+_SAFE = {"GET", "HEAD"}
+_TOO_MANY = 429
+
+
 @dataclass(frozen=True, slots=True)
-class RetryPolicy:
-    """Bounds of the retries of a request; all arbitrary.
+class _Request:
+    """One request, before redirects.
 
     Args:
-        attempts: Most requests that are sent.
-        pause: Pause before the second one; doubled each time.
-        longest: Longest ``Retry-After`` that is waited for.
+        body: The body, or a function that makes it again for each attempt.
+        check: Called with the target of every redirect.
     """
 
-    attempts: int = 4
-    pause: timedelta = timedelta(milliseconds=500)
-    longest: timedelta = timedelta(seconds=20)
+    method: str
+    url: URL
+    headers: dict[str, str]
+    body: Body | None
+    check: Callable[[str], None] | None
+
+    @property
+    def is_safe(self) -> bool:
+        """True if the method is safe: it changes nothing, however often it is sent."""
+        return self.method in _SAFE
+
+    def may_repeat(self, error: RequestBroken) -> bool:
+        """Return whether a retry may succeed and cannot have an effect twice."""
+        return not error.permanent and (self.is_safe or error.unsent)
+
+    def is_transient(self, response: HTTPResponse) -> bool:
+        """Return whether the same request may succeed soon."""
+        return response.status == _TOO_MANY or (self.is_safe and response.status in _TRANSIENT)
+
+    def pieces(self, deadline: asyncio.Timeout) -> AsyncIterator[bytes] | bytes | None:
+        """Return the body; every piece that the server takes extends the deadline by ``IDLE_TIMEOUT``."""
+        if self.body is None or (isinstance(self.body, bytes) and len(self.body) <= PIECE_BYTES):
+            return self.body
+        return _watched(_cut(self.body) if isinstance(self.body, bytes) else self.body(), deadline)
+
+
+async def _cut(body: bytes) -> AsyncIterator[bytes]:
+    for start in range(0, len(body), PIECE_BYTES):
+        yield body[start : start + PIECE_BYTES]
+
+
+async def _watched(pieces: AsyncIterator[bytes], deadline: asyncio.Timeout) -> AsyncIterator[bytes]:
+    async for piece in pieces:
+        yield piece
+        deadline.reschedule(asyncio.get_running_loop().time() + IDLE_TIMEOUT.total_seconds())
 
 
 class HTTPClient:
@@ -85,24 +113,24 @@ class HTTPClient:
         *,
         ca: str = "",
         plain_http: bool = False,
-        retries: RetryPolicy | None = None,
+        retries: RetryPolicy = RetryPolicy(),  # noqa: B008  # an immutable value
         environ: Mapping[str, str] = os.environ,
         report: Callable[[str], None] | None = None,
         trace: Callable[[str], None] | None = None,
     ) -> None:
-        self._context = _trust(ca) if ca else None
+        self._context = _trusted(ca) if ca else None
         self._plain_http = plain_http
-        self._retries = retries or RetryPolicy()
+        self._retries = retries
         self._environ = environ
         self._report = report
         self._trace = trace
-        self._connections: Connections | None = None
+        self._pool: Pool | None = None
 
     async def close(self) -> None:
         """Close all connections."""
-        if self._connections is not None:
-            await self._connections.close()
-            self._connections = None
+        if self._pool is not None:
+            await self._pool.close()
+            self._pool = None
 
     async def __aenter__(self) -> Self:
         return self
@@ -129,17 +157,15 @@ class HTTPClient:
             AnswerRefused: The status is another one, or the response is too long.
             ServerUnavailable: As :meth:`open`.
         """
-        async with self._within_deadline(url), self.open("GET", url, headers=headers) as answer:
-            if answer.status != 200 and answer.status not in also:
-                raise status_error(answer)
-            return HTTPDocument(answer.status, answer.headers, await answer.read(limit))
-
-    @asynccontextmanager
-    async def _within_deadline(self, url: str) -> AsyncIterator[None]:
-        """Bound the whole time: a server that sends a byte now and then never reaches the idle timeout."""
         try:
-            async with asyncio.timeout(DOCUMENT_DEADLINE.total_seconds()):
-                yield
+            # A server that sends a byte now and then never reaches the idle timeout.
+            async with (
+                asyncio.timeout(DOCUMENT_DEADLINE.total_seconds()),
+                self.open("GET", url, headers=headers) as answer,
+            ):
+                if answer.status != 200 and answer.status not in also:
+                    raise answer.error()
+                return HTTPDocument(answer.status, answer.headers, await answer.read(limit))
         except TimeoutError:
             raise ServerUnavailable(shown_url(url), "it did not respond in time") from None
 
@@ -173,38 +199,33 @@ class HTTPClient:
             RateLimited: The server asks for a longer pause than the retry policy allows.
             SpecError: The URL is not an HTTP URL, or is plain HTTP to another machine.
         """
-        request = HTTPRequest(method, self._checked(url), checked_headers(headers or {}), body, length, check)
-        pause = self._retries.pause
-        for attempt in range(1, self._retries.attempts + 1):
-            last = attempt == self._retries.attempts
+        request = _Request(method, self._checked(url), _sent_headers(headers or {}, body, length), body, check)
+        for attempt in itertools.count(1):
+            asked = timedelta()
             try:
                 response = await self._follow(request)
-            except RequestBroken as error:
-                if last or not _may_repeat(request, error):
-                    raise ServerUnavailable(shown_url(request.url), str(error)) from None
-                cause = str(error)
+            except RequestBroken as broken:
+                error = ServerUnavailable(shown_url(request.url), str(broken))
+                if not request.may_repeat(broken):
+                    raise error from None
             else:
-                if not self._is_transient(request, response):
+                if not request.is_transient(response):
                     try:
-                        yield HTTPResponse(response)
+                        yield response
                     finally:
                         response.release()
                     return
                 response.release()
-                asked = retry_after(response.headers)
-                if last or asked > self._retries.longest:
-                    raise retryable_error(response, asked)
-                pause, cause = max(pause, asked), f"it responds with status {response.status}"
+                asked = retry_after(response.headers.get("Retry-After", ""))
+                error = _transient_error(response, asked)
+            delay = self._retries.delay(attempt, asked)
+            if delay is None:
+                raise error
             if self._report is not None:
-                self._report(f"{request.url.origin()}: {cause}; retrying")
-            await asyncio.sleep(pause.total_seconds())
-            pause *= 2
+                self._report(f"{request.url.origin()}: {error.cause}; retrying")
+            await self._retries.sleep(delay)
 
-    def _is_transient(self, request: HTTPRequest, response: RawResponse) -> bool:
-        """Return whether the same request may succeed soon."""
-        return response.status == TOO_MANY or (request.is_safe and response.status in _TRANSIENT)
-
-    async def _follow(self, request: HTTPRequest) -> RawResponse:
+    async def _follow(self, request: _Request) -> HTTPResponse:
         url, headers = request.url, request.headers
         for _ in range(MAX_REDIRECTS + 1):
             response = await self._send(request, url, headers)
@@ -221,34 +242,25 @@ class HTTPClient:
             url = target
         raise ServerUnavailable(shown_url(request.url), f"it redirects more than {MAX_REDIRECTS} times")
 
-    async def _send(self, request: HTTPRequest, url: URL, headers: Mapping[str, str]) -> RawResponse:
+    async def _send(self, request: _Request, url: URL, headers: Mapping[str, str]) -> HTTPResponse:
+        from clusterstacks.net.http.response import HTTPResponse  # noqa: PLC0415 - imports aiohttp
+        from clusterstacks.net.pool import Pool  # noqa: PLC0415 - imports aiohttp
+
+        if self._pool is None:
+            self._pool = Pool((CONNECT, IDLE_TIMEOUT))
         proxy = proxy_for(url, self._environ)
+        if self._context is None and "https" in (url.scheme, proxy.scheme if proxy else ""):
+            self._context = _trusted()  # loading the CAs of the system takes 20 ms and more
         try:
             # aiohttp has no deadline for a body that the server does not take.
             async with asyncio.timeout(IDLE_TIMEOUT.total_seconds()) as deadline:
-                return await self._open_connections().send(
-                    request.method,
-                    url,
-                    headers=request.headers_for(headers),
-                    body=request.pieces(deadline, IDLE_TIMEOUT),
-                    proxy=proxy,
-                    trusted=self._trusted(url, proxy),
+                body = request.pieces(deadline)
+                response = await self._pool.request(
+                    request.method, url, headers=headers, body=body, proxy=proxy, trusted=self._context or True
                 )
         except TimeoutError:
             raise RequestBroken("it did not respond in time") from None
-
-    def _trusted(self, url: URL, proxy: URL | None) -> ssl.SSLContext | None:
-        """Return the trusted CAs; those of the system take 20 ms and more to load, so they are loaded at first use."""
-        if self._context is None and "https" in (url.scheme, proxy.scheme if proxy else ""):
-            self._context = _trust()
-        return self._context
-
-    def _open_connections(self) -> Connections:
-        if self._connections is None:
-            from clusterstacks.net.http.pool import Connections  # noqa: PLC0415 - takes 0.1 s
-
-            self._connections = Connections(connect=CONNECT, idle_timeout=IDLE_TIMEOUT)
-        return self._connections
+        return HTTPResponse(response)
 
     def _checked(self, text: str) -> URL:
         try:
@@ -279,16 +291,28 @@ class HTTPClient:
         return target
 
 
-def _may_repeat(request: HTTPRequest, error: RequestBroken) -> bool:
-    """Return whether a retry may succeed and cannot have an effect twice."""
-    return not error.permanent and (request.is_safe or error.unsent)
-
-
-def _trust(ca: str = "") -> ssl.SSLContext:
+def _trusted(ca: str = "") -> ssl.SSLContext:
     try:
-        context = ssl.create_default_context(cadata=ca or None)
+        return client_context(ca.encode(), b"", b"", verify=True)
     except (ssl.SSLError, ValueError):
         raise SpecError("CaInvalid", "the CA contains no PEM certificate") from None
-    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
-    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
-    return context
+
+
+def _transient_error(response: HTTPResponse, asked: timedelta) -> ServerUnavailable:
+    if response.status == _TOO_MANY:
+        return RateLimited(response.place, asked)
+    return ServerUnavailable(response.place, f"it responds with status {response.status}")
+
+
+def _sent_headers(headers: Mapping[str, str], body: Body | None, length: int | None) -> dict[str, str]:
+    """Return headers with those of the client and of the body.
+
+    Raises:
+        SpecError: A value contains a control character; it is not shown, as it may be secret.
+    """
+    for name, value in headers.items():
+        if not value.isprintable():
+            raise SpecError("HeaderInvalid", f"the value of {name} contains an invisible character; remove it")
+    sent = {"User-Agent": "cluster-stacks", "Accept-Encoding": "identity", **headers}
+    length = len(body) if isinstance(body, bytes) else length
+    return sent if body is None or length is None else {**sent, "Content-Length": str(length)}

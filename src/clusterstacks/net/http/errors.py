@@ -10,8 +10,6 @@
     ├── NotThere           an address does not exist
     ├── AnswerRefused      a response cannot be used
     └── StoreUnavailable   the disk for downloads fails
-
-``RequestBroken`` is internal: the client retries it or turns it into ``ServerUnavailable``.
 """
 
 from __future__ import annotations
@@ -22,21 +20,6 @@ from clusterstacks.model.errors import DependencyError
 
 if TYPE_CHECKING:
     from datetime import timedelta
-
-
-class RequestBroken(Exception):
-    """A request without a response, or with an incomplete one.
-
-    Args:
-        cause: The cause, for messages.
-        permanent: Whether the same request would fail again.
-        unsent: Whether the server cannot have received the request.
-    """
-
-    def __init__(self, cause: str, *, permanent: bool = False, unsent: bool = False) -> None:
-        super().__init__(cause)
-        self.permanent = permanent
-        self.unsent = unsent
 
 
 class SourceUnavailable(DependencyError):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from clusterstacks.net.kube.errors import CredentialsFailed
 from clusterstacks.net.kube.exec_plugin import PluginCredentials, run_plugin
-from clusterstacks.net.kube.tls import client_context
+from clusterstacks.net.tls import client_context
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -18,8 +18,9 @@ from clusterstacks.net.kube.paged_list import ListReader, ListRequest
 from clusterstacks.net.kube.partial_json import read_page
 from clusterstacks.net.kube.requests import Body, RequestTarget, apply_query, query
 from clusterstacks.net.kube.resources import ObjectList, Resource, WatchEvent
-from clusterstacks.net.kube.transport import JSON, MANAGEMENT, Call, Pool, RequestTimeouts, Transport
-from clusterstacks.net.kube.watch import WatchBroken, event, lines, strip_to_metadata
+from clusterstacks.net.kube.transport import JSON, Call, Transport
+from clusterstacks.net.kube.watch import event, lines, strip_to_metadata
+from clusterstacks.net.retry import RequestBroken, RetryPolicy
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
@@ -28,6 +29,10 @@ if TYPE_CHECKING:
     from clusterstacks.net.kube.connection import Connection
     from clusterstacks.net.kube.limits import BusyTime
     from clusterstacks.net.kube.write_gate import WriteGate
+    from clusterstacks.net.pool import Pool
+
+IDLE_TIMEOUT = timedelta(seconds=70)
+"""Time after which a watch without data is broken."""
 
 STREAM_SHARE = 6 / 7
 """Requested duration of a watch as a fraction of the idle timeout: 60 of 70 seconds."""
@@ -56,9 +61,9 @@ class Client:
     Args:
         budget: Maximum number of concurrent requests, not counting watches.
         deadline: Deadline of each request including retries; for a watch, of its first response.
+        retries: Bounds of the retries; a retry that would begin after the deadline is not made.
         bounds: Limits on what is read from the server.
         gate: Checked when a write is sent; None allows all writes.
-        target: Management or workload cluster, for metrics.
     """
 
     def __init__(  # noqa: PLR0913  # all but two have defaults
@@ -69,18 +74,21 @@ class Client:
         budget: int = 16,
         deadline: timedelta = timedelta(seconds=30),
         user_agent: str = "cluster-stacks",
-        timeouts: RequestTimeouts = RequestTimeouts(),  # noqa: B008  # an immutable value
+        retries: RetryPolicy = RetryPolicy(),  # noqa: B008  # an immutable value
         bounds: Bounds = Bounds(),  # noqa: B008  # an immutable value
         gate: WriteGate | None = None,
-        target: str = MANAGEMENT,
     ) -> None:
-        self._transport = Transport(connection, pool, budget, deadline, timeouts, bounds)
-        self._transport.gate = gate
-        self._transport.target = target
-        self._transport.user_agent = user_agent
+        self._transport = Transport(
+            connection,
+            pool,
+            budget=budget,
+            deadline=deadline,
+            user_agent=user_agent,
+            retries=retries,
+            bounds=bounds,
+            gate=gate,
+        )
         self._bounds = bounds
-        self._idle_timeout = timeouts.idle_timeout
-        self._stream_seconds = str(max(1, int(timeouts.idle_timeout.total_seconds() * STREAM_SHARE)))
         self._discovery = Discovery(self._discover)
 
     async def close(self) -> None:
@@ -350,7 +358,7 @@ class Client:
         parameters = query(
             watch="1",
             allowWatchBookmarks="true",
-            timeoutSeconds=self._stream_seconds,
+            timeoutSeconds=str(max(1, int(IDLE_TIMEOUT.total_seconds() * STREAM_SHARE))),
             resourceVersion=resource_version,
             labelSelector=labels,
             fieldSelector=fields,
@@ -360,14 +368,14 @@ class Client:
         if on_open is not None:
             on_open()
         try:
-            async with aclosing(lines(response.content, self._idle_timeout, self._bounds.response_bytes)) as stream:
+            async with aclosing(lines(response.content, IDLE_TIMEOUT, self._bounds.response_bytes)) as stream:
                 async for line in stream:
                     if line is None:
                         yield WatchEvent("", {}, f"is larger than {self._bounds.response_bytes} bytes")
                     else:
                         yield await event(line, resource, call.about, metadata_only=metadata_only)
-        except WatchBroken as error:
-            raise self._transport.broken(call, error) from None
+        except RequestBroken as error:
+            raise self._transport.unreachable(call, error) from None
         finally:
             response.close()
 

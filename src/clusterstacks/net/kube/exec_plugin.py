@@ -5,16 +5,16 @@ Source: https://kubernetes.io/docs/reference/access-authn-authz/authentication/#
 
 from __future__ import annotations
 
-import asyncio
 import os
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import orjson
 
 from clusterstacks.net.kube.errors import CredentialsFailed
-from clusterstacks.net.kube.process_group import kill_process_group
+from clusterstacks.net.programs import run_program
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -39,35 +39,21 @@ class PluginCredentials:
 
 
 async def run_plugin(plugin: ExecPlugin, *, deadline: timedelta = DEADLINE) -> PluginCredentials:
-    """Run the command and read its output.
-
-    Its standard error goes to the standard error of this process, as with kubectl, and never into a message, because it
-    may contain secrets.
+    """Run the command and read its output; its standard error is shown, as by kubectl.
 
     Raises:
-        CredentialsFailed: The command cannot be started, fails, times out, or prints no usable credentials.
+        DependencyError: The command cannot be started, fails, times out, or prints no usable credentials.
     """
-    try:
-        process = await asyncio.create_subprocess_exec(
-            plugin.command,
-            *plugin.arguments,
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            env={**os.environ, **plugin.environ, "KUBERNETES_EXEC_INFO": _exec_info(plugin)},
-            start_new_session=True,
-        )
-    except OSError as error:
-        hint = f"; {plugin.install_hint}" if plugin.install_hint else ""
-        raise _failed(plugin, f"cannot be started: {error.strerror}{hint}") from None
-    try:
-        async with asyncio.timeout(deadline.total_seconds()):
-            output = await _read_output(plugin, process)
-    except TimeoutError:
-        raise _failed(plugin, f"did not finish within {deadline.total_seconds():g} s") from None
-    finally:
-        await kill_process_group(process)
-    if process.returncode:
-        raise _failed(plugin, f"failed with exit code {process.returncode}")
+    code, output = await run_program(
+        [plugin.command, *plugin.arguments],
+        environ={**os.environ, **plugin.environ, "KUBERNETES_EXEC_INFO": _exec_info(plugin)},
+        show_errors=True,
+        deadline=deadline,
+        max_bytes=MAX_OUTPUT_BYTES,
+        failed=partial(_failed, plugin),
+    )
+    if code:
+        raise _failed(plugin, f"failed with exit code {code}")
     return _parse_output(plugin, output)
 
 
@@ -76,16 +62,6 @@ def _exec_info(plugin: ExecPlugin) -> str:
     if plugin.cluster is not None:
         spec["cluster"] = plugin.cluster
     return orjson.dumps({"apiVersion": plugin.api_version, "kind": "ExecCredential", "spec": spec}).decode()
-
-
-async def _read_output(plugin: ExecPlugin, process: asyncio.subprocess.Process) -> bytes:
-    output = bytearray()
-    while process.stdout and (piece := await process.stdout.read(65536)):
-        output += piece
-        if len(output) > MAX_OUTPUT_BYTES:
-            raise _failed(plugin, f"printed more than {MAX_OUTPUT_BYTES} bytes")
-    await process.wait()
-    return bytes(output)
 
 
 def _parse_output(plugin: ExecPlugin, output: bytes) -> PluginCredentials:
@@ -127,4 +103,5 @@ def _expiry(plugin: ExecPlugin, status: Mapping[str, Any]) -> datetime | None:
 
 
 def _failed(plugin: ExecPlugin, problem: str) -> CredentialsFailed:
-    return CredentialsFailed(f"the credential plugin {plugin.command} {problem}")
+    hint = f"; {plugin.install_hint}" if plugin.install_hint and problem.startswith("cannot be started") else ""
+    return CredentialsFailed(f"the credential plugin {plugin.command} {problem}{hint}")

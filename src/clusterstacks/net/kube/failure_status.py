@@ -1,20 +1,19 @@
 """Converts failure responses of API servers into the types of ``errors``.
 
-The message of the server becomes part of the error's message, except for Secrets. An admission webhook, a policy or a
-proxy may put the content of a Secret into a response with any status, so only sentences of the API server itself are
-shown, up to the place where the text of another component begins.
+The message of the server becomes part of the error's message, except for Secrets: an admission webhook, a policy or a
+proxy may put the content of a Secret into a response with any status. Only the status, the reason, and the field
+managers of a conflict and the name of a failing webhook are shown.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import replace
-from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
 from clusterstacks.model.bounded_json import Undecodable, decode
+from clusterstacks.model.documents import mappings
 from clusterstacks.net.kube.errors import (
     AlreadyExists,
     ApiError,
@@ -31,15 +30,13 @@ from clusterstacks.net.kube.errors import (
     Unreachable,
     WebhookFailed,
 )
+from clusterstacks.net.retry import retry_after
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 MAX_MESSAGE = 2000
 """Maximum characters of the server's text in a message (arbitrary; schema errors of a CRD can reach a megabyte)."""
-
-MAX_RETRY_AFTER = timedelta(hours=1)
-"""Upper bound of Retry-After (arbitrary; Kubernetes itself uses 1 to 60 s)."""
 
 MAX_FIELD_MESSAGE = 300
 """Maximum characters of the message about one field; a longer message is shown without the value (arbitrary)."""
@@ -71,8 +68,9 @@ _SIMPLE: dict[int, type[ApiError]] = {
     409: AlreadyExists,
     410: Expired,
 }
+# At the beginning of a message this is the server's own text; that of a webhook begins with the webhook's name.
 # Internal error occurred: failed calling webhook "strict.example.com": failed to call webhook: Post "https://...
-_WEBHOOK_FAILED = re.compile(r'failed calling webhook "([^"\s]{1,253})"')
+_WEBHOOK_FAILED = re.compile(r'(?:Internal error occurred: )?failed calling webhook "([^"\s]{1,253})"')
 
 # A webhook may send any text as the reason.
 _REASON = re.compile(r"[A-Za-z][A-Za-z0-9]{0,63}")
@@ -94,54 +92,15 @@ _FAILING_CHECK = re.compile(r"^\[-\](\S+) failed", re.MULTILINE)
 _MANAGER = re.compile(r'conflict with ("(?:[^"\\]|\\.)*")')
 
 
-WITHHELD: Final = "(the server's message is withheld because it may quote the Secret)"
+# The same holds for this message.
+_APPLY_CONFLICT = "Apply failed with "
 
-KNOWN_REASONS: Final = frozenset(
-    {
-        "AlreadyExists",
-        "BadRequest",
-        "Conflict",
-        "Expired",
-        "Forbidden",
-        "Gone",
-        "InternalError",
-        "Invalid",
-        "MethodNotAllowed",
-        "NotAcceptable",
-        "NotFound",
-        "RequestEntityTooLarge",
-        "ServerTimeout",
-        "ServiceUnavailable",
-        "Timeout",
-        "TooManyRequests",
-        "Unauthorized",
-        "UnsupportedMediaType",
-    }
+WITHHELD: Final = (
+    "the server's message is withheld because it may quote the Secret; kubectl apply --dry-run=server shows it"
 )
-"""Reasons of the API server itself; source: StatusReason in k8s.io/apimachinery meta/v1."""
 
-_NAME: Final = r"[^\"'\s]{1,253}"
-_FORBIDDEN: Final = rf'secrets(?: "{_NAME}")? is forbidden: '
-_SENTENCES: Final = tuple(
-    re.compile(sentence)
-    for sentence in (
-        # Authorizer.
-        _FORBIDDEN + r'User "(?:[^"\\]|\\.){1,253}" cannot \w{1,32} resource "secrets" in API group ""'
-        rf'(?: in the namespace "{_NAME}"| at the cluster scope)?',
-        # Admission.
-        _FORBIDDEN + rf"ValidatingAdmissionPolicy '{_NAME}' with binding '{_NAME}' denied request",
-        _FORBIDDEN + rf"unable to create new content in namespace {_NAME} because it is being terminated",
-        _FORBIDDEN + rf"exceeded quota: {_NAME}",
-        rf'(?:Internal error occurred: )?failed calling webhook "{_NAME}"',
-        rf'admission webhook "{_NAME}" denied the request',
-        # Storage.
-        rf'(?:secrets|namespaces) "{_NAME}" (?:not found|already exists)',
-        rf'Operation cannot be fulfilled on secrets "{_NAME}"',
-        r"too old resource version: \d+ \(\d+\)",
-        r"Unauthorized",
-    )
-)
-_VALIDATION: Final = re.compile(rf'Secret "{_NAME}" is invalid: |Apply failed with \d+ conflicts?: ')
+_KNOWN_REASONS: Final = frozenset({*REASONS.values(), "AlreadyExists", "Expired"})
+"""Reasons of errors about Secrets; any other one may be the text of a webhook."""
 
 
 def status_error(
@@ -157,8 +116,7 @@ def status_error(
     """
     reason = _reason(status, body, confidential=confidential)
     message = f"{about}: {status} {reason}: {_message(status, body, confidential=confidential)}"
-    text = message if confidential else _text(body.get("message"))
-    if status >= 500 and (failing := _WEBHOOK_FAILED.search(text)):
+    if status >= 500 and (failing := _WEBHOOK_FAILED.match(_text(body.get("message")))):
         return WebhookFailed(message, status=status, webhook=failing[1])
     if status >= 500 and not _schema_errors(status, body):
         return Unreachable(message, status=status)
@@ -170,25 +128,20 @@ def status_error(
 def _typed(message: str, status: int, reason: str, body: Mapping[str, Any], *, confidential: bool) -> ApiError:
     match status:
         case 409 if reason != "AlreadyExists":
-            return Conflict(
-                message, status=status, reason=reason, conflicts=_conflicts(body, confidential=confidential)
-            )
+            return Conflict(message, status=status, reason=reason, conflicts=_conflicts(body, confidential))
         case 422 | 500:
-            return Invalid(message, status=status, reason=reason, causes=_field_causes(body, confidential=confidential))
+            causes = () if confidential else _field_causes(body)
+            return Invalid(message, status=status, reason=reason, causes=causes)
         case 429:
-            return TooMany(
-                message,
-                status=status,
-                reason=reason,
-                retry_after=timedelta(seconds=retry_after_seconds(_details(body).get("retryAfterSeconds"))),
-            )
+            wait = retry_after(_details(body).get("retryAfterSeconds"))
+            return TooMany(message, status=status, reason=reason, retry_after=wait)
         case _:
             return _SIMPLE.get(status, ApiError)(message, status=status, reason=reason)
 
 
 def _reason(status: int, body: Mapping[str, Any], *, confidential: bool) -> str:
     reason = _text(body.get("reason"))
-    if _REASON.fullmatch(reason) and (not confidential or reason in KNOWN_REASONS):
+    if _REASON.fullmatch(reason) and (not confidential or reason in _KNOWN_REASONS):
         return reason
     return "Invalid" if _schema_errors(status, body) else REASONS.get(status, "UnexpectedAnswer")
 
@@ -202,22 +155,6 @@ def parse_status(answer: bytes) -> Mapping[str, Any]:
         failing = ", ".join(_FAILING_CHECK.findall(text))
         return {"message": f"failing checks: {failing}" if failing else text}
     return body if isinstance(body, dict) else {}
-
-
-def retry_after_seconds(seconds: object) -> float:
-    """Read a number of seconds to wait, also from a header; return 0 unless it is a positive number.
-
-    The result is at most ``MAX_RETRY_AFTER``, because a server may send a number that exceeds every duration.
-    """
-    match seconds:
-        case bool():
-            return 0.0
-        case int() | float() if seconds > 0:  # no NaN
-            return float(min(seconds, MAX_RETRY_AFTER.total_seconds()))
-        case str() if seconds.isdecimal():
-            return min(float(seconds), MAX_RETRY_AFTER.total_seconds())
-        case _:
-            return 0.0
 
 
 def reason_without_value(message: str) -> str:
@@ -244,21 +181,24 @@ def _field_message(cause: FieldCause) -> str:
 
 
 def _message(status: int, body: Mapping[str, Any], *, confidential: bool) -> str:
-    if confidential and not _conflicts(body, confidential=True):
-        fields = ", ".join(cause.field for cause in _field_causes(body, confidential=True))
-        return f"{fields} {WITHHELD}" if fields else _redacted(_text(body.get("message")))
-    if conflicts := _conflicts(body, confidential=confidential):
-        message = ", ".join(f"{one.field} is managed by {one.manager}" for one in conflicts)
-    elif status in {422, 500} and (causes := _field_causes(body, confidential=False)):
+    if conflicts := _conflicts(body, confidential):
+        message = ", ".join(f"{conflict.field} is managed by {conflict.manager}" for conflict in conflicts)
+    elif confidential:
+        failing = _WEBHOOK_FAILED.match(_text(body.get("message")))
+        return f"{failing[0]}; {WITHHELD}" if failing else WITHHELD
+    elif status in {422, 500} and (causes := _field_causes(body)):
         message = "; ".join(_field_message(cause) for cause in causes)
     else:
         message = _text(body.get("message")) or "the server gave no reason"
     return message if len(message) <= MAX_MESSAGE else f"{message[:MAX_MESSAGE]}..."
 
 
-def _conflicts(body: Mapping[str, Any], *, confidential: bool) -> tuple[FieldConflict, ...]:
+def _conflicts(body: Mapping[str, Any], confidential: bool) -> tuple[FieldConflict, ...]:  # noqa: FBT001
+    """Return the conflicts; for a Secret, only those of the API server itself."""
+    if confidential and not _text(body.get("message")).startswith(_APPLY_CONFLICT):
+        return ()
     found = []
-    for cause in _causes(body, confidential=confidential):
+    for cause in mappings(_details(body), "causes"):
         if cause.get("reason") != "FieldManagerConflict":
             continue
         quoted = _MANAGER.search(_text(cause.get("message")))
@@ -266,15 +206,15 @@ def _conflicts(body: Mapping[str, Any], *, confidential: bool) -> tuple[FieldCon
     return tuple(found)
 
 
-def _field_causes(body: Mapping[str, Any], *, confidential: bool) -> tuple[FieldCause, ...]:
+def _field_causes(body: Mapping[str, Any]) -> tuple[FieldCause, ...]:
     found = [
         FieldCause(_text(cause.get("field")), _text(cause.get("reason")), _text(cause.get("message")))
-        for cause in _causes(body, confidential=confidential)
+        for cause in mappings(_details(body), "causes")
     ]
     if not found and (message := _schema_errors(500, body)):
         lines = [matched for line in message.splitlines() if (matched := _SCHEMA_LINE.fullmatch(line.strip()))]
         found = [FieldCause(line[1], "SchemaMismatch", line[2]) for line in lines]
-    return tuple(replace(cause, message=WITHHELD) if confidential else cause for cause in found)
+    return tuple(found)
 
 
 def _schema_errors(status: int, body: Mapping[str, Any]) -> str:
@@ -288,15 +228,7 @@ def _schema_errors(status: int, body: Mapping[str, Any]) -> str:
     return matched[1] if matched else ""
 
 
-def _causes(body: Mapping[str, Any], *, confidential: bool) -> list[Mapping[str, Any]]:
-    """Return the causes; for a Secret, only those of the API server's own validation, whose fields are the Secret's."""
-    if confidential and not _VALIDATION.match(_text(body.get("message"))):
-        return []
-    causes = _details(body).get("causes")
-    return [cause for cause in causes if isinstance(cause, dict)] if isinstance(causes, list) else []
-
-
-def _details(body: Mapping[str, Any]) -> Mapping[str, Any]:
+def _details(body: Mapping[str, Any]) -> dict[str, Any]:
     details = body.get("details")
     return details if isinstance(details, dict) else {}
 
@@ -311,12 +243,3 @@ def _unquoted(quoted: str) -> str:
     except orjson.JSONDecodeError:
         # Some escapes of Go are not valid in JSON.
         return quoted[1:-1]
-
-
-def _redacted(message: str) -> str:
-    """Return the known sentence at the beginning of a message; the rest is withheld."""
-    for sentence in _SENTENCES:
-        if matched := sentence.match(message):
-            rest = message[matched.end() :].strip()
-            return f"{matched[0]} {WITHHELD}" if rest else matched[0]
-    return WITHHELD

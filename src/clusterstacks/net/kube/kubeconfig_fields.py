@@ -14,7 +14,7 @@ from urllib.parse import quote, urlsplit
 from clusterstacks.model import yaml, yaml_scalars
 from clusterstacks.model.errors import SpecError
 from clusterstacks.net.kube.connection import Connection, DataOrFile, ExecPlugin, User
-from clusterstacks.net.kube.tls import check_authority, check_pair
+from clusterstacks.net.tls import check_authority, check_pair
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

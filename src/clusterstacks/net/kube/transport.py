@@ -1,4 +1,4 @@
-"""Sends requests: a connection pool, and a budget, a deadline and bounded retries for each client."""
+"""Sends the requests of one client: with a budget, a deadline and bounded retries."""
 
 from __future__ import annotations
 
@@ -6,29 +6,31 @@ import asyncio
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import TYPE_CHECKING, Self, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import urlsplit
 
 import aiohttp
 from multidict import CIMultiDict
 from yarl import URL
 
-from clusterstacks.net.kube.aborting_connector import aborting_connector
 from clusterstacks.net.kube.auth import ConnectionCredentials, RequestCredentials
 from clusterstacks.net.kube.errors import ResponseTooLarge, TooMany, Unauthorized, Unreachable
-from clusterstacks.net.kube.failure_status import parse_status, retry_after_seconds, status_error
+from clusterstacks.net.kube.failure_status import parse_status, status_error
 from clusterstacks.net.kube.limits import BusyTime
 from clusterstacks.net.kube.pipeline import answers
 from clusterstacks.net.kube.write_gate import GuardedBody
+from clusterstacks.net.pool import FAILURES, read_body
+from clusterstacks.net.retry import RequestBroken, retry_after
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-    from types import TracebackType
+    from collections.abc import Awaitable, Callable, Sequence
 
     from clusterstacks.model.errors import ClusterStacksError
     from clusterstacks.net.kube.connection import Connection
     from clusterstacks.net.kube.limits import Bounds
     from clusterstacks.net.kube.write_gate import WriteGate
+    from clusterstacks.net.pool import Pool
+    from clusterstacks.net.retry import RetryPolicy
 
 T = TypeVar("T")
 
@@ -37,81 +39,8 @@ JSON = "application/json"
 MAX_FAILURE_BYTES = 1024 * 1024
 """Maximum size of a failure response (arbitrary)."""
 
-IDLE_SECONDS = 80.0
-"""Time after which an idle connection is closed: longer than the interval of a sweep with its jitter, which therefore
-reuses its connection, and shorter than the 90 s after which the API server closes it."""
-
 PIPELINE_PATIENCE = timedelta(seconds=5)
 """Maximum duration of reads that wait for each other on one connection (arbitrary); the others are sent alone."""
-
-MANAGEMENT = "management"
-WORKLOAD = "workload"
-"""Targets of requests, for metrics."""
-
-
-class Pool:
-    """One aiohttp session; clients that share it share its connector, but not their settings.
-
-    Args:
-        on_answer: Called with target, HTTP method and status of every response; for metrics.
-    """
-
-    def __init__(self, *, on_answer: Callable[[str, str, int], None] | None = None) -> None:
-        self.on_answer = on_answer
-        self._session: aiohttp.ClientSession | None = None
-
-    @property
-    def session(self) -> aiohttp.ClientSession:
-        """The session, opened by the first request because it needs the running loop."""
-        if self._session is None:
-            # Each client has its own budget, so the connector sets no limit.
-            self._session = aiohttp.ClientSession(
-                connector=aborting_connector(limit=0, keepalive_seconds=IDLE_SECONDS),
-                timeout=aiohttp.ClientTimeout(total=None),
-                cookie_jar=aiohttp.DummyCookieJar(),
-                # A small compressed response may expand to a thousand times its size, so compression is not accepted.
-                auto_decompress=False,
-            )
-            # aiohttp retries a DELETE after a broken connection; retries are decided here, call by call.
-            self._session._retry_connection = False  # noqa: SLF001  # there is no public option
-        return self._session
-
-    async def close(self) -> None:
-        """Close all connections; running calls fail."""
-        if self._session is not None:
-            await self._session.close()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.close()
-
-
-@dataclass(frozen=True, slots=True)
-class RequestTimeouts:
-    """Retries and timeouts of requests.
-
-    Args:
-        attempts: Maximum number of attempts of a repeatable call, within its deadline.
-        first_delay: Delay before the second attempt; it doubles for each further one. Retry-After has precedence.
-        longest_delay: Maximum delay, also for Retry-After.
-        idle_timeout: A watch without data for this time is broken; the server is requested to end it earlier.
-        sleep: Waits for the given seconds; tests replace it.
-    """
-
-    attempts: int = 5
-    first_delay: timedelta = timedelta(milliseconds=100)
-    longest_delay: timedelta = timedelta(seconds=10)
-    idle_timeout: timedelta = timedelta(seconds=70)
-    sleep: Callable[[float], Awaitable[object]] = asyncio.sleep
-
-    def delay(self, attempt: int, wanted: float) -> float:
-        """Return the seconds to wait after an attempt (the first is 1); ``wanted`` is the server's Retry-After or 0."""
-        seconds = wanted or self.first_delay.total_seconds() * 2 ** (attempt - 1)
-        return min(seconds, self.longest_delay.total_seconds())
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,41 +71,40 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class _Failure:
-    """A failed attempt; ``again``: another attempt is safe; ``wait``: Retry-After in seconds."""
+    """A failed attempt; ``again``: another attempt is safe; ``wait``: Retry-After."""
 
     error: ClusterStacksError
     again: bool
-    wait: float = 0.0
+    wait: timedelta = timedelta()
 
 
 class Transport:
     """Sends requests to one server: ``send`` returns the whole body, ``open`` returns a stream."""
 
-    gate: WriteGate | None = None
-    """Checked when a write is sent; None allows all writes."""
-    target: str = MANAGEMENT
-    """Management or workload cluster, for metrics; never a cluster name."""
-
-    def __init__(
+    def __init__(  # noqa: PLR0913  # those of ``Client``
         self,
         connection: Connection,
         pool: Pool,
+        *,
         budget: int,
         deadline: timedelta,
-        timeouts: RequestTimeouts,
+        user_agent: str,
+        retries: RetryPolicy,
         bounds: Bounds,
+        gate: WriteGate | None,
     ) -> None:
         self.host = urlsplit(connection.server).netloc
+        self.busy = BusyTime(bounds.busy_time, lambda: asyncio.get_running_loop().time())
+        self.gate = gate
         self._connection = connection
         self._pool = pool
-        self._timeouts = timeouts
-        self._deadline = deadline.total_seconds()
-        self._max_bytes = bounds.response_bytes
-        self.busy = BusyTime(bounds.busy_time, lambda: asyncio.get_running_loop().time())
         self._slots = asyncio.Semaphore(budget)
+        self._deadline = deadline.total_seconds()
+        self._user_agent = user_agent
+        self._retries = retries
+        self._max_bytes = bounds.response_bytes
         self._credentials = ConnectionCredentials(connection)
         self._closed = False
-        self.user_agent = ""
 
     def close(self) -> None:
         """Refuse further calls; running calls end at their deadline."""
@@ -190,7 +118,7 @@ class Transport:
         """
 
         async def read(response: aiohttp.ClientResponse) -> bytes:
-            answer = await _read_body(response.content.iter_any(), self._max_bytes)
+            answer = await read_body(response.content.iter_any(), self._max_bytes)
             if answer is None:
                 raise ResponseTooLarge(
                     f"{call.about}: the response of {self.host} is larger than {self._max_bytes} bytes"
@@ -218,22 +146,21 @@ class Transport:
         if self._closed or self._connection.proxy or self.busy.left <= 0:
             return found
         size = 0
-        with self.busy.request(), suppress(aiohttp.ClientError, aiohttp.http.HttpProcessingError, OSError):
+        with self.busy.request(), suppress(*FAILURES, aiohttp.http.HttpProcessingError, RequestBroken):
             async with asyncio.timeout(PIPELINE_PATIENCE.total_seconds()), self._slots:
                 pipeline = answers(
                     self._pool.session,
                     self._connection.server,
                     [(read.path, read.accept) for read in reads],
-                    user_agent=self.user_agent,
+                    user_agent=self._user_agent,
                     credentials=await self._credentials.current(),
                     server_name=self._connection.server_name,
                 )
                 async with aclosing(pipeline) as responses:
                     number = 0
                     async for status, content in responses:
-                        if self._pool.on_answer is not None:
-                            self._pool.on_answer(self.target, reads[number].method, status)
-                        body = await _read_body(content, self._max_bytes - size)
+                        self._pool.on_answer(reads[number].method, status)
+                        body = await read_body(content, self._max_bytes - size)
                         if body is None:
                             break
                         size += len(body)
@@ -258,9 +185,9 @@ class Transport:
         except TimeoutError:
             raise self._timeout_error(call, deadline) from None
 
-    def broken(self, call: Call, error: Exception) -> Unreachable:
-        """Return the error for a failed connection, without the details of aiohttp about proxies and TLS contexts."""
-        return Unreachable(f"{call.about}: {self.host} cannot be reached: {_cause(error)}")
+    def unreachable(self, call: Call, error: RequestBroken) -> Unreachable:
+        """Return the error for a failed connection."""
+        return Unreachable(f"{call.about}: {self.host} cannot be reached: {error}")
 
     async def _send_with_retries(
         self, call: Call, consume: Callable[[aiohttp.ClientResponse], Awaitable[T]], give_up: float
@@ -277,11 +204,10 @@ class Transport:
                 renewed = True
                 if await self._credentials.renew(identity):
                     continue
-            delay = self._timeouts.delay(attempt, outcome.wait)
-            late = asyncio.get_running_loop().time() + delay >= give_up
-            if not outcome.again or attempt >= self._timeouts.attempts or late:
+            delay = self._retries.delay(attempt, outcome.wait)
+            if not outcome.again or delay is None or asyncio.get_running_loop().time() + delay >= give_up:
                 raise outcome.error
-            await self._timeouts.sleep(delay)
+            await self._retries.sleep(delay)
             attempt += 1
 
     async def _attempt(
@@ -293,22 +219,15 @@ class Transport:
         try:
             response = await self._request(call, identity)
             try:
-                if self._pool.on_answer is not None:
-                    self._pool.on_answer(self.target, call.method, response.status)
-                if response.status < 300:
-                    return await consume(response)
-                return await _failure(call, response)
+                return await (consume(response) if response.status < 300 else _failure(call, response))
             except BaseException:
                 response.close()
                 raise
-        except (aiohttp.ClientSSLError, aiohttp.ClientConnectorCertificateError) as error:
-            return _Failure(self.broken(call, error), again=False)
-        except aiohttp.ClientConnectorError as error:
-            # Nothing was sent.
-            return _Failure(self.broken(call, error), again=True)
-        except (aiohttp.ClientError, OSError) as error:
-            self._check_gate(call)
-            return _Failure(self.broken(call, error), again=call.repeatable)
+        except RequestBroken as error:
+            if not error.unsent:
+                self._check_gate(call)
+            again = not error.permanent and (error.unsent or call.repeatable)
+            return _Failure(self.unreachable(call, error), again=again)
 
     def _check_gate(self, call: Call) -> None:
         if self.gate is not None and call.writes:
@@ -318,22 +237,20 @@ class Transport:
         headers = CIMultiDict(identity.headers)
         headers["Accept"] = call.accept
         headers["Accept-Encoding"] = "identity"
-        headers["User-Agent"] = self.user_agent
+        headers["User-Agent"] = self._user_agent
         body = None
         if call.writes:
             headers["Content-Type"] = call.content_type
             body = GuardedBody(call.body, call.about, self.gate)
         try:
-            return await self._pool.session.request(
+            return await self._pool.request(
                 call.method,
                 URL(f"{self._connection.server}{call.path}", encoded=True),
-                data=body,
                 headers=headers,
-                # A redirect would send the credentials to another host.
-                allow_redirects=False,
-                ssl=identity.context,
-                server_hostname=self._connection.server_name or None,
-                proxy=self._connection.proxy or None,
+                body=body,
+                trusted=identity.context,
+                server_name=self._connection.server_name,
+                proxy=self._connection.proxy,
             )
         finally:
             if body is not None:
@@ -351,37 +268,11 @@ class Transport:
 
 
 async def _failure(call: Call, response: aiohttp.ClientResponse) -> _Failure:
-    content = await _read_body(response.content.iter_any(), MAX_FAILURE_BYTES)
+    content = await read_body(response.content.iter_any(), MAX_FAILURE_BYTES)
     if content is None:
         response.close()
-    body = parse_status(content or b"")
-    error = status_error(call.about, response.status, body, confidential=call.confidential)
+    error = status_error(call.about, response.status, parse_status(content or b""), confidential=call.confidential)
     if isinstance(error, TooMany):
         # Refused before execution, e.g. by priority and fairness, or "storage is (re)initializing".
-        wait = retry_after_seconds(response.headers.get("Retry-After", "")) or error.retry_after.total_seconds()
-        return _Failure(error, again=True, wait=wait)
+        return _Failure(error, again=True, wait=retry_after(response.headers.get("Retry-After")) or error.retry_after)
     return _Failure(error, again=isinstance(error, Unreachable) and call.repeatable)
-
-
-async def _read_body(content: AsyncIterator[bytes], max_bytes: int) -> bytes | None:
-    """Read a whole body; return None if it is larger than ``max_bytes``."""
-    pieces = []
-    size = 0
-    async for piece in content:
-        size += len(piece)
-        if size > max_bytes:
-            return None
-        pieces.append(piece)
-    return pieces[0] if len(pieces) == 1 else b"".join(pieces)
-
-
-def _cause(error: Exception) -> str:
-    match error:
-        case aiohttp.ClientConnectorCertificateError():
-            return str(error.certificate_error)
-        case aiohttp.ClientConnectorError():
-            return error.os_error.strerror or str(error.os_error)
-        case aiohttp.ClientResponseError():
-            return f"{error.status} {error.message}"
-        case _:
-            return str(error) or type(error).__name__

@@ -9,23 +9,21 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-import aiohttp
-
 from clusterstacks.model.bounded_json import Undecodable, decode
 from clusterstacks.net.kube.errors import Unreachable
 from clusterstacks.net.kube.failure_status import status_error
 from clusterstacks.net.kube.partial_json import decode_partial
 from clusterstacks.net.kube.resources import Resource, WatchEvent
+from clusterstacks.net.pool import FAILURES, broken
+from clusterstacks.net.retry import RequestBroken
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
     from datetime import timedelta
 
+    import aiohttp
+
     from clusterstacks.model.objects import Manifest
-
-
-class WatchBroken(Exception):  # never leaves the package
-    """A stream that did not end between two lines."""
 
 
 async def lines(
@@ -34,7 +32,7 @@ async def lines(
     """Yield the lines of a stream without line breaks; None for a line longer than ``max_bytes``.
 
     Raises:
-        WatchBroken: The stream was idle for ``idle_timeout``, broke, or ended in the middle of a line.
+        RequestBroken: The stream was idle for ``idle_timeout``, broke, or ended in the middle of a line.
     """
     pending = bytearray()
     size = 0
@@ -53,7 +51,7 @@ async def lines(
         pending = bytearray(rest[-1])
         size = len(pending)
     if size:
-        raise WatchBroken("the stream ended in the middle of an event")
+        raise RequestBroken("the stream ended in the middle of an event")
 
 
 async def _next_piece(content: aiohttp.StreamReader, idle_timeout: timedelta) -> bytes:
@@ -61,9 +59,9 @@ async def _next_piece(content: aiohttp.StreamReader, idle_timeout: timedelta) ->
         async with asyncio.timeout(idle_timeout.total_seconds()):
             return await content.readany()
     except TimeoutError:
-        raise WatchBroken(f"no data for {idle_timeout.total_seconds():g} s") from None
-    except (aiohttp.ClientError, OSError) as error:
-        raise WatchBroken(f"the connection broke: {str(error) or type(error).__name__}") from None
+        raise RequestBroken(f"no data for {idle_timeout.total_seconds():g} s") from None
+    except FAILURES as error:
+        raise broken(error) from None
 
 
 async def event(line: bytes, resource: Resource, about: str, *, metadata_only: bool) -> WatchEvent:

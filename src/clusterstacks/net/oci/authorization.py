@@ -15,7 +15,6 @@ from yarl import URL
 
 from clusterstacks.model.bounded_json import Undecodable, decode
 from clusterstacks.net.http.errors import AnswerRefused
-from clusterstacks.net.http.messages import status_error
 from clusterstacks.net.http.urls import follow
 from clusterstacks.net.oci.credentials import ANONYMOUS
 
@@ -148,7 +147,7 @@ class Authorization:
         headers = {"Content-Type": "application/x-www-form-urlencoded"}
         async with self._web.open("POST", str(realm), headers=headers, body=body) as answer:
             if answer.status != 200:
-                raise status_error(answer)
+                raise answer.error()
             return self._parse(await answer.read(MAX_ANSWER_BYTES))
 
     def _parse(self, body: bytes) -> dict[str, Any]:

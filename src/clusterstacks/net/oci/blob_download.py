@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import BinaryIO
 
-    from clusterstacks.net.http.messages import HTTPResponse
+    from clusterstacks.net.http.response import HTTPResponse
     from clusterstacks.net.oci.descriptor import Descriptor
     from clusterstacks.net.oci.session import Session
     from clusterstacks.net.oci.transfers import TransferProgress

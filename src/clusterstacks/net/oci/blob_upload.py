@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
-    from clusterstacks.net.http.messages import HTTPResponse
+    from clusterstacks.net.http.response import HTTPResponse
     from clusterstacks.net.oci.descriptor import Descriptor
     from clusterstacks.net.oci.session import Session
     from clusterstacks.net.oci.transfers import TransferProgress

@@ -8,7 +8,6 @@
     ├── ManifestInvalid        a manifest violates the image-spec
     └── ManifestUnsupported    a tag is not a release
     DependencyError
-    ├── HelperFailed           a credential helper fails
     └── ContentCorrupt         content does not match its digest
 """
 
@@ -43,13 +42,6 @@ class ManifestInvalid(DocumentError):
     """A manifest violates the image-spec."""
 
     CODE = "ManifestInvalid"
-
-
-class HelperFailed(DependencyError):
-    """A credential helper failed; its output may contain secrets and is not shown."""
-
-    def __init__(self, program: str, problem: str, way_out: str = "log in with it again") -> None:
-        super().__init__("CredentialHelperFailed", f"the credential helper {program} {problem}: {way_out}")
 
 
 class ContentCorrupt(DependencyError):

@@ -15,7 +15,7 @@ from clusterstacks.model.bounded_json import Undecodable, decode
 from clusterstacks.model.documents import shown
 from clusterstacks.model.errors import ClusterStacksError, DependencyError
 from clusterstacks.net.http.errors import AnswerRefused, CredentialsRefused
-from clusterstacks.net.http.messages import HTTPDocument, shown_url, status_error
+from clusterstacks.net.http.messages import HTTPDocument, shown_url
 from clusterstacks.net.http.urls import follow, is_loopback
 from clusterstacks.net.oci.authorization import Authorization
 
@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 
     from clusterstacks.net.http.client import HTTPClient
-    from clusterstacks.net.http.messages import Body, HTTPResponse
+    from clusterstacks.net.http.messages import Body
+    from clusterstacks.net.http.response import HTTPResponse
     from clusterstacks.net.oci.credentials import RegistryCredentials
     from clusterstacks.net.oci.reference import Reference
 
@@ -122,7 +123,7 @@ class Session:
                     yield answer
                     return
                 challenges = answer.headers.getall("WWW-Authenticate", [])
-                error = status_error(answer)
+                error = answer.error()
             if not await authorization.answer(challenges, scope, known):
                 raise error
 
@@ -208,7 +209,7 @@ def _origin(url: URL) -> tuple[str, str | None, int | None]:
 
 async def registry_error(answer: HTTPResponse) -> ClusterStacksError:
     """Return the error for an unexpected answer, with the registry's code and message if it has them."""
-    error = status_error(answer)
+    error = answer.error()
     if not isinstance(error, AnswerRefused):
         return error
     reason = ""

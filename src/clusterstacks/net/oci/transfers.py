@@ -5,12 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import TYPE_CHECKING, Protocol
 
-from clusterstacks.net.http.client import RetryPolicy
 from clusterstacks.net.http.errors import RateLimited
 from clusterstacks.net.http.messages import PIECE_BYTES
+from clusterstacks.net.retry import RetryPolicy
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
 
     from clusterstacks.net.http.errors import ServerUnavailable
 
-RETRIES = RetryPolicy(attempts=5, pause=timedelta(milliseconds=250))
+RETRIES = RetryPolicy()
 """Retries of an interrupted transfer; only attempts without progress count."""
 
 BLOBS_AT_ONCE = 4
@@ -54,9 +53,10 @@ class TransferRetries:
         if reached > self.reached:
             self.reached, self.failures = reached, 0
         self.failures += 1
-        if self.failures >= RETRIES.attempts or isinstance(error, RateLimited):
+        delay = RETRIES.delay(self.failures)
+        if delay is None or isinstance(error, RateLimited):
             raise error
-        await asyncio.sleep((RETRIES.pause * 2 ** (self.failures - 1)).total_seconds())
+        await RETRIES.sleep(delay)
 
 
 async def read_pieces(path: Path, start: int, length: int) -> AsyncIterator[bytes]:

@@ -21,7 +21,7 @@ from clusterstacks.model.objects import ObjectKey, split_api_version
 from clusterstacks.net.kube.client import Client
 from clusterstacks.net.kube.kubeconfig import parse_secret_kubeconfig
 from clusterstacks.net.kube.limits import Bounds
-from clusterstacks.net.kube.transport import WORKLOAD, Pool
+from clusterstacks.net.pool import Pool
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -107,7 +107,7 @@ class Workloads:
         management: Client,
         gate: WriteGate | None = None,
         *,
-        on_answer: Callable[[str, str, int], None] | None = None,
+        on_answer: Callable[[str, int], None] = lambda _method, _status: None,
     ) -> None:
         self._management = management
         self._gate = gate
@@ -146,7 +146,7 @@ class Workloads:
         if known is None:
             connection = parse_secret_kubeconfig(_kubeconfig(secret, name), origin=f"Secret {name}")
             pool = Pool(on_answer=self._on_answer)
-            client = Client(connection, pool, budget=BUDGET, bounds=WORKLOAD_BOUNDS, gate=self._gate, target=WORKLOAD)
+            client = Client(connection, pool, budget=BUDGET, bounds=WORKLOAD_BOUNDS, gate=self._gate)
             known = self._connected[cluster] = _Connected(revision, client, pool)
         try:
             async with asyncio.timeout(READY_DEADLINE.total_seconds()):

@@ -19,7 +19,7 @@ from clusterstacks.model.documents import text
 from clusterstacks.model.errors import ClusterStacksError
 from clusterstacks.net.kube.errors import AlreadyExists, Conflict, Forbidden
 from clusterstacks.net.kube.pki import Authority, answers_to, single_certificates, validity
-from clusterstacks.net.kube.tls import check_pair, serve_with
+from clusterstacks.net.tls import check_pair, serve_with
 from clusterstacks.operator.webhooks.configuration import CONFIGURATION, OWNER, Endpoint, WebhookScope, configuration
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from clusterstacks.model.documents import Node
 from clusterstacks.model.errors import SpecError
 from clusterstacks.net.http.allowlist import host_of
 from clusterstacks.net.http.errors import NotThere
-from clusterstacks.net.http.messages import shown_url, status_error
+from clusterstacks.net.http.messages import shown_url
 from clusterstacks.net.http.urls import may_follow
 from clusterstacks.net.oci.reference import SCHEME, Reference
 from clusterstacks.net.oci.registry import Registry
@@ -87,7 +87,7 @@ class ChartDownloader:
             "GET", str(url), headers=headers, check=lambda target: self.check(subject, target)
         ) as answer:
             if answer.status != 200:
-                raise status_error(answer)
+                raise answer.error()
             return await answer.read(limit)
 
     async def _authorization(self, url: URL) -> dict[str, str]:

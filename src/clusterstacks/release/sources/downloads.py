@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from typing import IO
 
     from clusterstacks.model.names import ReleaseName
-    from clusterstacks.net.http.messages import HTTPResponse
+    from clusterstacks.net.http.response import HTTPResponse
 
 DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 _MAX_NAME_BYTES = 255

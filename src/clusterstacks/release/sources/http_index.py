@@ -32,7 +32,7 @@ from clusterstacks.model.errors import SpecError
 from clusterstacks.model.names import parse_release, release_named
 from clusterstacks.net.http.conditional_get import UNCHANGED, ConditionalCache
 from clusterstacks.net.http.errors import AnswerRefused, NotThere, SourceUnavailable, StoreUnavailable
-from clusterstacks.net.http.messages import HTTPDocument, shown_url, status_error
+from clusterstacks.net.http.messages import HTTPDocument, shown_url
 from clusterstacks.release.contents import read_contents
 from clusterstacks.release.errors import ReleaseBroken, ReleaseNotFound
 from clusterstacks.release.release_source import MAX_RELEASE_BYTES, MAX_SIGNATURE_BYTES, SIGNATURE_SUFFIX, Evidence
@@ -107,7 +107,7 @@ class HttpSource:
             url = f"{self._url}/{name}/{quote(file.name)}"
             async with self._web.open("GET", url, headers=self._headers) as answer:
                 if answer.status != 200:
-                    error = status_error(answer)
+                    error = answer.error()
                     raise _missing(url) if isinstance(error, NotThere) else error
                 room -= await save_body(answer, file, into, release=name, room=room)
 

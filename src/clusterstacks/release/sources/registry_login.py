@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from clusterstacks.model.errors import SpecError
 from clusterstacks.net.http.errors import CredentialsRefused, ServerUnavailable
-from clusterstacks.net.http.messages import status_error
 from clusterstacks.net.oci.authorization import Authorization
 from clusterstacks.net.oci.credential_helpers import erase_from_helper, store_in_helper
 from clusterstacks.net.oci.credentials import DockerConfig, docker_config_file, entry_key, read_config_file
@@ -57,7 +56,7 @@ async def _check(web: HTTPClient, reference: Reference, credentials: RegistryCre
     try:
         async with web.open("GET", f"{root}/v2/") as answer:
             required = answer.status != 200
-            challenges, error = answer.headers.getall("WWW-Authenticate", []), status_error(answer)
+            challenges, error = answer.headers.getall("WWW-Authenticate", []), answer.error()
         if required and not await authorization.answer(challenges, "", {}):
             raise error
         headers = authorization.headers("") if required else {"Authorization": f"Basic {credentials.basic}"}
@@ -76,7 +75,7 @@ async def store_login(reference: Reference, credentials: RegistryCredentials, en
 
     Raises:
         SpecError: The file is not valid, or there is no home directory.
-        HelperFailed: The helper fails.
+        DependencyError: The helper fails.
         OSError: The file cannot be written.
     """
     config = await _ConfigFile.read(environ)

@@ -17,7 +17,8 @@ from clusterstacks.csctl.building.discover import (
 from clusterstacks.csctl.building.source_tree import MAX_TREE_BYTES, read_tree
 from clusterstacks.model.errors import DependencyError, SpecError
 from clusterstacks.model.versions import KubernetesMinor, KubernetesVersion
-from clusterstacks.net.http.client import HTTPClient, RetryPolicy
+from clusterstacks.net.http.client import HTTPClient
+from clusterstacks.net.retry import RetryPolicy
 from clusterstacks.release.errors import SourceBroken
 from tests.support.builders.stack_directories import REPOSITORY, directory_of
 from tests.support.servers.static_server import StaticServer

@@ -8,7 +8,8 @@ import pytest
 
 from clusterstacks.net.kube.client import Client
 from clusterstacks.net.kube.connection import Connection
-from clusterstacks.net.kube.transport import Pool, RequestTimeouts
+from clusterstacks.net.pool import Pool
+from clusterstacks.net.retry import RetryPolicy
 from tests.support.fakes.scripted_server import ScriptedServer
 
 if TYPE_CHECKING:
@@ -34,13 +35,13 @@ def slept() -> list[float]:
 
 
 @pytest.fixture
-def timeouts(slept: list[float]) -> RequestTimeouts:
+def retries(slept: list[float]) -> RetryPolicy:
     async def sleep(seconds: float) -> None:
         slept.append(seconds)
 
-    return RequestTimeouts(sleep=sleep)
+    return RetryPolicy(sleep=sleep)
 
 
 @pytest.fixture
-def client(server: ScriptedServer, pool: Pool, timeouts: RequestTimeouts) -> Client:
-    return Client(Connection(server.url), pool, timeouts=timeouts)
+def client(server: ScriptedServer, pool: Pool, retries: RetryPolicy) -> Client:
+    return Client(Connection(server.url), pool, retries=retries)

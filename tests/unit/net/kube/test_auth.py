@@ -25,7 +25,7 @@ from clusterstacks.net.kube.resources import Resource
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from clusterstacks.net.kube.transport import Pool
+    from clusterstacks.net.pool import Pool
     from tests.support.fakes.scripted_server import ScriptedServer
 
 CONFIG_MAPS = Resource("", "v1", "ConfigMap", "configmaps", namespaced=True)

@@ -19,7 +19,7 @@ from tests.support.fakes.scripted_server import refuses, says
 if TYPE_CHECKING:
     from clusterstacks.model.objects import Manifest
     from clusterstacks.net.kube.resources import ObjectList
-    from clusterstacks.net.kube.transport import Pool
+    from clusterstacks.net.pool import Pool
     from tests.support.fakes.scripted_server import Answer, ScriptedServer
 
 LIST = ListRequest(Resource("", "v1", "ConfigMap", "configmaps", namespaced=True), metadata_only=True)

@@ -15,7 +15,7 @@ from clusterstacks.net.kube.resources import Resource
 from tests.support.fakes.scripted_server import hangs_up, refuses, says
 
 if TYPE_CHECKING:
-    from clusterstacks.net.kube.transport import Pool
+    from clusterstacks.net.pool import Pool
     from tests.support.fakes.scripted_server import Answer, ScriptedServer
 
 KINDS = ("configmaps", "secrets", "services", "pods")

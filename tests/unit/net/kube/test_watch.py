@@ -17,12 +17,12 @@ from clusterstacks.net.kube.connection import Connection
 from clusterstacks.net.kube.errors import Expired, Forbidden, TooMany, Unreachable
 from clusterstacks.net.kube.limits import Bounds
 from clusterstacks.net.kube.resources import Resource, WatchEvent
-from clusterstacks.net.kube.transport import RequestTimeouts
-from clusterstacks.net.kube.watch import WatchBroken, lines
+from clusterstacks.net.kube.watch import lines
+from clusterstacks.net.retry import RequestBroken
 from tests.support.fakes.scripted_server import refuses
 
 if TYPE_CHECKING:
-    from clusterstacks.net.kube.transport import Pool
+    from clusterstacks.net.pool import Pool
     from tests.support.fakes.scripted_server import Answer, ScriptedServer
 
 CONFIG_MAPS = Resource("", "v1", "ConfigMap", "configmaps", namespaced=True)
@@ -135,11 +135,11 @@ async def test_cut_off_last_line_is_a_broken_stream(server: ScriptedServer, clie
 async def test_broken_connection_is_not_a_normal_end_of_the_watch(server: ScriptedServer, client: Client) -> None:
     server.plays(streams(event("ADDED", a=1), abort=True))
 
-    with pytest.raises(Unreachable, match="the connection broke"):
+    with pytest.raises(Unreachable, match="cannot be reached: the connection was lost"):
         await collect(client)
 
 
-async def test_idle_stream_is_broken(server: ScriptedServer, pool: Pool) -> None:
+async def test_idle_stream_is_broken(server: ScriptedServer, pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
     done = asyncio.Event()
 
     async def silent(request: web.Request) -> web.StreamResponse:
@@ -149,7 +149,8 @@ async def test_idle_stream_is_broken(server: ScriptedServer, pool: Pool) -> None
         return response
 
     server.plays(silent)
-    client = Client(Connection(server.url), pool, timeouts=RequestTimeouts(idle_timeout=timedelta(milliseconds=200)))
+    monkeypatch.setattr("clusterstacks.net.kube.client.IDLE_TIMEOUT", timedelta(milliseconds=200))
+    client = Client(Connection(server.url), pool)
 
     with pytest.raises(Unreachable, match=r"no data for 0\.2 s"):
         await collect(client)
@@ -222,7 +223,7 @@ def test_lines_do_not_depend_on_the_pieces_of_the_stream(pieces: list[bytes]) ->
             async for line in lines(Pieces(pieces), timedelta(seconds=5), 10_000):  # type: ignore[arg-type]  # stands in
                 assert line is not None
                 found.append(line)
-        except WatchBroken:
+        except RequestBroken:
             return True
         return False
 

@@ -14,8 +14,8 @@ from multidict import CIMultiDict
 from clusterstacks.net.kube.client import Client
 from clusterstacks.net.kube.connection import Connection
 from clusterstacks.net.kube.errors import WriteRefused
-from clusterstacks.net.kube.transport import Pool, RequestTimeouts
 from clusterstacks.net.kube.write_gate import PIECE_BYTES, GuardedBody, WriteGate
+from clusterstacks.net.retry import RetryPolicy
 from tests.support.fakes.scripted_server import says
 from tests.unit.net.kube.test_client import CONFIG_MAPS, OBJECT, ONCE, REPEATABLE
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from aiohttp import web
 
+    from clusterstacks.net.pool import Pool
     from tests.support.fakes.scripted_server import ScriptedServer
 
 READS = {name: REPEATABLE[name] for name in ("get", "list")}
@@ -213,6 +214,6 @@ async def test_a_connection_whose_write_was_answered_is_not_broken(server: Scrip
 
 async def test_a_client_without_a_gate_writes_always(server: ScriptedServer, pool: Pool) -> None:
     server.plays(says({}))
-    client = Client(Connection(server.url), pool, timeouts=RequestTimeouts(attempts=1))
+    client = Client(Connection(server.url), pool, retries=RetryPolicy(attempts=1))
     await client.create(CONFIG_MAPS, LARGE)
     assert server.requests[0].headers["Content-Type"] == "application/json"

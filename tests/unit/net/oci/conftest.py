@@ -5,9 +5,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from clusterstacks.net.http.client import HTTPClient, RetryPolicy
+from clusterstacks.net.http.client import HTTPClient
 from clusterstacks.net.oci import transfers
 from clusterstacks.net.oci.registry import Registry
+from clusterstacks.net.retry import RetryPolicy
 from tests.support.fakes.registry import RegistryDouble
 
 if TYPE_CHECKING:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from clusterstacks.model.errors import DependencyError
 from clusterstacks.net.oci.credential_helpers import ask_helper
 from clusterstacks.net.oci.credentials import (
     ANONYMOUS,
@@ -18,7 +19,7 @@ from clusterstacks.net.oci.credentials import (
     find_credentials,
     from_docker_config,
 )
-from clusterstacks.net.oci.errors import DockerConfigInvalid, HelperFailed
+from clusterstacks.net.oci.errors import DockerConfigInvalid
 from clusterstacks.net.oci.reference import Reference
 
 if TYPE_CHECKING:
@@ -128,7 +129,7 @@ async def test_failing_credential_helper_is_an_error_without_its_output(tmp_path
     environ = config(tmp_path, credsStore="test")
     helper(tmp_path, "test", body)
 
-    with pytest.raises(HelperFailed, match="docker-credential-test") as caught:
+    with pytest.raises(DependencyError, match="docker-credential-test") as caught:
         await find_credentials(HERE, environ)
     assert SECRET not in str(caught.value)
 
@@ -137,7 +138,7 @@ async def test_hanging_credential_helper_is_killed(tmp_path: Path) -> None:
     environ = config(tmp_path)
     helper(tmp_path, "test", "time.sleep(60)")
 
-    with pytest.raises(HelperFailed, match="no answer within"):
+    with pytest.raises(DependencyError, match="did not finish within"):
         await ask_helper("test", "r.example", environ, timedelta(milliseconds=300))
 
 
@@ -148,7 +149,7 @@ async def test_credential_helper_is_searched_in_path_only(
     helper(tmp_path, "missing", "print('{}')")
     monkeypatch.chdir(tmp_path / "bin")
 
-    with pytest.raises(HelperFailed, match="not on PATH"):
+    with pytest.raises(DependencyError, match="not on PATH"):
         await ask_helper(name, "r.example", {"PATH": ".:/nowhere"})
 
 

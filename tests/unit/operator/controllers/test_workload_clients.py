@@ -13,7 +13,7 @@ from clusterstacks.net.kube.client import Client
 from clusterstacks.net.kube.connection import Connection
 from clusterstacks.net.kube.limits import BusyTime
 from clusterstacks.net.kube.resources import Resource
-from clusterstacks.net.kube.transport import Pool
+from clusterstacks.net.pool import Pool
 from clusterstacks.operator.controllers.workload_clients import (
     FREE_TIME,
     REST_FACTOR,

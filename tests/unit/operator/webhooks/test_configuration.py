@@ -11,7 +11,7 @@ from clusterstacks.deliver.render.cel import holds
 from clusterstacks.model.objects import ObjectKey
 from clusterstacks.net.kube.errors import Forbidden
 from clusterstacks.net.kube.resources import Resource
-from clusterstacks.net.kube.tls import server_context
+from clusterstacks.net.tls import server_context
 from clusterstacks.operator.webhooks.certificates import CertificateRotator
 from clusterstacks.operator.webhooks.configuration import NAME, Endpoint, WebhookScope, configuration
 from clusterstacks.runtime.clock import SYSTEM_CLOCK

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 from aiohttp import web
 
-from clusterstacks.net.kube.tls import serve_with, server_context
+from clusterstacks.net.tls import serve_with, server_context
 from clusterstacks.operator.webhooks import listener as module
 from clusterstacks.operator.webhooks.certificates import create_serving
 from clusterstacks.operator.webhooks.listener import Listener

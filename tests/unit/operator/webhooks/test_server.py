@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clusterstacks.net.kube.errors import Unreachable
-from clusterstacks.net.kube.tls import serve_with, server_context
+from clusterstacks.net.tls import serve_with, server_context
 from clusterstacks.operator.webhooks import server as module
 from clusterstacks.operator.webhooks.answers import AdmissionResponse
 from clusterstacks.operator.webhooks.certificates import Serving, create_serving

@@ -9,9 +9,10 @@ import pytest
 from clusterstacks.model.errors import SpecError
 from clusterstacks.model.semver import Constraint
 from clusterstacks.net.http.allowlist import AllowedHosts
-from clusterstacks.net.http.client import HTTPClient, RetryPolicy
+from clusterstacks.net.http.client import HTTPClient
 from clusterstacks.net.http.errors import NotThere, ServerUnavailable
 from clusterstacks.net.oci.credentials import RegistryCredentials
+from clusterstacks.net.retry import RetryPolicy
 from clusterstacks.release.charts.chart import read_chart
 from clusterstacks.release.charts.errors import (
     ChartBroken,

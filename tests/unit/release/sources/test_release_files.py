@@ -10,10 +10,11 @@ import orjson
 import pytest
 
 from clusterstacks.model.names import parse_release
-from clusterstacks.net.http.client import HTTPClient, RetryPolicy
+from clusterstacks.net.http.client import HTTPClient
 from clusterstacks.net.http.errors import AnswerRefused, SourceUnavailable
 from clusterstacks.net.oci.errors import ContentCorrupt
 from clusterstacks.net.oci.registry import Registry
+from clusterstacks.net.retry import RetryPolicy
 from clusterstacks.plan.compat.release_statements import fetch_candidate
 from clusterstacks.release.errors import ReleaseBroken, ReleaseNotFound
 from clusterstacks.release.sources.directory import DirectorySource

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from clusterstacks.model.digests import content_digest
 from clusterstacks.net.http.conditional_get import ConditionalCache
 from clusterstacks.net.http.errors import NotThere, SourceUnavailable
-from clusterstacks.net.http.messages import status_error
 from clusterstacks.release.errors import ReleaseBroken, ReleaseNotFound
 from clusterstacks.release.release_source import MAX_RELEASE_BYTES, MAX_SIGNATURE_BYTES, SIGNATURE_SUFFIX, Evidence
 from clusterstacks.release.sources.downloads import check_content, check_files, save_body
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
 
     from clusterstacks.model.names import ReleaseName
     from clusterstacks.net.http.client import HTTPClient
-    from clusterstacks.net.http.messages import HTTPResponse
+    from clusterstacks.net.http.response import HTTPResponse
     from clusterstacks.release.sources.github.api_documents import Asset, GitHubRelease, ReleasePage
 
 MAX_PAGES = 100
@@ -155,4 +154,4 @@ def _check_there(answer: HTTPResponse) -> None:
     if answer.status == _GONE:
         raise SourceUnavailable(answer.place, "it was just deleted; try again")
     if answer.status != 200:
-        raise status_error(answer)
+        raise answer.error()

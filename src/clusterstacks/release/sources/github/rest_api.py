@@ -15,13 +15,15 @@ from yarl import URL
 from clusterstacks.model.errors import SpecError
 from clusterstacks.net.http.conditional_get import UNCHANGED
 from clusterstacks.net.http.errors import CredentialsRefused, RateLimited, ServerUnavailable
-from clusterstacks.net.http.messages import HTTPDocument, retry_after, status_error
+from clusterstacks.net.http.messages import HTTPDocument
+from clusterstacks.net.retry import retry_after
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Collection, Mapping
 
     from clusterstacks.net.http.client import HTTPClient
-    from clusterstacks.net.http.messages import Body, HTTPResponse
+    from clusterstacks.net.http.messages import Body
+    from clusterstacks.net.http.response import HTTPResponse
 
 API = "https://api.github.com"
 
@@ -110,7 +112,7 @@ class GitHubRepository:
         """
         async with self.open("GET", url, headers=condition) as answer:
             if answer.status != 200 and not (condition and answer.status == UNCHANGED):
-                raise status_error(answer)
+                raise answer.error()
             return HTTPDocument(answer.status, answer.headers, await answer.read(MAX_DOCUMENT_BYTES))
 
     async def write(
@@ -128,7 +130,7 @@ class GitHubRepository:
             if answer.status == _HIDDEN and _HIDDEN not in expect:  # the response to a token without write access
                 raise CredentialsRefused(self.place, answer.status, self._who)
             if answer.status not in expect:
-                raise status_error(answer)
+                raise answer.error()
             return HTTPDocument(answer.status, answer.headers, await answer.read(MAX_DOCUMENT_BYTES))
 
     @asynccontextmanager
@@ -205,7 +207,7 @@ def pause_requested(headers: Mapping[str, str], body: bytes) -> timedelta | None
 
     A wrong local clock has no effect: the end of the window is relative to the server's time.
     """
-    if pause := retry_after(headers):
+    if pause := retry_after(headers.get("Retry-After", "")):
         return pause
     if headers.get("X-RateLimit-Remaining") == "0":
         reset = headers.get("X-RateLimit-Reset", "")

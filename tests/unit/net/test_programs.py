@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 
-from clusterstacks.net.kube.process_group import kill_process_group
+from clusterstacks.net.programs import kill_process_group
 
 
 async def test_kill_of_a_process_whose_output_fills_buffer_and_pipe_does_not_wait_for_a_reader() -> None:

@@ -9,17 +9,15 @@ import ssl
 import sys
 import threading
 from contextlib import contextmanager
-from datetime import timedelta
 from typing import TYPE_CHECKING, TypeAlias
 
 import pytest
-from yarl import URL
 
-from clusterstacks.net.http.pool import Connections
+from clusterstacks.net.http.client import HTTPClient
 from clusterstacks.net.kube.client import Client
 from clusterstacks.net.kube.connection import Connection, DataOrFile
 from clusterstacks.net.kube.pki import Authority
-from clusterstacks.net.kube.transport import Pool
+from clusterstacks.net.pool import Pool
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Iterator
@@ -73,16 +71,8 @@ async def ask_as_operator(server: SilentServer, end: End) -> None:
 
 
 async def ask_for_a_release(server: SilentServer, end: End) -> None:
-    trusted = ssl.create_default_context(cadata=server.authority.certificate.decode())
-    connections = Connections(connect=timedelta(seconds=30), idle_timeout=timedelta(seconds=30))
-
-    async def ask() -> None:
-        response = await connections.send("GET", URL(server.url), headers={}, body=None, proxy=None, trusted=trusted)
-        assert [piece async for piece in response.pieces(16)] == [b"ok"]
-        response.release()
-
-    await end(ask, server)
-    await connections.close()
+    async with HTTPClient(ca=server.authority.certificate.decode(), environ={}) as web:
+        await end(lambda: web.read(server.url, limit=16), server)
 
 
 async def answered(ask: Ask, _: SilentServer) -> None:
