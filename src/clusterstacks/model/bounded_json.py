@@ -53,6 +53,15 @@ def decode(document: bytes | bytearray, *, max_values: int | None = None) -> Any
         ) from None
 
 
+def decode_object(document: bytes) -> dict[str, Any] | None:
+    """Decode a document as ``decode``; None if it cannot be decoded, or is not a JSON object."""
+    try:
+        value = decode(document)
+    except Undecodable:
+        return None
+    return value if isinstance(value, dict) else None
+
+
 def estimate_values(document: bytes | bytearray) -> int:
     """Estimate the number of values within microseconds; never too low, too high if strings contain commas."""
     return document.count(b",") + document.count(b"[") + document.count(b"{")

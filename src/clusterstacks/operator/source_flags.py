@@ -28,13 +28,6 @@ MAX_FILE_BYTES = 1024 * 1024
 """Largest file with certificates or keys (arbitrary; the bundle of a whole system has 0.3 MB)."""
 
 
-class SettingInvalid(SpecError):
-    """The command line or the environment does not name a usable source."""
-
-    def __init__(self, message: str) -> None:
-        super().__init__("SettingInvalid", message)
-
-
 def add_source_options(parser: argparse.ArgumentParser) -> None:
     """Add the flags of the operator's own source, and of the sources that ClusterStacks may use."""
     add = parser.add_argument_group("sources of releases").add_argument
@@ -95,39 +88,45 @@ def add_source_options(parser: argparse.ArgumentParser) -> None:
 
 
 def source_of(flags: argparse.Namespace, environ: Mapping[str, str]) -> SourceSpec:
-    """Read the operator's own source; a SettingInvalid names the flag or variable that is missing or wrong."""
+    """Read the operator's own source.
+
+    Raises:
+        SpecError: Names the flag or variable that is missing or wrong.
+    """
     kind = source_kind(flags.source, local=flags.local, environ=environ)
     if flags.source_plain_http and not kind.is_registry:
-        raise SettingInvalid("--source-plain-http goes with --source oci only; an http source has it in its URL")
+        raise SpecError(
+            "SettingInvalid", "--source-plain-http goes with --source oci only; an http source has it in its URL"
+        )
     SourceAddress(kind, flags.source_location).interval(flags.source_interval)  # only to refuse a wrong one
     try:
         plain = {"interval": flags.source_interval, "verification": _verification(flags)}
         return SourceSpec.model_validate({**plain, kind.name: _place(kind, flags, environ)})
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False)[0]
-        raise SettingInvalid(f"--source-location, or the environment, is wrong: {first['msg']}") from None
+        raise SpecError("SettingInvalid", f"--source-location, or the environment, is wrong: {first['msg']}") from None
 
 
 def read_text(flag: str, path: str) -> str:
-    """Read a file that a flag names; empty if it names none. SettingInvalid for unreadable or far too large files."""
+    """Read a file that a flag names; empty if it names none. SpecError for unreadable or far too large files."""
     if not path:
         return ""
     try:
         with Path(path).open("rb") as file:
             content = file.read(MAX_FILE_BYTES + 1)
         if len(content) > MAX_FILE_BYTES:
-            raise SettingInvalid(f"{flag}: {path} is larger than {MAX_FILE_BYTES} bytes; check the path")
+            raise SpecError("SettingInvalid", f"{flag}: {path} is larger than {MAX_FILE_BYTES} bytes; check the path")
         return content.decode()
     except OSError as error:
-        raise SettingInvalid(f"{flag}: {path} cannot be read: {error.strerror}") from None
+        raise SpecError("SettingInvalid", f"{flag}: {path} cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:
-        raise SettingInvalid(f"{flag}: {path} is not UTF-8 text (expected PEM); check the path") from None
+        raise SpecError("SettingInvalid", f"{flag}: {path} is not UTF-8 text (expected PEM); check the path") from None
 
 
 def _verification(flags: argparse.Namespace) -> VerificationSpec | None:
     if not flags.verification_keys:
         if flags.verification_policy:
-            raise SettingInvalid("--verification-policy goes with --verification-keys")
+            raise SpecError("SettingInvalid", "--verification-policy goes with --verification-keys")
         return None
     keys = KeyRef(public_key=read_text("--verification-keys", flags.verification_keys))
     policy = VerificationPolicy(flags.verification_policy or VerificationPolicy.REQUIRE)
@@ -137,5 +136,5 @@ def _verification(flags: argparse.Namespace) -> VerificationSpec | None:
 def _place(kind: SourceKind[Any], flags: argparse.Namespace, environ: Mapping[str, str]) -> dict[str, object]:
     place = kind.from_flags(flags.source_location, environ)
     if place is None:
-        raise SettingInvalid(f"--source {kind.name} needs --source-location {kind.location_form}")
+        raise SpecError("SettingInvalid", f"--source {kind.name} needs --source-location {kind.location_form}")
     return {**place, "plainHTTP": True} if flags.source_plain_http else place

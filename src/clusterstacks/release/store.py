@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar
 from clusterstacks.model.documents import shown
 from clusterstacks.model.errors import SpecError
 from clusterstacks.net.http.allowlist import host_of
-from clusterstacks.net.http.errors import SourceUnavailable, StoreUnavailable
+from clusterstacks.net.http.errors import SourceUnavailable, store_unavailable
 from clusterstacks.release.chart_store import find_charts, remove_charts, store_charts
 from clusterstacks.release.charts.chart import ChartCache
 from clusterstacks.release.charts.errors import ChartRepositoryRefused
@@ -216,7 +216,7 @@ class ReleaseStore:
         try:
             return await asyncio.to_thread(self._after_sweep, work, *args)
         except OSError as error:
-            raise StoreUnavailable(self._root, error) from error
+            raise store_unavailable(self._root, error) from error
 
     def _after_sweep(self, work: Callable[..., _T], *args: object) -> _T:
         with self._sweeping:

@@ -111,7 +111,7 @@ async def test_stopped_server_is_unreachable_and_comes_back(workload_server: Api
 async def test_renewed_client_certificate_is_used_from_the_next_request_on(
     api_server: ApiServer, pool: Pool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("clusterstacks.net.kube.auth.CHECK_INTERVAL", timedelta(0))
+    monkeypatch.setattr("clusterstacks.net.kube.auth.READ_INTERVAL", timedelta(0))
     authority = Authority(api_server.keys.authority.read())
 
     def hand_out(name: str) -> None:
@@ -131,7 +131,7 @@ async def test_renewed_client_certificate_is_used_from_the_next_request_on(
 async def test_half_renewed_certificate_pair_does_not_interrupt_requests(
     api_server: ApiServer, pool: Pool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("clusterstacks.net.kube.auth.CHECK_INTERVAL", timedelta(0))
+    monkeypatch.setattr("clusterstacks.net.kube.auth.READ_INTERVAL", timedelta(0))
     authority = Authority(api_server.keys.authority.read())
     first, second = (authority.issue(name, organizations=("system:masters",)) for name in ("first", "second"))
     write_private(tmp_path / "client.crt", first.certificate)

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from clusterstacks.model.digests import content_digest
-from clusterstacks.model.errors import SpecError
-from clusterstacks.net.http.errors import SourceUnavailable, StoreUnavailable
+from clusterstacks.model.errors import DependencyError, SpecError
+from clusterstacks.net.http.errors import SourceUnavailable
 from clusterstacks.release.charts.chart import read_chart
 from clusterstacks.release.errors import DigestMismatch, ReleaseBroken, ReleaseDamaged, ReleaseNotFound
 from clusterstacks.release.release import Release
@@ -118,7 +118,7 @@ async def test_source_that_never_ends_is_stopped(root: Path, source: FakeSource)
 async def test_disk_error_is_temporary(tmp_path: Path, source: FakeSource) -> None:
     (tmp_path / "file").touch()
 
-    with pytest.raises(StoreUnavailable, match="store: Not a directory; check that disk"):
+    with pytest.raises(DependencyError, match="store: Not a directory; check that disk"):
         await ReleaseStore(tmp_path / "file" / "store").ensure(STAGED, source)
 
 

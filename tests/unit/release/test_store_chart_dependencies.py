@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from clusterstacks.model.errors import SpecError
 from clusterstacks.net.http.allowlist import AllowedHosts
 from clusterstacks.net.http.client import HTTPClient
 from clusterstacks.net.http.errors import SourceUnavailable
@@ -15,7 +16,7 @@ from clusterstacks.net.retry import RetryPolicy
 from clusterstacks.release.charts.archive import write_archive
 from clusterstacks.release.charts.chart import read_chart
 from clusterstacks.release.charts.errors import ChartDigestMismatch, ChartNotFound
-from clusterstacks.release.charts.requirements import ChartDependenciesMissing, ChartLockOutdated
+from clusterstacks.release.charts.requirements import ChartDependenciesMissing
 from clusterstacks.release.charts.vendor import ChartDependencies
 from clusterstacks.release.errors import DigestMismatch, ReleaseDamaged
 from clusterstacks.release.store import ReleaseStore
@@ -252,7 +253,7 @@ async def test_outdated_lock_file_is_rejected(
 ) -> None:
     source = FakeSource({STAGED: staged(repository.url, **{"Chart.lock": f"dependencies: []\ndigest: {OTHER}\n"})})
 
-    with pytest.raises(ChartLockOutdated, match=r"cluster-addon/csi: Chart\.lock"):
+    with pytest.raises(SpecError, match=r"cluster-addon/csi: Chart\.lock"):
         await ReleaseStore(root).ensure(STAGED, source, dependencies=charts)
 
 

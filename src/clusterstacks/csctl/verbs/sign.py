@@ -66,14 +66,14 @@ def _make_key(path: Path, form: str) -> None:
 
 
 def _read_key(path: Path) -> PrivateKey:
-    from clusterstacks.release.signing.errors import KeyUnusable
+    from clusterstacks.release.signing.errors import key_unusable
     from clusterstacks.release.signing.keys import needs_password, parse_private_key
     from clusterstacks.release.sources.signature_store import read_key_file
 
     text, password = read_key_file(path), _password()
     if needs_password(text) and not password:
         if not sys.stdin.isatty():
-            raise KeyUnusable(path, f"is encrypted: set its password in {PASSWORD_VARIABLE}")
+            raise key_unusable(path, f"is encrypted: set its password in {PASSWORD_VARIABLE}")
         password = os.fsencode(click.prompt(f"password of {path}", hide_input=True, err=True))
     key = parse_private_key(text, name=str(path), password=password)
     if path.stat().st_mode & 0o077 and not needs_password(text):

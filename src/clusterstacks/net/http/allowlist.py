@@ -28,17 +28,6 @@ _PATTERN = re.compile(rf"(?P<host>{_HOST})(?::(?P<port>[0-9]{{1,5}}|\*))?(?P<pat
 _PORTS = {"http": 80, "https": 443, "oci": 443}
 
 
-class InvalidPattern(SpecError):
-    """A text that is not a valid pattern."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__(
-            "InvalidPattern",
-            f"{shown(text)} is not a valid host pattern (expected for example charts.example.com, *.k8s.io or "
-            "ghcr.io/org/*)",
-        )
-
-
 @dataclass(frozen=True, slots=True)
 class _Pattern:
     host: str
@@ -50,7 +39,11 @@ class _Pattern:
         host, slash, path = text.partition("/")
         found = _PATTERN.fullmatch(f"{host.lower()}{slash}{path}")
         if found is None or {".", ".."} & set(found["path"].split("/")):
-            raise InvalidPattern(text)
+            raise SpecError(
+                "InvalidPattern",
+                f"{shown(text)} is not a valid host pattern (expected for example charts.example.com, *.k8s.io or "
+                "ghcr.io/org/*)",
+            )
         return cls(found["host"], found["port"] or "", tuple(found["path"].split("/")[1:]))
 
     def allows(self, place: _AllowedPlace) -> bool:
@@ -119,7 +112,7 @@ class AllowedHosts:
         """Read patterns separated by commas, with optional blanks.
 
         Raises:
-            InvalidPattern: A pattern is not valid.
+            SpecError: A pattern is not valid.
         """
         return cls(tuple(_Pattern.parse(part.strip()) for part in text.split(",") if part.strip()))
 

@@ -8,8 +8,7 @@
     │       └── RateLimited    the server reports too many requests
     ├── CredentialsRefused the server rejects the credentials
     ├── NotThere           an address does not exist
-    ├── AnswerRefused      a response cannot be used
-    └── StoreUnavailable   the disk for downloads fails
+    └── AnswerRefused      a response cannot be used
 """
 
 from __future__ import annotations
@@ -85,11 +84,9 @@ class AnswerRefused(DependencyError):
         super().__init__("AnswerRefused", f"{place} {problem}; check the address")
 
 
-class StoreUnavailable(DependencyError):
-    """The disk of the release store fails."""
-
-    def __init__(self, root: object, cause: OSError) -> None:
-        reason = cause.strerror or str(cause)
-        super().__init__(
-            "StoreUnavailable", f"releases cannot be stored in {root}: {reason}; check that disk or volume"
-        )
+def store_unavailable(root: object, cause: OSError) -> DependencyError:
+    """Return the error of a disk that fails."""
+    reason = cause.strerror or str(cause)
+    return DependencyError(
+        "StoreUnavailable", f"releases cannot be stored in {root}: {reason}; check that disk or volume"
+    )

@@ -16,65 +16,45 @@ from clusterstacks.net.tls import client_context
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from clusterstacks.net.kube.connection import Connection, DataOrFile
 
-CHECK_INTERVAL = timedelta(seconds=1)
-"""Interval between checks of a file's metadata (arbitrary; old and new credentials overlap by minutes)."""
-
-REREAD_INTERVAL = timedelta(seconds=60)
-"""Interval after which a file is reread even if its metadata did not change; client-go rereads tokens every minute."""
+READ_INTERVAL = timedelta(seconds=1)
+"""Interval between reads of a file (arbitrary; old and new credentials overlap by minutes)."""
 
 MAX_BYTES = 1024 * 1024
 """Largest file read (arbitrary; a CA bundle of all system roots has 220 KB)."""
 
 
 class ReloadingFile:
-    """Reads a ``DataOrFile`` and rereads its file when it changes.
-
-    ``read`` is cheap enough for every request: it compares clocks, and calls stat once a second.
-    """
+    """Reads a ``DataOrFile``; ``read`` is cheap enough for every request, because it reads the file once a second."""
 
     def __init__(self, credential: DataOrFile, monotonic: Callable[[], float]) -> None:
-        self._content = credential.content
+        self._content: bytes | None = None if credential.file else credential.content
         self._path = credential.file
         self._monotonic = monotonic
-        self._checked = float("-inf")
-        self._read = float("-inf")
-        self._state: tuple[int, int, int] | None = None
+        self._read_at = float("-inf")
 
     def read(self) -> bytes:
-        """Return the content, read again when the file changed.
+        """Return the content, which is at most ``READ_INTERVAL`` old.
 
         Raises:
             CredentialsFailed: The file was never readable. If it disappears later, its last content is used.
         """
-        if self._path is None:
-            return self._content
         now = self._monotonic()
-        if now - self._checked >= CHECK_INTERVAL.total_seconds():
-            self._checked = now
+        if self._path is not None and now - self._read_at >= READ_INTERVAL.total_seconds():
             try:
-                self._reread_if_changed(self._path, now)
+                with self._path.open("rb") as file:
+                    self._content = file.read(MAX_BYTES)
+                self._read_at = now
             except OSError as error:
-                if self._state is None:
-                    self._checked = float("-inf")
+                if self._content is None:
                     raise CredentialsFailed(f"{self._path} cannot be read: {error.strerror}") from None
-        return self._content
+        return self._content or b""
 
     def expire(self) -> None:
         """Reread the file at the next ``read``; called when the server refused its content."""
-        self._checked = self._read = float("-inf")
-
-    def _reread_if_changed(self, path: Path, now: float) -> None:
-        stat = path.stat()
-        state = (stat.st_mtime_ns, stat.st_ino, stat.st_size)
-        if state == self._state and now - self._read < REREAD_INTERVAL.total_seconds():
-            return
-        with path.open("rb") as file:
-            self._content = file.read(MAX_BYTES)
-        self._state, self._read = state, now
+        self._read_at = float("-inf")
 
 
 PLUGIN_INTERVAL = timedelta(seconds=5)

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from clusterstacks.model.bounded_json import Undecodable, decode, estimate_values
 from clusterstacks.model.documents import mappings, text
+from clusterstacks.model.errors import SpecError
 from clusterstacks.model.objects import ObjectKey
 from clusterstacks.model.versions import KubernetesMinor
 from clusterstacks.net.kube.discovery import ACCEPT, Discovery
-from clusterstacks.net.kube.errors import Expired, NotFound, Unreachable, Unreadable
+from clusterstacks.net.kube.errors import Expired, NotFound, Unreachable
 from clusterstacks.net.kube.limits import Bounds
 from clusterstacks.net.kube.paged_list import ListReader, ListRequest
 from clusterstacks.net.kube.partial_json import read_page
@@ -160,7 +161,7 @@ class Client:
         means the limit of the client.
 
         Raises:
-            Unreadable: One of the objects cannot be read.
+            SpecError: One of the objects cannot be read.
             Unreachable: The list exceeds a limit.
         """
         listing = await self.read_list(ListRequest(resource, namespace, labels, fields, pages=pages))
@@ -415,5 +416,5 @@ class Client:
         return document
 
 
-def _unreadable(about: str, why: str) -> Unreadable:
-    return Unreadable(f"{about}: the object {why}, so it cannot be read: simplify or delete it")
+def _unreadable(about: str, why: str) -> SpecError:
+    return SpecError("ObjectUnreadable", f"{about}: the object {why}, so it cannot be read: simplify or delete it")

@@ -11,10 +11,7 @@
     ├── Unreachable       no connection, no TLS, no response in time, or 5xx after bounded retries
     │   └── WebhookFailed 5xx: the server could not call an admission webhook
     ├── KindNotServed     the server does not know the kind (yet)
-    ├── WriteRefused      this process does not hold the lease
     └── CredentialsFailed a token file or credential plugin gave no usable credentials
-    SpecError
-    └── Unreadable        an object that is nested too deeply or has too many values
 
 Messages have the form ``<verb> <object>: <status> <reason>: <message of the server>``.
 """
@@ -24,7 +21,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from clusterstacks.model.errors import DependencyError, SpecError
+from clusterstacks.model.errors import DependencyError
 
 if TYPE_CHECKING:
     from datetime import timedelta
@@ -113,13 +110,6 @@ class ResponseTooLarge(Unreachable):
     """The response exceeds the limit of the client; a list can be read in smaller pages."""
 
 
-class Unreadable(SpecError):
-    """The server returned an object that cannot be decoded within the limits: its owner must simplify it."""
-
-    def __init__(self, message: str) -> None:
-        super().__init__("ObjectUnreadable", message)
-
-
 class WebhookFailed(Unreachable):
     """The server failed to call the admission webhook ``webhook``."""
 
@@ -145,10 +135,3 @@ class CredentialsFailed(DependencyError):
 
     def __init__(self, message: str) -> None:
         super().__init__("CredentialsFailed", message)
-
-
-class WriteRefused(DependencyError):
-    """This process may not write because it does not hold the lease; the write was not sent or was aborted."""
-
-    def __init__(self, message: str) -> None:
-        super().__init__("WriteRefused", message)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 import aiohttp
 from aiohttp.http import StreamWriter
 
-from clusterstacks.net.kube.errors import WriteRefused
+from clusterstacks.model.errors import DependencyError
 
 if TYPE_CHECKING:
     import asyncio
@@ -66,10 +66,10 @@ class WriteGate:
         """Check that a write may be sent now.
 
         Raises:
-            WriteRefused: The gate is closed.
+            DependencyError: The gate is closed.
         """
         if not self.is_open:
-            raise WriteRefused(f"{about}: this process does not hold its lease, so it may not write")
+            raise DependencyError("WriteRefused", f"{about}: this process does not hold its lease, so it may not write")
 
     def sent(self, connection: asyncio.Transport) -> None:
         """Register a connection whose write waits for a response."""
@@ -110,7 +110,7 @@ class GuardedBody(aiohttp.Payload):
         """Send the content, at most ``content_length`` bytes of it.
 
         Raises:
-            WriteRefused: The gate is closed.
+            DependencyError: The gate is closed.
         """
         content: bytes = self._value[:content_length]
         for start in range(0, max(len(content), 1), PIECE_BYTES):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from yarl import URL
 
-from clusterstacks.model.bounded_json import Undecodable, decode
+from clusterstacks.model.bounded_json import decode_object
 from clusterstacks.net.http.errors import AnswerRefused
 from clusterstacks.net.http.urls import follow
 from clusterstacks.net.oci.credentials import ANONYMOUS
@@ -151,11 +151,8 @@ class Authorization:
             return self._parse(await answer.read(MAX_ANSWER_BYTES))
 
     def _parse(self, body: bytes) -> dict[str, Any]:
-        try:
-            document = decode(body)
-        except Undecodable:
-            document = None
-        if not isinstance(document, dict):
+        document = decode_object(body)
+        if document is None:
             raise AnswerRefused(f"the token server of {self._registry.host}", "did not answer with a JSON object")
         return document
 

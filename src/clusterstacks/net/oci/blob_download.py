@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
-from clusterstacks.net.http.errors import AnswerRefused, ServerUnavailable, StoreUnavailable
+from clusterstacks.net.http.errors import AnswerRefused, ServerUnavailable, store_unavailable
 from clusterstacks.net.http.messages import PIECE_BYTES
 from clusterstacks.net.oci.errors import ContentCorrupt
 from clusterstacks.net.oci.session import registry_error
@@ -42,7 +42,7 @@ async def download(session: Session, blob: Descriptor, into: Path, progress: Tra
         NotThere: The registry does not have the blob.
         AnswerRefused: Its answer is not valid.
         ServerUnavailable: The connection broke repeatedly.
-        StoreUnavailable: The disk is full or read-only.
+        DependencyError: The disk is full or read-only.
     """
     with _new_file(into) as file:
         partial = _Partial(blob, f"{session.reference.place}@{blob.digest}", file)
@@ -61,7 +61,7 @@ def _new_file(path: Path) -> Iterator[BinaryIO]:
                 path.unlink(missing_ok=True)
                 raise
     except OSError as error:
-        raise StoreUnavailable(path.parent, error) from None
+        raise store_unavailable(path.parent, error) from None
 
 
 async def _fill(session: Session, partial: _Partial, progress: TransferProgress) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from clusterstacks.model.documents import shown
 from clusterstacks.net.oci.credential_helpers import ask_helper
-from clusterstacks.net.oci.errors import DockerConfigInvalid
+from clusterstacks.net.oci.errors import docker_config_invalid
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -80,27 +80,27 @@ class DockerConfig:
         """Parse a file; the format before 2014, a plain map of registries, is also read.
 
         Raises:
-            DockerConfigInvalid: The file is not valid.
+            SpecError: The file is not valid.
         """
         try:
             document = json.loads(text)
         except (ValueError, RecursionError):
-            raise DockerConfigInvalid(file, "is no JSON") from None
+            raise docker_config_invalid(file, "is no JSON") from None
         if not isinstance(document, dict):
-            raise DockerConfigInvalid(file, "is not a JSON object")
+            raise docker_config_invalid(file, "is not a JSON object")
         known = any(key in document for key in ("auths", "credHelpers", "credsStore"))
         auths = _mapping(document, "auths", file) if known else document
         helpers = _mapping(document, "credHelpers", file)
         store = document.get("credsStore") or ""
         if not isinstance(store, str) or not all(isinstance(helper, str) for helper in helpers.values()):
-            raise DockerConfigInvalid(file, "names a credential helper that is not a string")
+            raise docker_config_invalid(file, "names a credential helper that is not a string")
         return cls(file, {key: entry for key, entry in auths.items() if isinstance(entry, dict)}, helpers, store)
 
     def stored(self, reference: Reference) -> RegistryCredentials | None:
         """Return the credentials in the file for a repository; None without any.
 
         Raises:
-            DockerConfigInvalid: The entry is not valid.
+            SpecError: The entry is not valid.
         """
         hosts = {_host_of(key): entry for key, entry in self.auths.items()}
         for key in _keys(reference):
@@ -131,12 +131,12 @@ class DockerConfig:
         token = entry.get("registrytoken") or ""
         words = (username, password, auth, identity, token)
         if not all(isinstance(word, str) and word.isprintable() for word in words):
-            raise DockerConfigInvalid(self.file, f"contains a value for {key} that is not a single-line string")
+            raise docker_config_invalid(self.file, f"contains a value for {key} that is not a single-line string")
         if auth:
             try:
                 username, _, password = base64.b64decode(auth, validate=True).decode().partition(":")
             except ValueError:
-                raise DockerConfigInvalid(self.file, f"contains an 'auth' for {key} that is not base64") from None
+                raise docker_config_invalid(self.file, f"contains an 'auth' for {key} that is not base64") from None
             password = password.rstrip("\0")
         found = RegistryCredentials(username, password, token, identity, f"{self.file} (entry {key})")
         return None if found == ANONYMOUS else found
@@ -154,7 +154,7 @@ def _mapping(document: Mapping[str, Any], key: str, file: str) -> Mapping[str, A
     if value is None:
         return {}
     if not isinstance(value, dict):
-        raise DockerConfigInvalid(file, f"has a {key} that is not a JSON object")
+        raise docker_config_invalid(file, f"has a {key} that is not a JSON object")
     return value
 
 
@@ -218,7 +218,7 @@ def from_docker_config(
         file: How messages call it.
 
     Raises:
-        DockerConfigInvalid: The value is not valid.
+        SpecError: The value is not valid.
     """
     nothing = replace(ANONYMOUS, origin=f"{file} has none for {reference.registry}")
     return DockerConfig.parse(text, file).stored(reference) or nothing
@@ -276,7 +276,7 @@ def read_config_file(path: Path) -> bytes | None:
     """Read a configuration file; None if it does not exist.
 
     Raises:
-        DockerConfigInvalid: It cannot be read, or is too large.
+        SpecError: It cannot be read, or is too large.
     """
     try:
         with path.open("rb") as file:
@@ -284,9 +284,9 @@ def read_config_file(path: Path) -> bytes | None:
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise DockerConfigInvalid(path, f"cannot be read ({error.strerror})") from None
+        raise docker_config_invalid(path, f"cannot be read ({error.strerror})") from None
     if len(text) > MAX_CONFIG_BYTES:
-        raise DockerConfigInvalid(path, f"is larger than {MAX_CONFIG_BYTES} bytes")
+        raise docker_config_invalid(path, f"is larger than {MAX_CONFIG_BYTES} bytes")
     return text
 
 

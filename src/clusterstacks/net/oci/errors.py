@@ -3,12 +3,9 @@
 ::
 
     SpecError
-    ├── InvalidReference       a text is not a reference
-    ├── DockerConfigInvalid    a file with credentials cannot be read
-    ├── ManifestInvalid        a manifest violates the image-spec
-    └── ManifestUnsupported    a tag is not a release
+    └── ManifestInvalid  a manifest violates the image-spec
     DependencyError
-    └── ContentCorrupt         content does not match its digest
+    └── ContentCorrupt   content does not match its digest
 """
 
 from __future__ import annotations
@@ -17,25 +14,14 @@ from clusterstacks.model.documents import DocumentError
 from clusterstacks.model.errors import DependencyError, SpecError
 
 
-class InvalidReference(SpecError):
-    """The text is not a reference to a registry."""
-
-    def __init__(self, message: str) -> None:
-        super().__init__("InvalidReference", message)
+def docker_config_invalid(file: object, problem: str) -> SpecError:
+    """Return the error for a file with credentials that is not valid."""
+    return SpecError("DockerConfigInvalid", f"{file} {problem}: log in again to rewrite it, or remove it")
 
 
-class DockerConfigInvalid(SpecError):
-    """A file with credentials is not valid."""
-
-    def __init__(self, file: object, problem: str) -> None:
-        super().__init__("DockerConfigInvalid", f"{file} {problem}: log in again to rewrite it, or remove it")
-
-
-class ManifestUnsupported(SpecError):
-    """The content of a tag is not a release, or cannot be read by this program."""
-
-    def __init__(self, place: object, problem: str) -> None:
-        super().__init__("ManifestUnsupported", f"{place} {problem}")
+def manifest_unsupported(place: object, problem: str) -> SpecError:
+    """Return the error for a manifest that is not a release, or cannot be read by this program."""
+    return SpecError("ManifestUnsupported", f"{place} {problem}")
 
 
 class ManifestInvalid(DocumentError):

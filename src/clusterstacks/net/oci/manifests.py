@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from clusterstacks.model.bounded_json import Undecodable, decode
+from clusterstacks.model.bounded_json import decode_object
 from clusterstacks.model.documents import Node, shown
 from clusterstacks.net.http.errors import AnswerRefused
 from clusterstacks.net.oci.descriptor import Descriptor, digest_of, parse_descriptor
-from clusterstacks.net.oci.errors import ContentCorrupt, ManifestInvalid, ManifestUnsupported
+from clusterstacks.net.oci.errors import ContentCorrupt, ManifestInvalid, manifest_unsupported
 from clusterstacks.net.oci.reference import is_sha256
 from clusterstacks.net.oci.session import PUSH, registry_error
 
@@ -111,7 +111,7 @@ class Manifest:
         """Check that it is an OCI image manifest, as every release is.
 
         Raises:
-            ManifestUnsupported: It has another type.
+            SpecError: It has another type.
         """
         what = {
             OCI_INDEX: "is an image index",
@@ -120,7 +120,7 @@ class Manifest:
         }.get(self.media_type)
         if self.media_type != OCI_MANIFEST:
             problem = what or "has an unknown type"
-            raise ManifestUnsupported(self.place, f"{problem}, not a release: name one that csctl push published")
+            raise manifest_unsupported(self.place, f"{problem}, not a release: name one that csctl push published")
 
     @property
     def _node(self) -> Node:
@@ -137,16 +137,13 @@ def read_manifest(raw: bytes, media_type: str, place: str) -> Manifest:
 
     Raises:
         ManifestInvalid: It is not a manifest.
-        ManifestUnsupported: It has the format before 2016.
+        SpecError: It has the format before 2016.
     """
-    try:
-        document = decode(raw)
-    except Undecodable:
-        document = None
-    if not isinstance(document, dict):
+    document = decode_object(raw)
+    if document is None:
         raise ManifestInvalid(f"{place} is not a manifest, because it is not a JSON object: check the address")
     if document.get("schemaVersion") != 2:
-        raise ManifestUnsupported(place, "is a manifest of another version than 2: publish it again with a newer tool")
+        raise manifest_unsupported(place, "is a manifest of another version than 2: publish it again with a newer tool")
     own = document.get("mediaType") or media_type.partition(";")[0].strip()
     return Manifest(raw, digest_of(raw), own if isinstance(own, str) else "", document, place)
 

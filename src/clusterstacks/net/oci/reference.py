@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from clusterstacks.model.documents import shown
-from clusterstacks.net.oci.errors import InvalidReference
+from clusterstacks.model.errors import SpecError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -42,7 +42,7 @@ class Reference:
         digest: ``sha256:<hex>``; empty for none; wins over the tag.
 
     Raises:
-        InvalidReference: A part is not valid.
+        SpecError: A part is not valid.
     """
 
     registry: str
@@ -52,41 +52,41 @@ class Reference:
 
     def __post_init__(self) -> None:
         if not _HOST.fullmatch(self.registry):
-            raise InvalidReference(
-                f"{shown(self.registry)} is not a valid registry (expected a host, for example ghcr.io)"
+            raise _invalid(
+                f"{shown(self.registry)} is not a valid registry (expected a host, for example ghcr.io)",
             )
         if not _REPOSITORY.fullmatch(self.repository) or len(self.repository) > _MAX_REPOSITORY:
-            raise InvalidReference(
-                f"{shown(self.repository)} is not a valid repository (expected lower-case words joined by slashes)"
+            raise _invalid(
+                f"{shown(self.repository)} is not a valid repository (expected lower-case words joined by slashes)",
             )
         if self.tag and not _TAG.fullmatch(self.tag):
-            raise InvalidReference(f"{shown(self.tag)} is not a valid tag (expected letters, digits, dots and dashes)")
+            raise _invalid(f"{shown(self.tag)} is not a valid tag (expected letters, digits, dots and dashes)")
         if self.digest and not is_sha256(self.digest):
-            raise InvalidReference(f"{shown(self.digest)} is not a valid digest (expected sha256: and 64 hex digits)")
+            raise _invalid(f"{shown(self.digest)} is not a valid digest (expected sha256: and 64 hex digits)")
 
     @classmethod
     def parse(cls, text: str) -> Reference:
         """Parse a reference.
 
         Raises:
-            InvalidReference: The text is not a reference.
+            SpecError: The text is not a reference.
         """
         rest, at, digest = text.removeprefix(SCHEME).partition("@")
         registry, slash, path = rest.partition("/")
         if at and not digest.startswith("sha256:"):
             # The text before it may be a password, so it is not shown.
-            raise InvalidReference(
+            raise _invalid(
                 "a reference has an @ without a digest after it: write <host>/<repository>[:<tag>][@sha256:<hex>]; "
-                "credentials come from 'docker login' or OCI_USERNAME and OCI_PASSWORD"
+                "credentials come from 'docker login' or OCI_USERNAME and OCI_PASSWORD",
             )
         if not slash or not looks_like_registry(registry) or (at and not digest):
-            raise InvalidReference(
+            raise _invalid(
                 f"{shown(text)} is not a valid reference: write <host>/<repository>[:<tag>], "
-                "like registry.example.com/kaas/cluster-stacks"
+                "like registry.example.com/kaas/cluster-stacks",
             )
         repository, _, tag = path.partition(":")
         if ":" in path and not tag:
-            raise InvalidReference(f"{shown(text)} has an empty tag: write one, or remove the colon")
+            raise _invalid(f"{shown(text)} has an empty tag: write one, or remove the colon")
         return cls(registry, repository, tag, digest)
 
     @classmethod
@@ -94,7 +94,7 @@ class Reference:
         """Parse the name of a container image, with the defaults of docker: docker.io, library, latest.
 
         Raises:
-            InvalidReference: The text is not the name of an image.
+            SpecError: The text is not the name of an image.
         """
         name, at, digest = text.partition("@")
         host, slash, path = name.partition("/")
@@ -111,7 +111,7 @@ class Reference:
         The repository may contain the registry's host, as in csctl, or not, as in build.sh.
 
         Raises:
-            InvalidReference: They are not a valid reference.
+            SpecError: They are not a valid reference.
         """
         registry = environ.get("OCI_REGISTRY", "").strip().removeprefix(SCHEME).rstrip("/")
         repository = environ.get("OCI_REPOSITORY", "").strip().removeprefix(SCHEME).strip("/")
@@ -145,3 +145,7 @@ class Reference:
 def looks_like_registry(part: str) -> bool:
     """Return whether the first part of a path is a host: it has a dot or a port, or is localhost."""
     return part == "localhost" or ("." in part.strip(".") or ":" in part)
+
+
+def _invalid(message: str) -> SpecError:
+    return SpecError("InvalidReference", message)

@@ -122,7 +122,7 @@ class Registry:
         Raises:
             NotThere: The registry does not have the blob.
             ContentCorrupt: It has another digest.
-            StoreUnavailable: The disk is full or read-only.
+            DependencyError: The disk is full or read-only.
         """
         await download(self._session, blob, into, self._progress)
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 from yarl import URL
 
-from clusterstacks.model.bounded_json import Undecodable, decode
+from clusterstacks.model.bounded_json import decode_object
 from clusterstacks.model.documents import shown
 from clusterstacks.model.errors import ClusterStacksError, DependencyError
 from clusterstacks.net.http.errors import AnswerRefused, CredentialsRefused
@@ -94,38 +94,25 @@ class Session:
             ServerUnavailable: It cannot be reached.
             AnswerRefused: Its challenge is not valid.
         """
-        try:
-            async with self._sent(method, target, access, headers, body, length) as answer:
-                yield answer
-        except CredentialsRefused as error:
-            raise CredentialsRefused(self.reference.place, error.status, self._credentials.described) from None
-
-    @asynccontextmanager
-    async def _sent(
-        self,
-        method: str,
-        target: str | URL,
-        access: RegistryAccess,
-        headers: Mapping[str, str] | None,
-        body: Body | None,
-        length: int | None,
-    ) -> AsyncIterator[HTTPResponse]:
         root, authorization = await self._resolve()
         url = target if isinstance(target, URL) else self._below(root, target)
         own = _origin(url) == _origin(root)
         scope = self._scope(access)
-        for again in (True, False):
-            known = authorization.headers(scope) if own else {}
-            async with self._web.open(
-                method, str(url), headers={**(headers or {}), **known}, body=body, length=length
-            ) as answer:
-                if not (again and own and answer.status == 401):
-                    yield answer
-                    return
-                challenges = answer.headers.getall("WWW-Authenticate", [])
-                error = answer.error()
-            if not await authorization.answer(challenges, scope, known):
-                raise error
+        try:
+            for again in (True, False):
+                known = authorization.headers(scope) if own else {}
+                async with self._web.open(
+                    method, str(url), headers={**(headers or {}), **known}, body=body, length=length
+                ) as answer:
+                    if not (again and own and answer.status == 401):
+                        yield answer
+                        return
+                    challenges = answer.headers.getall("WWW-Authenticate", [])
+                    error = answer.error()
+                if not await authorization.answer(challenges, scope, known):
+                    raise error
+        except CredentialsRefused as refused:
+            raise CredentialsRefused(self.reference.place, refused.status, self._credentials.described) from None
 
     async def read(
         self,
@@ -263,10 +250,7 @@ def parse_page(document: HTTPDocument, session: Session) -> dict[str, Any]:
     Raises:
         AnswerRefused: It is not one.
     """
-    try:
-        page = decode(document.body)
-    except Undecodable:
-        page = None
-    if not isinstance(page, dict):
+    page = decode_object(document.body)
+    if page is None:
         raise AnswerRefused(session.reference.place, "returned a list that is not a JSON object")
     return page

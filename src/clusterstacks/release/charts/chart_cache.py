@@ -25,16 +25,6 @@ if TYPE_CHECKING:
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 
 
-class ChartCacheUnavailable(DependencyError):
-    """The directory of the chart cache cannot be written."""
-
-    def __init__(self, root: Path, error: OSError) -> None:
-        reason = error.strerror or str(error)
-        super().__init__(
-            "ChartCacheUnavailable", f"the chart cache in {root} cannot be used: {reason}; check the directory"
-        )
-
-
 @dataclass(frozen=True, slots=True)
 class DiskChartCache:
     """The chart cache in the directory ``root``, created on the first write; None to store nothing."""
@@ -71,7 +61,9 @@ class DiskChartCache:
             # The record is written last, so its archive exists.
             _write(file, json.dumps(note, sort_keys=True).encode())
         except OSError as error:
-            raise ChartCacheUnavailable(self.root, error) from None
+            reason = error.strerror or str(error)
+            problem = f"the chart cache in {self.root} cannot be used: {reason}; check the directory"
+            raise DependencyError("ChartCacheUnavailable", problem) from None
 
     def _known(self, repository: str, name: str) -> Iterator[tuple[str, str]]:
         if self.root is None:

@@ -5,7 +5,6 @@
     SpecError
     ├── UnsafeArchive             an archive is damaged or contains something that releases must not contain
     ├── ChartRepositoryRefused    a repository is of an unsupported kind, or its host is not allowed
-    ├── ChartNotCached            a chart is not in the cache and the network must not be used
     ├── ChartDigestMismatch       the content of a chart version changed
     └── ChartBroken               an archive is not the expected chart
     DependencyError
@@ -40,15 +39,13 @@ class ChartRepositoryRefused(SpecError):
         self.remedy = remedy
 
 
-class ChartNotCached(SpecError):
-    """A chart is not in the cache and the network must not be used."""
-
-    def __init__(self, requirement: object, repository: str) -> None:
-        super().__init__(
-            "ChartNotCached",
-            f"{requirement} of {repository} is not in the cache: run once without --offline, add it to charts/, "
-            "or leave the charts unchanged (--dependencies leave)",
-        )
+def chart_not_cached(requirement: object, repository: str) -> SpecError:
+    """Return the error for a chart that is not in the cache while the network must not be used."""
+    return SpecError(
+        "ChartNotCached",
+        f"{requirement} of {repository} is not in the cache: run once without --offline, add it to charts/, "
+        "or leave the charts unchanged (--dependencies leave)",
+    )
 
 
 class ChartDigestMismatch(SpecError):

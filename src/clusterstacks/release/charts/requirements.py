@@ -47,14 +47,12 @@ class ChartInvalid(DocumentError):
     CODE = "ChartInvalid"
 
 
-class ChartLockOutdated(SpecError):
-    """The lock file does not match the dependencies of the chart; Helm rejects it as well."""
-
-    def __init__(self, chart: str, lock: str) -> None:
-        super().__init__(
-            "ChartLockOutdated",
-            f"{chart}: {lock} does not match the dependencies of the chart: run helm dependency update",
-        )
+def chart_lock_outdated(chart: str, lock: str) -> SpecError:
+    """Return the error for a lock file that does not match the dependencies of its chart; Helm rejects it as well."""
+    return SpecError(
+        "ChartLockOutdated",
+        f"{chart}: {lock} does not match the dependencies of the chart: run helm dependency update",
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +134,7 @@ def locked(files: Mapping[str, bytes], label: str) -> tuple[ChartRequirement, ..
     """Read the dependencies of a chart with the versions of its lock file.
 
     Raises:
-        ChartLockOutdated: The lock file was made for other dependencies.
+        SpecError: The lock file was made for other dependencies.
     """
     wanted = requirements(files, label)
     lock = next((file for file in (CHART_LOCK, OLD_LOCK) if file in files), None)
@@ -145,10 +143,10 @@ def locked(files: Mapping[str, bytes], label: str) -> tuple[ChartRequirement, ..
     document = _load(files, lock, label)
     entries = _list(document)
     if document.child("digest").value not in tuple(_digests(files, label, [entry.value for entry in entries])):
-        raise ChartLockOutdated(label, lock)
+        raise chart_lock_outdated(label, lock)
     names = [_texts(entry, "name").value for entry in entries]
     if names != [requirement.name for requirement in wanted]:
-        raise ChartLockOutdated(label, lock)
+        raise chart_lock_outdated(label, lock)
     return tuple(
         replace(requirement, locked=_version(entry, requirement))
         for requirement, entry in zip(wanted, entries, strict=True)

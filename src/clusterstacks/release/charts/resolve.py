@@ -13,7 +13,12 @@ from clusterstacks.net.oci.reference import SCHEME
 from clusterstacks.net.oci.transfers import BLOBS_AT_ONCE
 from clusterstacks.release.charts.archive import write_archive
 from clusterstacks.release.charts.chart import CHART_FILE, read_chart
-from clusterstacks.release.charts.errors import ChartBroken, ChartDigestMismatch, ChartNotCached, ChartRepositoryRefused
+from clusterstacks.release.charts.errors import (
+    ChartBroken,
+    ChartDigestMismatch,
+    ChartRepositoryRefused,
+    chart_not_cached,
+)
 from clusterstacks.release.charts.helmignore import chart_files
 from clusterstacks.release.charts.lockfile import ResolvedChart, pin_of
 from clusterstacks.release.charts.repository import IndexRepository, RegistryRepository, Repository
@@ -137,7 +142,7 @@ class ChartResolver:
         wanted = WantedChart(requirement.name, requirement.constraint, pin.version if pin else requirement.locked)
         cached = await asyncio.to_thread(self._cached, requirement, wanted, pin)
         if cached is None and self._offline:
-            raise ChartNotCached(f"{label}: {wanted}", requirement.repository)
+            raise chart_not_cached(f"{label}: {wanted}", requirement.repository)
         version, packed = cached or await self._fetched(repository, wanted, requirement, pin)
         chart = self._verified(label, requirement, version, packed, pin)
         place = f"chart {requirement.name} {version} of {requirement.repository}"

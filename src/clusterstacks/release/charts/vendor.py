@@ -96,7 +96,7 @@ class ChartDependencies:
 
         Raises:
             SpecError: A chart, its lock file or a repository is not valid or not allowed, or the content differs from a
-                pin; :class:`ChartNotCached` if an archive is missing offline.
+                pin; :class:`SpecError` if an archive is missing offline.
             DependencyError: A repository lacks the chart or cannot be read now, or the cache cannot be written.
         """
         resolver = ChartResolver(self._downloads, self._cache, offline=self._offline, pinned=pinned, tree=tree or {})

@@ -38,22 +38,23 @@ class SignaturesUnclear(DependencyError):
         )
 
 
-class SignatureConflict(SpecError):
-    """An existing envelope that is not for this release."""
-
-    def __init__(self, release: object, problem: str) -> None:
-        super().__init__(
-            "SignatureConflict",
-            f"release {release}: no signature can be added to {release}{SIGNATURE_SUFFIX} ({problem}); "
-            "remove that file to sign the release as it is now",
-        )
+def signature_conflict(release: object, problem: str) -> SpecError:
+    """Return the error for an existing envelope that is not for this release."""
+    return SpecError(
+        "SignatureConflict",
+        f"release {release}: no signature can be added to {release}{SIGNATURE_SUFFIX} ({problem}); "
+        "remove that file to sign the release as it is now",
+    )
 
 
-class KeyUnusable(SpecError):
-    """A text or file that is not a usable key. Messages never contain the text itself."""
+def key_unusable(key: object, problem: str) -> SpecError:
+    """Return the error for a text or file that is not a usable key. Messages never contain the text itself.
 
-    def __init__(self, key: object, problem: str) -> None:
-        super().__init__("KeyUnusable", f"key {key} {problem}")
+    Args:
+        key: Name of the key, for example its file.
+        problem: The problem, and what to do.
+    """
+    return SpecError("KeyUnusable", f"key {key} {problem}")
 
 
 def _listed(problems: tuple[str, ...]) -> str:

@@ -14,10 +14,12 @@ from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 
-from clusterstacks.release.signing.errors import KeyUnusable
+from clusterstacks.release.signing.errors import key_unusable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from clusterstacks.model.errors import SpecError
 
 MAX_PASSWORD_BYTES = 1023
 """Longest password that OpenSSL accepts."""
@@ -96,7 +98,7 @@ def parse_public_keys(text: bytes, *, name: str) -> tuple[PublicKey, ...]:
     In messages all keys but the first get a number after ``name``, as in ``release.pub#2``.
 
     Raises:
-        KeyUnusable: There is no key, or one of them is damaged, private, or of another kind.
+        SpecError: There is no key, or one of them is damaged, private, or of another kind.
     """
     blocks = enumerate(_blocks(text, name), 1)
     return tuple(_public(block, name if at == 1 else f"{name}#{at}") for at, block in blocks)
@@ -106,24 +108,24 @@ def parse_private_key(text: bytes, *, name: str, password: bytes = b"") -> Priva
     """Parse one PEM block in PKCS#8; ``password`` decrypts an encrypted key and is ignored for a plain one.
 
     Raises:
-        KeyUnusable: It is not such a key, or the password is missing or wrong.
+        SpecError: It is not such a key, or the password is missing or wrong.
     """
     (label, block), *others = _blocks(text, name)
     if label == _PUBLIC:
-        raise KeyUnusable(name, "is a public key; use the private key to sign")
+        raise key_unusable(name, "is a public key; use the private key to sign")
     if label not in (_PRIVATE, _ENCRYPTED):
         raise _wrong_label(name, label)
     if others:
-        raise KeyUnusable(name, "contains more than one PEM block; leave only the private key in it")
+        raise key_unusable(name, "contains more than one PEM block; leave only the private key in it")
     if label == _ENCRYPTED and not password:
-        raise KeyUnusable(name, "is protected by a password, which is missing")
+        raise key_unusable(name, "is protected by a password, which is missing")
     try:
         key = serialization.load_pem_private_key(block, password if label == _ENCRYPTED else None)
     except (ValueError, TypeError, UnsupportedAlgorithm):
         cause = "the password is wrong, or it is damaged" if label == _ENCRYPTED else "it is damaged"
-        raise KeyUnusable(name, f"cannot be read: {cause}") from None
+        raise key_unusable(name, f"cannot be read: {cause}") from None
     if not isinstance(key, (ec.EllipticCurvePrivateKey, ed25519.Ed25519PrivateKey)):
-        raise KeyUnusable(name, f"is of an unsupported kind; use {_KINDS}")
+        raise key_unusable(name, f"is of an unsupported kind; use {_KINDS}")
     return PrivateKey(_checked(key.public_key(), name), key)
 
 
@@ -138,7 +140,7 @@ def new_key_pair(password: bytes = b"") -> tuple[bytes, bytes]:
     The password encrypts the private key, which is plain without one; one that is too long is refused.
     """
     if len(password) > MAX_PASSWORD_BYTES:
-        raise KeyUnusable("to be made", f"has a password of more than {MAX_PASSWORD_BYTES} bytes; use a shorter one")
+        raise key_unusable("to be made", f"has a password of more than {MAX_PASSWORD_BYTES} bytes; use a shorter one")
     key = ec.generate_private_key(ec.SECP256R1())
     closed = serialization.BestAvailableEncryption(password) if password else serialization.NoEncryption()
     return (
@@ -149,13 +151,13 @@ def new_key_pair(password: bytes = b"") -> tuple[bytes, bytes]:
 
 def _blocks(text: bytes, name: str) -> list[tuple[str, bytes]]:
     if len(text) > MAX_KEY_BYTES:
-        raise KeyUnusable(name, f"is larger than {MAX_KEY_BYTES} bytes; check that it is the right file")
+        raise key_unusable(name, f"is larger than {MAX_KEY_BYTES} bytes; check that it is the right file")
     blocks = list(_pem_blocks(text))
     if not blocks:
-        raise KeyUnusable(name, f"contains no PEM block; use {_KINDS} in PEM")
+        raise key_unusable(name, f"contains no PEM block; use {_KINDS} in PEM")
     # A damaged block must be reported: the user relies on that key.
     if text.count(_BEGIN) != len(blocks):
-        raise KeyUnusable(name, "contains an incomplete PEM block; write it again")
+        raise key_unusable(name, "contains an incomplete PEM block; write it again")
     return blocks
 
 
@@ -167,25 +169,25 @@ def _pem_blocks(text: bytes) -> Iterator[tuple[str, bytes]]:
 def _public(labelled: tuple[str, bytes], name: str) -> PublicKey:
     label, block = labelled
     if label.endswith("PRIVATE KEY"):
-        raise KeyUnusable(name, "is a private key; use the public key, and leave the private key with the signer")
+        raise key_unusable(name, "is a private key; use the public key, and leave the private key with the signer")
     if label != _PUBLIC:
         raise _wrong_label(name, label)
     try:
         key = serialization.load_pem_public_key(block)
     except (ValueError, UnsupportedAlgorithm):
-        raise KeyUnusable(name, f"cannot be read; use {_KINDS} in PEM") from None
+        raise key_unusable(name, f"cannot be read; use {_KINDS} in PEM") from None
     return _checked(key, name)
 
 
 def _checked(key: object, name: str) -> PublicKey:
     """Check that a key is of one of the two kinds; of ECDSA only with the curve P-256."""
     if isinstance(key, ec.EllipticCurvePublicKey) and not isinstance(key.curve, ec.SECP256R1):
-        raise KeyUnusable(name, f"uses the curve {key.curve.name}; use {_KINDS}")
+        raise key_unusable(name, f"uses the curve {key.curve.name}; use {_KINDS}")
     if not isinstance(key, (ec.EllipticCurvePublicKey, ed25519.Ed25519PublicKey)):
-        raise KeyUnusable(name, f"is of an unsupported kind; use {_KINDS}")
+        raise key_unusable(name, f"is of an unsupported kind; use {_KINDS}")
     info = key.public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
     return PublicKey(name, sha256(info).hexdigest(), key)
 
 
-def _wrong_label(name: str, label: str) -> KeyUnusable:
-    return KeyUnusable(name, f"is a PEM block {label}; {_REMEDIES.get(label, f'use {_KINDS}')}")
+def _wrong_label(name: str, label: str) -> SpecError:
+    return key_unusable(name, f"is a PEM block {label}; {_REMEDIES.get(label, f'use {_KINDS}')}")

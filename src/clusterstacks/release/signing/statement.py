@@ -14,7 +14,7 @@ from clusterstacks.model.documents import and_more, shown
 from clusterstacks.release.errors import ReleaseBroken
 from clusterstacks.release.release_source import MAX_SIGNATURE_BYTES
 from clusterstacks.release.signing.envelope import Envelope, parse_envelope, read_document
-from clusterstacks.release.signing.errors import SignatureConflict, SignatureRefused
+from clusterstacks.release.signing.errors import SignatureRefused, signature_conflict
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
@@ -97,7 +97,7 @@ def release_envelope(name: ReleaseName, files: Mapping[str, str], present: bytes
     """Return the envelope to sign: the existing one (``present``), so that its signatures stay, or a new one.
 
     Raises:
-        SignatureConflict: The existing envelope is damaged or for another release, or another program wrote it, so that
+        SpecError: The existing envelope is damaged or for another release, or another program wrote it, so that
             a signature could cover more than this release.
         ReleaseBroken: There are no files.
     """
@@ -110,7 +110,7 @@ def release_envelope(name: ReleaseName, files: Mapping[str, str], present: bytes
         envelope = parse_envelope(present)
         parse_statement(envelope.payload).require(statement)
     except SignatureRefused as refused:
-        raise SignatureConflict(name, refused.message) from None
+        raise signature_conflict(name, refused.message) from None
     if envelope.payload != statement.text():
-        raise SignatureConflict(name, "another program wrote it in another form")
+        raise signature_conflict(name, "another program wrote it in another form")
     return envelope

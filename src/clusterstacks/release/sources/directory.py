@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from clusterstacks.model.digests import content_digest
 from clusterstacks.model.errors import ClusterStacksError, SpecError
 from clusterstacks.model.names import parse_release
-from clusterstacks.net.http.errors import SourceUnavailable, StoreUnavailable
+from clusterstacks.net.http.errors import SourceUnavailable, store_unavailable
 from clusterstacks.release.contents import read_contents
 from clusterstacks.release.errors import ReleaseBroken, ReleaseNotFound, ReleaseTaken
 from clusterstacks.release.release_source import (
@@ -70,7 +70,7 @@ class DirectorySource:
         """Copy the regular files of a release; sub-directories (unpacked addons) are skipped.
 
         Raises:
-            StoreUnavailable: The target disk is full or read-only.
+            DependencyError: The target disk is full or read-only.
         """
         while remaining := await asyncio.to_thread(self._unsettled, name):  # noqa: ASYNC110 - a file system sends no events
             await asyncio.sleep(remaining)
@@ -156,7 +156,7 @@ class DirectorySource:
                 self._copy(name, directory, into)
         except OSError as error:
             if error.errno in _NO_ROOM:
-                raise StoreUnavailable(into, error) from None
+                raise store_unavailable(into, error) from None
             raise _unavailable(self.path / name.release, error) from None
 
     @contextmanager

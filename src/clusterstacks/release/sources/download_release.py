@@ -26,16 +26,6 @@ if TYPE_CHECKING:
     from clusterstacks.release.release_source import ReleaseSource
 
 
-class ReleaseInTheWay(SpecError):
-    """Other content exists where a release is to be written."""
-
-    def __init__(self, path: object) -> None:
-        super().__init__(
-            "ReleaseInTheWay",
-            f"{path} already exists with different content; remove it or choose another directory",
-        )
-
-
 @dataclass(frozen=True, slots=True)
 class Pulled:
     """A release in a local directory, downloaded or already there."""
@@ -62,7 +52,7 @@ async def pull(source: ReleaseSource, name: ReleaseName, directory: Path) -> Pul
     The directory of the release appears after every file was downloaded and the release was verified.
 
     Raises:
-        ReleaseInTheWay: The directory exists with different content.
+        SpecError: The directory exists with different content.
         SpecError: The release is not valid.
         OSError: A file cannot be written.
     """
@@ -116,6 +106,7 @@ def _settle(staging: Staging, target: Path, release: Release) -> bool:
         staging.publish(target, readable=True)
     except FileExistsError:
         if not target.is_dir() or read_contents(release.name, target).digest != release.digest:
-            raise ReleaseInTheWay(target) from None
+            problem = "already exists with different content; remove it or choose another directory"
+            raise SpecError("ReleaseInTheWay", f"{target} {problem}") from None
         return False
     return True

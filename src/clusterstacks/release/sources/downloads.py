@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from clusterstacks.model.digests import sha256_digest
 from clusterstacks.model.documents import shown
-from clusterstacks.net.http.errors import SourceUnavailable, StoreUnavailable
+from clusterstacks.net.http.errors import SourceUnavailable, store_unavailable
 from clusterstacks.release.errors import ReleaseBroken
 from clusterstacks.release.release_source import MAX_FILE_BYTES, MAX_FILES, MAX_RELEASE_BYTES
 
@@ -91,7 +91,7 @@ async def save_body(answer: HTTPResponse, file: ExpectedFile, into: Path, *, rel
         finally:
             await asyncio.to_thread(writer.close)
     except OSError as error:
-        raise StoreUnavailable(into, error) from None
+        raise store_unavailable(into, error) from None
     _check_content(answer.place, file, f"sha256:{digest.hexdigest()}", size)
     return size
 

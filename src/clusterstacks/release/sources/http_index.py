@@ -31,7 +31,7 @@ from clusterstacks.model.documents import shown
 from clusterstacks.model.errors import SpecError
 from clusterstacks.model.names import parse_release, release_named
 from clusterstacks.net.http.conditional_get import UNCHANGED, ConditionalCache
-from clusterstacks.net.http.errors import AnswerRefused, NotThere, SourceUnavailable, StoreUnavailable
+from clusterstacks.net.http.errors import AnswerRefused, NotThere, SourceUnavailable, store_unavailable
 from clusterstacks.net.http.messages import HTTPDocument, shown_url
 from clusterstacks.release.contents import read_contents
 from clusterstacks.release.errors import ReleaseBroken, ReleaseNotFound
@@ -160,7 +160,7 @@ def write_index(directory: Path) -> bytes:
         index = orjson.dumps({"releases": entries}, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
         replace_file(directory / INDEX, index)
     except OSError as error:
-        raise StoreUnavailable(directory, error) from None
+        raise store_unavailable(directory, error) from None
     return index
 
 

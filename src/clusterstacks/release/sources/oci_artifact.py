@@ -101,7 +101,7 @@ def files_of(manifest: Manifest, release: object) -> dict[str, Descriptor]:
     """Return the files in a manifest, within the bounds of a release.
 
     Raises:
-        ManifestUnsupported: It is not an image manifest.
+        SpecError: It is not an image manifest.
         ManifestInvalid: It violates the image-spec.
         ReleaseBroken: The title of a layer is missing, not a plain file name or a duplicate, or the release is too
             large.

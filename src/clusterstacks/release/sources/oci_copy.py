@@ -52,7 +52,7 @@ async def copy(source: Repository, wanted: str, target: Repository, tag: str) ->
     Raises:
         ReleaseTaken: The tag has another manifest in the target.
         NotThere: The source has no such manifest.
-        ManifestUnsupported: It is not an image manifest, for example an index.
+        SpecError: It is not an image manifest, for example an index.
     """
     manifest = await source.manifest(wanted)
     manifest.require_image()

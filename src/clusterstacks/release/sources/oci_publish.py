@@ -6,9 +6,9 @@ import asyncio
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from clusterstacks.model.errors import SpecError
 from clusterstacks.model.names import parse_release
 from clusterstacks.net.oci.descriptor import EMPTY
-from clusterstacks.net.oci.errors import InvalidReference
 from clusterstacks.net.oci.manifests import OCI_MANIFEST, read_manifest
 from clusterstacks.net.oci.transfers import BLOBS_AT_ONCE
 from clusterstacks.release.errors import ReleaseBroken, ReleaseTaken
@@ -90,9 +90,10 @@ async def publish_with_signatures(
 def check_tag(reference: Reference, release: ReleaseName) -> None:
     """Refuse a reference with a digest, or with a tag other than that of the release."""
     if reference.digest or reference.tag not in ("", release.release):
-        raise InvalidReference(
+        raise SpecError(
+            "InvalidReference",
             f"{reference} is not valid for release {release}, whose tag is its name "
-            f"(expected {reference.place}, or {reference.place}:{release})"
+            f"(expected {reference.place}, or {reference.place}:{release})",
         )
 
 

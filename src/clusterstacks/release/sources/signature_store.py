@@ -8,7 +8,7 @@ import os
 from typing import TYPE_CHECKING
 
 from clusterstacks.release.release_source import SIGNATURE_SUFFIX
-from clusterstacks.release.signing.errors import KeyUnusable
+from clusterstacks.release.signing.errors import key_unusable
 from clusterstacks.release.signing.keys import MAX_KEY_BYTES, new_key_pair
 from clusterstacks.release.signing.statement import release_envelope
 from clusterstacks.release.sources.directory import DirectorySource
@@ -54,7 +54,7 @@ async def sign_beside(contents: Contents, key: PrivateKey) -> bool:
 def write_new_key(path: Path, password: bytes = b"") -> Path:
     """Create a key pair: the private key in ``path``, readable by its owner only, the public one in ``path.pub``.
 
-    Return the file of the public key. A key is never overwritten (:class:`KeyUnusable`).
+    Return the file of the public key. A key is never overwritten (:class:`SpecError`).
     """
     private, public = new_key_pair(password)
     beside = path.with_name(f"{path.name}{PUBLIC_SUFFIX}")
@@ -98,7 +98,7 @@ def _create(path: Path, content: bytes, mode: int) -> None:
     try:
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode)
     except FileExistsError:
-        raise KeyUnusable(path, "already exists and is not overwritten: choose another name") from None
+        raise key_unusable(path, "already exists and is not overwritten: choose another name") from None
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(content)

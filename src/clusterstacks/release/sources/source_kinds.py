@@ -49,11 +49,9 @@ _GITHUB = "github://"
 _WEB = ("https://", "http://")
 
 
-class InvalidLocation(SpecError):
-    """A text that is not a location of releases."""
-
-    def __init__(self, text: str, problem: str) -> None:
-        super().__init__("InvalidLocation", f"{shown(text)} {problem}")
+def _invalid_location(text: str, problem: str) -> SpecError:
+    """Return the error for a text that is not a location of releases."""
+    return SpecError("InvalidLocation", f"{shown(text)} {problem}")
 
 
 class _Oci(SourceKind["OCISource"]):
@@ -79,7 +77,7 @@ class _Oci(SourceKind["OCISource"]):
         reference = Reference.parse(text)
         if reference.digest and not reference.tag:
             problem = f"has a digest without a release (expected {reference.place}:<release name>@{reference.digest})"
-            raise InvalidLocation(text, problem)
+            raise _invalid_location(text, problem)
         address = SourceAddress(self, reference.place, digest=reference.digest)
         return Location(address, parse_release(reference.tag) if reference.tag else None)
 
@@ -145,7 +143,7 @@ class _GitHub(SourceKind["GitHubSource"]):
         path, release = _split(text.removeprefix(_GITHUB))
         owner, slash, repository = path.strip("/").partition("/")
         if not slash or not owner or "/" in repository:
-            raise InvalidLocation(text, "is not a GitHub repository (expected github://<owner>/<repository>)")
+            raise _invalid_location(text, "is not a GitHub repository (expected github://<owner>/<repository>)")
         return Location(self._address(f"{owner}/{repository}", environ), release)
 
     def allowlist_url(self, address: SourceAddress) -> str:
@@ -307,7 +305,7 @@ def parse_location(text: str, environ: Mapping[str, str]) -> Location:
     for kind in KINDS.values():
         if (location := kind.from_text(text, environ)) is not None:
             return location
-    raise InvalidLocation(
+    raise _invalid_location(
         text, "is not a location of releases (expected oci://..., github://..., https://... or a directory)"
     )
 

@@ -31,18 +31,6 @@ CREDENTIALS = "spec.source.credentials"
 CA = "spec.source.ca"
 
 
-class CredentialsInClear(SpecError):
-    """Credentials would be sent over plain HTTP."""
-
-    def __init__(self, settings: SourceSettings, host: str) -> None:
-        super().__init__(
-            "CredentialsInClear",
-            f"the credentials of Secret {settings.namespace}/{settings.credentials} are not sent to {settings.address} "
-            "over plain HTTP, where anyone on the network can read them; use TLS, remove the credentials, or ask the "
-            f"provider to start the operator with --plain-http-credentials {host}",
-        )
-
-
 @dataclass(frozen=True, slots=True)
 class SourceAccess:
     """Credentials and trusted CAs (PEM; empty for the system's) of a source; never shown."""
@@ -76,8 +64,8 @@ class SourceOpener:
         """Read the current credentials and CAs.
 
         Raises:
-            CredentialsInClear: The credentials would be sent over plain HTTP.
-            SecretUnusable: A Secret is missing, not meant for this purpose, or not valid.
+            SpecError: The credentials would be sent over plain HTTP.
+            DependencyError: A Secret is missing, not meant for this purpose, or not valid.
         """
         if settings.own:
             return SourceAccess(await settings.address.kind.credentials(settings.address, self.environ), self.ca)
@@ -102,19 +90,25 @@ class SourceOpener:
         """Refuse to send a Secret over plain HTTP; the operator's own source does not come here."""
         url = settings.address.kind.allowlist_url(settings.address)
         if settings.address.is_plain and not self.plain_http_credentials.allows(url):
-            raise CredentialsInClear(settings, host_of(url))
+            raise SpecError(
+                "CredentialsInClear",
+                f"the credentials of Secret {settings.namespace}/{settings.credentials} are not sent to "
+                f"{settings.address} over plain HTTP, where anyone on the network can read them; use TLS, remove the "
+                "credentials, or ask the provider to start the operator with --plain-http-credentials "
+                f"{host_of(url)}",
+            )
 
 
 def _credentials(values: Mapping[str, bytes], settings: SourceSettings) -> RegistryCredentials:
     secret = f"{settings.namespace}/{settings.credentials}"
     if DOCKER_CONFIG in values:
         if not settings.address.kind.is_registry:
-            raise SecretUnusable(secret, "is for registries; use one with username and password, or with token")
+            raise _secret_unusable(secret, "is for registries; use one with username and password, or with token")
         config = from_docker_config(
             values[DOCKER_CONFIG], Reference.parse(settings.address.place), file=f"Secret {secret}"
         )
         if config == ANONYMOUS:
-            raise SecretUnusable(
+            raise _secret_unusable(
                 secret, f"contains no credentials for {settings.address.place}; add that registry to it"
             )
         return config
@@ -123,14 +117,14 @@ def _credentials(values: Mapping[str, bytes], settings: SourceSettings) -> Regis
     if "username" in values or "password" in values:
         username, password = (_text(values.get(key, b""), secret, key) for key in ("username", "password"))
         return RegistryCredentials(username, password)
-    raise SecretUnusable(secret, f"contains neither {DOCKER_CONFIG}, nor token, nor username and password; add one")
+    raise _secret_unusable(secret, f"contains neither {DOCKER_CONFIG}, nor token, nor username and password; add one")
 
 
 def _text(value: bytes, secret: str, key: str) -> str:
     try:
         return value.decode()
     except UnicodeDecodeError:
-        raise SecretUnusable(secret, f"has a key {key} that is not UTF-8 text; write it again") from None
+        raise _secret_unusable(secret, f"has a key {key} that is not UTF-8 text; write it again") from None
 
 
 DOCKER_CONFIG = ".dockerconfigjson"
@@ -142,11 +136,9 @@ OPAQUE = "Opaque"
 """The default type of a Secret; a label states its purpose."""
 
 
-class SecretUnusable(DependencyError):
-    """A Secret is missing or not valid; a user must correct it, and no event reports the correction."""
-
-    def __init__(self, secret: str, problem: str) -> None:
-        super().__init__("SecretUnusable", f"Secret {secret} {problem}")
+def _secret_unusable(secret: str, problem: str) -> DependencyError:
+    """Return the error for a Secret that is missing or not valid; no event reports its correction."""
+    return DependencyError("SecretUnusable", f"Secret {secret} {problem}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +151,7 @@ class SecretReader:
         """Read every value of a Secret; ``purpose`` is the field that names it, for messages.
 
         Raises:
-            SecretUnusable: It does not exist.
+            DependencyError: It does not exist.
         """
         return _values(await self._find(namespace, name, purpose=purpose), f"{namespace}/{name}")
 
@@ -169,7 +161,7 @@ class SecretReader:
         Users may name it without the right to read Secrets, so it must be meant for this purpose.
 
         Raises:
-            SecretUnusable: It does not exist, or has another purpose.
+            DependencyError: It does not exist, or has another purpose.
         """
         secret = await self._find(namespace, name, purpose=purpose)
         _require_credentials(secret, namespace, name)
@@ -178,14 +170,14 @@ class SecretReader:
     async def _find(self, namespace: str, name: str, *, purpose: str) -> Manifest:
         secret = await self.client.find(await self.client.resource("", "Secret"), name, namespace)
         if secret is None:
-            raise SecretUnusable(f"{namespace}/{name}", f"does not exist, but {purpose} names it; create it")
+            raise _secret_unusable(f"{namespace}/{name}", f"does not exist, but {purpose} names it; create it")
         return secret
 
     async def value(self, namespace: str, name: str, key: str, *, purpose: str) -> bytes:
-        """Read one value; raises :class:`SecretUnusable` if the Secret or the key does not exist."""
+        """Read one value; raises :class:`DependencyError` if the Secret or the key does not exist."""
         values = await self.values(namespace, name, purpose=purpose)
         if key not in values:
-            raise SecretUnusable(f"{namespace}/{name}", f"has no key {key}, but {purpose} names it; add it")
+            raise _secret_unusable(f"{namespace}/{name}", f"has no key {key}, but {purpose} names it; add it")
         return values[key]
 
 
@@ -197,12 +189,12 @@ def _require_credentials(secret: Manifest, namespace: str, name: str) -> None:
     title = f"{namespace}/{name}"
     if kind == OPAQUE:
         command = f"kubectl -n {namespace} label secret {name} {SOURCE_CREDENTIALS_LABEL}=true"
-        raise SecretUnusable(
+        raise _secret_unusable(
             title,
             f"is not labelled as credentials of a source, so it is not sent to one; if it contains them: {command}",
         )
     types = ", ".join(CREDENTIALS_TYPES)
-    raise SecretUnusable(
+    raise _secret_unusable(
         title,
         f"is of type {kind}, which is not sent to a source; name one of type {types}, or {OPAQUE} with the label "
         f"{SOURCE_CREDENTIALS_LABEL}=true",
@@ -213,4 +205,4 @@ def _values(secret: Manifest, title: str) -> dict[str, bytes]:
     try:
         return {key: base64.b64decode(value, validate=True) for key, value in (secret.get("data") or {}).items()}
     except (binascii.Error, TypeError):
-        raise SecretUnusable(title, "contains a value that is not base64; write it again") from None
+        raise _secret_unusable(title, "contains a value that is not base64; write it again") from None

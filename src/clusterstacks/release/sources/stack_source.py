@@ -21,17 +21,6 @@ NOTHING_ALLOWED: Final = AllowedHosts()
 SECRET_KEY = "cosign.pub"  # noqa: S105 - no secret: the name cosign gives the public key in a Secret
 
 
-class SourceRefused(SpecError):
-    """The operator does not allow the source of a ClusterStack."""
-
-    def __init__(self, stack: object, address: SourceAddress) -> None:
-        super().__init__(
-            "SourceNotAllowed",
-            f"ClusterStack {stack}: spec.source names {address}, which the operator's --allowed-sources does not "
-            "allow; name another source, or ask the provider to add it to that flag",
-        )
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourcePolicy:
     """The operator's settings about sources: defaults of ClusterStacks without a source or keys."""
@@ -45,7 +34,7 @@ class SourcePolicy:
         """Return the source of a ClusterStack; the operator's own for a release without a ClusterStack.
 
         Raises:
-            SourceRefused: It is not allowed.
+            SpecError: It is not allowed.
             SpecError: The stack names none or several.
         """
         named = named_settings(stack, self.default.address) if stack is not None else None
@@ -54,7 +43,11 @@ class SourcePolicy:
         address = named.address
         is_default = address == self.default.address
         if address.kind.is_remote and not is_default and not self.allowed.allows(address.kind.allowlist_url(address)):
-            raise SourceRefused(stack.key, address)
+            raise SpecError(
+                "SourceNotAllowed",
+                f"ClusterStack {stack.key}: spec.source names {address}, which the operator's --allowed-sources does "
+                "not allow; name another source, or ask the provider to add it to that flag",
+            )
         return named
 
     def trusted(self, stack: ClusterStack | None) -> SignatureTrust | None:

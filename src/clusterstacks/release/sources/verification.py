@@ -49,8 +49,8 @@ async def trusted_keys(trust: SignatureTrust, secrets: SecretReader) -> tuple[Pu
     """Read the current keys.
 
     Raises:
-        SecretUnusable: A Secret is missing, or lacks the key.
-        KeyUnusable: A value is not a public key.
+        DependencyError: A Secret is missing, or lacks the key.
+        SpecError: A value is not a public key.
     """
     # Only sources with keys load the cryptography.
     from clusterstacks.release.signing.keys import parse_public_keys  # noqa: PLC0415

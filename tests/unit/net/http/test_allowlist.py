@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from clusterstacks.net.http.allowlist import AllowedHosts, InvalidPattern, host_of
+from clusterstacks.model.errors import SpecError
+from clusterstacks.net.http.allowlist import AllowedHosts, host_of
 
 ALLOWED = [
     ("charts.example.com", "https://charts.example.com"),
@@ -93,7 +94,7 @@ def test_url_without_a_matching_pattern_is_rejected(patterns: str, url: str) -> 
     ],
 )
 def test_invalid_pattern_is_rejected(text: str) -> None:
-    with pytest.raises(InvalidPattern, match="is not a valid host pattern"):
+    with pytest.raises(SpecError, match="is not a valid host pattern"):
         AllowedHosts.parse(text)
 
 

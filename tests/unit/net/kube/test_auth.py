@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import ssl
 import sys
 from datetime import UTC, datetime, timedelta
@@ -14,7 +13,7 @@ import pytest
 from aiohttp import web
 
 from clusterstacks.net.kube import auth as credentials_module
-from clusterstacks.net.kube.auth import CHECK_INTERVAL, REREAD_INTERVAL, Clocks, ConnectionCredentials, ReloadingFile
+from clusterstacks.net.kube.auth import READ_INTERVAL, Clocks, ConnectionCredentials, ReloadingFile
 from clusterstacks.net.kube.client import Client
 from clusterstacks.net.kube.connection import Connection, DataOrFile, ExecPlugin, User
 from clusterstacks.net.kube.errors import CredentialsFailed, Unauthorized
@@ -49,7 +48,7 @@ def time() -> Time:
     return Time()
 
 
-def test_changed_file_is_reread_and_checked_once_a_second(tmp_path: Path, time: Time) -> None:
+def test_file_is_reread_once_a_second(tmp_path: Path, time: Time) -> None:
     path = tmp_path / "token"
     path.write_text("one")
     file = ReloadingFile(DataOrFile(file=path), lambda: time.seconds)
@@ -57,24 +56,8 @@ def test_changed_file_is_reread_and_checked_once_a_second(tmp_path: Path, time: 
 
     path.write_text("number two")
     assert file.read() == b"one"
-    time.seconds += CHECK_INTERVAL.total_seconds()
+    time.seconds += READ_INTERVAL.total_seconds()
     assert file.read() == b"number two"
-
-
-def test_file_is_reread_once_a_minute_even_if_its_metadata_is_unchanged(tmp_path: Path, time: Time) -> None:
-    path = tmp_path / "token"
-    path.write_text("one")
-    state = path.stat()
-    file = ReloadingFile(DataOrFile(file=path), lambda: time.seconds)
-    file.read()
-    with path.open("r+") as same:
-        same.write("two")
-    os.utime(path, ns=(state.st_atime_ns, state.st_mtime_ns))
-
-    time.seconds += CHECK_INTERVAL.total_seconds()
-    assert file.read() == b"one"
-    time.seconds += REREAD_INTERVAL.total_seconds()
-    assert file.read() == b"two"
 
 
 def test_deleted_file_keeps_its_last_content_and_missing_file_is_an_error(tmp_path: Path, time: Time) -> None:

@@ -11,9 +11,9 @@ from aiohttp.base_protocol import BaseProtocol
 from aiohttp.http import StreamWriter
 from multidict import CIMultiDict
 
+from clusterstacks.model.errors import DependencyError
 from clusterstacks.net.kube.client import Client
 from clusterstacks.net.kube.connection import Connection
-from clusterstacks.net.kube.errors import WriteRefused
 from clusterstacks.net.kube.write_gate import PIECE_BYTES, GuardedBody, WriteGate
 from clusterstacks.net.retry import RetryPolicy
 from tests.support.fakes.scripted_server import says
@@ -59,7 +59,7 @@ async def test_writes_pass_an_open_gate_only(
     assert len(server.requests) == 1
 
     hands.readings = [10.0]
-    with pytest.raises(WriteRefused, match=r"ConfigMap a/x|ConfigMap in a"):
+    with pytest.raises(DependencyError, match=r"ConfigMap a/x|ConfigMap in a"):
         await verb(client)
     assert len(server.requests) == 1
 
@@ -81,7 +81,7 @@ async def test_a_gate_is_closed_until_it_is_opened_and_after_it_is_closed(server
         if step is not None:
             gate.open_until(1)
             step()
-        with pytest.raises(WriteRefused):
+        with pytest.raises(DependencyError):
             await client.create(CONFIG_MAPS, OBJECT)
     assert server.requests == []
 
@@ -103,7 +103,7 @@ async def test_a_process_that_was_stopped_between_call_and_send_sends_nothing(
         return await connect(*arguments, **options)  # type: ignore[arg-type]
 
     connector.connect = stopped  # type: ignore[method-assign, assignment]
-    with pytest.raises(WriteRefused):
+    with pytest.raises(DependencyError):
         await verb(gated(server, pool, hands.gate))
     assert connections == [16.0]
     assert server.requests == []
@@ -113,7 +113,7 @@ async def test_a_large_body_is_not_completed_after_the_gate_closed(server: Scrip
     """The server gets the beginning of a request, and never its end: it does not do it."""
     server.plays(says({}))
     client = gated(server, pool, Hands(*[0.0] * 10, 16.0).gate)
-    with pytest.raises(WriteRefused):
+    with pytest.raises(DependencyError):
         await client.create(CONFIG_MAPS, LARGE)
     assert server.bodies == []
 
@@ -185,7 +185,7 @@ async def test_a_pending_write_is_aborted_when_the_gate_closes(server: ScriptedS
     write = asyncio.create_task(gated(server, pool, hands.gate).apply(CONFIG_MAPS, OBJECT, manager="m"))
     await arrived.wait()
     hands.gate.close()
-    with pytest.raises(WriteRefused, match="apply ConfigMap a/x: this process does not hold its lease"):
+    with pytest.raises(DependencyError, match="apply ConfigMap a/x: this process does not hold its lease"):
         await write
     await asyncio.wait_for(gone.wait(), 60)
     assert len(server.requests) == 1

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from clusterstacks.model.errors import DependencyError
+from clusterstacks.model.errors import DependencyError, SpecError
 from clusterstacks.net.oci.credential_helpers import ask_helper
 from clusterstacks.net.oci.credentials import (
     ANONYMOUS,
@@ -19,7 +19,6 @@ from clusterstacks.net.oci.credentials import (
     find_credentials,
     from_docker_config,
 )
-from clusterstacks.net.oci.errors import DockerConfigInvalid
 from clusterstacks.net.oci.reference import Reference
 
 if TYPE_CHECKING:
@@ -170,7 +169,7 @@ async def test_credential_helper_is_searched_in_path_only(
 async def test_invalid_file_is_named_and_not_quoted(tmp_path: Path, text: str) -> None:
     tmp_path.joinpath("config.json").write_text(text)
 
-    with pytest.raises(DockerConfigInvalid, match=r"config\.json"):
+    with pytest.raises(SpecError, match=r"config\.json"):
         await find_credentials(HERE, {"DOCKER_CONFIG": str(tmp_path)})
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from clusterstacks.net.oci.errors import InvalidReference
+from clusterstacks.model.errors import SpecError
 from clusterstacks.net.oci.reference import Reference
 
 DIGEST = f"sha256:{'a' * 64}"
@@ -52,7 +52,7 @@ def test_reference_is_parsed_and_formatted(text: str, reference: Reference) -> N
     ],
 )
 def test_invalid_reference_is_rejected(text: str) -> None:
-    with pytest.raises(InvalidReference):
+    with pytest.raises(SpecError):
         Reference.parse(text)
 
 
@@ -72,7 +72,7 @@ def test_docker_io_refers_to_the_host_of_docker_hub() -> None:
 
 
 def test_password_in_a_reference_is_not_quoted() -> None:
-    with pytest.raises(InvalidReference, match="credentials come from") as refused:
+    with pytest.raises(SpecError, match="credentials come from") as refused:
         Reference.parse("oci://user:s3cret@ghcr.io/a")
     assert "s3cret" not in refused.value.message
 
@@ -96,5 +96,5 @@ def test_image_name_gets_the_defaults_of_docker(text: str, expected: str) -> Non
 
 @pytest.mark.parametrize("text", ["", "UPPER", "a b", "quay.io/", "nginx@md5:1", "$(IMAGE)"])
 def test_text_that_is_not_an_image_name_is_refused(text: str) -> None:
-    with pytest.raises(InvalidReference):
+    with pytest.raises(SpecError):
         Reference.parse_image(text)

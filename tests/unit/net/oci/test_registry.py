@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 import orjson
 import pytest
 
+from clusterstacks.model.errors import SpecError
 from clusterstacks.net.http.errors import AnswerRefused, NotThere, ServerUnavailable
 from clusterstacks.net.oci import blob_upload
 from clusterstacks.net.oci.credentials import RegistryCredentials
 from clusterstacks.net.oci.descriptor import EMPTY, EMPTY_TYPE, describe
-from clusterstacks.net.oci.errors import ContentCorrupt, ManifestInvalid, ManifestUnsupported
+from clusterstacks.net.oci.errors import ContentCorrupt, ManifestInvalid
 from clusterstacks.net.oci.manifests import MAX_BLOBS, OCI_MANIFEST, write_manifest
 from clusterstacks.net.oci.registry import Registry
 from tests.support.fakes.registry import digest
@@ -273,7 +274,7 @@ async def test_unsupported_digest_algorithm_is_rejected(double: RegistryDouble, 
     [
         (b"<html>", ManifestInvalid),
         (b"[]", ManifestInvalid),
-        (b'{"schemaVersion": 1}', ManifestUnsupported),
+        (b'{"schemaVersion": 1}', SpecError),
         (b'{"schemaVersion": 2, "layers": {}}', ManifestInvalid),
         (b'{"schemaVersion": 2, "layers": [{"digest": "sha512:00", "size": 1, "mediaType": "x"}]}', ManifestInvalid),
         (orjson.dumps({"schemaVersion": 2, "layers": [BLOB.document()] * (MAX_BLOBS + 1)}), ManifestInvalid),

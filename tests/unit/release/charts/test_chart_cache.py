@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from clusterstacks.release.charts.chart_cache import ChartCacheUnavailable, DiskChartCache
+from clusterstacks.model.errors import DependencyError
+from clusterstacks.release.charts.chart_cache import DiskChartCache
 from tests.support.servers.chart_repository import digest_of
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ def test_concurrent_writers_store_the_same_archive(tmp_path: Path) -> None:
 def test_unwritable_cache_directory_is_named_in_the_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
 
-    with pytest.raises(ChartCacheUnavailable, match="cannot be used"):
+    with pytest.raises(DependencyError, match="cannot be used"):
         DiskChartCache(tmp_path / "file").store(*PLACE, "1.0.0", b"one")
     assert DiskChartCache(tmp_path / "file").read(digest_of(b"one")) is None
     assert DiskChartCache(tmp_path / "file").versions(*PLACE) == ()

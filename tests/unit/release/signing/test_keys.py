@@ -8,7 +8,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed448, rsa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clusterstacks.release.signing.errors import KeyUnusable
+from clusterstacks.model.errors import SpecError
 from clusterstacks.release.signing.keys import (
     MAX_KEY_BYTES,
     MAX_PASSWORD_BYTES,
@@ -102,21 +102,21 @@ def test_keys_in_one_file_are_numbered() -> None:
     ],
 )
 def test_invalid_public_key_is_rejected(text: bytes, complaint: str) -> None:
-    with pytest.raises(KeyUnusable, match=f"^key release.pub.*{complaint}"):
+    with pytest.raises(SpecError, match=f"^key release.pub.*{complaint}"):
         parse_public_keys(text, name="release.pub")
 
 
 @pytest.mark.parametrize("key", other_keys())
 def test_unsupported_key_types_are_rejected(key: ec.EllipticCurvePrivateKey) -> None:
-    with pytest.raises(KeyUnusable, match="use an ECDSA P-256 or Ed25519 key"):
+    with pytest.raises(SpecError, match="use an ECDSA P-256 or Ed25519 key"):
         parse_public_keys(key.public_key().public_bytes(PEM, SPKI), name="x")
-    with pytest.raises(KeyUnusable, match="use an ECDSA P-256 or Ed25519 key"):
+    with pytest.raises(SpecError, match="use an ECDSA P-256 or Ed25519 key"):
         parse_private_key(key.private_bytes(PEM, PKCS8, PLAIN), name="x")
 
 
 @pytest.mark.parametrize("pem", [new_key_pair()[0], new_key_pair(b"p")[0], ed25519_pem()])
 def test_private_key_instead_of_a_public_key_is_reported_without_quoting_it(pem: bytes) -> None:
-    with pytest.raises(KeyUnusable, match="is a private key; use the public key") as refused:
+    with pytest.raises(SpecError, match="is a private key; use the public key") as refused:
         parse_public_keys(pem, name="x")
 
     assert pem.splitlines()[1].decode() not in str(refused.value)
@@ -126,9 +126,9 @@ def test_private_key_instead_of_a_public_key_is_reported_without_quoting_it(pem:
 def test_encrypted_key_opens_only_with_its_password(pem: bytes) -> None:
     assert needs_password(pem)
     assert isinstance(parse_private_key(pem, name="x", password=b"secret").public, PublicKey)
-    with pytest.raises(KeyUnusable, match="is protected by a password"):
+    with pytest.raises(SpecError, match="is protected by a password"):
         parse_private_key(pem, name="x")
-    with pytest.raises(KeyUnusable, match="the password is wrong") as refused:
+    with pytest.raises(SpecError, match="the password is wrong") as refused:
         parse_private_key(pem, name="x", password=b"gu3ss")
     assert "gu3ss" not in str(refused.value)
 
@@ -158,7 +158,7 @@ def test_password_is_ignored_for_an_unencrypted_key() -> None:
     ],
 )
 def test_invalid_private_key_is_rejected(text: bytes, complaint: str) -> None:
-    with pytest.raises(KeyUnusable, match=f"^key x .*{complaint}"):
+    with pytest.raises(SpecError, match=f"^key x .*{complaint}"):
         parse_private_key(text, name="x")
 
 
@@ -176,9 +176,9 @@ def test_longest_password_works_and_a_longer_one_is_rejected() -> None:
     longest = b"x" * MAX_PASSWORD_BYTES
 
     assert parse_private_key(new_key_pair(longest)[0], name="x", password=longest).public.fingerprint
-    with pytest.raises(KeyUnusable, match="more than 1023 bytes"):
+    with pytest.raises(SpecError, match="more than 1023 bytes"):
         new_key_pair(longest + b"x")
-    with pytest.raises(KeyUnusable, match="the password is wrong"):
+    with pytest.raises(SpecError, match="the password is wrong"):
         parse_private_key(new_key_pair(b"y")[0], name="x", password=longest + b"x")
 
 
@@ -209,5 +209,5 @@ def test_damaged_key_is_read_or_rejected_with_its_name(
             parse_public_keys(text, name="x")
         else:
             parse_private_key(text, name="x")
-    except KeyUnusable as refused:
+    except SpecError as refused:
         assert str(refused).startswith("key x ")  # noqa: PT017 - a damaged key may still be one

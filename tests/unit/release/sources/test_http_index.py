@@ -9,13 +9,12 @@ import orjson
 import pytest
 
 from clusterstacks.model.digests import content_digest
-from clusterstacks.model.errors import SpecError
+from clusterstacks.model.errors import DependencyError, SpecError
 from clusterstacks.net.http.errors import (
     AnswerRefused,
     CredentialsRefused,
     ServerUnavailable,
     SourceUnavailable,
-    StoreUnavailable,
 )
 from clusterstacks.release import release_source
 from clusterstacks.release.errors import ReleaseBroken, ReleaseNotFound
@@ -209,7 +208,7 @@ async def test_no_signature_in_the_index_is_no_evidence(web: HTTPClient, server:
 async def test_disk_error_is_not_reported_as_a_source_error(
     web: HTTPClient, server: StaticServer, tmp_path: Path
 ) -> None:
-    with pytest.raises(StoreUnavailable, match="No such file or directory"):
+    with pytest.raises(DependencyError, match="No such file or directory"):
         await HttpSource(web, server.url).fetch(STAGED, tmp_path / "missing")
 
 
@@ -277,12 +276,12 @@ def test_index_lists_only_releases_and_is_reproducible(root: Path) -> None:
 def test_invalid_release_is_left_out_of_the_index(root: Path) -> None:
     before = (root / "index.json").read_bytes()
     (root / STAGED.release / "link").symlink_to("metadata.yaml")
-    with pytest.raises((ReleaseBroken, StoreUnavailable)):
+    with pytest.raises((ReleaseBroken, DependencyError)):
         write_index(root)
     assert (root / "index.json").read_bytes() == before
     assert not list(root.glob(".index.json*"))
 
 
 def test_missing_directory_gets_no_index(tmp_path: Path) -> None:
-    with pytest.raises(StoreUnavailable, match="No such file or directory"):
+    with pytest.raises(DependencyError, match="No such file or directory"):
         write_index(tmp_path / "missing")

@@ -10,7 +10,6 @@ import orjson
 import pytest
 
 from clusterstacks.model.errors import SpecError
-from clusterstacks.net.oci.errors import ManifestUnsupported
 from clusterstacks.net.oci.manifests import (
     DOCKER_LIST,
     DOCKER_MANIFEST,
@@ -145,5 +144,5 @@ def test_oversized_release_is_rejected_before_the_download() -> None:
 
 @pytest.mark.parametrize("media_type", [OCI_INDEX, DOCKER_MANIFEST, DOCKER_LIST, "application/json"])
 def test_manifest_of_another_type_is_not_a_release(media_type: str) -> None:
-    with pytest.raises(ManifestUnsupported, match="not a release"):
+    with pytest.raises(SpecError, match="not a release"):
         files_of(manifest("metadata.yaml", mediaType=media_type), STAGED)

@@ -11,7 +11,6 @@ import pytest
 from clusterstacks.model.errors import SpecError
 from clusterstacks.net.http.errors import NotThere
 from clusterstacks.net.oci.descriptor import EMPTY, EMPTY_TYPE, describe
-from clusterstacks.net.oci.errors import InvalidReference, ManifestUnsupported
 from clusterstacks.net.oci.manifests import OCI_INDEX, OCI_MANIFEST, write_manifest
 from clusterstacks.net.oci.reference import Reference
 from clusterstacks.net.oci.registry import Registry
@@ -20,7 +19,7 @@ from clusterstacks.release.errors import ReleaseNotFound, ReleaseTaken
 from clusterstacks.release.signing.envelope import parse_envelope
 from clusterstacks.release.signing.keys import new_key_pair, parse_private_key
 from clusterstacks.release.signing.statement import release_envelope
-from clusterstacks.release.sources.download_release import ReleaseInTheWay, pull
+from clusterstacks.release.sources.download_release import pull
 from clusterstacks.release.sources.image_layout import ImageLayout
 from clusterstacks.release.sources.oci_copy import copy
 from clusterstacks.release.sources.oci_publish import check_tag, publish
@@ -97,7 +96,7 @@ async def test_foreign_artifact_under_the_tag_is_not_overwritten(
 ) -> None:
     double.tags(STAGED.release, b'{"schemaVersion": 2, "manifests": []}', OCI_INDEX)
 
-    with pytest.raises(ManifestUnsupported):
+    with pytest.raises(SpecError):
         await publish(directory, registry, EPOCH)
 
 
@@ -113,7 +112,7 @@ def test_tag_is_the_release_name() -> None:
     check_tag(Reference.parse("r.example/a"), STAGED)
     check_tag(Reference.parse(f"r.example/a:{STAGED}"), STAGED)
     for text in (f"r.example/a:{SINGLE}", f"r.example/a@{digest(b'')}"):
-        with pytest.raises(InvalidReference, match=r"expected r\.example/a"):
+        with pytest.raises(SpecError, match=r"expected r\.example/a"):
             check_tag(Reference.parse(text), STAGED)
 
 
@@ -333,7 +332,7 @@ async def test_pull_does_not_overwrite(registry: Registry, directory: Path, tmp_
     mine.parent.mkdir(parents=True)
     mine.touch()
 
-    with pytest.raises(ReleaseInTheWay):
+    with pytest.raises(SpecError):
         await pull(OCISource(registry), STAGED, tmp_path / "here")
 
     assert mine.exists()

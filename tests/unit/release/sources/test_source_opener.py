@@ -9,15 +9,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from clusterstacks.model.errors import DependencyError, SpecError
 from clusterstacks.model.kinds.names import SOURCE_CREDENTIALS_LABEL
 from clusterstacks.net.http.allowlist import AllowedHosts
 from clusterstacks.net.kube.resources import Resource
 from clusterstacks.net.oci.credentials import RegistryCredentials
 from clusterstacks.release.sources import source_kinds
 from clusterstacks.release.sources.source_opener import (
-    CredentialsInClear,
     SecretReader,
-    SecretUnusable,
     SourceAccess,
     SourceOpener,
 )
@@ -96,7 +95,7 @@ async def test_credentials_secret_has_one_of_three_forms(values: dict[str, str],
 async def test_other_secret_is_rejected_by_name(
     values: dict[str, str | bytes] | None, address: SourceAddress, words: str
 ) -> None:
-    with pytest.raises(SecretUnusable) as refused:
+    with pytest.raises(DependencyError) as refused:
         await access(values, settings(address))
 
     assert words in refused.value.message
@@ -130,7 +129,7 @@ async def test_sec_11_labelled_secret_is_sent(kind: str, *, labelled: bool, valu
 async def test_sec_11_unlabelled_secret_is_not_sent_and_the_remedy_is_named(
     kind: str, *, labelled: bool, words: str
 ) -> None:
-    with pytest.raises(SecretUnusable, match="Secret team/login is") as refused:
+    with pytest.raises(DependencyError, match="Secret team/login is") as refused:
         await access({"token": SECRET}, settings(), kind=kind, labelled=labelled)
 
     assert words in refused.value.message
@@ -146,18 +145,18 @@ PLAIN = [
 
 @pytest.mark.parametrize("address", PLAIN)
 async def test_sec_11_without_tls_no_secret_is_read_unless_the_operator_allows_it(address: SourceAddress) -> None:
-    with pytest.raises(CredentialsInClear, match=r"--plain-http-credentials plain\.example\.org") as refused:
+    with pytest.raises(SpecError, match=r"--plain-http-credentials plain\.example\.org") as refused:
         await access(None, settings(address))
 
     assert "Secret team/login" in refused.value.message
-    with pytest.raises(CredentialsInClear):
+    with pytest.raises(SpecError):
         await access({"token": SECRET}, settings(address), plain="other.example.org,plain.example.org/other")
     found = await access({"token": SECRET}, settings(address), plain="plain.example.org")
     assert found.credentials == RegistryCredentials(token=SECRET)
 
 
 async def test_missing_ca_is_named_with_its_key() -> None:
-    with pytest.raises(SecretUnusable, match=r"team/login has no key ca\.crt, but spec\.source\.ca names it"):
+    with pytest.raises(DependencyError, match=r"team/login has no key ca\.crt, but spec\.source\.ca names it"):
         await access({"token": SECRET}, settings(ca="login"))
 
 

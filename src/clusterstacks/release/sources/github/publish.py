@@ -7,7 +7,7 @@ import tempfile
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 import orjson
@@ -16,7 +16,7 @@ from yarl import URL
 from clusterstacks.model.errors import SpecError
 from clusterstacks.model.names import parse_release
 from clusterstacks.model.versions import STABLE
-from clusterstacks.net.http.errors import AnswerRefused, RateLimited, ServerUnavailable, StoreUnavailable
+from clusterstacks.net.http.errors import AnswerRefused, RateLimited, ServerUnavailable, store_unavailable
 from clusterstacks.net.http.messages import PIECE_BYTES, shown_url
 from clusterstacks.release.contents import read_contents
 from clusterstacks.release.errors import ReleaseNotFound, ReleaseTaken
@@ -90,7 +90,7 @@ def _gather(directory: Path) -> _Local:
         files = {file: local_file(directory / file, digest) for file, digest in contents.files.items()}
         return _Local(name, contents.digest, files, local_file(signature) if signature.is_file() else None)
     except OSError as error:
-        raise StoreUnavailable(directory, error) from None
+        raise store_unavailable(directory, error) from None
 
 
 async def _published(source: GitHubSource, name: ReleaseName) -> GitHubRelease | None:
@@ -128,10 +128,19 @@ async def _draft(source: GitHubSource, local: _Local, report: Callable[[str], No
     drafts: dict[str, int] = {}
     async for page in source.pages():
         drafts.update(page.drafts)
-    number = drafts.get(local.name.release)
+    repository, number = source.repository, drafts.get(local.name.release)
     if number is None:
-        return await DraftRelease.create(source.repository, local.name, local.everything, report)
-    return await DraftRelease.resume(source.repository, number, local.everything, report)
+        wish = {
+            "tag_name": local.name.release,
+            "name": local.name.release,
+            "draft": True,
+            "prerelease": local.name.version.channel != STABLE,
+        }
+        url = repository.url("releases")
+        document = await repository.write("POST", url, body=orjson.dumps(wish), expect=(_CREATED,))
+    else:
+        document = await repository.read(repository.url(f"releases/{number}"), {})
+    return DraftRelease(repository, read_release(repository.place, document), local.everything, report)
 
 
 UPLOADS = 3
@@ -168,64 +177,29 @@ def local_file(path: Path, digest: str = "") -> LocalFile:
     return LocalFile(path, ExpectedFile(path.name, f"sha256:{digest}", path.stat().st_size))
 
 
+@dataclass(frozen=True, slots=True)
 class DraftRelease:
     """A GitHub release to which the wanted files are uploaded, each reported with a line."""
 
-    def __init__(
-        self,
-        repository: GitHubRepository,
-        release: GitHubRelease,
-        files: Mapping[str, LocalFile],
-        report: Callable[[str], None],
-    ) -> None:
-        self._repository = repository
-        self._release = release
-        self._files = files
-        self._report = report
-        self._url = repository.url(f"releases/{release.number}")
+    repository: GitHubRepository
+    release: GitHubRelease
+    files: Mapping[str, LocalFile]
+    report: Callable[[str], None]
 
-    @classmethod
-    async def create(
-        cls,
-        repository: GitHubRepository,
-        name: ReleaseName,
-        files: Mapping[str, LocalFile],
-        report: Callable[[str], None],
-    ) -> Self:
-        """Create an empty draft."""
-        wish = {
-            "tag_name": name.release,
-            "name": name.release,
-            "draft": True,
-            "prerelease": name.version.channel != STABLE,
-        }
-        document = await repository.write(
-            "POST", repository.url("releases"), body=orjson.dumps(wish), expect=(_CREATED,)
-        )
-        return cls(repository, read_release(repository.place, document), files, report)
-
-    @classmethod
-    async def resume(
-        cls,
-        repository: GitHubRepository,
-        number: int,
-        files: Mapping[str, LocalFile],
-        report: Callable[[str], None],
-    ) -> Self:
-        """Continue an existing draft, for example after an interrupted upload."""
-        document = await repository.read(repository.url(f"releases/{number}"), {})
-        return cls(repository, read_release(repository.place, document), files, report)
+    @property
+    def _url(self) -> str:
+        return self.repository.url(f"releases/{self.release.number}")
 
     async def fill(self) -> None:
         """Upload missing files, and remove other assets."""
-        kept = await self._clear(self._release.assets)
-        for name, file in self._files.items():
+        kept = await self._clear(self.release.assets)
+        for name, file in self.files.items():
             if name not in kept:
                 await self._upload(file)
 
     async def add(self, file: LocalFile) -> None:
         """Upload one file and replace the asset of that name; other assets stay."""
-        for asset in self._release.assets:
+        for asset in self.release.assets:
             if asset.file.name == file.stated.name:
                 await self._delete(asset)
         await self._upload(file)
@@ -236,27 +210,27 @@ class DraftRelease:
         Raises:
             AnswerRefused: GitHub has other files than were uploaded.
         """
-        document = await self._repository.write(
+        document = await self.repository.write(
             "PATCH", self._url, body=orjson.dumps({"draft": False}), expect=(_OK, _EXISTS)
         )
         if document.status == _EXISTS:
             return False
-        published = read_release(self._repository.place, document)
+        published = read_release(self.repository.place, document)
         for asset in published.assets:
             self._check(asset)
-        if published.draft or len(published.assets) != len(self._files):
-            raise AnswerRefused(self._repository.place, f"did not publish {self._release.tag} as it was uploaded")
+        if published.draft or len(published.assets) != len(self.files):
+            raise AnswerRefused(self.repository.place, f"did not publish {self.release.tag} as it was uploaded")
         return True
 
     async def discard(self) -> None:
-        """Delete the draft, which may be gone already."""
-        await self._repository.write("DELETE", self._url, expect=(_DELETED, _GONE))
+        """Delete the draft."""
+        await self.repository.write("DELETE", self._url, expect=(_DELETED, _GONE))
 
     async def _clear(self, assets: tuple[Asset, ...]) -> set[str]:
         """Delete the wrong assets, and return the names of the others."""
         kept = set()
         for asset in assets:
-            wanted = self._files.get(asset.file.name)
+            wanted = self.files.get(asset.file.name)
             if wanted is not None and wanted.is_equal(asset):
                 kept.add(asset.file.name)
             else:
@@ -264,13 +238,13 @@ class DraftRelease:
         return kept
 
     async def _delete(self, asset: Asset) -> None:
-        url = self._repository.url(f"releases/assets/{asset.number}")
-        await self._repository.write("DELETE", url, expect=(_DELETED, _GONE))
+        url = self.repository.url(f"releases/assets/{asset.number}")
+        await self.repository.write("DELETE", url, expect=(_DELETED, _GONE))
 
     async def _upload(self, file: LocalFile) -> None:
         """Upload a file; a failed upload leaves an asset with its name, which is deleted first."""
         for attempt in range(1, UPLOADS + 1):
-            self._report(f"uploading {file.stated.name} ({file.stated.size} bytes)")
+            self.report(f"uploading {file.stated.name} ({file.stated.size} bytes)")
             try:
                 if await self._send(file):
                     return
@@ -282,35 +256,35 @@ class DraftRelease:
             if file.stated.name in await self._remaining(file):
                 return
         raise AnswerRefused(
-            self._repository.place, f"does not accept {file.stated.name}; another client uploads it at the same time"
+            self.repository.place, f"does not accept {file.stated.name}; another client uploads it at the same time"
         )
 
     async def _send(self, file: LocalFile) -> bool:
         url = f"{self._upload_url()}?name={quote(file.stated.name)}"
-        document = await self._repository.write(
+        document = await self.repository.write(
             "POST", url, body=file.pieces, length=file.stated.size, expect=(_CREATED, _EXISTS)
         )
         if document.status == _EXISTS:
             return False
-        self._check(read_asset(self._repository.place, document))
+        self._check(read_asset(self.repository.place, document))
         return True
 
     async def _remaining(self, file: LocalFile) -> set[str]:
-        document = await self._repository.read(self._url, {})
-        assets = read_release(self._repository.place, document).assets
+        document = await self.repository.read(self._url, {})
+        assets = read_release(self.repository.place, document).assets
         return await self._clear(tuple(asset for asset in assets if asset.file.name == file.stated.name))
 
     def _check(self, asset: Asset) -> None:
         """Compare an asset with the uploaded file; by size alone when GitHub states no digest."""
-        wanted = self._files.get(asset.file.name)
+        wanted = self.files.get(asset.file.name)
         stated = asset.file if asset.file.digest or wanted is None else replace(asset.file, digest=wanted.stated.digest)
         if wanted is None or not asset.complete or stated != wanted.stated:
-            raise AnswerRefused(self._repository.place, f"has {asset.file.name} with another name or content than sent")
+            raise AnswerRefused(self.repository.place, f"has {asset.file.name} with another name or content than sent")
 
     def _upload_url(self) -> str:
         """Return the upload URL: the API's host, or ``uploads.`` instead of ``api.``; no other host gets the token."""
-        url, api = URL(self._release.upload_url.partition("{")[0]), URL(self._repository.api)
+        url, api = URL(self.release.upload_url.partition("{")[0]), URL(self.repository.api)
         host = api.host or ""
         if url.scheme != api.scheme or url.host not in {host, f"uploads.{host.removeprefix('api.')}"}:
-            raise AnswerRefused(self._repository.place, f"wants assets sent to {shown_url(url)}")
+            raise AnswerRefused(self.repository.place, f"wants assets sent to {shown_url(url)}")
         return str(url.with_query(None))

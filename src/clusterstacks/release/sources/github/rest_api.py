@@ -42,15 +42,13 @@ _HIDDEN = 404
 _FAILING = 500
 
 
-class ApiRefused(SpecError):
-    """A ClusterStack names an API of GitHub at an unexpected path; the allowlist is compared without that path."""
-
-    def __init__(self, stack: object, api: str, expected: str) -> None:
-        super().__init__(
-            "SourceNotAllowed",
-            f"ClusterStack {stack}: spec.source.github.url is {api}, but the API of a GitHub Enterprise Server is only "
-            f"at {_API_PATH}; write {expected}",
-        )
+def _api_refused(stack: object, api: str, expected: str) -> SpecError:
+    """Return the error for an API at an unexpected path; the allowlist is compared without that path."""
+    return SpecError(
+        "SourceNotAllowed",
+        f"ClusterStack {stack}: spec.source.github.url is {api}, but the API of a GitHub Enterprise Server is only "
+        f"at {_API_PATH}; write {expected}",
+    )
 
 
 def completed_api(api: str, stack: object) -> str:
@@ -61,10 +59,10 @@ def completed_api(api: str, stack: object) -> str:
     try:
         parts = urlsplit(api)
     except ValueError:
-        raise ApiRefused(stack, api, f"https://HOST{_API_PATH}") from None
+        raise _api_refused(stack, api, f"https://HOST{_API_PATH}") from None
     root = f"{parts.scheme}://{parts.netloc}"
     if parts.path.rstrip("/") not in ("", _API_PATH):
-        raise ApiRefused(stack, api, f"{root}{_API_PATH}")
+        raise _api_refused(stack, api, f"{root}{_API_PATH}")
     in_cloud = _CLOUD.fullmatch(parts.netloc.lower()) and not parts.path.rstrip("/")
     return root if in_cloud else f"{root}{_API_PATH}"
 
