@@ -170,7 +170,7 @@ async def test_secondary_limit_with_a_time_is_respected(web: HTTPClient, github:
 async def test_secondary_limit_without_a_time_lasts_a_minute(
     web: HTTPClient, github: GitHubDouble, status: int
 ) -> None:
-    github.faults.extend([Fault("GET", "/releases", status, {}, "You have exceeded a secondary rate limit.")] * 4)
+    github.faults.extend([Fault("GET", "/releases", status, {}, "You have exceeded a secondary rate limit.")] * 5)
     source = source_of(web, github)
     with pytest.raises(RateLimited) as caught:
         await source.list()
