@@ -128,7 +128,8 @@ def explain(error: ClusterStacksError, target: ApplyTarget) -> str:
             f"verbs {verbs} in the operator's role"
         )
     namespace = target.id.namespace
-    if isinstance(error, NotFound) and namespace and f'namespaces "{namespace}" not found' in error.message:
+    missing = target.place.confidential or f'namespaces "{namespace}" not found' in error.message
+    if isinstance(error, NotFound) and namespace and missing:
         return (
             f"{error.message}; add an object of kind Namespace with the name {namespace} to the chart, or correct "
             "metadata.namespace"

@@ -92,8 +92,8 @@ _FAILING_CHECK = re.compile(r"^\[-\](\S+) failed", re.MULTILINE)
 _MANAGER = re.compile(r'conflict with ("(?:[^"\\]|\\.)*")')
 
 
-# The same holds for this message.
-_APPLY_CONFLICT = "Apply failed with "
+# The same holds for these messages.
+_VALIDATION = ("Apply failed with ", 'Secret "')
 
 WITHHELD: Final = (
     "the server's message is withheld because it may quote the Secret; kubectl apply --dry-run=server shows it"
@@ -130,8 +130,7 @@ def _typed(message: str, status: int, reason: str, body: Mapping[str, Any], *, c
         case 409 if reason != "AlreadyExists":
             return Conflict(message, status=status, reason=reason, conflicts=_conflicts(body, confidential))
         case 422 | 500:
-            causes = () if confidential else _field_causes(body)
-            return Invalid(message, status=status, reason=reason, causes=causes)
+            return Invalid(message, status=status, reason=reason, causes=_field_causes(body, confidential))
         case 429:
             wait = retry_after(_details(body).get("retryAfterSeconds"))
             return TooMany(message, status=status, reason=reason, retry_after=wait)
@@ -186,7 +185,7 @@ def _message(status: int, body: Mapping[str, Any], *, confidential: bool) -> str
     elif confidential:
         failing = _WEBHOOK_FAILED.match(_text(body.get("message")))
         return f"{failing[0]}; {WITHHELD}" if failing else WITHHELD
-    elif status in {422, 500} and (causes := _field_causes(body)):
+    elif status in {422, 500} and (causes := _field_causes(body, confidential)):
         message = "; ".join(_field_message(cause) for cause in causes)
     else:
         message = _text(body.get("message")) or "the server gave no reason"
@@ -194,11 +193,8 @@ def _message(status: int, body: Mapping[str, Any], *, confidential: bool) -> str
 
 
 def _conflicts(body: Mapping[str, Any], confidential: bool) -> tuple[FieldConflict, ...]:  # noqa: FBT001
-    """Return the conflicts; for a Secret, only those of the API server itself."""
-    if confidential and not _text(body.get("message")).startswith(_APPLY_CONFLICT):
-        return ()
     found = []
-    for cause in mappings(_details(body), "causes"):
+    for cause in _causes(body, confidential):
         if cause.get("reason") != "FieldManagerConflict":
             continue
         quoted = _MANAGER.search(_text(cause.get("message")))
@@ -206,15 +202,26 @@ def _conflicts(body: Mapping[str, Any], confidential: bool) -> tuple[FieldConfli
     return tuple(found)
 
 
-def _field_causes(body: Mapping[str, Any]) -> tuple[FieldCause, ...]:
+def _field_causes(body: Mapping[str, Any], confidential: bool) -> tuple[FieldCause, ...]:  # noqa: FBT001
     found = [
-        FieldCause(_text(cause.get("field")), _text(cause.get("reason")), _text(cause.get("message")))
-        for cause in mappings(_details(body), "causes")
+        FieldCause(
+            _text(cause.get("field")),
+            _text(cause.get("reason")),
+            WITHHELD if confidential else _text(cause.get("message")),
+        )
+        for cause in _causes(body, confidential)
     ]
-    if not found and (message := _schema_errors(500, body)):
+    if not found and not confidential and (message := _schema_errors(500, body)):
         lines = [matched for line in message.splitlines() if (matched := _SCHEMA_LINE.fullmatch(line.strip()))]
         found = [FieldCause(line[1], "SchemaMismatch", line[2]) for line in lines]
     return tuple(found)
+
+
+def _causes(body: Mapping[str, Any], confidential: bool) -> list[dict[str, Any]]:  # noqa: FBT001
+    """Return the causes; for a Secret, only those of the API server itself, whose fields are the Secret's."""
+    if confidential and not _text(body.get("message")).startswith(_VALIDATION):
+        return []
+    return mappings(_details(body), "causes")
 
 
 def _schema_errors(status: int, body: Mapping[str, Any]) -> str:
