@@ -30,12 +30,18 @@ CONTROL_CHARACTERS = re.compile(
 
 
 class DocumentError(SpecError):
-    """A file of a release or an object has invalid content; its author must edit it."""
+    """A file of a release or an object has invalid content; its author must edit it.
+
+    Args:
+        message: The first fault.
+        faults: The messages of all faults; by default this one.
+    """
 
     CODE = "DocumentInvalid"
 
-    def __init__(self, message: str) -> None:
+    def __init__(self, message: str, faults: tuple[str, ...] = ()) -> None:
         super().__init__(self.CODE, message)
+        self.faults = faults or (message,)
 
 
 def shown(value: object) -> str:

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from clusterstacks.csctl.building.settings import CSCTL, STACK, VERSIONS
 from clusterstacks.model.files import compatibility
-from clusterstacks.model.files.addon_config import LifecycleHook, Rollback, StageAction, WaitFor
+from clusterstacks.model.files.addon_config import AddonConfig
+from clusterstacks.model.files.definitions import schema
 from clusterstacks.model.files.metadata import API_VERSION as METADATA_VERSION
 from clusterstacks.model.kinds.crd_manifests import all_crds
 from clusterstacks.release.release import ADDON_CONFIG, METADATA, NODE_IMAGES
@@ -45,7 +46,7 @@ def file_schemas() -> dict[str, Manifest]:
         CSCTL: _csctl(),
         STACK: _stack(),
         VERSIONS: _versions(),
-        ADDON_CONFIG: _addon_config(),
+        ADDON_CONFIG: schema(AddonConfig),
         compatibility.FILE: _compatibility(),
         METADATA: _metadata(),
         NODE_IMAGES: _node_images(),
@@ -62,11 +63,11 @@ def kind_schemas() -> dict[str, Manifest]:
     for crd in all_crds():
         names, group, version = crd["spec"]["names"], crd["spec"]["group"], crd["spec"]["versions"][0]
         path = f"{group}/{names['singular']}_{version['name']}.json"
-        schema = _closed(version["schema"]["openAPIV3Schema"])
-        schema["properties"]["apiVersion"] |= {"const": f"{group}/{version['name']}"}
-        schema["properties"]["kind"] |= {"const": names["kind"]}
-        schema["required"] = ["apiVersion", "kind", "metadata"]
-        found[path] = {"$schema": DIALECT, "$id": f"{BASE}/{path}", "title": names["kind"], **schema}
+        closed = _closed(version["schema"]["openAPIV3Schema"])
+        closed["properties"]["apiVersion"] |= {"const": f"{group}/{version['name']}"}
+        closed["properties"]["kind"] |= {"const": names["kind"]}
+        closed["required"] = ["apiVersion", "kind", "metadata"]
+        found[path] = {"$schema": DIALECT, "$id": f"{BASE}/{path}", "title": names["kind"], **closed}
     return found
 
 
@@ -143,7 +144,6 @@ def _ranges(description: str) -> Manifest:
 
 
 _NAME: Final = "^[a-z0-9]+$"
-_ADDON: Final = "^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$"
 
 
 def _csctl() -> Manifest:
@@ -220,96 +220,6 @@ def _versions() -> Manifest:
         "items": row,
         "minItems": 1,
     }
-
-
-def _addon_config() -> Manifest:
-    hooks = {
-        LifecycleHook.AFTER_CONTROL_PLANE_INITIALIZED: "Stages of a new cluster, from when its API server answers.",
-        LifecycleHook.BEFORE_CLUSTER_UPGRADE: "Stages before an upgrade of Kubernetes; Cluster API waits for them.",
-        LifecycleHook.AFTER_CONTROL_PLANE_UPGRADE: "Stages after the upgrade of the control plane.",
-        LifecycleHook.AFTER_WORKERS_UPGRADE: "Stages after the upgrade of the workers.",
-        LifecycleHook.AFTER_CLUSTER_UPGRADE: "Stages at the end of an upgrade.",
-    }
-    stages = _object(
-        "Stages of each lifecycle hook; the stages of a hook run in the order of the file.",
-        {hook.value: _list(hooks[hook], _stage()) for hook in LifecycleHook},
-    )
-    return _object(
-        "Stages in which the addons of a release are applied, and rules for the health of kinds.",
-        {
-            "apiVersion": _text("clusteraddonconfig.x-k8s.io/v1alpha1"),
-            "clusterAddonVersion": _text("clusteraddons.clusterstack.x-k8s.io/v1alpha1"),
-            "addonStages": stages,
-            "health": _list("Rules for the health of kinds, for all addons of the release.", _health_rule()),
-        },
-        required=("addonStages",),
-    )
-
-
-def _stage() -> Manifest:
-    return _object(
-        "Applies or deletes one addon.",
-        {
-            "name": _text("Directory of the addon's chart below cluster-addon/.", pattern=_ADDON),
-            "action": {"enum": [one.value for one in StageAction], "description": "Apply or delete the addon."},
-            "waitForPreCondition": _check("Condition for the stage to begin."),
-            "waitForPostCondition": _check("Condition for the next stage to begin."),
-            "waitFor": {
-                "enum": [*(one.value for one in WaitFor), None],
-                "description": "State of the addon that the stage waits for. Default: Delivered.",
-            },
-            "timeout": {
-                "type": ["string", "null"],
-                "description": "Longest time to wait for Healthy, for example 5m. Default: 10m.",
-                "pattern": "^([0-9]+h)?([0-9]+m)?([0-9]+s)?$",
-                "minLength": 2,
-            },
-            "rollback": {
-                "enum": [*(one.value for one in Rollback), None],
-                "description": "OnFailure: after the timeout the addon returns to its last healthy revision.",
-            },
-        },
-        required=("name", "action"),
-    )
-
-
-def _check(description: str) -> Manifest:
-    watched = _object(
-        "An object of the workload cluster, and the variable for it.",
-        {
-            "key": _text("Name of the variable in the expression.", pattern="^[A-Za-z_][A-Za-z0-9_]*$"),
-            "apiVersion": _text("API version of the object, for example apps/v1."),
-            "kind": _text("Kind of the object."),
-            "name": _text("Name of the object."),
-            "namespace": {"type": ["string", "null"], "description": "Empty for cluster-scoped objects."},
-        },
-        required=("key", "apiVersion", "kind", "name"),
-    )
-    check = _object(
-        description,
-        {
-            "objects": _list("The objects that the expression reads.", watched),
-            "conditions": _text("CEL expression over the objects that is true or false."),
-            "timeout": {"description": "Has no effect; read by the Go operator."},
-            "rollback": {"description": "Has no effect; read by the Go operator."},
-        },
-    )
-    return {**check, "type": ["object", "null"], "dependencies": {"objects": ["conditions"]}}
-
-
-def _health_rule() -> Manifest:
-    return _object(
-        "Health of the objects of a kind.",
-        {
-            "kind": _text(
-                "Kind and API group, for example CephCluster.ceph.rook.io.",
-                pattern=r"^[A-Z][A-Za-z0-9]{0,62}(\.([a-z0-9][-a-z0-9]*(\.[a-z0-9][-a-z0-9]*)*)?)?$",
-            ),
-            "current": _text("CEL expression that is true if the object self is healthy."),
-            "failed": {"type": ["string", "null"], "description": "CEL expression that is true if self has failed."},
-        },
-        required=("kind", "current"),
-    )
 
 
 def _compatibility() -> Manifest:

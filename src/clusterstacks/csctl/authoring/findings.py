@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING
 import yaml as pyyaml
 
 from clusterstacks.model import yaml
+from clusterstacks.model.documents import DocumentError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from clusterstacks.csctl.authoring.stack import LintedStack
+    from clusterstacks.model.errors import SpecError
 
 
 class LintSeverity(StrEnum):
@@ -131,6 +133,12 @@ def problem_of_error(stack: LintedStack, message: str, file: str, remedy: str) -
     path = named[0] if named and named[0] in stack.tree else file
     problem, own_remedy = split_message(message, path)
     return LintProblem(path, line_of_error(stack.content(path), message), problem, own_remedy or remedy)
+
+
+def problems_of_error(stack: LintedStack, error: SpecError, file: str, remedy: str) -> Iterator[LintProblem]:
+    """Yield a problem for each fault of an error; the parameters are those of :func:`problem_of_error`."""
+    for message in error.faults if isinstance(error, DocumentError) else (error.message,):
+        yield problem_of_error(stack, message, file, remedy)
 
 
 def split_message(message: str, place: str) -> tuple[str, str]:

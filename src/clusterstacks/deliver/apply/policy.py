@@ -104,7 +104,7 @@ def _ineffective_health(manifest: Manifest) -> tuple[str, str]:
 
 def with_health_rules(manifests: Iterable[Manifest], rules: Iterable[HealthRule]) -> list[Manifest]:
     """Return the manifests with the rules of their kinds as annotations; an object's own annotation counts more."""
-    by_kind = {(rule.group, rule.kind): rule for rule in rules}
+    by_kind = {rule.group_kind: rule for rule in rules}
     return [_with_health_rule(one, by_kind.get(_group_kind(one))) for one in manifests]
 
 

@@ -2,22 +2,38 @@
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
-from clusterstacks.model.documents import DocumentError, Node, parse_duration, shown
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationInfo,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
+)
+
+from clusterstacks.model.documents import DocumentError, parse_duration
 from clusterstacks.model.errors import SpecError
+from clusterstacks.model.files.definitions import (
+    CLOSED,
+    OptionalText,
+    Parsed,
+    Remedy,
+    Section,
+    Text,
+    matching,
+    read,
+    refusal,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-_ADDON = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
-_KIND = re.compile(r"[A-Z][A-Za-z0-9]{0,62}")
-_GROUP = re.compile(r"(?:[a-z0-9][-a-z0-9]*(?:\.[a-z0-9][-a-z0-9]*)*)?")
-_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+    from clusterstacks.model.objects import Manifest
 
 
 class InvalidAddonConfig(DocumentError):
@@ -62,203 +78,216 @@ HEALTH_TIMEOUT: Final = timedelta(minutes=10)
 """Default of ``timeout``; that of a Deployment's ``progressDeadlineSeconds``."""
 
 
-@dataclass(frozen=True, slots=True)
-class WatchedObject:
-    """An object in the workload cluster that a condition reads.
-
-    Args:
-        key: Name of the variable in the expression.
-        api_version: ``apps/v1``, for example.
-        namespace: Empty for cluster-scoped objects.
-    """
-
-    key: str
-    api_version: str
-    kind: str
-    name: str
-    namespace: str = ""
+def _each_key_once(objects: tuple[WatchedObject, ...]) -> tuple[WatchedObject, ...]:
+    keys = [watched.key for watched in objects]
+    for at, key in enumerate(keys):
+        if key in keys[:at]:
+            raise refusal("use a different key for each object of a condition", at, "key", value=key)
+    return objects
 
 
 @dataclass(frozen=True, slots=True)
-class StageCondition:
+class WatchedObject(Section):
+    """An object of the workload cluster, and the variable for it."""
+
+    key: Annotated[
+        str,
+        matching("[A-Za-z_][A-Za-z0-9_]*"),
+        Remedy("a CEL variable consists of letters, digits and underscores and does not start with a digit"),
+        Field(description="Name of the variable in the expression."),
+    ]
+    api_version: Annotated[Text, Field(description="API version of the object, for example apps/v1.")]
+    kind: Annotated[Text, Field(description="Kind of the object.")]
+    name: Annotated[Text, Field(description="Name of the object.")]
+    namespace: Annotated[OptionalText, Field(description="Empty for cluster-scoped objects.")] = ""
+
+
+def _may_be_empty(schema: Manifest) -> None:
+    """Allow ``{}``, which many stacks write for no condition."""
+    schema["dependencies"] = {"objects": schema.pop("required")}
+
+
+@dataclass(frozen=True, slots=True)
+class StageCondition(Section):
     """A CEL expression that must be true before a stage continues, and the objects it reads."""
 
-    expression: str
-    objects: tuple[WatchedObject, ...] = ()
+    __pydantic_config__ = CLOSED | ConfigDict(json_schema_extra=_may_be_empty)
+
+    expression: Annotated[
+        Text,
+        Remedy("write a CEL expression that evaluates to true or false"),
+        Field(alias="conditions", description="CEL expression over the objects that is true or false."),
+    ]
+    objects: Annotated[
+        tuple[WatchedObject, ...],
+        AfterValidator(_each_key_once),
+        Field(description="The objects that the expression reads."),
+    ] = ()
+    timeout: Annotated[Any, Field(description="Has no effect; read by the Go operator.")] = field(
+        default=None, compare=False, repr=False
+    )
+    rollback: Annotated[Any, Field(description="Has no effect; read by the Go operator.")] = field(
+        default=None, compare=False, repr=False
+    )
+
+
+def _only_of_apply(wait_for: WaitFor, info: ValidationInfo) -> WaitFor:
+    if wait_for is WaitFor.HEALTHY and info.data.get("action") is StageAction.DELETE:
+        raise refusal("only a stage with action apply can wait for health")
+    return wait_for
+
+
+def _waits_for_health(info: ValidationInfo) -> bool:
+    return info.data.get("wait_for") is WaitFor.HEALTHY
+
+
+def _only_of_health(rollback: Rollback, info: ValidationInfo) -> Rollback:
+    if rollback is Rollback.ON_FAILURE and not _waits_for_health(info):
+        raise refusal("only a stage that waits for health can fail and roll back: add waitFor: Healthy")
+    return rollback
+
+
+def _timeout(value: object, inner: ValidatorFunctionWrapHandler, info: ValidationInfo) -> object:
+    # The Go operator ignores both fields, so a timeout without the other one has no meaning to reject.
+    return inner(value) if _waits_for_health(info) else HEALTH_TIMEOUT
+
+
+def _parse_timeout(text: object) -> timedelta:
+    timeout = parse_duration(text) if isinstance(text, str) else None
+    if not timeout:
+        raise SpecError("InvalidDuration", "is not a duration of at least 1s")
+    return timeout
+
+
+_Condition = Annotated[StageCondition | None, BeforeValidator(lambda value: None if value == {} else value)]
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
-    """One step: wait for ``pre``, apply or delete one addon, wait for its health and for ``post``.
+class Stage(Section):
+    """Applies or deletes one addon: wait for ``pre``, act, wait for the addon's health and for ``post``."""
 
-    Args:
-        addon: A single path segment, the directory of the addon's chart.
-        wait_for: Whether the stage also waits until the objects of its addon are healthy.
-        timeout: Time after which objects that are not healthy count as a failure of the stage.
-        rollback: Whether the addon then returns to its last healthy revision.
-    """
-
-    addon: str
-    action: StageAction
-    pre: StageCondition | None = None
-    post: StageCondition | None = None
-    wait_for: WaitFor = WaitFor.DELIVERED
-    timeout: timedelta = HEALTH_TIMEOUT
-    rollback: Rollback = Rollback.NEVER
+    addon: Annotated[
+        str,
+        matching("[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"),
+        Remedy("use the name of the chart's directory: at most 63 lower-case letters, digits and dashes"),
+        Field(alias="name", description="Directory of the addon's chart below cluster-addon/."),
+    ]
+    action: Annotated[StageAction, Field(description="Apply or delete the addon.")]
+    pre: Annotated[_Condition, Field(alias="waitForPreCondition", description="Condition for the stage to begin.")] = (
+        None
+    )
+    post: Annotated[
+        _Condition, Field(alias="waitForPostCondition", description="Condition for the next stage to begin.")
+    ] = None
+    wait_for: Annotated[
+        WaitFor,
+        AfterValidator(_only_of_apply),
+        Field(description="State of the addon that the stage waits for. Default: Delivered."),
+    ] = WaitFor.DELIVERED
+    timeout: Annotated[
+        timedelta,
+        Parsed(_parse_timeout, "^([0-9]+h)?([0-9]+m)?([0-9]+s)?$"),
+        Remedy("write a duration of at least 1s (expected for example 10m)"),
+        WrapValidator(_timeout),
+        Field(description="Longest time to wait for Healthy, for example 5m. Default: 10m."),
+    ] = HEALTH_TIMEOUT
+    rollback: Annotated[
+        Rollback,
+        AfterValidator(_only_of_health),
+        Field(description="OnFailure: after the timeout the addon returns to its last healthy revision."),
+    ] = Rollback.NEVER
 
 
 @dataclass(frozen=True, slots=True)
-class HealthRule:
-    """CEL expressions that judge the health of the objects of a kind.
+class HealthRule(Section):
+    """Health of the objects of a kind."""
 
-    Args:
-        group: Empty for the core group.
-        current: True if an object, the variable ``self``, is healthy.
-        failed: True if it has failed, so that time alone will not help; empty for none.
-    """
+    kind: Annotated[
+        str,
+        matching(r"[A-Z][A-Za-z0-9]{0,62}(\.([a-z0-9][-a-z0-9]*(\.[a-z0-9][-a-z0-9]*)*)?)?"),
+        Remedy("write kind and API group (expected for example Widget.example.org)"),
+        Field(description="Kind and API group, for example CephCluster.ceph.rook.io."),
+    ]
+    current: Annotated[
+        Text,
+        Remedy("write a CEL expression that is true if the object self is healthy"),
+        Field(description="CEL expression that is true if the object self is healthy."),
+    ]
+    failed: Annotated[OptionalText, Field(description="CEL expression that is true if self has failed.")] = ""
 
-    group: str
-    kind: str
-    current: str
-    failed: str = ""
+    @property
+    def group_kind(self) -> tuple[str, str]:
+        """API group, empty for the core group, and kind."""
+        kind, _, group = self.kind.partition(".")
+        return group, kind
+
+
+_HOOKS: Final = {
+    LifecycleHook.AFTER_CONTROL_PLANE_INITIALIZED: "Stages of a new cluster, from when its API server answers.",
+    LifecycleHook.BEFORE_CLUSTER_UPGRADE: "Stages before an upgrade of Kubernetes; Cluster API waits for them.",
+    LifecycleHook.AFTER_CONTROL_PLANE_UPGRADE: "Stages after the upgrade of the control plane.",
+    LifecycleHook.AFTER_WORKERS_UPGRADE: "Stages after the upgrade of the workers.",
+    LifecycleHook.AFTER_CLUSTER_UPGRADE: "Stages at the end of an upgrade.",
+}
+
+
+def _hooks_as_keys(schema: Manifest) -> None:
+    stages = schema["additionalProperties"]
+    schema |= {"properties": {hook.value: {**stages, "description": text} for hook, text in _HOOKS.items()}}
+    schema |= {"additionalProperties": False}
+    del schema["propertyNames"]
+
+
+def _of_every_hook(hooks: object) -> object:
+    """Return the stages of the known hooks; those of others never run, and lint warns the author."""
+    if not isinstance(hooks, dict):
+        return hooks
+    return {hook: () if hooks.get(hook) is None else hooks[hook] for hook in LifecycleHook}
+
+
+def _each_kind_once(rules: tuple[HealthRule, ...]) -> tuple[HealthRule, ...]:
+    kinds = [rule.group_kind for rule in rules]
+    for at, rule in enumerate(rules):
+        if rule.group_kind in kinds[:at]:
+            raise refusal("write one entry for each kind", at, "kind", value=rule.kind)
+    return rules
 
 
 @dataclass(frozen=True, slots=True)
-class AddonConfig:
-    """The stages of a release by hook, in the order in which they run.
+class AddonConfig(Section):
+    """Stages in which the addons of a release are applied, and rules for the health of kinds."""
 
-    Args:
-        stages: Every :class:`LifecycleHook` is a key; the value may be empty.
-        ignored_hooks: Keys of ``addonStages`` that are not hooks; their stages never run, and the author is warned.
-        health: The rules for the health of kinds, at most one for each.
-    """
-
-    stages: Mapping[LifecycleHook, tuple[Stage, ...]]
-    ignored_hooks: tuple[str, ...] = ()
-    health: tuple[HealthRule, ...] = ()
+    # Every hook is a key.
+    stages: Annotated[
+        Mapping[LifecycleHook, tuple[Stage, ...]],
+        BeforeValidator(_of_every_hook),
+        Field(
+            alias="addonStages",
+            description="Stages of each lifecycle hook; the stages of a hook run in the order of the file.",
+            json_schema_extra=_hooks_as_keys,
+        ),
+    ]
+    health: Annotated[
+        tuple[HealthRule, ...],
+        AfterValidator(_each_kind_once),
+        Field(description="Rules for the health of kinds, for all addons of the release."),
+    ] = ()
+    api_version: Annotated[Any, Field(description="clusteraddonconfig.x-k8s.io/v1alpha1")] = field(
+        default=None, compare=False, repr=False
+    )
+    cluster_addon_version: Annotated[Any, Field(description="clusteraddons.clusterstack.x-k8s.io/v1alpha1")] = field(
+        default=None, compare=False, repr=False
+    )
 
     def addons(self) -> tuple[str, ...]:
-        """Return every addon of the stages of known hooks once, in the order of first appearance."""
+        """Return every addon of the stages once, in the order of first appearance."""
         return tuple(dict.fromkeys(stage.addon for hook in LifecycleHook for stage in self.stages[hook]))
 
 
 def parse_addon_config(document: object, *, file: str = "clusteraddon.yaml") -> AddonConfig:
     """Parse a loaded clusteraddon.yaml; unknown fields are ignored.
 
-    Args:
-        file: Name of the file in messages.
-
     Raises:
-        InvalidAddonConfig: A stage has an invalid name or action, or a condition that cannot be evaluated; or a rule
-            for the health of a kind is not complete.
+        InvalidAddonConfig: A stage or a rule for the health of a kind is not valid.
     """
-    root = Node(document, file, error=InvalidAddonConfig)
-    hooks = root.child("addonStages")
-    known = {hook.value for hook in LifecycleHook}
-    return AddonConfig(
-        stages={hook: tuple(_stage(node) for node in hooks.child(hook).items()) for hook in LifecycleHook},
-        ignored_hooks=tuple(key if isinstance(key, str) else shown(key) for key in hooks.mapping() if key not in known),
-        health=_health_rules(root.child("health")),
-    )
-
-
-def _health_rules(node: Node) -> tuple[HealthRule, ...]:
-    rules: dict[tuple[str, str], HealthRule] = {}
-    for item in node.items():
-        named = item.child("kind")
-        remedy = "write kind and API group (expected for example Widget.example.org)"
-        kind, _, group = named.text(remedy).partition(".")
-        if not _KIND.fullmatch(kind) or not _GROUP.fullmatch(group):
-            raise named.refuse(remedy)
-        if (group, kind) in rules:
-            raise named.refuse("write one entry for each kind")
-        current = item.child("current").text("write a CEL expression that is true if the object self is healthy")
-        rules[group, kind] = HealthRule(group, kind, current, item.child("failed").optional_text())
-    return tuple(rules.values())
-
-
-def _stage(node: Node) -> Stage:
-    name = node.child("name")
-    addon = name.text("name the directory of the addon's chart")
-    if not _ADDON.fullmatch(addon):
-        raise name.refuse("use the name of the chart's directory: at most 63 lower-case letters, digits and dashes")
-    action = _action(node.child("action"), addon)
-    wait_for = _wait_for(node.child("waitFor"), action)
-    return Stage(
-        addon,
-        action,
-        _check(node.child("waitForPreCondition")),
-        _check(node.child("waitForPostCondition")),
-        wait_for,
-        # The Go operator ignores both fields, so a timeout without the other one has no meaning to reject.
-        _timeout(node.child("timeout")) if wait_for is WaitFor.HEALTHY else HEALTH_TIMEOUT,
-        _rollback(node.child("rollback"), wait_for),
-    )
-
-
-def _wait_for(node: Node, action: StageAction) -> WaitFor:
-    if node.value is None:
-        return WaitFor.DELIVERED
-    if node.value not in tuple(WaitFor):
-        raise node.refuse("write Delivered or Healthy")
-    wait_for = WaitFor(node.text())
-    if wait_for is WaitFor.HEALTHY and action is StageAction.DELETE:
-        raise node.refuse("only a stage with action apply can wait for health")
-    return wait_for
-
-
-def _rollback(node: Node, wait_for: WaitFor) -> Rollback:
-    if node.value is None:
-        return Rollback.NEVER
-    if node.value not in tuple(Rollback):
-        raise node.refuse("write Never or OnFailure")
-    rollback = Rollback(node.text())
-    if rollback is Rollback.ON_FAILURE and wait_for is not WaitFor.HEALTHY:
-        raise node.refuse("only a stage that waits for health can fail and roll back: add waitFor: Healthy")
-    return rollback
-
-
-def _timeout(node: Node) -> timedelta:
-    if node.value is None:
-        return HEALTH_TIMEOUT
-    remedy = "write a duration of at least 1s (expected for example 10m)"
-    try:
-        timeout = parse_duration(node.text(remedy))
-    except SpecError:
-        raise node.refuse(remedy) from None
-    if not timeout:
-        raise node.refuse(remedy)
-    return timeout
-
-
-def _action(node: Node, addon: str) -> StageAction:
-    # The Go operator deletes the addon for every action except "apply", including typing errors.
-    if node.value not in tuple(StageAction):
-        raise node.refuse(f"the action of stage {addon} must be apply or delete")
-    return StageAction(node.text())
-
-
-def _check(node: Node) -> StageCondition | None:
-    if node.value in (None, {}):
-        return None
-    expression = node.child("conditions").text("write a CEL expression that evaluates to true or false")
-    objects: dict[str, WatchedObject] = {}
-    for item in node.child("objects").items():
-        watched = _watched(item)
-        if watched.key in objects:
-            raise item.child("key").refuse("use a different key for each object of a condition")
-        objects[watched.key] = watched
-    return StageCondition(expression, tuple(objects.values()))
-
-
-def _watched(node: Node) -> WatchedObject:
-    key = node.child("key")
-    if not _IDENTIFIER.fullmatch(key.text("write the name of the variable for the object")):
-        raise key.refuse("a CEL variable consists of letters, digits and underscores and does not start with a digit")
-    return WatchedObject(
-        key=key.text(),
-        api_version=node.child("apiVersion").text(),
-        kind=node.child("kind").text(),
-        name=node.child("name").text(),
-        namespace=node.child("namespace").optional_text(),
-    )
+    return read(AddonConfig, document, file=file, error=InvalidAddonConfig, ignore_unknown=True)

@@ -1,5 +1,5 @@
 """Our kinds as pydantic models, their CRDs, and read-only views of Cluster API's objects.
 
-pydantic lives here and nowhere else. This package reads and writes documents: it talks to no server and decides
+This package reads and writes documents: it talks to no server and decides
 nothing about clusters.
 """

@@ -177,7 +177,7 @@ def test_rules_of_a_kind_become_annotations_of_its_objects() -> None:
     own = named("example.org/v1", "Widget", "own")
     own["metadata"]["annotations"] = {HEALTH_ANNOTATION: "true"}
     plain, other = named("example.org/v2", "Widget", "plain"), config_map("other")
-    rules = [HealthRule("example.org", "Widget", CURRENT, FAILED), HealthRule("", "Pod", "true")]
+    rules = [HealthRule("Widget.example.org", CURRENT, FAILED), HealthRule("Pod", "true")]
 
     found = with_health_rules([own, plain, other], rules)
 

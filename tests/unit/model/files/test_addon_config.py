@@ -66,8 +66,8 @@ def test_stages_are_read_in_order_with_conditions() -> None:
 
 def test_health_rules_are_read_by_kind() -> None:
     assert parse_addon_config(DOCUMENT).health == (
-        HealthRule("example.org", "Widget", "self.status.done", "self.status.failed"),
-        HealthRule("", "Pod", "true"),
+        HealthRule("Widget.example.org", "self.status.done", "self.status.failed"),
+        HealthRule("Pod", "true"),
     )
     assert parse_addon_config(stages()).health == ()
 
@@ -92,9 +92,10 @@ def test_a_stage_waits_for_the_delivery_or_for_health(
     assert (found.wait_for, found.timeout) == (wait_for, timeout)
 
 
-def test_unknown_hook_is_kept_in_ignored_hooks() -> None:
-    assert parse_addon_config(DOCUMENT).ignored_hooks == ("name",)
-    assert parse_addon_config({"addonStages": {7: [], "AfterClusterUpgrade": None}}).ignored_hooks == ("7",)
+def test_stages_of_an_unknown_hook_are_ignored() -> None:
+    config = parse_addon_config({"addonStages": {7: "x", "name": [{"name": "../"}], "AfterClusterUpgrade": None}})
+
+    assert config.addons() == ()
 
 
 @pytest.mark.parametrize(
@@ -104,11 +105,14 @@ def test_unknown_hook_is_kept_in_ignored_hooks() -> None:
         ({}, "clusteraddon.yaml: addonStages is missing"),
         ({"addonStages": {"AfterClusterUpgrade": {}}}, "addonStages.AfterClusterUpgrade is a mapping: write a list"),
         (stages("cni"), "AfterControlPlaneInitialized[0] is 'cni': write a mapping"),
-        (stages({"action": "apply"}), "AfterControlPlaneInitialized[0].name is missing: name the directory"),
+        (
+            stages({"action": "apply"}),
+            "AfterControlPlaneInitialized[0].name is missing: use the name of the chart's directory",
+        ),
         (stages({"name": "../cni", "action": "apply"}), "[0].name is '../cni': use the name of the chart's directory"),
-        (stages({"name": "cni"}), "[0].action is missing: the action of stage cni must be apply or delete"),
-        (stages({"name": "cni", "action": "Apply"}), "[0].action is 'Apply': the action of stage cni must be"),
-        (stages({"name": "cni", "action": ["apply"]}), "[0].action is a list: the action of stage cni must be"),
+        (stages({"name": "cni"}), "[0].action is missing: write apply or delete"),
+        (stages({"name": "cni", "action": "Apply"}), "[0].action is 'Apply': write apply or delete"),
+        (stages({"name": "cni", "action": ["apply"]}), "[0].action is a list: write apply or delete"),
         (
             stages({"name": "cni", "action": "apply", "waitForPreCondition": {"objects": [WATCHED]}}),
             "[0].waitForPreCondition.conditions is missing: write a CEL expression",
@@ -180,6 +184,19 @@ def test_error_names_stage_value_and_remedy(document: object, complaint: str) ->
 
     assert complaint in raised.value.message
     assert raised.value.message.startswith("clusteraddon.yaml: ")
+
+
+def test_error_has_a_message_for_each_fault() -> None:
+    with pytest.raises(InvalidAddonConfig) as raised:
+        parse_addon_config({**stages({"name": "cni"}, "x"), "health": [{"kind": "pod"}]})
+
+    assert [fault.partition(" is ")[0].rpartition(".")[2] for fault in raised.value.faults] == [
+        "action",
+        "AfterControlPlaneInitialized[1]",
+        "kind",
+        "current",
+    ]
+    assert raised.value.message == raised.value.faults[0]
 
 
 @pytest.mark.parametrize("name", ["..", ".", "a/b", "a\\b", "-a", "a-", "A", "a" * 64, "cni\n", "a.b"])

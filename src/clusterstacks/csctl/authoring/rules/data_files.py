@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from clusterstacks.csctl.authoring.findings import LintProblem, LintRule, LintSeverity, line_of_field, problem_of_error
+from clusterstacks.csctl.authoring.findings import (
+    LintProblem,
+    LintRule,
+    LintSeverity,
+    line_of_field,
+    problem_of_error,
+    problems_of_error,
+)
 from clusterstacks.csctl.authoring.infer_compat import detect_components
 from clusterstacks.csctl.authoring.read_compat import stack_compatibility
 from clusterstacks.csctl.building.plugins import check_node_images
@@ -45,7 +52,7 @@ def readable(stack: LintedStack) -> Iterator[LintProblem]:
     try:
         stack_compatibility(stack)
     except SpecError as error:
-        yield problem_of_error(stack, error.message, FILE, "correct it as the format of compatibility.yaml requires")
+        yield from problems_of_error(stack, error, FILE, "correct it as the format of compatibility.yaml requires")
 
 
 def complete(stack: LintedStack) -> Iterator[LintProblem]:

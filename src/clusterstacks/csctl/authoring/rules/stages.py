@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
@@ -12,7 +11,7 @@ from clusterstacks.csctl.authoring.findings import (
     LintSeverity,
     line_of_field,
     line_of_text,
-    problem_of_error,
+    problems_of_error,
 )
 from clusterstacks.model import yaml
 from clusterstacks.model.documents import at, text
@@ -26,29 +25,15 @@ if TYPE_CHECKING:
 
     from clusterstacks.csctl.authoring.stack import LintedStack
 
-_FIRST = re.compile(r"\[0\]")
-
 
 def readable(stack: LintedStack) -> Iterator[LintProblem]:
     """Report stages that are not valid."""
     if not stack.staged:
         return
-    content = stack.content(ADDON_CONFIG)
     try:
-        document = yaml.load(content, name=ADDON_CONFIG)
-        parse_addon_config(_without_stages(document))
+        parse_addon_config(yaml.load(stack.content(ADDON_CONFIG), name=ADDON_CONFIG))
     except SpecError as error:
-        yield problem_of_error(
-            stack, error.message, ADDON_CONFIG, "write addonStages with a list of stages for each hook"
-        )
-        return
-    for hook, index, stage in _stages(document):
-        try:
-            # One stage at a time, so that every broken stage is reported.
-            parse_addon_config({"addonStages": {hook: [stage]}})
-        except SpecError as error:
-            message = _FIRST.sub(f"[{index}]", error.message, count=1)
-            yield problem_of_error(stack, message, ADDON_CONFIG, "correct the stage")
+        yield from problems_of_error(stack, error, ADDON_CONFIG, "correct the stage")
 
 
 def hooks(stack: LintedStack) -> Iterator[LintProblem]:
@@ -115,14 +100,6 @@ def _stages(document: object) -> Iterator[tuple[str, int, dict[str, object]]]:
     for hook, listed in _mapping(at(document, "addonStages")).items():
         for index, stage in enumerate(listed if isinstance(listed, list) else ()):
             yield hook, index, stage if isinstance(stage, dict) else {}
-
-
-def _without_stages(document: object) -> object:
-    """Empty the lists of stages, so that only hooks and lists are checked."""
-    if not isinstance(document, dict) or not isinstance(document.get("addonStages"), dict):
-        return document
-    shape = {hook: [] if isinstance(listed, list) else listed for hook, listed in document["addonStages"].items()}
-    return {**document, "addonStages": shape}
 
 
 def _mapping(value: object) -> dict[str, object]:

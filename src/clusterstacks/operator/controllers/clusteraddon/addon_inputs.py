@@ -86,7 +86,7 @@ def snapshot_digest(kubernetes_minor: str, class_digest: str, objects: Manifest)
 
 def input_digest(kubernetes_minor: str, chart_digest: str, values: str, rules: Sequence[HealthRule] = ()) -> str:
     """Return the digest of the inputs of one addon; it does not contain the Kubernetes patch release."""
-    health = [[rule.group, rule.kind, rule.current, rule.failed] for rule in rules]
+    health = [[*rule.group_kind, rule.current, rule.failed] for rule in rules]
     return _digest_json([RENDERING, kubernetes_minor, chart_digest, values, *([health] if health else [])])
 
 

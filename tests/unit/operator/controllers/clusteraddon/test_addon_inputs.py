@@ -22,7 +22,7 @@ from clusterstacks.operator.controllers.clusteraddon.addon_inputs import (
 
 
 def test_rules_for_health_change_the_digest_of_an_addon_and_their_absence_does_not() -> None:
-    rule = HealthRule("example.org", "Widget", "self.status.done")
+    rule = HealthRule("Widget.example.org", "self.status.done")
     inputs = ("1.35", "sha256:chart", "values")
 
     assert input_digest(*inputs) == input_digest(*inputs, ())
