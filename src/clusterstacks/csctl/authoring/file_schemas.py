@@ -10,8 +10,9 @@ import json
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from clusterstacks.csctl.building.settings import CSCTL, STACK, VERSIONS
-from clusterstacks.model.files import compatibility
 from clusterstacks.model.files.addon_config import AddonConfig
+from clusterstacks.model.files.compatibility import FILE as COMPATIBILITY
+from clusterstacks.model.files.compatibility import Compatibility
 from clusterstacks.model.files.definitions import schema
 from clusterstacks.model.files.metadata import API_VERSION as METADATA_VERSION
 from clusterstacks.model.kinds.crd_manifests import all_crds
@@ -36,8 +37,6 @@ _NUMBER: Final = "(0|[1-9][0-9]*)"
 _FULL_KUBERNETES: Final = rf"^v?{_NUMBER}\.{_NUMBER}\.{_NUMBER}(-(alpha|beta|rc)\.{_NUMBER})?$"
 _KUBERNETES_OR_MINOR: Final = rf"^v?{_NUMBER}\.{_NUMBER}(\.{_NUMBER}(-(alpha|beta|rc)\.{_NUMBER})?)?$"
 _STACK_VERSION: Final = rf"^v{_NUMBER}(-[0-9A-Za-z_]+[.-][0-9A-Za-z_]+)?$"
-_COMPARATOR: Final = rf"(>=|>|<=|<|=){_NUMBER}\.{_NUMBER}(\.{_NUMBER})?"
-_RANGE: Final = rf"^{_COMPARATOR}( (\|\| )?{_COMPARATOR})*$"
 
 
 def file_schemas() -> dict[str, Manifest]:
@@ -47,7 +46,7 @@ def file_schemas() -> dict[str, Manifest]:
         STACK: _stack(),
         VERSIONS: _versions(),
         ADDON_CONFIG: schema(AddonConfig),
-        compatibility.FILE: _compatibility(),
+        COMPATIBILITY: schema(Compatibility),
         METADATA: _metadata(),
         NODE_IMAGES: _node_images(),
     }
@@ -135,14 +134,6 @@ def _list(description: str, items: Manifest, **keywords: Any) -> Manifest:  # no
     return {"type": ["array", "null"], "description": description, "items": items, **keywords}
 
 
-def _ranges(description: str) -> Manifest:
-    return {
-        "type": ["object", "null"],
-        "description": description,
-        "additionalProperties": _text("Range of versions.", pattern=_RANGE),
-    }
-
-
 _NAME: Final = "^[a-z0-9]+$"
 
 
@@ -219,103 +210,6 @@ def _versions() -> Manifest:
         "description": "The Kubernetes minors of a stack directory, one row for each.",
         "items": row,
         "minItems": 1,
-    }
-
-
-def _compatibility() -> Manifest:
-    return _object(
-        "Version ranges with which the components of a release work.",
-        {
-            "apiVersion": {"const": compatibility.API_VERSION, "description": "API version of the file."},
-            "kubernetes": _text("Kubernetes versions that a Cluster of this release may run.", pattern=_RANGE),
-            "components": _list("All known components of the release.", _component()),
-            "rules": _list("Rules about combinations of versions.", _rule()),
-        },
-        required=("apiVersion", "kubernetes"),
-    )
-
-
-def _component() -> Manifest:
-    upgrade = _object(
-        "Limits on upgrades to this version.",
-        {
-            "maxMinorStep": {
-                "type": ["integer", "null"],
-                "minimum": 0,
-                "description": "Largest number of minors at a time within a major.",
-            },
-            "downgrade": {"type": ["boolean", "null"], "description": "Whether a higher version may change to it."},
-        },
-    )
-    return _object(
-        "A component: software that an addon, the class or a node image contains.",
-        {
-            "name": _text("Id of the component, for example cilium."),
-            "addon": {
-                "type": ["string", "null"],
-                "description": "Its chart below cluster-addon/; absent for a part of the class or an image.",
-            },
-            "version": _text("Version of the software, not of the chart."),
-            "kubernetes": {
-                "type": ["string", "null"],
-                "pattern": _RANGE,
-                "description": "Kubernetes versions that it works with.",
-            },
-            "kind": {
-                "enum": [*compatibility.KINDS, None],
-                "description": "Evidence for that range. Default: supported.",
-            },
-            "requires": _ranges("Components that must be present, with their ranges."),
-            "upgrade": {**upgrade, "type": ["object", "null"]},
-            "source": {"type": ["string", "null"], "description": "Origin of the facts, for example a URL."},
-        },
-        required=("name", "version"),
-    )
-
-
-def _rule() -> Manifest:
-    when = _object(
-        "The combination; all given parts must match.",
-        {
-            "kubernetes": {"type": ["string", "null"], "pattern": _RANGE, "description": "Range of Kubernetes."},
-            "components": _ranges("Components that must be present, with their ranges."),
-            "provider": {"type": ["string", "null"], "description": "Provider of the stack."},
-            "clusterLabels": {
-                "type": ["object", "null"],
-                "description": "Labels of the Cluster.",
-                "additionalProperties": _TEXT,
-            },
-            "variables": {
-                "type": ["object", "null"],
-                "description": "Variables of the Cluster's topology by dotted path.",
-            },
-        },
-    )
-    overrides = _list("Ids of the facts that an Allow rule overrides.", _TEXT)
-    allow = {"properties": {"severity": {"const": compatibility.RuleSeverity.ALLOW.value}}}
-    return {
-        **_object(
-            "A rule about a combination of versions.",
-            {
-                "id": _text("Unique in the file."),
-                "when": {**when, "type": ["object", "null"]},
-                "severity": {
-                    "enum": [one.value for one in compatibility.RuleSeverity],
-                    "description": "Effect of the rule.",
-                },
-                "message": _text("The reason, for people."),
-                "way": {"type": ["string", "null"], "description": "What to do instead."},
-                "overrides": overrides,
-                "source": {"type": ["string", "null"], "description": "Origin of the rule, for example a URL."},
-            },
-            required=("id", "severity", "message"),
-        ),
-        "if": {**allow, "required": ["severity"]},
-        "then": {
-            "required": ["overrides"],
-            "properties": {"overrides": {"type": "array", "minItems": 1}},
-        },
-        "else": {"properties": {"overrides": {"maxItems": 0}}},
     }
 
 

@@ -30,6 +30,7 @@ from clusterstacks.model.files.definitions import (
     matching,
     read,
     refusal,
+    unique,
 )
 
 if TYPE_CHECKING:
@@ -78,14 +79,6 @@ HEALTH_TIMEOUT: Final = timedelta(minutes=10)
 """Default of ``timeout``; that of a Deployment's ``progressDeadlineSeconds``."""
 
 
-def _each_key_once(objects: tuple[WatchedObject, ...]) -> tuple[WatchedObject, ...]:
-    keys = [watched.key for watched in objects]
-    for at, key in enumerate(keys):
-        if key in keys[:at]:
-            raise refusal("use a different key for each object of a condition", at, "key", value=key)
-    return objects
-
-
 @dataclass(frozen=True, slots=True)
 class WatchedObject(Section):
     """An object of the workload cluster, and the variable for it."""
@@ -120,7 +113,7 @@ class StageCondition(Section):
     ]
     objects: Annotated[
         tuple[WatchedObject, ...],
-        AfterValidator(_each_key_once),
+        unique("key", "use a different key for each object of a condition"),
         Field(description="The objects that the expression reads."),
     ] = ()
     timeout: Annotated[Any, Field(description="Has no effect; read by the Go operator.")] = field(
@@ -245,14 +238,6 @@ def _of_every_hook(hooks: object) -> object:
     return {hook: () if hooks.get(hook) is None else hooks[hook] for hook in LifecycleHook}
 
 
-def _each_kind_once(rules: tuple[HealthRule, ...]) -> tuple[HealthRule, ...]:
-    kinds = [rule.group_kind for rule in rules]
-    for at, rule in enumerate(rules):
-        if rule.group_kind in kinds[:at]:
-            raise refusal("write one entry for each kind", at, "kind", value=rule.kind)
-    return rules
-
-
 @dataclass(frozen=True, slots=True)
 class AddonConfig(Section):
     """Stages in which the addons of a release are applied, and rules for the health of kinds."""
@@ -269,7 +254,7 @@ class AddonConfig(Section):
     ]
     health: Annotated[
         tuple[HealthRule, ...],
-        AfterValidator(_each_kind_once),
+        unique("kind", "write one entry for each kind", "group_kind"),
         Field(description="Rules for the health of kinds, for all addons of the release."),
     ] = ()
     api_version: Annotated[Any, Field(description="clusteraddonconfig.x-k8s.io/v1alpha1")] = field(

@@ -2,26 +2,42 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from clusterstacks.model.documents import DocumentError, Node
-from clusterstacks.model.errors import SpecError
-from clusterstacks.model.ranges import Range
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, StrictBool, StrictInt, ValidationInfo
+
+from clusterstacks.model.files.definitions import (
+    CLOSED,
+    OptionalText,
+    Parsed,
+    RangeText,
+    Remedy,
+    Section,
+    Text,
+    read,
+    refusal,
+    unique,
+    write,
+)
 from clusterstacks.model.semver import SemVer
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from clusterstacks.model.objects import Manifest
 
 FILE = "compatibility.yaml"
-API_VERSION = "compatibility.clusterstack.x-k8s.io/v1alpha1"
+_ApiVersion = Literal["compatibility.clusterstack.x-k8s.io/v1alpha1"]
+API_VERSION: _ApiVersion = "compatibility.clusterstack.x-k8s.io/v1alpha1"
 
 TESTED = "tested"
-KINDS = (TESTED, "supported", "documented", "recommended", "skew")
+Evidence = Literal["tested", "supported", "documented", "recommended", "skew"]
 """Kinds of evidence. Outside a ``tested`` range a version is untested; outside the others it is incompatible."""
+
+Ranges = Annotated[Mapping[Text, RangeText], Field(description="Components that must be present, with their ranges.")]
 
 
 class RuleSeverity(StrEnum):
@@ -33,16 +49,15 @@ class RuleSeverity(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class UpgradeRule:
-    """The versions from which a component may be upgraded to the one with these limits.
+class UpgradeRule(Section):
+    """Limits on upgrades to this version."""
 
-    Args:
-        max_minor_step: Largest number of minors at a time within a major; None for any step.
-        downgrade: Whether a higher version may also be changed to it.
-    """
-
-    max_minor_step: int | None = None
-    downgrade: bool = False
+    max_minor_step: Annotated[
+        Annotated[StrictInt, Field(ge=0)] | None,
+        Remedy("write a number of minors"),
+        Field(description="Largest number of minors at a time within a major; any number if absent."),
+    ] = None
+    downgrade: Annotated[StrictBool, Field(description="Whether a higher version may also be changed to it.")] = False
 
     def allows(self, old: SemVer, new: SemVer) -> bool:
         """Return whether a component may move from ``old`` to ``new``, the version with these limits."""
@@ -53,31 +68,39 @@ class UpgradeRule:
         return new.major == old.major and new.minor - old.minor <= self.max_minor_step
 
 
+def _version(text: object) -> SemVer:
+    if not isinstance(text, str) or not text.strip():
+        raise refusal("write the version of the software in quotes, for example '1.18.2'")
+    return SemVer.parse(text)
+
+
+def _without_v(text: object) -> object:
+    return text.removeprefix("v") if isinstance(text, str) else ""
+
+
 @dataclass(frozen=True, slots=True)
-class Component:
-    """A component of a release.
+class Component(Section):
+    """A component: software that an addon, the class or a node image contains."""
 
-    Args:
-        name: Its id as in the built-in facts, for example ``cilium``.
-        version: Version of the software, not of the chart.
-        text: The version as written, without a leading ``v``.
-        addon: Its chart directory; empty when it is part of the class or the node image.
-        kubernetes: The Kubernetes versions it works with; None when unknown.
-        kind: Evidence for that range, one of :data:`KINDS`.
-        requires: Other components that must be present, with their ranges.
-        upgrade: Limits on upgrades to it.
-        source: Origin of the facts.
-    """
-
-    name: str
-    version: SemVer
-    text: str
-    addon: str = ""
-    kubernetes: Range | None = None
-    kind: str = "supported"
-    requires: Mapping[str, Range] = field(default_factory=dict)
+    name: Annotated[Text, Field(description="Id of the component as in the built-in facts, for example cilium.")]
+    version: Annotated[SemVer, Parsed(_version), Field(alias="version")]
+    # As written, without a leading v.
+    text: Annotated[
+        str,
+        BeforeValidator(_without_v),
+        Field(alias="version", description="Version of the software, not of the chart."),
+    ]
+    addon: Annotated[
+        OptionalText,
+        Field(description="Its chart below cluster-addon/; absent for a part of the class or an image."),
+    ] = ""
+    kubernetes: Annotated[
+        RangeText | None, Field(description="Kubernetes versions that it works with; absent if unknown.")
+    ] = None
+    kind: Annotated[Evidence, Field(description="Evidence for that range. Default: supported.")] = "supported"
+    requires: Ranges = field(default_factory=dict)
     upgrade: UpgradeRule = UpgradeRule()
-    source: str = ""
+    source: Annotated[OptionalText, Field(description="Origin of the facts, for example a URL.")] = ""
 
     @property
     def title(self) -> str:
@@ -86,45 +109,49 @@ class Component:
 
 
 @dataclass(frozen=True, slots=True)
-class Circumstances:
-    """The condition of a rule: all given parts must match; an empty condition always matches.
+class Circumstances(Section):
+    """The combination of a rule; all given parts must match."""
 
-    Args:
-        kubernetes: Range of the cluster's Kubernetes version.
-        components: Components that must be present, with their ranges.
-        provider: Provider of the stack.
-        labels: Labels of the Cluster.
-        variables: Variables of the Cluster's topology by dotted path.
-    """
+    kubernetes: Annotated[RangeText | None, Field(description="Range of the Kubernetes version.")] = None
+    components: Ranges = field(default_factory=dict)
+    provider: Annotated[OptionalText, Field(description="Provider of the stack.")] = ""
+    labels: Annotated[Mapping[Text, Text], Field(alias="clusterLabels", description="Labels of the Cluster.")] = field(
+        default_factory=dict
+    )
+    variables: Annotated[
+        Mapping[Text, Any], Field(description="Variables of the Cluster's topology by dotted path.")
+    ] = field(default_factory=dict)
 
-    kubernetes: Range | None = None
-    components: Mapping[str, Range] = field(default_factory=dict)
-    provider: str = ""
-    labels: Mapping[str, str] = field(default_factory=dict)
-    variables: Mapping[str, object] = field(default_factory=dict)
+
+def _only_of_allow(overrides: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
+    if "severity" in info.data and bool(overrides) is not (info.data["severity"] is RuleSeverity.ALLOW):
+        raise refusal("list the overridden facts in an Allow rule, and only there")
+    return overrides
+
+
+def _overrides_of_allow(schema: Manifest) -> None:
+    schema["if"] = {"properties": {"severity": {"const": RuleSeverity.ALLOW.value}}, "required": ["severity"]}
+    schema["then"] = {"required": ["overrides"], "properties": {"overrides": {"type": "array", "minItems": 1}}}
+    schema["else"] = {"properties": {"overrides": {"maxItems": 0}}}
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
-    """A rule about a combination of versions.
+class Rule(Section):
+    """A rule about a combination of versions."""
 
-    Args:
-        id: Unique in its file.
-        when: The combination.
-        severity: Its effect.
-        message: The reason, for people.
-        way: What to do instead.
-        overrides: Ids of the facts that an Allow rule overrides.
-        source: Its origin.
-    """
+    __pydantic_config__ = CLOSED | ConfigDict(json_schema_extra=_overrides_of_allow)
 
-    id: str
-    when: Circumstances
-    severity: RuleSeverity
-    message: str
-    way: str = ""
-    overrides: tuple[str, ...] = ()
-    source: str = ""
+    id: Annotated[Text, Field(description="Unique in the file.")]
+    when: Annotated[Circumstances, Field(default=Circumstances())]
+    severity: Annotated[RuleSeverity, Field(description="Effect of the rule.")]
+    message: Annotated[Text, Field(description="The reason, for people.")]
+    way: Annotated[OptionalText, Field(description="What to do instead.")] = ""
+    overrides: Annotated[
+        tuple[Text, ...],
+        AfterValidator(_only_of_allow),
+        Field(description="Ids of the facts that an Allow rule overrides.", validate_default=True),
+    ] = ()
+    source: Annotated[OptionalText, Field(description="Origin of the rule, for example a URL.")] = ""
 
     @property
     def fact(self) -> str:
@@ -133,18 +160,19 @@ class Rule:
 
 
 @dataclass(frozen=True, slots=True)
-class Compatibility:
-    """The content of compatibility.yaml.
+class Compatibility(Section):
+    """Version ranges with which the components of a release work."""
 
-    Args:
-        kubernetes: The versions that a Cluster of the release's class may run.
-        components: All known components.
-        rules: Rules about combinations.
-    """
-
-    kubernetes: Range
-    components: tuple[Component, ...] = ()
-    rules: tuple[Rule, ...] = ()
+    kubernetes: Annotated[RangeText, Field(description="Kubernetes versions that a Cluster of this release may run.")]
+    components: Annotated[
+        tuple[Component, ...],
+        unique("name", "use the name of a component once"),
+        Field(description="All known components of the release."),
+    ] = ()
+    rules: Annotated[
+        tuple[Rule, ...], unique("id", "use an id once"), Field(description="Rules about combinations of versions.")
+    ] = ()
+    api_version: Annotated[_ApiVersion, Field(description="API version of the file.")] = field(kw_only=True)
 
     def of_addon(self, addon: str) -> tuple[Component, ...]:
         """Return the components of one addon."""
@@ -164,180 +192,16 @@ def parse_compatibility(document: object, *, file: str = FILE) -> Compatibility:
     """Parse the file.
 
     Raises:
-        SpecError: A field is missing, unknown or invalid; the message names it.
+        DocumentError: A field is missing, unknown or invalid; the message names it.
     """
-    node = Node(document, file)
-    node.only({"apiVersion", "kubernetes", "components", "rules"})
-    version = node.child("apiVersion")
-    if version.value != API_VERSION:
-        raise version.refuse(f"write {API_VERSION}")
-    components = tuple(map(_component, node.child("components").items()))
-    rules = tuple(map(_rule, node.child("rules").items()))
-    _unique(node, "components", [component.name for component in components])
-    _unique(node, "rules", [rule.id for rule in rules])
-    return Compatibility(Range.at(node.child("kubernetes")), components, rules)
+    return read(Compatibility, document, file=file)
 
 
 def parse_rule(document: object, *, file: str) -> Rule:
-    """Parse a single rule.
-
-    Args:
-        file: Name of the rule's place in messages.
-
-    Raises:
-        SpecError: A field is missing, unknown or invalid; the message names it.
-    """
-    return _rule(Node(document, file))
+    """Parse a single rule; raises as :func:`parse_compatibility`."""
+    return read(Rule, document, file=file)
 
 
 def write_compatibility(stated: Compatibility) -> Manifest:
-    """Return the document that :func:`parse_compatibility` reads as ``stated``, without default values."""
-    document = {
-        "apiVersion": API_VERSION,
-        "kubernetes": stated.kubernetes.text,
-        "components": [_component_document(one) for one in stated.components],
-        "rules": [_rule_document(one) for one in stated.rules],
-    }
-    return _set(document)
-
-
-def _component_document(component: Component) -> Manifest:
-    upgrade = component.upgrade
-    return _set(
-        {
-            "name": component.name,
-            "addon": component.addon,
-            "version": component.text,
-            "kubernetes": component.kubernetes.text if component.kubernetes is not None else None,
-            "kind": component.kind,
-            "requires": _range_texts(component.requires),
-            # A step of 0 minors differs from no limit.
-            "upgrade": {
-                **({} if upgrade.max_minor_step is None else {"maxMinorStep": upgrade.max_minor_step}),
-                **({"downgrade": True} if upgrade.downgrade else {}),
-            },
-            "source": component.source,
-        }
-    )
-
-
-def _rule_document(rule: Rule) -> Manifest:
-    when = rule.when
-    circumstances = {
-        "kubernetes": when.kubernetes.text if when.kubernetes is not None else None,
-        "components": _range_texts(when.components),
-        "provider": when.provider,
-        "clusterLabels": dict(when.labels),
-        "variables": dict(when.variables),
-    }
-    return _set(
-        {
-            "id": rule.id,
-            "when": _set(circumstances),
-            "severity": rule.severity.value,
-            "message": rule.message,
-            "way": rule.way,
-            "overrides": list(rule.overrides),
-            "source": rule.source,
-        }
-    )
-
-
-def _range_texts(ranges: Mapping[str, Range]) -> dict[str, str]:
-    return {name: one.text for name, one in ranges.items()}
-
-
-def _set(document: Manifest) -> Manifest:
-    """Remove fields without a value."""
-    return {key: value for key, value in document.items() if value not in (None, "", [], {})}
-
-
-def _component(node: Node) -> Component:
-    node.only({"name", "addon", "version", "kubernetes", "kind", "requires", "upgrade", "source"})
-    version, text = _version(node.child("version"))
-    kind = node.child("kind")
-    if kind.value is not None and kind.value not in KINDS:
-        raise kind.refuse(f"write one of {', '.join(KINDS)}")
-    kubernetes = node.child("kubernetes")
-    return Component(
-        name=node.child("name").text(),
-        version=version,
-        text=text,
-        addon=node.child("addon").optional_text(),
-        kubernetes=None if kubernetes.value is None else Range.at(kubernetes),
-        kind=kind.optional_text() or "supported",
-        requires=_ranges(node.child("requires")),
-        upgrade=_upgrade(node.child("upgrade")),
-        source=node.child("source").optional_text(),
-    )
-
-
-def _upgrade(node: Node) -> UpgradeRule:
-    if node.value is None:
-        return UpgradeRule()
-    node.only({"maxMinorStep", "downgrade"})
-    step, downgrade = node.child("maxMinorStep"), node.child("downgrade")
-    if step.value is not None and (type(step.value) is not int or step.value < 0):
-        raise step.refuse("write a number of minors")
-    if downgrade.value is not None and not isinstance(downgrade.value, bool):
-        raise downgrade.refuse("write true or false")
-    return UpgradeRule(step.value if isinstance(step.value, int) else None, downgrade.value is True)
-
-
-def _rule(node: Node) -> Rule:
-    node.only({"id", "when", "severity", "message", "way", "overrides", "source"})
-    severity = node.child("severity")
-    if severity.value not in [one.value for one in RuleSeverity]:
-        raise severity.refuse("write Deny, Warn or Allow")
-    overrides = tuple(item.text() for item in node.child("overrides").items())
-    if bool(overrides) is not (severity.value == RuleSeverity.ALLOW):
-        raise node.child("overrides").refuse("list the overridden facts in an Allow rule, and only there")
-    return Rule(
-        id=node.child("id").text(),
-        when=_circumstances(node.child("when")),
-        severity=RuleSeverity(str(severity.value)),
-        message=node.child("message").text(),
-        way=node.child("way").optional_text(),
-        overrides=overrides,
-        source=node.child("source").optional_text(),
-    )
-
-
-def _circumstances(node: Node) -> Circumstances:
-    if node.value is None:
-        return Circumstances()
-    node.only({"kubernetes", "components", "provider", "clusterLabels", "variables"})
-    kubernetes = node.child("kubernetes")
-    return Circumstances(
-        kubernetes=None if kubernetes.value is None else Range.at(kubernetes),
-        components=_ranges(node.child("components")),
-        provider=node.child("provider").optional_text(),
-        labels={key: value.text() for key, value in _entries(node.child("clusterLabels")).items()},
-        variables={key: value.value for key, value in _entries(node.child("variables")).items()},
-    )
-
-
-def _entries(node: Node) -> dict[str, Node]:
-    if node.value is None:
-        return {}
-    keys = node.mapping()
-    if not all(isinstance(key, str) and key for key in keys):
-        raise node.refuse("use names as keys")
-    return {str(key): node.child(str(key)) for key in keys}
-
-
-def _ranges(node: Node) -> dict[str, Range]:
-    return {key: Range.at(value) for key, value in _entries(node).items()}
-
-
-def _version(node: Node) -> tuple[SemVer, str]:
-    text = node.text("write the version of the software in quotes, for example '1.18.2'")
-    try:
-        return SemVer.parse(text), text.removeprefix("v")
-    except SpecError as error:
-        raise DocumentError(f"{node.file}: {node.field}: {error.message}") from None
-
-
-def _unique(node: Node, field_name: str, names: list[str]) -> None:
-    if twice := sorted({name for name in names if names.count(name) > 1}):
-        raise DocumentError(f"{node.file}: {field_name} contains {twice[0]} twice: remove one")
+    """Return the document that :func:`parse_compatibility` reads as ``stated``, without empty fields."""
+    return write(stated)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
     from pydantic_core import ErrorDetails
+    from pydantic_core.core_schema import SerializerFunctionWrapHandler
 
     from clusterstacks.model.objects import Manifest
 
@@ -57,7 +58,17 @@ class Section:
             return dict.fromkeys(required) | {key: item for key, item in keyed.items() if item is not None}
 
         # With the reference of the section itself, pydantic would skip this function where a section is used again.
-        return core_schema.no_info_before_validator_function(present, section, ref=section.pop("ref"))
+        return core_schema.no_info_before_validator_function(
+            present,
+            section,
+            ref=section.pop("ref"),
+            serialization=core_schema.wrap_serializer_function_ser_schema(_without_empty, schema=section),
+        )
+
+
+def _without_empty(section: object, handler: SerializerFunctionWrapHandler) -> Manifest:
+    written = handler(section).items()
+    return {key: value for key, value in written if value is not False and value not in (None, "", (), [], {})}
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,13 +91,15 @@ class Parsed:
     """
 
     parse: Callable[[object], object]
-    pattern: str
+    pattern: str = ""
 
     def __get_pydantic_core_schema__(self, source: object, handler: GetCoreSchemaHandler) -> core_schema.CoreSchema:
-        return core_schema.no_info_plain_validator_function(self._read)
+        return core_schema.no_info_plain_validator_function(
+            self._read, serialization=core_schema.to_string_ser_schema(when_used="unless-none")
+        )
 
     def __get_pydantic_json_schema__(self, schema: core_schema.CoreSchema, handler: GetJsonSchemaHandler) -> Manifest:
-        return {"type": "string", "pattern": self.pattern}
+        return {"type": "string", "pattern": self.pattern} if self.pattern else {"type": "string", "minLength": 1}
 
     def _read(self, value: object) -> object:
         try:
@@ -100,15 +113,33 @@ def matching(pattern: str) -> Any:  # noqa: ANN401 - an annotation of pydantic
     return Field(pattern=f"^{pattern}$")
 
 
-def refusal(remedy: str, *place: str | int, value: object = None) -> PydanticCustomError:
+def refusal(remedy: str, *place: str | int) -> PydanticCustomError:
     """Return the error of a validator.
 
     Args:
         remedy: What to write instead.
         place: Path of the wrong value below the validated one.
-        value: The wrong value, if ``place`` is given.
     """
-    return PydanticCustomError(_REMEDY, "{remedy}", {"remedy": remedy, "place": place, "value": value})
+    return PydanticCustomError(_REMEDY, "{remedy}", {"remedy": remedy, "place": place})
+
+
+def unique(key: str, remedy: str, attribute: str = "") -> AfterValidator:
+    """Return the check that no two sections of a list have the same value of a key.
+
+    Args:
+        key: The key, for messages.
+        remedy: What to do about the second.
+        attribute: The attribute to compare, if it has not the name of the key.
+    """
+
+    def check(sections: tuple[_T, ...]) -> tuple[_T, ...]:
+        values = [getattr(section, attribute or key) for section in sections]
+        for at, value in enumerate(values):
+            if value in values[:at]:
+                raise refusal(remedy, at, key)
+        return sections
+
+    return AfterValidator(check)
 
 
 def _filled(text: str) -> str:
@@ -128,6 +159,12 @@ OptionalText = Annotated[str, AfterValidator(lambda text: text and _filled(text)
 """A text that may be empty."""
 RangeText = Annotated[Range, Parsed(Range.parse, rf"^{_COMPARATOR}( (\|\| )?{_COMPARATOR})*$")]
 """A range of versions."""
+
+
+def write(section: Section) -> Manifest:
+    """Return the document that :func:`read` reads as this section, without empty keys."""
+    document: Manifest = _reader(type(section)).dump_python(section, by_alias=True)
+    return document
 
 
 _READERS: Final[dict[object, TypeAdapter[Any]]] = {}
@@ -195,12 +232,15 @@ def _message(fault: ErrorDetails, file: str, definition: object) -> str:
         return Node({}, file, field_path(path[:-2])).refuse("use names as keys").message
     if fault["type"] == "statement":
         return f"{_place(file, path)}: {fault['msg']}"
-    value = context["value"] if context.get("place") else fault["input"]
-    if fault["type"] == "enum":
+    value = fault["input"]
+    for step in context.get("place", ()):
+        value = value[step]
+    if fault["type"] in ("enum", "literal_error"):
         remedy = f"write {context['expected']}".replace("'", "")
     else:
         remedy = _REMEDIES.get(fault["type"], fault["msg"])
-    return Node(value, file, field_path(path)).refuse(remedy).message
+    # An empty tuple is a default: documents contain lists.
+    return Node(None if value == () else value, file, field_path(path)).refuse(remedy).message
 
 
 def _place(file: str, path: Sequence[str | int]) -> str:
@@ -229,7 +269,7 @@ def _inlined(node: Manifest, definitions: Manifest) -> Manifest:
         if isinstance(own.get(key), dict):
             own[key] = _inlined(own[key], definitions)
     if "properties" in own:
-        required = own.get("required", ())
+        required = own["required"] = [*dict.fromkeys(own.get("required", ()))]
         fields = {name: _inlined(field, definitions) for name, field in own["properties"].items()}
         own["properties"] = {name: field if name in required else _nullable(field) for name, field in fields.items()}
     return own

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from clusterstacks.model import yaml
 from clusterstacks.model.errors import SpecError
 from clusterstacks.model.files.compatibility import (
+    API_VERSION,
     Compatibility,
     Component,
     RuleSeverity,
@@ -70,7 +71,7 @@ def test_written_compatibility_is_read_back_unchanged() -> None:
 @pytest.mark.parametrize("downgrade", [False, True])
 def test_upgrade_rule_is_written_completely(step: int | None, *, downgrade: bool) -> None:
     component = Component("cni", SemVer.parse("1.2.3"), "1.2.3", upgrade=UpgradeRule(step, downgrade))
-    stated = Compatibility(Range.parse(">=1.34"), (component,))
+    stated = Compatibility(Range.parse(">=1.34"), (component,), api_version=API_VERSION)
 
     assert parse_compatibility(write_compatibility(stated)) == stated
 
@@ -108,8 +109,14 @@ def test_every_field_of_the_file_is_read() -> None:
             {"components": [{"name": "a", "version": "main"}]},
             r"components\[0\]\.version: 'main' is not a valid semantic",
         ),
-        ({"components": [{"name": "a", "version": "1.0.0"}] * 2}, r"components contains a twice"),
-        ({"components": [{"name": "a", "version": "1.0.0", "kind": "maybe"}]}, r"kind is 'maybe': write one of"),
+        (
+            {"components": [{"name": "a", "version": "1.0.0"}] * 2},
+            r"components\[1\]\.name is 'a': use the name of a component once",
+        ),
+        (
+            {"components": [{"name": "a", "version": "1.0.0", "kind": "maybe"}]},
+            r"kind is 'maybe': write tested, supported, documented, recommended or skew",
+        ),
         (
             {"components": [{"name": "a", "version": "1.0.0", "requires": {"b": "1"}}]},
             r"requires\.b: '1' is not a valid version range",
