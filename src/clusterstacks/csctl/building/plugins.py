@@ -18,10 +18,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from clusterstacks.model import yaml
-from clusterstacks.model.documents import DocumentError, Node
 from clusterstacks.model.errors import SpecError
-from clusterstacks.release.release import NODE_IMAGES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -150,45 +147,3 @@ def _copy(tree: Mapping[str, bytes], root: Path, into: Path) -> None:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(content)
         file.chmod(0o700 if os.access(root / path, os.X_OK) else 0o600)
-
-
-_GROUP: Final = "{}.infrastructure.clusterstack.x-k8s.io/"
-
-
-class InvalidNodeImages(DocumentError):
-    """A field of node-images.yaml is missing or not valid."""
-
-    CODE = "InvalidNodeImages"
-
-
-def check_node_images(content: bytes, provider: str) -> None:
-    """Check node-images.yaml for the providers whose format is known: OpenStack and Docker.
-
-    Raises:
-        InvalidNodeImages: A field is missing or not valid; the message names it.
-        YamlError: The file is not valid YAML.
-    """
-    root = Node(yaml.load(content, name=NODE_IMAGES), NODE_IMAGES, error=InvalidNodeImages)
-    version, group = root.child("apiVersion"), _GROUP.format(provider)
-    if not version.text(f"write {group}v1alpha1").startswith(group):
-        raise version.refuse(f"write {group}v1alpha1")
-    if provider == "openstack":
-        _check_openstack(root.child("openStackNodeImages"))
-    elif provider == "docker":
-        for image in _images(root.child("dockerImages")):
-            image.text()
-
-
-def _check_openstack(images: Node) -> None:
-    for image in _images(images):
-        options = image.child("createOpts")
-        for field in ("name", "disk_format", "container_format"):
-            options.child(field).text()
-        image.child("url").text("write the URL of the image; the method build of the plugin fills it in")
-
-
-def _images(images: Node) -> tuple[Node, ...]:
-    found = images.items()
-    if not found:
-        raise images.refuse("expected a list of at least one image")
-    return found

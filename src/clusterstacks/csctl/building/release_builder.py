@@ -22,13 +22,14 @@ from clusterstacks.csctl.building.packaging import (
     package,
 )
 from clusterstacks.csctl.building.pinning import without_dependency
-from clusterstacks.csctl.building.plugins import Plugin, check_node_images, find_plugin
+from clusterstacks.csctl.building.plugins import Plugin, find_plugin
 from clusterstacks.csctl.building.previous_release import is_from_same_source
 from clusterstacks.csctl.building.settings import CSCTL, read_settings
 from clusterstacks.csctl.building.source_tree import hash_tree, overlaid, read_tree, updated_metadata, write_metadata
 from clusterstacks.csctl.building.version_rules import NoStackChanged, NothingChanged
 from clusterstacks.model.errors import DependencyError, error_context
 from clusterstacks.model.files.metadata import Metadata
+from clusterstacks.model.files.node_images import check_node_images
 from clusterstacks.model.versions import StackVersion
 from clusterstacks.release.errors import ReleaseTaken, SourceBroken
 from clusterstacks.release.release import METADATA, NODE_IMAGES

@@ -22,6 +22,8 @@ from typing import TYPE_CHECKING
 from clusterstacks.model import yaml
 from clusterstacks.model.documents import Node
 from clusterstacks.model.errors import SpecError
+from clusterstacks.model.files.definitions import read
+from clusterstacks.model.files.stack_settings import CsctlConfig, CsctlFile, StackFile, VersionsFile
 from clusterstacks.model.names import ReleaseName
 from clusterstacks.model.versions import InvalidVersion, KubernetesMinor, KubernetesVersion, StackVersion
 from clusterstacks.release.errors import SourceBroken
@@ -35,7 +37,6 @@ VERSIONS = "versions.yaml"
 FORMER_CSCTL = "csmctl.yaml"
 """Name of csctl.yaml when csctl was called csmctl."""
 
-_NAME = re.compile(r"[a-z0-9]+")
 # YAML reads 1.30 as a number, which equals 1.3. The text keeps the difference.
 _WRITTEN_VERSION = re.compile(rb"""^kubernetesVersion:[ \t]*["']?(v?[0-9.]+)["']?[ \t]*(?:#.*)?\r?$""", re.MULTILINE)
 
@@ -133,15 +134,16 @@ def _own(tree: Mapping[str, bytes]) -> StackSettings | None:
     if CSCTL not in tree:
         return None
     config = _csctl(tree)
-    version = config.child("kubernetesVersion")
+    version = Node(config.kubernetes_version, CSCTL, "config.kubernetesVersion")
     try:
         kubernetes = _full(version, "expected a full Kubernetes version such as v1.34.7")
     except SpecError:
         if STACK in tree:
             return None
         raise
-    provider, stack = config.child("provider").child("type"), config.child("clusterStackName")
-    return StackSettings(_name(provider), _name(stack), kubernetes, plugin=_plugin(config))
+    return StackSettings(
+        config.provider.type, config.cluster_stack_name, kubernetes, plugin=bool(config.provider.config)
+    )
 
 
 def _beside(own: StackSettings, listed: StackSettings) -> StackSettings:
@@ -152,18 +154,19 @@ def _beside(own: StackSettings, listed: StackSettings) -> StackSettings:
 def _from_stack(
     tree: Mapping[str, bytes], patches: Mapping[KubernetesMinor, KubernetesVersion]
 ) -> tuple[StackSettings, ...]:
-    root = Node(yaml.load(tree[STACK], name=STACK), STACK)
-    provider, stack = _name(root.child("provider")), _name(root.child("clusterStackName"))
+    file = read(StackFile, yaml.load(tree[STACK], name=STACK), file=STACK)
+    provider, stack = file.provider, file.cluster_stack_name
     plugin = False
     if CSCTL in tree:
         config = _csctl(tree)
-        plugin = _plugin(config)
-        for node, name in (
-            (config.child("provider").child("type"), provider),
-            (config.child("clusterStackName"), stack),
+        plugin = bool(config.provider.config)
+        for key, value, wanted in (
+            ("provider.type", config.provider.type, provider),
+            ("clusterStackName", config.cluster_stack_name, stack),
         ):
-            if node.value != name:
-                raise node.refuse(f"{STACK} has {name}: write the same in both, or remove {CSCTL}")
+            if value != wanted:
+                remedy = f"{STACK} has {wanted}: write the same in both, or remove {CSCTL}"
+                raise Node(value, CSCTL, f"config.{key}").refuse(remedy)
     if VERSIONS in tree:
         return _listed(tree, StackSettings(provider, stack, KubernetesVersion(0, 0, 0), plugin=plugin))
     version = _stack_kubernetes(tree)
@@ -173,34 +176,28 @@ def _from_stack(
         raise version.refuse(
             f"the newest patch of {minor} is unknown without network: write a full version such as {minor}.1"
         )
-    addons = _texts(root.child("addons"), set())
-    return (StackSettings(provider, stack, kubernetes, addons, STACK, sets_names=True, plugin=plugin),)
+    return (StackSettings(provider, stack, kubernetes, file.addons, STACK, sets_names=True, plugin=plugin),)
 
 
 def _listed(tree: Mapping[str, bytes], own: StackSettings) -> tuple[StackSettings, ...]:
-    rows = Node(yaml.load(tree[VERSIONS], name=VERSIONS), VERSIONS).items()
+    rows = read(VersionsFile, yaml.load(tree[VERSIONS], name=VERSIONS) or [], file=VERSIONS)
     found: dict[KubernetesMinor, StackSettings] = {}
-    for row in rows:
-        version = row.child("kubernetes")
+    for at, row in enumerate(rows):
+        version = Node(row.get("kubernetes"), VERSIONS, f"[{at}].kubernetes")
         kubernetes = _full(version, "expected a full Kubernetes version such as 1.34.7")
         if kubernetes.series in found:
             raise version.refuse(f"another row is also for {kubernetes.series}: keep one row for each minor")
-        addons = _texts(row, {"kubernetes"})
-        found[kubernetes.series] = StackSettings(
-            own.provider, own.stack, kubernetes, addons, VERSIONS, sets_names=True, plugin=own.plugin
+        addons = {key: wanted for key, wanted in row.items() if key != "kubernetes"}
+        found[kubernetes.series] = replace(
+            own, kubernetes=kubernetes, addons=addons, addons_file=VERSIONS, sets_names=True
         )
     if not found:
         raise SourceBroken(VERSIONS, "is empty: write rows such as - {kubernetes: 1.34.7}, or remove the file")
     return tuple(found.values())
 
 
-def _csctl(tree: Mapping[str, bytes]) -> Node:
-    return Node(yaml.load(tree[CSCTL], name=CSCTL), CSCTL).child("config")
-
-
-def _plugin(config: Node) -> bool:
-    settings = config.child("provider").child("config")
-    return settings.value is not None and bool(settings.mapping())
+def _csctl(tree: Mapping[str, bytes]) -> CsctlConfig:
+    return read(CsctlFile, yaml.load(tree[CSCTL], name=CSCTL), file=CSCTL, ignore_unknown=True).config
 
 
 def _stack_kubernetes(tree: Mapping[str, bytes]) -> Node:
@@ -224,19 +221,3 @@ def _full(node: Node, remedy: str) -> KubernetesVersion:
     if version.build:  # a build of a distribution, or a typing error: stacks are for upstream releases
         raise node.refuse(remedy)
     return version
-
-
-def _name(node: Node) -> str:
-    name = node.text("expected lower-case letters and digits")
-    if not _NAME.fullmatch(name):
-        raise node.refuse(
-            "expected lower-case letters and digits only, because dashes separate the parts of a release name"
-        )
-    return name
-
-
-def _texts(node: Node, without: set[str]) -> dict[str, str]:
-    if node.value is None:
-        return {}
-    keys = [str(key) for key in node.mapping() if key not in without]
-    return {key: node.child(key).text("write a version in quotes") for key in keys}

@@ -17,6 +17,7 @@ from pydantic_core import PydanticCustomError, core_schema
 from clusterstacks.model.documents import DocumentError, Node, shown
 from clusterstacks.model.errors import SpecError
 from clusterstacks.model.ranges import Range
+from clusterstacks.model.versions import StackVersion
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -151,12 +152,21 @@ def _filled(text: str) -> str:
 NUMBER: Final = "(0|[1-9][0-9]*)"
 """Pattern of a number without leading zeros."""
 
+STACK_VERSION: Final = rf"^v{NUMBER}(-[0-9A-Za-z_]+[.-][0-9A-Za-z_]+)?$"
+"""Pattern of the version of a cluster stack."""
+
 _COMPARATOR: Final = rf"(>=|>|<=|<|=){NUMBER}\.{NUMBER}(\.{NUMBER})?"
 
 Text = Annotated[str, AfterValidator(_filled), Field(json_schema_extra={"minLength": 1})]
 """A text that is not empty."""
 OptionalText = Annotated[str, AfterValidator(lambda text: text and _filled(text))]
 """A text that may be empty."""
+StackVersionText = Annotated[
+    StackVersion,
+    Parsed(StackVersion.parse, STACK_VERSION),
+    Remedy("write a version like v3 or v0-beta.1"),
+]
+"""A version of a release or of one of its components."""
 RangeText = Annotated[Range, Parsed(Range.parse, rf"^{_COMPARATOR}( (\|\| )?{_COMPARATOR})*$")]
 """A range of versions."""
 

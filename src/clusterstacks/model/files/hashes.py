@@ -9,10 +9,13 @@ from __future__ import annotations
 from base64 import b64encode
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
-from clusterstacks.model.documents import DocumentError, Node
+from pydantic import BeforeValidator
+
+from clusterstacks.model.documents import DocumentError
 from clusterstacks.model.errors import SpecError
+from clusterstacks.model.files.definitions import OPEN, Section, read, write
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -27,8 +30,11 @@ class InvalidHashes(DocumentError):
     CODE = "InvalidHashes"
 
 
+_Hash = Annotated[str, BeforeValidator(lambda value: value if isinstance(value, str) else "")]
+
+
 @dataclass(frozen=True, slots=True)
-class Hashes:
+class Hashes(Section):
     """The hashes of a release; empty values cannot be compared.
 
     Args:
@@ -41,12 +47,14 @@ class Hashes:
             minors then come from the same directory and have different addons.
     """
 
-    cluster_stack: str = ""
-    cluster_addon_dir: str = ""
-    cluster_addon_values: str = ""
-    node_image_dir: str = ""
-    node_images_dir: str = ""
-    cluster_addon_pinned: str = ""
+    __pydantic_config__ = OPEN
+
+    cluster_stack: _Hash = ""
+    cluster_addon_dir: _Hash = ""
+    cluster_addon_values: _Hash = ""
+    node_image_dir: _Hash = ""
+    node_images_dir: _Hash = ""
+    cluster_addon_pinned: _Hash = ""
 
     @property
     def short(self) -> str:
@@ -55,17 +63,7 @@ class Hashes:
 
     def document(self) -> dict[str, str]:
         """Return the document in csctl's order, with optional keys only where they have a value."""
-        required = {
-            "clusterStack": self.cluster_stack,
-            "clusterAddonDir": self.cluster_addon_dir,
-            "clusterAddonValues": self.cluster_addon_values,
-        }
-        optional = {
-            "nodeImageDir": self.node_image_dir,
-            "nodeImagesDir": self.node_images_dir,
-            "clusterAddonPinned": self.cluster_addon_pinned,
-        }
-        return required | {key: value for key, value in optional.items() if value}
+        return {"clusterStack": "", "clusterAddonDir": "", "clusterAddonValues": ""} | write(self)
 
 
 def parse_hashes(document: object, *, file: str = "hashes.json") -> Hashes:
@@ -74,20 +72,7 @@ def parse_hashes(document: object, *, file: str = "hashes.json") -> Hashes:
     Raises:
         InvalidHashes: The document is not a mapping.
     """
-    root = Node(document, file, error=InvalidHashes)
-
-    def text(key: str) -> str:
-        value = root.child(key).value
-        return value if isinstance(value, str) else ""
-
-    return Hashes(
-        cluster_stack=text("clusterStack"),
-        cluster_addon_dir=text("clusterAddonDir"),
-        cluster_addon_values=text("clusterAddonValues"),
-        node_image_dir=text("nodeImageDir"),
-        node_images_dir=text("nodeImagesDir"),
-        cluster_addon_pinned=text("clusterAddonPinned"),
-    )
+    return read(Hashes, document, file=file, error=InvalidHashes)
 
 
 def clean_hash(text: str) -> str:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Any
 
-from clusterstacks.model.documents import DocumentError, Node
-from clusterstacks.model.versions import InvalidVersion, KubernetesVersion, StackVersion
+from pydantic import BeforeValidator, Field
+
+from clusterstacks.model.documents import DocumentError
+from clusterstacks.model.files.definitions import OPEN, STACK_VERSION, Parsed, Remedy, Section, StackVersionText, read
+from clusterstacks.model.versions import KubernetesVersion, StackVersion
 
 if TYPE_CHECKING:
     from clusterstacks.model.objects import Manifest
@@ -52,6 +55,48 @@ class Metadata:
         return {"apiVersion": API_VERSION, "versions": versions}
 
 
+@dataclass(frozen=True, slots=True)
+class _Components(Section):
+    """Versions of the components."""
+
+    __pydantic_config__ = OPEN
+
+    cluster_addon: Annotated[
+        StackVersionText, Field(description="Version of the addons; may be lower than that of the stack.")
+    ]
+    node_image: Annotated[
+        StackVersionText | None,
+        BeforeValidator(lambda text: None if text == "" else text),
+        Field(description="Version of the node images.", json_schema_extra={"pattern": f"^$|{STACK_VERSION}"}),
+    ] = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Versions(Section):
+    """Versions of the release."""
+
+    __pydantic_config__ = OPEN
+
+    cluster_stack: Annotated[StackVersionText, Field(description="Version of the stack, for example v3 or v0-beta.1.")]
+    kubernetes: Annotated[
+        KubernetesVersion,
+        Parsed(KubernetesVersion.parse),
+        Remedy("write a full Kubernetes version like v1.34.7"),
+        Field(description="Full Kubernetes version, for example v1.35.4."),
+    ]
+    components: _Components
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataFile(Section):
+    """Versions of a release; beside a stack, of its newest release."""
+
+    __pydantic_config__ = OPEN
+
+    versions: _Versions
+    api_version: Annotated[Any, Field(description=API_VERSION)] = None
+
+
 def parse_metadata(document: object, *, file: str = "metadata.yaml") -> Metadata:
     """Parse a loaded metadata.yaml; unknown keys are ignored.
 
@@ -61,26 +106,6 @@ def parse_metadata(document: object, *, file: str = "metadata.yaml") -> Metadata
     Raises:
         InvalidMetadata: A version other than ``nodeImage`` is missing, or one is invalid.
     """
-    versions = Node(document, file, error=InvalidMetadata).child("versions")
-    components = versions.child("components")
-    node_image = components.child("nodeImage")
-    return Metadata(
-        cluster_stack=_stack_version(versions.child("clusterStack")),
-        kubernetes=_kubernetes_version(versions.child("kubernetes")),
-        cluster_addon=_stack_version(components.child("clusterAddon")),
-        node_image=_stack_version(node_image) if node_image.optional_text() else None,
-    )
-
-
-def _stack_version(node: Node) -> StackVersion:
-    try:
-        return StackVersion.parse(node.value)
-    except InvalidVersion:
-        raise node.refuse("write a version like v3 or v0-beta.1") from None
-
-
-def _kubernetes_version(node: Node) -> KubernetesVersion:
-    try:
-        return KubernetesVersion.parse(node.value)
-    except InvalidVersion:
-        raise node.refuse("write a full Kubernetes version like v1.34.7") from None
+    versions = read(MetadataFile, document, file=file, error=InvalidMetadata).versions
+    components = versions.components
+    return Metadata(versions.cluster_stack, versions.kubernetes, components.cluster_addon, components.node_image)

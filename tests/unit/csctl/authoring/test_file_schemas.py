@@ -15,13 +15,13 @@ from jsonschema import Draft7Validator
 
 from clusterstacks.csctl.authoring.file_schemas import all_schemas, file_schemas, kind_schemas, schema_file
 from clusterstacks.csctl.authoring.scaffold import NewStack
-from clusterstacks.csctl.building.plugins import check_node_images
 from clusterstacks.csctl.building.settings import read_settings
 from clusterstacks.model import yaml
 from clusterstacks.model.errors import SpecError
 from clusterstacks.model.files.addon_config import parse_addon_config
 from clusterstacks.model.files.compatibility import parse_compatibility
 from clusterstacks.model.files.metadata import parse_metadata
+from clusterstacks.model.files.node_images import check_node_images
 from clusterstacks.model.kinds.clusterstack import ClusterStack
 from clusterstacks.model.yaml import load, load_all
 from tests.support.running.csctl import call_csctl

@@ -53,7 +53,7 @@ def test_node_image_version_is_optional(node_image: dict[str, Any]) -> None:
     ("versions", "complaint"),
     [
         (None, "metadata.yaml: versions is missing: write a mapping"),
-        ({"clusterStack": 3}, "metadata.yaml: versions.components is missing: write a mapping"),
+        ({"clusterStack": "v1", "kubernetes": "v1.34.7"}, "metadata.yaml: versions.components is missing: write a map"),
         ({"clusterStack": 3, "components": {}}, "metadata.yaml: versions.clusterStack is 3: write a version like v3"),
         (
             {"clusterStack": "v1", "kubernetes": 1.34, "components": {}},
@@ -65,7 +65,7 @@ def test_node_image_version_is_optional(node_image: dict[str, Any]) -> None:
         ),
         (
             {"clusterStack": "v1", "kubernetes": "v1.34.7", "components": {"clusterAddon": "v1", "nodeImage": ["v1"]}},
-            "metadata.yaml: versions.components.nodeImage is a list: write a non-empty string",
+            "metadata.yaml: versions.components.nodeImage is a list: write a version like v3",
         ),
     ],
 )

@@ -14,12 +14,12 @@ from clusterstacks.csctl.authoring.findings import (
 )
 from clusterstacks.csctl.authoring.infer_compat import detect_components
 from clusterstacks.csctl.authoring.read_compat import stack_compatibility
-from clusterstacks.csctl.building.plugins import check_node_images
 from clusterstacks.model.errors import SpecError
 from clusterstacks.model.files.compatibility import FILE
+from clusterstacks.model.files.node_images import FILE as NODE_IMAGES
+from clusterstacks.model.files.node_images import check_node_images
 from clusterstacks.model.semver import SemVer
 from clusterstacks.plan.compat.library import facts
-from clusterstacks.release.release import NODE_IMAGES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from clusterstacks.csctl.building.plugins import InvalidNodeImages, check_node_images
+from clusterstacks.model.files.node_images import InvalidNodeImages, check_node_images
 
 OPENSTACK = """\
 apiVersion: openstack.infrastructure.clusterstack.x-k8s.io/v1alpha1

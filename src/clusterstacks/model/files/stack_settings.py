@@ -1,0 +1,104 @@
+"""csctl.yaml, stack.yaml and versions.yaml: names and Kubernetes versions of the stacks of a directory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Final
+
+from pydantic import Field
+
+from clusterstacks.model.files.definitions import NUMBER, OPEN, Remedy, Section, Text, matching
+
+_PATCH: Final = rf"\.{NUMBER}(-(alpha|beta|rc)\.{NUMBER})?"
+
+StackName = Annotated[
+    str,
+    matching("[a-z0-9]+"),
+    Remedy("expected lower-case letters and digits only, because dashes separate the parts of a release name"),
+]
+Version = Annotated[Text, Remedy("write a version in quotes")]
+# YAML reads 1.30 as a number.
+_KubernetesVersion = Annotated[
+    Any,
+    Field(json_schema_extra={"type": ["string", "number"], "pattern": rf"^v?{NUMBER}\.{NUMBER}({_PATCH})?$"}),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Provider(Section):
+    """Infrastructure provider of the clusters."""
+
+    type: Annotated[StackName, Field(description="Name of the provider: lower-case letters and digits.")]
+    config: Annotated[
+        Mapping[Any, Any] | None,
+        Field(description="Settings of the plugin csctl-PROVIDER. If they are not empty, it makes node images."),
+    ] = None
+    api_version: Annotated[
+        Any, Field(description="API version of config: PROVIDER.csctl.clusterstack.x-k8s.io/v1alpha1.")
+    ] = None
+
+
+@dataclass(frozen=True, slots=True)
+class CsctlConfig(Section):
+    """Name and versions of the stack."""
+
+    cluster_stack_name: Annotated[StackName, Field(description="Name of the stack: lower-case letters and digits.")]
+    provider: Provider
+    kubernetes_version: Annotated[
+        _KubernetesVersion,
+        Field(description="Full version, for example v1.35.4. A minor such as v1.35 only beside stack.yaml."),
+    ] = None
+
+
+@dataclass(frozen=True, slots=True)
+class CsctlFile(Section):
+    """Provider, name and Kubernetes version of a cluster stack."""
+
+    config: CsctlConfig
+    api_version: Annotated[Any, Field(description="csctl.clusterstack.x-k8s.io/v1alpha1")] = None
+
+
+@dataclass(frozen=True, slots=True)
+class StackFile(Section):
+    """Provider, name and Kubernetes version of a cluster stack whose charts csctl completes."""
+
+    __pydantic_config__ = OPEN
+
+    provider: Annotated[StackName, Field(description="Infrastructure provider: lower-case letters and digits.")]
+    cluster_stack_name: Annotated[StackName, Field(description="Name of the stack: lower-case letters and digits.")]
+    kubernetes_version: Annotated[
+        _KubernetesVersion,
+        Field(description="A full version such as 1.35.4, or a minor such as 1.35 for its newest patch."),
+    ] = None
+    addons: Annotated[
+        Mapping[str, Version],
+        Field(description="Version of a chart dependency, or a range that must contain it, such as 2.35.x."),
+    ] = field(default_factory=dict)
+
+
+VersionsFile = Annotated[
+    tuple[
+        Annotated[
+            Mapping[str, Version],
+            Field(
+                description="One release: versions of dependencies by name or alias, and of Kubernetes.",
+                json_schema_extra={
+                    "properties": {
+                        "kubernetes": {
+                            "type": "string",
+                            "pattern": rf"^v?{NUMBER}\.{NUMBER}{_PATCH}$",
+                            "description": "Full Kubernetes version, for example 1.35.4.",
+                        }
+                    },
+                    "required": ["kubernetes"],
+                },
+            ),
+        ],
+        ...,
+    ],
+    Field(
+        description="The Kubernetes minors of a stack directory, one row for each.",
+        json_schema_extra={"minItems": 1},
+    ),
+]
