@@ -81,18 +81,25 @@ HEALTH_TIMEOUT: Final = timedelta(minutes=10)
 
 @dataclass(frozen=True, slots=True)
 class WatchedObject(Section):
-    """An object of the workload cluster, and the variable for it."""
+    """An object of the workload cluster, and the variable for it.
+
+    Args:
+        key: Name of the variable in the expression.
+        api_version: API version of the object, for example apps/v1.
+        kind: Kind of the object.
+        name: Name of the object.
+        namespace: Empty for cluster-scoped objects.
+    """
 
     key: Annotated[
         str,
         matching("[A-Za-z_][A-Za-z0-9_]*"),
         Remedy("a CEL variable consists of letters, digits and underscores and does not start with a digit"),
-        Field(description="Name of the variable in the expression."),
     ]
-    api_version: Annotated[Text, Field(description="API version of the object, for example apps/v1.")]
-    kind: Annotated[Text, Field(description="Kind of the object.")]
-    name: Annotated[Text, Field(description="Name of the object.")]
-    namespace: Annotated[OptionalText, Field(description="Empty for cluster-scoped objects.")] = ""
+    api_version: Text
+    kind: Text
+    name: Text
+    namespace: OptionalText = ""
 
 
 def _may_be_empty(schema: Manifest) -> None:
@@ -102,26 +109,25 @@ def _may_be_empty(schema: Manifest) -> None:
 
 @dataclass(frozen=True, slots=True)
 class StageCondition(Section):
-    """A CEL expression that must be true before a stage continues, and the objects it reads."""
+    """A CEL expression that must be true before a stage continues, and the objects it reads.
+
+    Args:
+        expression: CEL expression over the objects that is true or false.
+        objects: The objects that the expression reads.
+        timeout: Has no effect; read by the Go operator.
+        rollback: Has no effect; read by the Go operator.
+    """
 
     __pydantic_config__ = CLOSED | ConfigDict(json_schema_extra=_may_be_empty)
 
     expression: Annotated[
-        Text,
-        Remedy("write a CEL expression that evaluates to true or false"),
-        Field(alias="conditions", description="CEL expression over the objects that is true or false."),
+        Text, Remedy("write a CEL expression that evaluates to true or false"), Field(alias="conditions")
     ]
     objects: Annotated[
-        tuple[WatchedObject, ...],
-        unique("key", "use a different key for each object of a condition"),
-        Field(description="The objects that the expression reads."),
+        tuple[WatchedObject, ...], unique("key", "use a different key for each object of a condition")
     ] = ()
-    timeout: Annotated[Any, Field(description="Has no effect; read by the Go operator.")] = field(
-        default=None, compare=False, repr=False
-    )
-    rollback: Annotated[Any, Field(description="Has no effect; read by the Go operator.")] = field(
-        default=None, compare=False, repr=False
-    )
+    timeout: Any = field(default=None, compare=False, repr=False)
+    rollback: Any = field(default=None, compare=False, repr=False)
 
 
 def _only_of_apply(wait_for: WaitFor, info: ValidationInfo) -> WaitFor:
@@ -157,56 +163,54 @@ _Condition = Annotated[StageCondition | None, BeforeValidator(lambda value: None
 
 @dataclass(frozen=True, slots=True)
 class Stage(Section):
-    """Applies or deletes one addon: wait for ``pre``, act, wait for the addon's health and for ``post``."""
+    """Applies or deletes one addon: wait for ``pre``, act, wait for the addon's health and for ``post``.
+
+    Args:
+        addon: Directory of the addon's chart below cluster-addon/.
+        action: Apply or delete the addon.
+        pre: Condition for the stage to begin.
+        post: Condition for the next stage to begin.
+        wait_for: State of the addon that the stage waits for. Default: Delivered.
+        timeout: Longest time to wait for Healthy, for example 5m. Default: 10m.
+        rollback: OnFailure: after the timeout the addon returns to its last healthy revision.
+    """
 
     addon: Annotated[
         str,
         matching("[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"),
         Remedy("use the name of the chart's directory: at most 63 lower-case letters, digits and dashes"),
-        Field(alias="name", description="Directory of the addon's chart below cluster-addon/."),
+        Field(alias="name"),
     ]
-    action: Annotated[StageAction, Field(description="Apply or delete the addon.")]
-    pre: Annotated[_Condition, Field(alias="waitForPreCondition", description="Condition for the stage to begin.")] = (
-        None
-    )
-    post: Annotated[
-        _Condition, Field(alias="waitForPostCondition", description="Condition for the next stage to begin.")
-    ] = None
-    wait_for: Annotated[
-        WaitFor,
-        AfterValidator(_only_of_apply),
-        Field(description="State of the addon that the stage waits for. Default: Delivered."),
-    ] = WaitFor.DELIVERED
+    action: StageAction
+    pre: Annotated[_Condition, Field(alias="waitForPreCondition")] = None
+    post: Annotated[_Condition, Field(alias="waitForPostCondition")] = None
+    wait_for: Annotated[WaitFor, AfterValidator(_only_of_apply)] = WaitFor.DELIVERED
     timeout: Annotated[
         timedelta,
         Parsed(_parse_timeout, "^([0-9]+h)?([0-9]+m)?([0-9]+s)?$"),
         Remedy("write a duration of at least 1s (expected for example 10m)"),
         WrapValidator(_timeout),
-        Field(description="Longest time to wait for Healthy, for example 5m. Default: 10m."),
     ] = HEALTH_TIMEOUT
-    rollback: Annotated[
-        Rollback,
-        AfterValidator(_only_of_health),
-        Field(description="OnFailure: after the timeout the addon returns to its last healthy revision."),
-    ] = Rollback.NEVER
+    rollback: Annotated[Rollback, AfterValidator(_only_of_health)] = Rollback.NEVER
 
 
 @dataclass(frozen=True, slots=True)
 class HealthRule(Section):
-    """Health of the objects of a kind."""
+    """Health of the objects of a kind.
+
+    Args:
+        kind: Kind and API group, for example CephCluster.ceph.rook.io.
+        current: CEL expression that is true if the object self is healthy.
+        failed: CEL expression that is true if self has failed.
+    """
 
     kind: Annotated[
         str,
-        matching(r"[A-Z][A-Za-z0-9]{0,62}(\.([a-z0-9][-a-z0-9]*(\.[a-z0-9][-a-z0-9]*)*)?)?"),
+        matching("[A-Z][A-Za-z0-9]{0,62}(\\.([a-z0-9][-a-z0-9]*(\\.[a-z0-9][-a-z0-9]*)*)?)?"),
         Remedy("write kind and API group (expected for example Widget.example.org)"),
-        Field(description="Kind and API group, for example CephCluster.ceph.rook.io."),
     ]
-    current: Annotated[
-        Text,
-        Remedy("write a CEL expression that is true if the object self is healthy"),
-        Field(description="CEL expression that is true if the object self is healthy."),
-    ]
-    failed: Annotated[OptionalText, Field(description="CEL expression that is true if self has failed.")] = ""
+    current: Annotated[Text, Remedy("write a CEL expression that is true if the object self is healthy")]
+    failed: OptionalText = ""
 
     @property
     def group_kind(self) -> tuple[str, str]:
@@ -240,29 +244,24 @@ def _of_every_hook(hooks: object) -> object:
 
 @dataclass(frozen=True, slots=True)
 class AddonConfig(Section):
-    """Stages in which the addons of a release are applied, and rules for the health of kinds."""
+    """Stages in which the addons of a release are applied, and rules for the health of kinds.
+
+    Args:
+        stages: Stages of each lifecycle hook; the stages of a hook run in the order of the file.
+        health: Rules for the health of kinds, for all addons of the release.
+        api_version: clusteraddonconfig.x-k8s.io/v1alpha1
+        cluster_addon_version: clusteraddons.clusterstack.x-k8s.io/v1alpha1
+    """
 
     # Every hook is a key.
     stages: Annotated[
         Mapping[LifecycleHook, tuple[Stage, ...]],
         BeforeValidator(_of_every_hook),
-        Field(
-            alias="addonStages",
-            description="Stages of each lifecycle hook; the stages of a hook run in the order of the file.",
-            json_schema_extra=_hooks_as_keys,
-        ),
+        Field(alias="addonStages", json_schema_extra=_hooks_as_keys),
     ]
-    health: Annotated[
-        tuple[HealthRule, ...],
-        unique("kind", "write one entry for each kind", "group_kind"),
-        Field(description="Rules for the health of kinds, for all addons of the release."),
-    ] = ()
-    api_version: Annotated[Any, Field(description="clusteraddonconfig.x-k8s.io/v1alpha1")] = field(
-        default=None, compare=False, repr=False
-    )
-    cluster_addon_version: Annotated[Any, Field(description="clusteraddons.clusterstack.x-k8s.io/v1alpha1")] = field(
-        default=None, compare=False, repr=False
-    )
+    health: Annotated[tuple[HealthRule, ...], unique("kind", "write one entry for each kind", "group_kind")] = ()
+    api_version: Any = field(default=None, compare=False, repr=False)
+    cluster_addon_version: Any = field(default=None, compare=False, repr=False)
 
     def addons(self) -> tuple[str, ...]:
         """Return every addon of the stages once, in the order of first appearance."""

@@ -37,7 +37,8 @@ TESTED = "tested"
 Evidence = Literal["tested", "supported", "documented", "recommended", "skew"]
 """Kinds of evidence. Outside a ``tested`` range a version is untested; outside the others it is incompatible."""
 
-Ranges = Annotated[Mapping[Text, RangeText], Field(description="Components that must be present, with their ranges.")]
+Ranges = Mapping[Text, RangeText]
+"""A range of versions by component."""
 
 
 class RuleSeverity(StrEnum):
@@ -50,14 +51,15 @@ class RuleSeverity(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class UpgradeRule(Section):
-    """Limits on upgrades to this version."""
+    """Limits on upgrades to this version.
 
-    max_minor_step: Annotated[
-        Annotated[StrictInt, Field(ge=0)] | None,
-        Remedy("write a number of minors"),
-        Field(description="Largest number of minors at a time within a major; any number if absent."),
-    ] = None
-    downgrade: Annotated[StrictBool, Field(description="Whether a higher version may also be changed to it.")] = False
+    Args:
+        max_minor_step: Largest number of minors at a time within a major; any number if absent.
+        downgrade: Whether a higher version may also be changed to it.
+    """
+
+    max_minor_step: Annotated[Annotated[StrictInt, Field(ge=0)] | None, Remedy("write a number of minors")] = None
+    downgrade: StrictBool = False
 
     def allows(self, old: SemVer, new: SemVer) -> bool:
         """Return whether a component may move from ``old`` to ``new``, the version with these limits."""
@@ -80,27 +82,29 @@ def _without_v(text: object) -> object:
 
 @dataclass(frozen=True, slots=True)
 class Component(Section):
-    """A component: software that an addon, the class or a node image contains."""
+    """A component: software that an addon, the class or a node image contains.
 
-    name: Annotated[Text, Field(description="Id of the component as in the built-in facts, for example cilium.")]
+    Args:
+        name: Id of the component as in the built-in facts, for example cilium.
+        text: Version of the software, not of the chart.
+        addon: Its chart below cluster-addon/; absent for a part of the class or an image.
+        kubernetes: Kubernetes versions that it works with; absent if unknown.
+        kind: Evidence for that range. Default: supported.
+        requires: Components that must be present, with their ranges.
+        upgrade: Limits on upgrades to this version.
+        source: Origin of the facts, for example a URL.
+    """
+
+    name: Text
     version: Annotated[SemVer, Parsed(_version), Field(alias="version")]
     # As written, without a leading v.
-    text: Annotated[
-        str,
-        BeforeValidator(_without_v),
-        Field(alias="version", description="Version of the software, not of the chart."),
-    ]
-    addon: Annotated[
-        OptionalText,
-        Field(description="Its chart below cluster-addon/; absent for a part of the class or an image."),
-    ] = ""
-    kubernetes: Annotated[
-        RangeText | None, Field(description="Kubernetes versions that it works with; absent if unknown.")
-    ] = None
-    kind: Annotated[Evidence, Field(description="Evidence for that range. Default: supported.")] = "supported"
+    text: Annotated[str, BeforeValidator(_without_v), Field(alias="version")]
+    addon: OptionalText = ""
+    kubernetes: RangeText | None = None
+    kind: Evidence = "supported"
     requires: Ranges = field(default_factory=dict)
     upgrade: UpgradeRule = UpgradeRule()
-    source: Annotated[OptionalText, Field(description="Origin of the facts, for example a URL.")] = ""
+    source: OptionalText = ""
 
     @property
     def title(self) -> str:
@@ -110,17 +114,21 @@ class Component(Section):
 
 @dataclass(frozen=True, slots=True)
 class Circumstances(Section):
-    """The combination of a rule; all given parts must match."""
+    """The combination of a rule; all given parts must match.
 
-    kubernetes: Annotated[RangeText | None, Field(description="Range of the Kubernetes version.")] = None
+    Args:
+        kubernetes: Range of the Kubernetes version.
+        components: Components that must be present, with their ranges.
+        provider: Provider of the stack.
+        labels: Labels of the Cluster.
+        variables: Variables of the Cluster's topology by dotted path.
+    """
+
+    kubernetes: RangeText | None = None
     components: Ranges = field(default_factory=dict)
-    provider: Annotated[OptionalText, Field(description="Provider of the stack.")] = ""
-    labels: Annotated[Mapping[Text, Text], Field(alias="clusterLabels", description="Labels of the Cluster.")] = field(
-        default_factory=dict
-    )
-    variables: Annotated[
-        Mapping[Text, Any], Field(description="Variables of the Cluster's topology by dotted path.")
-    ] = field(default_factory=dict)
+    provider: OptionalText = ""
+    labels: Annotated[Mapping[Text, Text], Field(alias="clusterLabels")] = field(default_factory=dict)
+    variables: Mapping[Text, Any] = field(default_factory=dict)
 
 
 def _only_of_allow(overrides: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
@@ -137,21 +145,27 @@ def _overrides_of_allow(schema: Manifest) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Rule(Section):
-    """A rule about a combination of versions."""
+    """A rule about a combination of versions.
+
+    Args:
+        id: Unique in the file.
+        when: The combination; all given parts must match.
+        severity: Effect of the rule.
+        message: The reason, for people.
+        way: What to do instead.
+        overrides: Ids of the facts that an Allow rule overrides.
+        source: Origin of the rule, for example a URL.
+    """
 
     __pydantic_config__ = CLOSED | ConfigDict(json_schema_extra=_overrides_of_allow)
 
-    id: Annotated[Text, Field(description="Unique in the file.")]
+    id: Text
     when: Annotated[Circumstances, Field(default=Circumstances())]
-    severity: Annotated[RuleSeverity, Field(description="Effect of the rule.")]
-    message: Annotated[Text, Field(description="The reason, for people.")]
-    way: Annotated[OptionalText, Field(description="What to do instead.")] = ""
-    overrides: Annotated[
-        tuple[Text, ...],
-        AfterValidator(_only_of_allow),
-        Field(description="Ids of the facts that an Allow rule overrides.", validate_default=True),
-    ] = ()
-    source: Annotated[OptionalText, Field(description="Origin of the rule, for example a URL.")] = ""
+    severity: RuleSeverity
+    message: Text
+    way: OptionalText = ""
+    overrides: Annotated[tuple[Text, ...], AfterValidator(_only_of_allow), Field(validate_default=True)] = ()
+    source: OptionalText = ""
 
     @property
     def fact(self) -> str:
@@ -161,18 +175,19 @@ class Rule(Section):
 
 @dataclass(frozen=True, slots=True)
 class Compatibility(Section):
-    """Version ranges with which the components of a release work."""
+    """Version ranges with which the components of a release work.
 
-    kubernetes: Annotated[RangeText, Field(description="Kubernetes versions that a Cluster of this release may run.")]
-    components: Annotated[
-        tuple[Component, ...],
-        unique("name", "use the name of a component once"),
-        Field(description="All known components of the release."),
-    ] = ()
-    rules: Annotated[
-        tuple[Rule, ...], unique("id", "use an id once"), Field(description="Rules about combinations of versions.")
-    ] = ()
-    api_version: Annotated[_ApiVersion, Field(description="API version of the file.")] = field(kw_only=True)
+    Args:
+        kubernetes: Kubernetes versions that a Cluster of this release may run.
+        components: All known components of the release.
+        rules: Rules about combinations of versions.
+        api_version: API version of the file.
+    """
+
+    kubernetes: RangeText
+    components: Annotated[tuple[Component, ...], unique("name", "use the name of a component once")] = ()
+    rules: Annotated[tuple[Rule, ...], unique("id", "use an id once")] = ()
+    api_version: _ApiVersion = field(kw_only=True)
 
     def of_addon(self, addon: str) -> tuple[Component, ...]:
         """Return the components of one addon."""

@@ -1,12 +1,15 @@
 """One definition of a file: a dataclass gives its reader, its messages, its known keys and its schema for editors.
 
 A part of a file is a frozen dataclass on :class:`Section`, and pydantic reads a loaded document into it. Keys are the
-names of the fields in camel case, unless ``Field(alias=...)`` says otherwise. Null is the same as an absent key: a
+names of the fields in camel case, unless ``Field(alias=...)`` says otherwise. Descriptions are those of the docstrings.
+Null is the same as an absent key: a
 field with a default gets the default, and any other is reported as missing.
 """
 
 from __future__ import annotations
 
+import inspect
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, TypeVar
 
@@ -30,6 +33,7 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 _REMEDY: Final = "remedy"
+_ARGUMENT: Final = re.compile(r"^    (\w+): (.+(?:\n     +.+)*)", re.MULTILINE)
 
 CLOSED: Final = ConfigDict(alias_generator=to_camel, extra="forbid")
 """Configuration of sections in which unknown keys are not valid."""
@@ -48,8 +52,7 @@ class Section:
     def __get_pydantic_core_schema__(cls, source: object, handler: GetCoreSchemaHandler) -> core_schema.CoreSchema:
         """Read null as an absent key, and an absent key without a default as null, so that its own check reports it."""
         section: Any = handler(source)
-        fields = section["schema"]["fields"]
-        required = [field["validation_alias"] for field in fields if field["schema"]["type"] != "default"]
+        required = [field["validation_alias"] for field in _fields(section) if field["schema"]["type"] != "default"]
 
         def present(value: object) -> object:
             if not isinstance(value, dict):
@@ -65,6 +68,24 @@ class Section:
             ref=section.pop("ref"),
             serialization=core_schema.wrap_serializer_function_ser_schema(_without_empty, schema=section),
         )
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, section: core_schema.CoreSchema, handler: GetJsonSchemaHandler) -> Manifest:
+        """Take the descriptions from the docstring of the class."""
+        schema_or_reference = handler(section)
+        described = handler.resolve_ref_schema(schema_or_reference)
+        purpose, _, arguments = inspect.cleandoc(cls.__doc__ or "").partition("\n\nArgs:\n")
+        described["description"] = purpose
+        keys = {field["name"]: field["validation_alias"] for field in _fields(section)}
+        for name, text in _ARGUMENT.findall(arguments):
+            described["properties"][keys[name]]["description"] = " ".join(text.split())
+        return schema_or_reference
+
+
+def _fields(section: Any) -> list[Any]:  # noqa: ANN401 - a schema of pydantic
+    arguments = section["schema"]["schema"] if section["type"] == "function-before" else section["schema"]
+    fields: list[Any] = arguments["fields"]
+    return fields
 
 
 def _without_empty(section: object, handler: SerializerFunctionWrapHandler) -> Manifest:

@@ -57,44 +57,53 @@ class Metadata:
 
 @dataclass(frozen=True, slots=True)
 class _Components(Section):
-    """Versions of the components."""
+    """Versions of the components.
+
+    Args:
+        cluster_addon: Version of the addons; may be lower than that of the stack.
+        node_image: Version of the node images.
+    """
 
     __pydantic_config__ = OPEN
 
-    cluster_addon: Annotated[
-        StackVersionText, Field(description="Version of the addons; may be lower than that of the stack.")
-    ]
+    cluster_addon: StackVersionText
     node_image: Annotated[
         StackVersionText | None,
         BeforeValidator(lambda text: None if text == "" else text),
-        Field(description="Version of the node images.", json_schema_extra={"pattern": f"^$|{STACK_VERSION}"}),
+        Field(json_schema_extra={"pattern": f"^$|{STACK_VERSION}"}),
     ] = None
 
 
 @dataclass(frozen=True, slots=True)
 class _Versions(Section):
-    """Versions of the release."""
+    """Versions of the release.
+
+    Args:
+        cluster_stack: Version of the stack, for example v3 or v0-beta.1.
+        kubernetes: Full Kubernetes version, for example v1.35.4.
+    """
 
     __pydantic_config__ = OPEN
 
-    cluster_stack: Annotated[StackVersionText, Field(description="Version of the stack, for example v3 or v0-beta.1.")]
+    cluster_stack: StackVersionText
     kubernetes: Annotated[
-        KubernetesVersion,
-        Parsed(KubernetesVersion.parse),
-        Remedy("write a full Kubernetes version like v1.34.7"),
-        Field(description="Full Kubernetes version, for example v1.35.4."),
+        KubernetesVersion, Parsed(KubernetesVersion.parse), Remedy("write a full Kubernetes version like v1.34.7")
     ]
     components: _Components
 
 
 @dataclass(frozen=True, slots=True)
 class MetadataFile(Section):
-    """Versions of a release; beside a stack, of its newest release."""
+    """Versions of a release; beside a stack, of its newest release.
+
+    Args:
+        api_version: metadata.clusterstack.x-k8s.io/v1alpha1
+    """
 
     __pydantic_config__ = OPEN
 
     versions: _Versions
-    api_version: Annotated[Any, Field(description=API_VERSION)] = None
+    api_version: Any = None
 
 
 def parse_metadata(document: object, *, file: str = "metadata.yaml") -> Metadata:

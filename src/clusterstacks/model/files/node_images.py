@@ -22,50 +22,50 @@ class InvalidNodeImages(DocumentError):
 
 @dataclass(frozen=True, slots=True)
 class ImageOptions(Section):
-    """Properties of the image in OpenStack."""
+    """Properties of the image in OpenStack.
+
+    Args:
+        name: Name of the image.
+        disk_format: Format of the disk, for example qcow2.
+        container_format: Format of the container, for example bare.
+    """
 
     __pydantic_config__ = OPEN
 
-    name: Annotated[Text, Field(description="Name of the image.")]
-    disk_format: Annotated[Text, Field(alias="disk_format", description="Format of the disk, for example qcow2.")]
-    container_format: Annotated[
-        Text, Field(alias="container_format", description="Format of the container, for example bare.")
-    ]
+    name: Text
+    disk_format: Annotated[Text, Field(alias="disk_format")]
+    container_format: Annotated[Text, Field(alias="container_format")]
 
 
 @dataclass(frozen=True, slots=True)
 class OpenStackImage(Section):
-    """A node image of provider openstack."""
+    """A node image of provider openstack.
+
+    Args:
+        url: URL of the image.
+    """
 
     __pydantic_config__ = OPEN
 
     create_opts: ImageOptions
-    url: Annotated[
-        Text,
-        Remedy("write the URL of the image; the method build of the plugin fills it in"),
-        Field(description="URL of the image."),
-    ]
+    url: Annotated[Text, Remedy("write the URL of the image; the method build of the plugin fills it in")]
 
 
 @dataclass(frozen=True, slots=True)
 class NodeImages(Section):
-    """Node images of a release, written by the plugin of the provider."""
+    """Node images of a release, written by the plugin of the provider.
+
+    Args:
+        api_version: PROVIDER.infrastructure.clusterstack.x-k8s.io/v1alpha1
+        open_stack_node_images: Images of provider openstack.
+        docker_images: Names of the images of provider docker.
+    """
 
     __pydantic_config__ = OPEN
 
-    api_version: Annotated[
-        Text,
-        Remedy("write PROVIDER.infrastructure.clusterstack.x-k8s.io/v1alpha1"),
-        Field(description="PROVIDER.infrastructure.clusterstack.x-k8s.io/v1alpha1"),
-    ]
-    open_stack_node_images: Annotated[
-        tuple[OpenStackImage, ...],
-        Field(description="Images of provider openstack.", json_schema_extra={"minItems": 1}),
-    ] = ()
-    docker_images: Annotated[
-        tuple[Text, ...],
-        Field(description="Names of the images of provider docker.", json_schema_extra={"minItems": 1}),
-    ] = ()
+    api_version: Annotated[Text, Remedy("write PROVIDER.infrastructure.clusterstack.x-k8s.io/v1alpha1")]
+    open_stack_node_images: Annotated[tuple[OpenStackImage, ...], Field(json_schema_extra={"minItems": 1})] = ()
+    docker_images: Annotated[tuple[Text, ...], Field(json_schema_extra={"minItems": 1})] = ()
 
 
 def check_node_images(content: bytes, provider: str) -> None:

@@ -27,54 +27,62 @@ _KubernetesVersion = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class Provider(Section):
-    """Infrastructure provider of the clusters."""
+    """Infrastructure provider of the clusters.
 
-    type: Annotated[StackName, Field(description="Name of the provider: lower-case letters and digits.")]
-    config: Annotated[
-        Mapping[Any, Any] | None,
-        Field(description="Settings of the plugin csctl-PROVIDER. If they are not empty, it makes node images."),
-    ] = None
-    api_version: Annotated[
-        Any, Field(description="API version of config: PROVIDER.csctl.clusterstack.x-k8s.io/v1alpha1.")
-    ] = None
+    Args:
+        type: Name of the provider: lower-case letters and digits.
+        config: Settings of the plugin csctl-PROVIDER. If they are not empty, it makes node images.
+        api_version: API version of config: PROVIDER.csctl.clusterstack.x-k8s.io/v1alpha1.
+    """
+
+    type: StackName
+    config: Mapping[Any, Any] | None = None
+    api_version: Any = None
 
 
 @dataclass(frozen=True, slots=True)
 class CsctlConfig(Section):
-    """Name and versions of the stack."""
+    """Name and versions of the stack.
 
-    cluster_stack_name: Annotated[StackName, Field(description="Name of the stack: lower-case letters and digits.")]
+    Args:
+        cluster_stack_name: Name of the stack: lower-case letters and digits.
+        kubernetes_version: Full version, for example v1.35.4. A minor such as v1.35 only beside stack.yaml.
+    """
+
+    cluster_stack_name: StackName
     provider: Provider
-    kubernetes_version: Annotated[
-        _KubernetesVersion,
-        Field(description="Full version, for example v1.35.4. A minor such as v1.35 only beside stack.yaml."),
-    ] = None
+    kubernetes_version: _KubernetesVersion = None
 
 
 @dataclass(frozen=True, slots=True)
 class CsctlFile(Section):
-    """Provider, name and Kubernetes version of a cluster stack."""
+    """Provider, name and Kubernetes version of a cluster stack.
+
+    Args:
+        api_version: csctl.clusterstack.x-k8s.io/v1alpha1
+    """
 
     config: CsctlConfig
-    api_version: Annotated[Any, Field(description="csctl.clusterstack.x-k8s.io/v1alpha1")] = None
+    api_version: Any = None
 
 
 @dataclass(frozen=True, slots=True)
 class StackFile(Section):
-    """Provider, name and Kubernetes version of a cluster stack whose charts csctl completes."""
+    """Provider, name and Kubernetes version of a cluster stack whose charts csctl completes.
+
+    Args:
+        provider: Infrastructure provider: lower-case letters and digits.
+        cluster_stack_name: Name of the stack: lower-case letters and digits.
+        kubernetes_version: A full version such as 1.35.4, or a minor such as 1.35 for its newest patch.
+        addons: Version of a chart dependency, or a range that must contain it, such as 2.35.x.
+    """
 
     __pydantic_config__ = OPEN
 
-    provider: Annotated[StackName, Field(description="Infrastructure provider: lower-case letters and digits.")]
-    cluster_stack_name: Annotated[StackName, Field(description="Name of the stack: lower-case letters and digits.")]
-    kubernetes_version: Annotated[
-        _KubernetesVersion,
-        Field(description="A full version such as 1.35.4, or a minor such as 1.35 for its newest patch."),
-    ] = None
-    addons: Annotated[
-        Mapping[str, Version],
-        Field(description="Version of a chart dependency, or a range that must contain it, such as 2.35.x."),
-    ] = field(default_factory=dict)
+    provider: StackName
+    cluster_stack_name: StackName
+    kubernetes_version: _KubernetesVersion = None
+    addons: Mapping[str, Version] = field(default_factory=dict)
 
 
 VersionsFile = Annotated[

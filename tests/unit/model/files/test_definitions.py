@@ -84,7 +84,7 @@ class Host(Section):
         ),
         # A section that is used a second time.
         (
-            {"hostName": "a", "first": {"open": None, 7: 1}},
+            {"hostName": "a", "first": {"name": "a", "open": None, 7: 1}},
             ["x.yaml: first has the unknown field 7: known are name, o"],
         ),
         ({"hostName": "a", "kubernetes": "1"}, ["x.yaml: kubernetes: '1' is not a valid version range"]),
