@@ -7,7 +7,7 @@ compare two files or read CEL expressions. What a schema refuses, the reader or 
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final
 
 from clusterstacks.csctl.building.settings import CSCTL, STACK, VERSIONS
 from clusterstacks.model.files.addon_config import AddonConfig
@@ -22,12 +22,7 @@ from clusterstacks.model.kinds.crd_manifests import all_crds
 from clusterstacks.release.release import ADDON_CONFIG, METADATA
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from clusterstacks.model.objects import Manifest
-
-Keys: TypeAlias = "Mapping[str, Keys | None]"
-"""The known keys of a mapping, or of the mappings in a list, and the keys below each; None allows any content."""
 
 DIALECT: Final = "http://json-schema.org/draft-07/schema#"
 """The newest dialect that yaml-language-server supports in full."""
@@ -75,18 +70,6 @@ def all_schemas() -> dict[str, Manifest]:
 def schema_text(schema: Manifest) -> str:
     """Return a schema as the text of its file."""
     return f"{json.dumps(schema, indent=2)}\n"
-
-
-def known_keys(file: str) -> Keys:
-    """Return the keys that a file of a stack may contain."""
-    return _keys(file_schemas()[file]) or {}
-
-
-def _keys(schema: Manifest) -> Keys | None:
-    below = schema.get("items", schema)
-    if "properties" not in below:
-        return None
-    return {name: _keys(field) for name, field in below["properties"].items()}
 
 
 def schema_file(file: str) -> str:

@@ -1,1 +1,1 @@
-"""The files of a stack and of a release as values."""
+"""The files of a stack and of a release as values; ``definitions`` reads documents into them and describes them."""

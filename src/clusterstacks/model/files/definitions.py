@@ -230,13 +230,22 @@ def read(
     try:
         value: _T = _reader(definition).validate_python(document, extra="ignore" if ignore_unknown else None)
     except ValidationError as invalid:
-        faults = invalid.errors(include_url=False)
+        # An unknown key explains a missing one.
+        faults = sorted(invalid.errors(include_url=False), key=lambda fault: fault["type"] != _UNKNOWN)
     else:
         return value
-    # An unknown key explains a missing one.
-    faults.sort(key=lambda fault: fault["type"] != _UNKNOWN)
     messages = tuple(_message(fault, file, definition) for fault in faults)
     raise error(messages[0], messages)
+
+
+def unknown_keys(definition: object, document: object) -> tuple[tuple[tuple[str | int, ...], Sequence[str]], ...]:
+    """Return the path of each unknown key of a document, and the keys that are known there."""
+    try:
+        _reader(definition).validate_python(document)
+    except ValidationError as invalid:
+        unknown = [fault["loc"] for fault in invalid.errors(include_url=False) if fault["type"] == _UNKNOWN]
+        return tuple((path, _known(definition, path[:-1])) for path in unknown)
+    return ()
 
 
 _UNKNOWN: Final = "unexpected_keyword_argument"
@@ -257,8 +266,7 @@ def _message(fault: ErrorDetails, file: str, definition: object) -> str:
     if fault["type"] == _UNKNOWN:
         *parent, unknown = path
         place = _place(file, parent)
-        known = ", ".join(sorted(_at(schema(definition), parent).get("properties", {})))
-        return f"{place} has the unknown field {unknown}: known are {known}"
+        return f"{place} has the unknown field {unknown}: known are {', '.join(_known(definition, parent))}"
     if path[-1:] == ("[key]",):
         return Node({}, file, field_path(path[:-2])).refuse("use names as keys").message
     if fault["type"] == "statement":
@@ -312,9 +320,10 @@ def _nullable(field: Manifest) -> Manifest:
     return {**field, "type": [field["type"], "null"]} if isinstance(field.get("type"), str) else field
 
 
-def _at(node: Manifest, path: Sequence[str | int]) -> Manifest:
-    """Return the schema of the value at a path."""
+def _known(definition: object, path: Sequence[str | int]) -> list[str]:
+    """Return the keys of the mapping at a path."""
+    node = schema(definition)
     for step in path:
         below = node["items"] if isinstance(step, int) else node["properties"].get(step)
         node = below or node["additionalProperties"]
-    return node
+    return sorted(node["properties"])

@@ -4,39 +4,23 @@ from __future__ import annotations
 
 import re
 from difflib import get_close_matches
-from functools import cache
 from typing import TYPE_CHECKING, Final
 
-from clusterstacks.csctl.authoring.file_schemas import known_keys
 from clusterstacks.csctl.authoring.findings import LintProblem, LintRule, LintSeverity, line_of_field
 from clusterstacks.csctl.authoring.stack import oversized
 from clusterstacks.csctl.building.packaging import CLASS_DIRECTORY
 from clusterstacks.csctl.building.pinning import ADDON_DIRECTORY
 from clusterstacks.csctl.building.settings import CSCTL
-from clusterstacks.model.files.addon_config import LifecycleHook
+from clusterstacks.model.files.addon_config import AddonConfig
+from clusterstacks.model.files.definitions import field_path, unknown_keys
+from clusterstacks.model.files.stack_settings import CsctlFile
 from clusterstacks.release.charts.archive import LIMITS
 from clusterstacks.release.release import ADDON_CONFIG
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator
 
-    from clusterstacks.csctl.authoring.file_schemas import Keys
     from clusterstacks.csctl.authoring.stack import LintedStack
-
-_ANY: Final = "*"
-"""Matches every key."""
-
-
-@cache
-def _known() -> Mapping[str, Keys]:
-    """Return the keys of each file that csctl or the operator reads, here or in Go; ``unknown-hook`` checks hooks."""
-    stages = known_keys(ADDON_CONFIG)
-    hooks = stages["addonStages"] or {}
-    return {
-        CSCTL: known_keys(CSCTL),
-        ADDON_CONFIG: {**stages, "addonStages": {_ANY: hooks[LifecycleHook.AFTER_CONTROL_PLANE_INITIALIZED]}},
-    }
-
 
 _LEFTOVER: Final = re.compile(
     r"\.DS_Store|Thumbs\.db|desktop\.ini|\._.+|.+~|\.#.+|#.+#|.+\.(?:orig|rej|bak|tmp|sw[a-p])|\.swp", re.IGNORECASE
@@ -56,14 +40,13 @@ def is_leftover(name: str) -> bool:
 
 def keys(stack: LintedStack) -> Iterator[LintProblem]:
     """csctl.yaml and clusteraddon.yaml contain only keys that csctl or the operator reads."""
-    for file, known in _known().items():
-        document = stack.document(file)
-        for path, there in _unknown(document, known, ()) if isinstance(document, dict) else ():
-            parent, key = _shown(path[:-1]), path[-1]
+    for file, definition in ((CSCTL, CsctlFile), (ADDON_CONFIG, AddonConfig)):
+        for path, there in unknown_keys(definition, stack.document(file)):
+            parent, key = field_path(path[:-1]), path[-1]
             close = get_close_matches(str(key), there, n=1)
             meant = f"did you mean {close[0]}? " if close else ""
             problem = f"{f'{parent} has ' if parent else ''}the unknown key {key!r}, which has no effect"
-            known_keys = f"known keys are {', '.join(sorted(there))}"
+            known_keys = f"known keys are {', '.join(there)}"
             yield LintProblem(file, line_of_field(stack.content(file), path), problem, meant + known_keys)
 
 
@@ -140,25 +123,6 @@ def sizes(stack: LintedStack) -> Iterator[LintProblem]:
             )
             remedy = "remove it, or keep it outside the chart and let a workload download it"
             yield LintProblem(f"{chart.directory}/{name}", 1, problem, remedy)
-
-
-def _unknown(
-    value: object, known: Keys, path: tuple[str | int, ...]
-) -> Iterator[tuple[tuple[str | int, ...], Sequence[str]]]:
-    """Yield the path of each unknown key, and the keys that are known there."""
-    if isinstance(value, list):
-        for at, item in enumerate(value):
-            yield from _unknown(item, known, (*path, at))
-    elif isinstance(value, dict):
-        for key, below in value.items():
-            if key not in known and _ANY not in known:
-                yield (*path, key), tuple(known)
-            elif (inner := known.get(key, known.get(_ANY))) is not None:
-                yield from _unknown(below, inner, (*path, key))
-
-
-def _shown(path: tuple[str | int, ...]) -> str:
-    return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path).removeprefix(".")
 
 
 def _mib(count: int) -> str:
