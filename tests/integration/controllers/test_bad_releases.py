@@ -75,7 +75,7 @@ CASES: dict[str, tuple[str, Callable[[bytes], bytes | None], str]] = {
     "metadata.yaml has numbers for versions": (
         "metadata.yaml",
         holding(b'{"versions": {"clusterStack": 1, "kubernetes": 1.35}}'),
-        "versions.components is missing: write a mapping",
+        "versions.clusterStack is 1: write a version like v3",
     ),
     "metadata.yaml is not text": ("metadata.yaml", holding(b"\xff\xfe\x00"), "metadata.yaml: is not UTF-8 at byte 0"),
     "metadata.yaml is of another version": (
@@ -99,7 +99,7 @@ CASES: dict[str, tuple[str, Callable[[bytes], bytes | None], str]] = {
     "clusteraddon.yaml has an unknown action": (
         "clusteraddon.yaml",
         holding(b"addonStages: {AfterControlPlaneInitialized: [{name: cni, action: explode}]}"),
-        "the action of stage cni must be apply or delete",
+        "[0].action is 'explode': write apply or delete",
     ),
     "clusteraddon.yaml names a path": (
         "clusteraddon.yaml",
