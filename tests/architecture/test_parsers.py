@@ -51,6 +51,7 @@ PATTERNS = {
     "model/documents.py": OBJECT,
     "model/errors.py": "a message of ours; a literal",
     "model/names.py": "a part of an object's or file's name: 253 characters",
+    "model/files/definitions.py": "docstrings of this program",
     "model/ranges.py": "MAX_CHARACTERS",
     "model/semver.py": "MAX_VERSION_CHARACTERS, MAX_CONSTRAINT_CHARACTERS",
     "model/versions.py": "MAX_CHARACTERS",
