@@ -25,7 +25,7 @@ from clusterstacks.deliver.apply.object_applier import ObjectStep
 from clusterstacks.deliver.apply.prune import Pruner
 from clusterstacks.deliver.apply.prune_plan import PruneOutcome, plan_pruning
 from clusterstacks.deliver.apply.record_codec import HealthyRevision, RecordUnreadable, unpacking_revision
-from clusterstacks.deliver.apply.record_store import RecordStore, Stored, StoredHealthy, record_name
+from clusterstacks.deliver.apply.record_store import RecordStore, Stored, StoredHealthy
 from clusterstacks.deliver.apply.results import Deadlines, DeliveryReport, ObjectResult, PruneReport
 from clusterstacks.deliver.apply.survey import RevisionToSend, survey_cluster
 from clusterstacks.deliver.apply.targets import digest_of
@@ -37,8 +37,9 @@ from clusterstacks.model.kinds.clusteraddon import addon_name
 from clusterstacks.runtime.concurrency import run_in_steps
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 
+    from clusterstacks.deliver.apply.ownership import FieldWriter
     from clusterstacks.deliver.apply.prune_plan import PrunePlan
     from clusterstacks.deliver.apply.survey import Survey
     from clusterstacks.deliver.apply.targets import ApplyTarget
@@ -104,16 +105,25 @@ class Delivery:
 
     Args:
         client: The workload cluster.
-        recipient: The Cluster; None writes records without an owner, for tests and benchmarks.
+        recipient: The Cluster; None writes records without an owner: for an installation, tests and benchmarks.
+        store: The records; None for those of the addons.
+        inherits: As ``ObjectApplier``.
     """
 
     def __init__(
-        self, client: Client, recipient: RecordOwner | None = None, *, deadlines: Deadlines | None = None
+        self,
+        client: Client,
+        recipient: RecordOwner | None = None,
+        *,
+        deadlines: Deadlines | None = None,
+        store: RecordStore | None = None,
+        inherits: Collection[FieldWriter] = (),
     ) -> None:
         self._client = client
         self._recipient = recipient
         self._deadlines = deadlines or Deadlines()
-        self._store = RecordStore(client, RECORD_NAMESPACE, str(recipient.cluster) if recipient else "")
+        self._inherits = inherits
+        self._store = store or RecordStore(client, RECORD_NAMESPACE, str(recipient.cluster) if recipient else "")
         self._stored: dict[str, Stored] | None = None
         self._unreadable: dict[str, str] = {}
         self._surveys: dict[str, tuple[Survey, int]] = {}
@@ -188,6 +198,31 @@ class Delivery:
         revision = HealthyRevision(name, release, stored.record.digest, stored.record.inputs)
         return await self._store.write_healthy(revision, stored.revision)
 
+    async def adopt(self, name: str, live: Iterable[RecordedObject]) -> None:
+        """Replace the members of an addon by objects that exist; the next ``install`` reads all of them.
+
+        Nothing is written: an object that the next revision renders becomes part of it, and the others are stale.
+
+        Args:
+            name: The addon; it needs no record.
+            live: Its objects with their uids.
+
+        Raises:
+            RecordUnreadable: Its record was edited.
+        """
+        stored = (await self._known()).get(name)
+        self._check_readable(name)
+        record = stored.record if stored else DeliveryRecord(name, "", "", DeliveryState.DELIVERED)
+        members = {(member.id, member.uid): member for member in live}
+        objects = tuple(known for known in record.objects if members.pop((known.id, known.uid), None))
+        record = replace(record, digest="", objects=objects, stale=tuple(members.values()))
+        before = stored or Stored(record, b"", "")
+        self._stored = {**(self._stored or {}), name: replace(before, record=record)}
+
+    def _check_readable(self, name: str) -> None:
+        if secret := self._unreadable.get(self._store.name(name)):
+            raise RecordUnreadable(secret)
+
     async def survey(self, name: str, revision: Revision, *, default_namespace: str = RECORD_NAMESPACE) -> None:
         """Read what the next ``install`` of an addon needs, while another addon is delivered; nothing is written.
 
@@ -228,8 +263,7 @@ class Delivery:
                 WebhookFailed when an admission webhook prevents the write of the record.
         """
         stored = (await self._known()).get(name)
-        if secret := self._unreadable.get(record_name(name)):
-            raise RecordUnreadable(secret)
+        self._check_readable(name)
         target = DeliveryRecord(
             name,
             revision.digest,
@@ -365,7 +399,7 @@ class Delivery:
     ) -> dict[ObjectId, ObjectResult]:
         """Apply objects; retry those rejected by a webhook whose configuration is about to be deleted."""
         self._crds_applied += sum((step.target.id.group, step.target.id.kind) == CRD_KIND for step in steps)
-        applier = WaveApplier(self._client, sets=self._sets(name), deadlines=self._deadlines)
+        applier = WaveApplier(self._client, sets=self._sets(name), deadlines=self._deadlines, inherits=self._inherits)
         results = {result.id: result for result in await applier.apply_objects(steps)}
         for pause in pauses(self._deadlines.served):
             blocked = [step for step in steps if results[step.target.id].webhook]

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from clusterstacks.deliver.apply.delivery_plan import RecordedObject
+    from clusterstacks.deliver.apply.ownership import FieldWriter
     from clusterstacks.deliver.apply.targets import ApplyTarget
     from clusterstacks.model.objects import Manifest
     from clusterstacks.net.kube.client import Client
@@ -87,11 +88,15 @@ class ObjectApplier:
     Args:
         client: The cluster.
         sets: Ids of the ApplySets whose members are ours.
+        inherits: Writers whose fields become ours at any apply. If there are any, all objects are ours.
     """
 
-    def __init__(self, client: Client, sets: Collection[str], deadlines: Deadlines) -> None:
+    def __init__(
+        self, client: Client, sets: Collection[str], deadlines: Deadlines, inherits: Collection[FieldWriter] = ()
+    ) -> None:
         self._client = client
         self._sets = sets
+        self._inherits = inherits
         self._deadlines = deadlines
 
     async def apply_object(self, step: ObjectStep) -> Applied:
@@ -131,7 +136,7 @@ class ObjectApplier:
             if not conflict.conflicts:
                 raise
             return await self._resolve_conflict(step, conflict)
-        if step.first and held_by_predecessor(live):
+        if (step.first or self._inherits) and held_by_predecessor(live, self._inherits):
             return await self._take_over(step.target, live)
         is_new = live["metadata"]["uid"] != step.uid
         return _Response(live, created=is_new and not has_other_managers(live))
@@ -139,9 +144,9 @@ class ObjectApplier:
     async def _resolve_conflict(self, step: ObjectStep, conflict: Conflict) -> _Response:
         """Resolve a conflict: override other managers on an object that is ours, reject an object of others."""
         target = step.target
-        live = None if step.ours else await self._find(target)
+        live = await self._find(target) if self._inherits or not step.ours else None
         if live is not None:
-            owner = owner_of(live, sets=self._sets, uid=step.uid)
+            owner = Owner.PREDECESSOR if self._inherits else owner_of(live, sets=self._sets, uid=step.uid)
             if owner is Owner.FOREIGN:
                 raise FieldsOwnedByOthers(target, conflict.conflicts)
             if owner is Owner.PREDECESSOR:
@@ -153,7 +158,7 @@ class ObjectApplier:
         resource = target.place
         for attempt in range(1, ATTEMPTS + 1):
             operations = [
-                {"op": "replace", "path": "/metadata/managedFields", "value": inherited_fields(live)},
+                {"op": "replace", "path": "/metadata/managedFields", "value": inherited_fields(live, self._inherits)},
                 # If the object changed, this leads to 409, a test operation to 422.
                 {"op": "replace", "path": "/metadata/resourceVersion", "value": live["metadata"]["resourceVersion"]},
             ]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from clusterstacks.model.documents import mapping
 
@@ -24,6 +24,9 @@ PREDECESSOR: Final = "kubectl"
 OWNED_LABEL: Final = "clusterstack.x-k8s.io/instance"
 OWNED_VALUE: Final = "owned"
 PART_OF_LABEL: Final = "applyset.kubernetes.io/part-of"
+
+FieldWriter: TypeAlias = tuple[str, str]
+"""A field manager and its operation, ``Apply`` or ``Update``."""
 
 
 class Owner(Enum):
@@ -69,9 +72,9 @@ def has_other_managers(live: Manifest) -> bool:
     return any(not isinstance(entry, Mapping) or entry.get("manager") != FIELD_MANAGER for entry in entries)
 
 
-def held_by_predecessor(live: Manifest) -> bool:
-    """Return whether the Go operator still owns fields of an object."""
-    return _claims(live["metadata"].get("managedFields"), PREDECESSOR)
+def held_by_predecessor(live: Manifest, inherits: Collection[FieldWriter] = ()) -> bool:
+    """Return whether the Go operator, or a writer whose fields become ours, still owns fields of an object."""
+    return bool(_inherited(live, inherits))
 
 
 def applied_fields(live: Manifest, api_version: str) -> object:
@@ -85,18 +88,19 @@ def holds_string_data(live: Manifest) -> bool:
     return _is_secret(live) and any("f:stringData" in mapping(one, "fieldsV1") for one in _applied(live, FIELD_MANAGER))
 
 
-def inherited_fields(live: Manifest) -> list[Any]:
+def inherited_fields(live: Manifest, inherits: Collection[FieldWriter] = ()) -> list[Any]:
     """Return the managed fields of an object, with more of them ours: our next apply removes what its manifest lacks.
 
-    The fields of the Go operator become ours, and so do the keys of a Secret that it or we applied as ``stringData``.
-    Entries of other managers do not change. Our entry keeps its API version; field paths are the same in all versions.
+    The fields of the Go operator and of the writers in ``inherits`` become ours, and so do the keys of a Secret that it
+    or we applied as ``stringData``. Entries of other managers do not change. Our entry keeps its API version; field
+    paths are the same in all versions.
     """
-    heirs, left = _applied(live, FIELD_MANAGER), [one for one in _applied(live, PREDECESSOR) if _owns_label(one)]
+    heirs, left = _applied(live, FIELD_MANAGER), _inherited(live, inherits)
     entries = list(live["metadata"].get("managedFields") or ())
     if not left and not holds_string_data(live):
         return entries
     others = [entry for entry in entries if entry not in heirs and entry not in left]
-    heir = dict(heirs[0] if heirs else left[0], manager=FIELD_MANAGER)
+    heir = dict(heirs[0] if heirs else left[0], manager=FIELD_MANAGER, operation="Apply")
     for entry in left:
         heir["fieldsV1"] = _union(heir.get("fieldsV1") or {}, entry.get("fieldsV1") or {})
     if _is_secret(live):
@@ -126,6 +130,18 @@ def _applied(live: Manifest, manager: str) -> list[Manifest]:
     """Return the entries of the fields that a manager applied."""
     entries = live["metadata"].get("managedFields")
     return [entry for entry in entries if _applies(entry, manager)] if isinstance(entries, list) else []
+
+
+def _inherited(live: Manifest, inherits: Collection[FieldWriter]) -> list[Manifest]:
+    """Return the entries of the Go operator, and of the writers whose fields become ours."""
+    entries = live["metadata"].get("managedFields")
+    found = [one for one in entries if isinstance(one, dict)] if isinstance(entries, list) else []
+    return [
+        entry
+        for entry in found
+        if (_applies(entry, PREDECESSOR) and _owns_label(entry))
+        or ((entry.get("manager"), entry.get("operation")) in inherits and not entry.get("subresource"))
+    ]
 
 
 def _claims(entries: object, manager: str) -> bool:

@@ -15,7 +15,6 @@ from clusterstacks.deliver.apply.delivery_plan import record_before_removal
 from clusterstacks.deliver.apply.foreign_content import ForeignContentCheck
 from clusterstacks.deliver.apply.live_members import LiveMembers, read_live_members
 from clusterstacks.deliver.apply.messages import raise_outage
-from clusterstacks.deliver.apply.ownership import PART_OF_LABEL
 from clusterstacks.deliver.apply.policy import reason_to_keep
 from clusterstacks.deliver.apply.prune_plan import PruneOutcome, PrunePlan, PruneResult, record_after_prune
 from clusterstacks.deliver.apply.results import Deadlines, Removal
@@ -79,7 +78,7 @@ class Pruner:
         return tuple(removals), left
 
     async def _look(self, plan: PrunePlan) -> LiveMembers:
-        labels = f"{PART_OF_LABEL}={self._store.set_id(plan.record.addon)}"
+        labels = self._store.members(plan.record.addon)
         return await read_live_members(self._client, (known.id for known in plan.candidates), labels=labels)
 
     async def _note(self, left: dict[str, Stored], plan: PrunePlan, results: Mapping[ObjectId, PruneResult]) -> None:

@@ -7,9 +7,10 @@ import re
 from base64 import b64decode, b64encode, urlsafe_b64encode
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from clusterstacks.deliver.apply.ownership import FIELD_MANAGER
+from clusterstacks.deliver.apply.ownership import FIELD_MANAGER, PART_OF_LABEL
 from clusterstacks.deliver.apply.record_codec import (
     HealthyRevision,
     RecordUnreadable,
@@ -36,7 +37,9 @@ SECRET_TYPE: Final = "clusterstack.x-k8s.io/delivery-record"  # noqa: S105  # no
 RECORD_LABEL: Final = "clusterstack.x-k8s.io/delivery-record"
 ADDON_RECORD: Final = "addon"
 HEALTHY_RECORD: Final = "healthy"
-"""Values of ``RECORD_LABEL``: a delivery record, and the last healthy revision of an addon."""
+INSTALLATION_RECORD: Final = "installation"
+"""Values of ``RECORD_LABEL``: a delivery record, the last healthy revision of an addon, and the record of an
+installation of the operator, which no operator reads."""
 
 MAX_SECRET_BYTES: Final = 1024 * 1024
 """Kubernetes' limit for the values of a Secret together (core/v1 MaxSecretSize)."""
@@ -64,7 +67,7 @@ class Stored:
     Args:
         record: The record.
         revision: The encoded revision; empty when it did not fit.
-        resource_version: The resourceVersion of its Secret.
+        resource_version: The resourceVersion of its Secret; empty before the first write.
     """
 
     record: DeliveryRecord
@@ -103,16 +106,30 @@ class RecordStore:
         client: The workload cluster.
         namespace: The namespace of the records.
         cluster: The Cluster that records are written for, as ``team/prod``.
+        kind: Value of ``RECORD_LABEL``; records of another kind are neither read nor written.
+        selector: Label selector of all members; empty for the label of their ApplySet.
     """
 
-    def __init__(self, client: Client, namespace: str, cluster: str = "") -> None:
+    def __init__(
+        self, client: Client, namespace: str, cluster: str = "", *, kind: str = ADDON_RECORD, selector: str = ""
+    ) -> None:
         self._client = client
         self.namespace = namespace
         self._cluster = cluster
+        self._kind = kind
+        self._selector = selector
+
+    def name(self, addon: str) -> str:
+        """Return the name of the Secret of an addon."""
+        return record_name(addon, self._kind)
 
     def set_id(self, addon: str) -> str:
         """Return the ApplySet id of an addon."""
-        return applyset_id(record_name(addon), self.namespace)
+        return applyset_id(self.name(addon), self.namespace)
+
+    def members(self, addon: str) -> str:
+        """Return the label selector of the live members of an addon."""
+        return self._selector or f"{PART_OF_LABEL}={self.set_id(addon)}"
 
     async def read(self) -> tuple[dict[str, Stored], dict[str, str]]:
         """Read all records with one list; return the records by addon, and the errors of unreadable ones by Secret.
@@ -120,13 +137,13 @@ class RecordStore:
         Raises:
             RecordUnreadable: There are more records, or more unreadable ones, than the bounds allow.
         """
-        listing = await self._client.list(SECRETS, self.namespace, labels=f"{RECORD_LABEL}={ADDON_RECORD}")
+        listing = await self._client.list(SECRETS, self.namespace, labels=f"{RECORD_LABEL}={self._kind}")
         stored: dict[str, Stored] = {}
         unreadable: dict[str, str] = {}
         objects = 0
         for secret in listing.items:
             try:
-                one = await _read(secret)
+                one = await self._read(secret)
             except RecordUnreadable as error:
                 name = secret["metadata"]["name"]
                 unreadable[name] = (
@@ -176,7 +193,8 @@ class RecordStore:
             known = replace(before.record, cluster=before.record.cluster or self._cluster, basis=record.basis)
             if known == record:
                 return before
-        secret = await (self._change(before, record, packed, kept) if before else self._create(record, packed, kept))
+        write = partial(self._change, before) if before and before.resource_version else self._create
+        secret = await write(record, packed, kept)
         return Stored(record, kept, secret["metadata"]["resourceVersion"])
 
     async def check_unchanged(self, stored: Stored) -> None:
@@ -186,7 +204,7 @@ class RecordStore:
             DependencyError: The server did not answer; Conflict when the record was written since.
         """
         unchanged = {"metadata": {"resourceVersion": stored.resource_version}}
-        name = record_name(stored.record.addon)
+        name = self.name(stored.record.addon)
         await self._client.merge_patch(SECRETS, name, unchanged, self.namespace, manager=FIELD_MANAGER)
 
     async def read_healthy(self, addon: str) -> StoredHealthy | None:
@@ -230,10 +248,13 @@ class RecordStore:
 
     async def delete(self, stored: Stored) -> None:
         """Delete a record and the healthy revision, unless another operator wrote the record since it was read."""
-        name = record_name(stored.record.addon)
-        with suppress(NotFound):
-            await self._client.delete(SECRETS, healthy_name(stored.record.addon), self.namespace)
-        await self._client.delete(SECRETS, name, self.namespace, resource_version=stored.resource_version)
+        addon = stored.record.addon
+        if self._kind == ADDON_RECORD:
+            with suppress(NotFound):
+                await self._client.delete(SECRETS, healthy_name(addon), self.namespace)
+        if stored.resource_version:
+            name, version = self.name(addon), stored.resource_version
+            await self._client.delete(SECRETS, name, self.namespace, resource_version=version)
 
     async def _create(self, record: DeliveryRecord, packed: bytes, revision: bytes) -> Manifest:
         values = {_RECORD: packed, _REVISION: revision}
@@ -241,7 +262,7 @@ class RecordStore:
             "apiVersion": "v1",
             "kind": "Secret",
             "metadata": {
-                "name": record_name(record.addon),
+                "name": self.name(record.addon),
                 "namespace": self.namespace,
                 **self._parent(record),
             },
@@ -256,24 +277,23 @@ class RecordStore:
             values[_REVISION] = b64encode(revision).decode() if revision else None
         metadata = {"resourceVersion": before.resource_version, **self._parent(record)}
         patch = {"metadata": metadata, "data": values}
-        name = record_name(record.addon)
+        name = self.name(record.addon)
         return await self._client.merge_patch(SECRETS, name, patch, self.namespace, manager=FIELD_MANAGER)
 
     def _parent(self, record: DeliveryRecord) -> dict[str, Any]:
         members = (known.id for known in record.members)
         return {
-            "labels": {ID_LABEL: self.set_id(record.addon), RECORD_LABEL: ADDON_RECORD},
+            "labels": {ID_LABEL: self.set_id(record.addon), RECORD_LABEL: self._kind},
             "annotations": parent_annotations(members, self.namespace),
         }
 
-
-async def _read(secret: Manifest) -> Stored:
-    values = _values(secret)
-    record = await run_in_steps(unpacking_record(_value(values, _RECORD)))
-    if record_name(record.addon) != secret["metadata"]["name"]:
-        raise RecordUnreadable(f"it is the record of addon {record.addon}, which has another Secret")
-    revision = _value(values, _REVISION) if _REVISION in values else b""
-    return Stored(record, revision, secret["metadata"]["resourceVersion"])
+    async def _read(self, secret: Manifest) -> Stored:
+        values = _values(secret)
+        record = await run_in_steps(unpacking_record(_value(values, _RECORD)))
+        if self.name(record.addon) != secret["metadata"]["name"]:
+            raise RecordUnreadable(f"it is the record of addon {record.addon}, which has another Secret")
+        revision = _value(values, _REVISION) if _REVISION in values else b""
+        return Stored(record, revision, secret["metadata"]["resourceVersion"])
 
 
 async def _read_healthy(secret: Manifest) -> StoredHealthy:
@@ -310,7 +330,6 @@ TOOLING: Final = "cluster-stack-operator/v1"
 """Never changes with our version: a tool must not change the sets of another tool."""
 
 NAME_PREFIX: Final = "cluster-stack-addon-"
-HEALTHY_PREFIX: Final = "cluster-stack-healthy-"
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 MAX_NAME: Final = 253 - len(NAME_PREFIX)
 """Longest addon name that fits into the name of a Secret (DNS subdomain, 253 characters)."""
@@ -336,13 +355,12 @@ def parent_annotations(members: Iterable[ObjectId], namespace: str) -> dict[str,
     }
 
 
-def record_name(addon: str) -> str:
+def record_name(addon: str, kind: str = ADDON_RECORD) -> str:
     """Return the name of an addon's Secret; an addon name that is not a DNS label is replaced by its digest."""
-    if len(addon) <= MAX_NAME and _NAME.fullmatch(addon):
-        return f"{NAME_PREFIX}{addon}"
-    return f"{NAME_PREFIX}x.{hashlib.sha256(addon.encode()).hexdigest()[:40]}"
+    fits = len(addon) <= MAX_NAME and _NAME.fullmatch(addon)
+    return f"cluster-stack-{kind}-{addon if fits else f'x.{hashlib.sha256(addon.encode()).hexdigest()[:40]}'}"
 
 
 def healthy_name(addon: str) -> str:
     """Return the name of the Secret with an addon's last healthy revision. Names of addons in stages always fit."""
-    return f"{HEALTHY_PREFIX}{record_name(addon).removeprefix(NAME_PREFIX)}"
+    return record_name(addon, HEALTHY_RECORD)

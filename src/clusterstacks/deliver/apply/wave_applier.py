@@ -23,6 +23,7 @@ from clusterstacks.runtime.concurrency import gather
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
+    from clusterstacks.deliver.apply.ownership import FieldWriter
     from clusterstacks.deliver.apply.targets import ApplyTarget
     from clusterstacks.model.objects import Manifest, ObjectId
     from clusterstacks.net.kube.client import Client
@@ -39,14 +40,20 @@ class WaveApplier:
     Args:
         client: The cluster.
         sets: Ids of the ApplySets whose members are ours.
+        inherits: As ``ObjectApplier``.
     """
 
     def __init__(
-        self, client: Client, *, sets: Collection[str] = frozenset(), deadlines: Deadlines | None = None
+        self,
+        client: Client,
+        *,
+        sets: Collection[str] = frozenset(),
+        deadlines: Deadlines | None = None,
+        inherits: Collection[FieldWriter] = (),
     ) -> None:
         self._client = client
         self._deadlines = deadlines or Deadlines()
-        self._object_applier = ObjectApplier(client, sets, self._deadlines)
+        self._object_applier = ObjectApplier(client, sets, self._deadlines, inherits)
 
     async def apply_objects(self, steps: Sequence[ObjectStep]) -> list[ObjectResult]:
         """Apply all objects; return the results in the same order.

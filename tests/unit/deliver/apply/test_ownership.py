@@ -92,6 +92,28 @@ def test_managed_fields_of_the_go_operator_are_merged_with_ours() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("writer", "inherited"),
+    [
+        (entry("csctl", {"f:spec": {"f:a": {}}}), True),
+        (entry("helm", {"f:spec": {"f:a": {}}}, operation="Update"), True),
+        (entry("csctl", {"f:spec": {"f:a": {}}}, operation="Update"), False),
+        (entry("helm", {"f:spec": {"f:a": {}}}, operation="Update", subresource="scale"), False),
+        (entry("people", {"f:spec": {"f:a": {}}}), False),
+    ],
+)
+def test_fields_of_a_writer_that_is_inherited_become_ours(writer: dict[str, Any], *, inherited: bool) -> None:
+    inherits = {("csctl", "Apply"), ("helm", "Update")}
+    ours = entry(FIELD_MANAGER, {"f:spec": {"f:b": {}}})
+
+    assert held_by_predecessor(live(writer), inherits) == inherited
+    assert not held_by_predecessor(live(writer))
+    joined = [entry(FIELD_MANAGER, {"f:spec": {"f:b": {}, "f:a": {}}})]
+    assert inherited_fields(live(ours, writer), inherits) == (joined if inherited else [ours, writer])
+    if inherited:
+        assert inherited_fields(live(writer), inherits) == [entry(FIELD_MANAGER, {"f:spec": {"f:a": {}}})]
+
+
 @pytest.mark.parametrize("manager", [FIELD_MANAGER, PREDECESSOR])
 def test_case_04_keys_that_were_applied_as_string_data_become_ours(manager: str) -> None:
     applied = entry(manager, {**LABELLED, "f:stringData": {"f:a": {}}, "f:data": {"f:b": {}}})

@@ -24,6 +24,7 @@ from clusterstacks.deliver.apply.record_codec import (
     pack_revision,
 )
 from clusterstacks.deliver.apply.record_store import (
+    INSTALLATION_RECORD,
     KINDS_ANNOTATION,
     MAX_SECRET_BYTES,
     NAMESPACES_ANNOTATION,
@@ -48,8 +49,10 @@ class Cluster:
     def __init__(self, *secrets: Manifest) -> None:
         self.secrets = secrets
         self.written: list[Manifest] = []
+        self.selected = ""
 
-    async def list(self, *_: Any, **__: Any) -> ObjectList:
+    async def list(self, _: Any, __: str, *, labels: str) -> ObjectList:
+        self.selected = labels
         return ObjectList(list(self.secrets), "1")
 
     async def create(self, _: Any, secret: Manifest, __: str) -> Manifest:
@@ -294,3 +297,28 @@ async def test_an_edited_healthy_revision_is_unreadable(values: dict[str, bytes]
 
     with pytest.raises(RecordUnreadable, match=rf"kube-system/cluster-stack-healthy-cni .* {complaint}.*; delete it"):
         await store(cluster).read_healthy("cni")
+
+
+async def test_the_record_of_an_installation_is_not_that_of_an_addon_with_its_name() -> None:
+    cluster = Cluster()
+    records = RecordStore(cast("Any", cluster), "kube-system", kind=INSTALLATION_RECORD, selector="a=b")
+
+    await records.write(None, record("a"), b"revision")
+
+    metadata = cluster.written[0]["metadata"]
+    assert metadata["name"] != record_name("a")
+    assert metadata["labels"][RECORD_LABEL] == "installation"
+    assert records.set_id("a") != store(cluster).set_id("a")
+    assert records.members("a") == "a=b"
+    await store(cluster).read()
+    assert cluster.selected == f"{RECORD_LABEL}=addon"
+
+
+async def test_a_record_that_was_never_written_is_created_and_its_deletion_needs_no_request() -> None:
+    cluster = Cluster()
+    records = RecordStore(cast("Any", cluster), "home", kind=INSTALLATION_RECORD)
+
+    await records.delete(Stored(record("a"), b"", ""))  # the fake cluster has no delete
+    await records.write(Stored(record("a"), b"", ""), record("a", 2), b"")
+
+    assert cluster.written[0]["metadata"]["name"] == "cluster-stack-installation-a"
