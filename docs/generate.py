@@ -68,6 +68,28 @@ RIGHTS_NOTES = """
   `system:public-info-viewer`.
 """
 
+INSTALLER_RIGHTS = """
+## Rights of the user who runs csctl install
+
+`csctl install` and `csctl uninstall` use your kubeconfig. Besides all rights of the operator, or `bind` and `escalate`
+of its roles, you need:
+
+| resources | verbs | why |
+|---|---|---|
+| the kinds of the chart | get, list, create, patch, delete | apply and delete the objects |
+| `customresourcedefinitions` | get, list, watch, create, patch; delete for `--delete-crds` | apply and await them |
+| `namespaces` | get, create; delete for `--delete-namespace` | create the namespace |
+| `secrets` in the operator's namespace | get, list, create, patch, delete | the record; the Secret of the webhooks |
+| `validatingwebhookconfigurations` | list, delete | delete those of a removed operator |
+| `deployments`, `pods` | list | other operators; pods that do not start or stop |
+| `clusters` | list, patch | release the upgrades that a removed operator held |
+
+`csctl install --check` names what you lack for an installation. The record is the Secret
+`cluster-stack-installation-cluster-stack-operator` in the namespace of the operator. It lists the objects of the
+installation and contains no credentials. Its label `clusterstack.x-k8s.io/delivery-record=installation` differs from
+that of the records of addons, so no operator takes it for one.
+"""
+
 SUPPORT = f"""{NOTE}
 # Support
 
@@ -327,6 +349,7 @@ def _rights() -> Iterator[str]:
     yield RIGHTS_NOTES
     yield "To [replace the Go operator](../how-to/replace-the-go-operator.md), it needs these once in addition:\n"
     yield from _table(TAKE_OVER_RIGHTS)
+    yield INSTALLER_RIGHTS
     yield "\n## As manifests\n"
     yield "```yaml"
     yield "---\n".join(dump(one) for one in _roles()) + "```\n"

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
     from datetime import timedelta
 
+    from clusterstacks.net.kube.paged_list import ListRequest
+
 SILENCE_SECONDS: Final = 70.0
 """After so long without a line the real client gives a watch up."""
 
@@ -162,6 +164,13 @@ class FakeApi(Client):
         await self._meet("list_metadata", resource=resource, namespace=namespace, labels=labels)
         listing = self._listing(resource, namespace)
         return ObjectList([_bare(item) for item in listing.items], listing.resource_version)
+
+    async def read_list(
+        self, request: ListRequest, *, first_page: bytes | None = None, known: bytes | None = None
+    ) -> ObjectList:
+        assert request.metadata_only
+        assert first_page is known is None
+        return await self.list_metadata(request.resource, request.namespace, labels=request.labels)
 
     async def list_keys(self, resource: Resource, namespace: str = "", *, limit: int) -> Sequence[ObjectKey]:
         await self._meet("list_keys", resource=resource, namespace=namespace, limit=limit)

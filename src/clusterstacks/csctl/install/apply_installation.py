@@ -1,19 +1,30 @@
-"""Applies the objects of an installation, deletes those that it no longer has, and waits until the operator runs."""
+"""Delivers the objects of an installation, and waits until the operator runs."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 from clusterstacks.csctl.install.cluster_facts import MANAGER
 from clusterstacks.csctl.install.installations import INSTALLATION_LABEL, operator_of
 from clusterstacks.csctl.install.installed_objects import labelled_objects, webhook_configurations
-from clusterstacks.csctl.install.operator_chart import CRD
+from clusterstacks.csctl.install.operator_chart import CRD, NAME
+from clusterstacks.deliver.apply.delivery import Delivery, Revision
+from clusterstacks.deliver.apply.delivery_plan import RecordedObject
+from clusterstacks.deliver.apply.health_rules import health_of
+from clusterstacks.deliver.apply.object_applier import ObjectStep
+from clusterstacks.deliver.apply.policy import holds_data
+from clusterstacks.deliver.apply.prune_plan import PruneOutcome
+from clusterstacks.deliver.apply.record_store import INSTALLATION_RECORD, RecordStore
+from clusterstacks.deliver.apply.results import Deadlines
+from clusterstacks.deliver.apply.targets import resolve
+from clusterstacks.deliver.apply.waiting import CRDS, await_established
+from clusterstacks.deliver.apply.wave_applier import WaveApplier
 from clusterstacks.model.documents import mapping, mappings, text
 from clusterstacks.model.errors import DependencyError
-from clusterstacks.model.objects import ObjectId, object_id, split_api_version
+from clusterstacks.model.objects import object_id, split_api_version
 from clusterstacks.net.kube.errors import Forbidden, KindNotServed, NotFound
 from clusterstacks.operator.go_operator import WEBHOOKS
 from clusterstacks.operator.webhooks.configuration import WebhookScope
@@ -21,41 +32,103 @@ from clusterstacks.operator.webhooks.configuration import WebhookScope
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from clusterstacks.model.objects import Manifest
+    from clusterstacks.deliver.apply.results import ObjectResult, PruneReport
+    from clusterstacks.model.objects import Manifest, ObjectId
     from clusterstacks.net.kube.client import Client
-    from clusterstacks.net.kube.resources import Resource
 
-ESTABLISHED_WITHIN: Final = timedelta(seconds=60)
-"""Timeout for the API server to serve the CustomResourceDefinitions, which takes less than a second (arbitrary)."""
 POLL_SECONDS: Final = 0.25
 """Interval between two looks at an object that is awaited (arbitrary)."""
+EARLIER_CSCTL: Final = (MANAGER, "Apply")
+INSTALLERS: Final = frozenset(
+    {
+        EARLIER_CSCTL,
+        ("kubectl", "Apply"),
+        ("kubectl-client-side-apply", "Update"),
+        ("helm", "Apply"),
+        ("helm", "Update"),
+    }
+)
+"""Writers that install the operator: what they applied and the chart does not render any more is removed."""
 
 
-async def apply_installation(client: Client, objects: Sequence[Manifest], namespace: str) -> list[ObjectId]:
-    """Create the namespace if it does not exist, apply all objects in order, and delete those no longer rendered.
+async def apply_installation(client: Client, objects: Sequence[Manifest], namespace: str) -> list[str]:
+    """Create the namespace if it does not exist, apply all objects, and delete those no longer rendered.
 
     Returns:
-        The deleted objects.
+        A line for each object that was deleted, or is kept although it is no longer rendered.
 
     Raises:
         DependencyError: The API server refuses an object, or does not answer.
+        SpecError: The record of the installation was edited.
     """
-    for one in objects:
-        group, version = split_api_version(one["apiVersion"])
-        resource = await client.resource(group, one["kind"], version)
-        if one["kind"] == "Namespace" and await client.find(resource, one["metadata"]["name"]) is not None:
-            continue
-        if INSTALLATION_LABEL in mapping(one, "metadata", "labels"):
-            await _take_over_fields(client, resource, one)
-        await client.apply(resource, one, manager=MANAGER, force=True)
-    await _until_established(client, [one["metadata"]["name"] for one in objects if one["kind"] == CRD])
+    await _apply_shared(client, objects, namespace)
+    delivery = await installation(client, namespace, await labelled_objects(client, namespace))
+    rendered = [one for one in objects if not holds_data(one)]
+    report = await delivery.install(NAME, Revision.of(rendered, ""), default_namespace=namespace)
+    _raise_refused(report.objects)
     # Replicas of the earlier version cannot register the webhooks again: they have lost the right.
     wanted = webhook_configuration(objects)
-    registered = [one for one in await webhook_configurations(client, namespace) if one.name != wanted]
-    stale = [*registered, *no_longer_rendered(await labelled_objects(client, namespace), objects)]
-    for found in stale:
-        await delete_object(client, found)
-    return stale
+    stale = [one for one in await webhook_configurations(client, namespace) if one.name != wanted]
+    for one in stale:
+        await delete_object(client, one)
+    return [*(f"deleted {one}" for one in stale), *removals(await delivery.prune_addon(NAME))]
+
+
+async def _apply_shared(client: Client, objects: Sequence[Manifest], namespace: str) -> None:
+    """Apply the Namespace and the CustomResourceDefinitions.
+
+    They are not recorded: other installations use the definitions, users put objects in the namespace, and an
+    installation never deletes them.
+    """
+    exists = await client.find(await client.resource("", "Namespace"), namespace) is not None
+    shared = [one for one in objects if holds_data(one) and not (exists and one["kind"] == "Namespace")]
+    steps = [ObjectStep(one) for one in await resolve(client, shared, default_namespace=namespace)]
+    _raise_refused(await WaveApplier(client, inherits={EARLIER_CSCTL}).apply_objects(steps))
+    definitions = {one["metadata"]["name"]: one for one in shared if one["kind"] == CRD}
+    live = {name: await client.get(CRDS, name) for name in definitions}
+    if late := await await_established(client, live, Deadlines().established):
+        reasons = [f"{CRD} {name}: {reason}" for name, reason in late.items()]
+        raise DependencyError("NotEstablished", "; ".join((*reasons, "run the command again when it is")))
+
+
+async def installation(client: Client, namespace: str, labelled: Iterable[Manifest]) -> Delivery:
+    """Return the delivery of the installation in a namespace, which consists of the labelled objects.
+
+    Its record is in the same namespace. So an installation without a record, by kubectl or an earlier version of csctl,
+    does not differ from another one.
+
+    Raises:
+        SpecError: The record was edited.
+    """
+    store = RecordStore(client, namespace, kind=INSTALLATION_RECORD, selector=f"{INSTALLATION_LABEL}={namespace}")
+    delivery = Delivery(client, store=store, inherits=INSTALLERS)
+    await delivery.adopt(
+        NAME,
+        [
+            RecordedObject(object_id(one), split_api_version(one["apiVersion"])[1], one["metadata"]["uid"])
+            for one in labelled
+        ],
+    )
+    return delivery
+
+
+def _raise_refused(results: Iterable[ObjectResult]) -> None:
+    if refused := [one.described_error for one in results if not one.synced]:
+        raise DependencyError("NotInstalled", "\n".join(("the installation is not complete:", *refused)))
+
+
+def removals(report: PruneReport) -> list[str]:
+    """Return a line for each object that was deleted, or is kept.
+
+    Raises:
+        DependencyError: Objects are not deleted.
+    """
+    results = [(one.id, one.result.outcome, one.result.reason) for one in report.removals]
+    if left := [f"{identity}: {reason}" for identity, outcome, reason in results if outcome is PruneOutcome.PENDING]:
+        raise DependencyError("ObjectsRemain", "\n".join(("objects are not deleted:", *left)))
+    kept = [f"kept {identity}: {reason}" for identity, outcome, reason in results if outcome is PruneOutcome.KEPT]
+    gone = [one for one, outcome, reason in results if outcome is PruneOutcome.GONE and not reason]
+    return [*(f"deleted {one}" for one in gone), *kept]
 
 
 def webhook_configuration(objects: Iterable[Manifest]) -> str:
@@ -64,71 +137,12 @@ def webhook_configuration(objects: Iterable[Manifest]) -> str:
     return WebhookScope(operator_of(deployment).watched).name if webhook_service(deployment) else ""
 
 
-async def _take_over_fields(client: Client, resource: Resource, manifest: Manifest) -> None:
-    """Make the fields that kubectl applied those of csctl, which removes the ones that it does not render."""
-    name, namespace = manifest["metadata"]["name"], text(manifest, "metadata", "namespace")
-    live = await client.find(resource, name, namespace)
-    if live is None or (fields := taken_over(mappings(live, "metadata", "managedFields"))) is None:
-        return
-    version = {"path": "/metadata/resourceVersion", "value": live["metadata"]["resourceVersion"]}
-    replaced = {"op": "replace", "path": "/metadata/managedFields", "value": fields}
-    await client.json_patch(resource, name, [replaced, {"op": "replace", **version}], namespace)
-
-
-def taken_over(managed: Sequence[Manifest]) -> list[Manifest] | None:
-    """Return managed fields in which csctl owns what kubectl applied; None if kubectl applied nothing."""
-    own = {"manager": MANAGER, "operation": "Apply"}
-    applied = [one for one in managed if (one.get("manager"), one.get("operation")) in _KUBECTL]
-    if not applied:
-        return None
-    joined = [one for one in managed if one in applied or own.items() <= one.items()]
-    fields: Manifest = {}
-    for one in joined:
-        fields = _union(fields, mapping(one, "fieldsV1"))
-    return [*(one for one in managed if one not in joined), {**joined[-1], **own, "fieldsV1": fields}]
-
-
-_KUBECTL: Final = {("kubectl", "Apply"), ("kubectl-client-side-apply", "Update")}
-"""Field managers and operations of 'kubectl apply', on the server and in kubectl."""
-
-
-def _union(one: Manifest, other: Manifest) -> Manifest:
-    return {key: _union(one.get(key, {}), other.get(key, {})) for key in {**one, **other}}
-
-
-def no_longer_rendered(live: Iterable[ObjectId], objects: Iterable[Manifest]) -> list[ObjectId]:
-    """Return the objects of the installation that the chart does not contain any more."""
-    rendered = {object_id(one) for one in objects}
-    return [one for one in live if one not in rendered]
-
-
 async def delete_object(client: Client, found: ObjectId) -> None:
     """Delete an object; one that is already gone is fine."""
     try:
         await client.delete(await client.resource(found.group, found.kind), found.name, found.namespace)
     except (NotFound, KindNotServed):
         return
-
-
-async def _until_established(client: Client, names: Iterable[str]) -> None:
-    resource = await client.resource("apiextensions.k8s.io", CRD)
-    until = time.monotonic() + ESTABLISHED_WITHIN.total_seconds()
-    for name in names:
-        while not _has_condition(found := await client.get(resource, name), "Established"):
-            if time.monotonic() > until:
-                lacking = [one for one in mappings(found, "status", "conditions") if one.get("status") == "False"]
-                why = "; ".join(f"{text(one, 'type')} is False: {text(one, 'message')}" for one in lacking)
-                message = (
-                    f"{CRD} {name} is not established after {ESTABLISHED_WITHIN.total_seconds():.0f} s: "
-                    f"{why or 'it has no condition Established'}; run the command again when it is"
-                )
-                raise DependencyError("NotEstablished", message)
-            await asyncio.sleep(POLL_SECONDS)
-
-
-def _has_condition(manifest: Manifest, kind: str) -> bool:
-    conditions = mappings(manifest, "status", "conditions")
-    return any(one.get("type") == kind and one.get("status") == "True" for one in conditions)
 
 
 async def until_ready(
@@ -146,7 +160,8 @@ async def until_ready(
     last = ""
     while True:
         found = await client.get(deployments, key.name, key.namespace)
-        state = unfinished(found) or await _missing_webhooks(client, wanted)
+        health = health_of(found, datetime.now(UTC))
+        state = health.message or health.reason or await _missing_webhooks(client, wanted)
         if not state:
             return
         if state != last:
@@ -158,19 +173,6 @@ async def until_ready(
             )
             raise DependencyError("NotReady", "\n".join((problem, *await _pod_problems(client, found))))
         await asyncio.sleep(POLL_SECONDS)
-
-
-def unfinished(deployment: Manifest) -> str:
-    """Return what a rolling update waits for, as 'kubectl rollout status' decides it; empty when it is finished."""
-    status, desired = mapping(deployment, "status"), deployment["spec"].get("replicas", 1)
-    if status.get("observedGeneration", 0) < deployment["metadata"].get("generation", 0):
-        return "the Deployment is not processed yet"
-    updated, available = status.get("updatedReplicas", 0), status.get("availableReplicas", 0)
-    if updated < desired:
-        return f"{updated} of {desired} replicas have the new version"
-    if status.get("replicas", 0) > updated:
-        return "replicas of the old version are stopping"
-    return "" if available >= desired else f"{available} of {desired} replicas are available"
 
 
 async def _missing_webhooks(client: Client, deployment: Manifest) -> str:
@@ -219,4 +221,7 @@ def pod_problem(pod: Manifest) -> str:
     for condition in mappings(pod, "status", "conditions"):
         if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
             return f"pod {name}: {text(condition, 'reason')}: {text(condition, 'message')}".rstrip(": ")
-    return "" if _has_condition(pod, "Ready") else f"pod {name} is not ready: see its log"
+    ready = any(
+        (one.get("type"), one.get("status")) == ("Ready", "True") for one in mappings(pod, "status", "conditions")
+    )
+    return "" if ready else f"pod {name} is not ready: see its log"

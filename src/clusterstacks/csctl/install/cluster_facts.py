@@ -9,6 +9,7 @@ from clusterstacks.csctl.install.installations import install_conflicts, operato
 from clusterstacks.csctl.install.installed_objects import CHART_KINDS, deployments, read_installed, readable
 from clusterstacks.csctl.install.operator_chart import CRD, NAME
 from clusterstacks.csctl.install.preflight import CONTRACT, RUNTIME, TOPOLOGY, ClusterFacts
+from clusterstacks.deliver.apply.waiting import CRDS
 from clusterstacks.model.documents import mapping, mappings, text
 from clusterstacks.model.errors import DependencyError
 from clusterstacks.model.kinds.names import (
@@ -181,13 +182,16 @@ def _is_ours(configuration: Manifest) -> bool:
 async def _refusals(client: Client, objects: Sequence[Manifest], namespace: str) -> tuple[str, ...]:
     """Apply all objects as a dry run; where their namespace does not exist yet, ask for the rights only.
 
-    csctl also lists and deletes objects of an earlier version of the chart.
+    csctl also lists and deletes objects of an earlier version of the chart, records the installation in a Secret, and
+    watches its CustomResourceDefinitions.
     """
     namespaces = await client.resource("", "Namespace")
     exists = await readable(client.find(namespaces, namespace), None) is not None
     found = await asyncio.gather(
         *(_refusal(client, one, "" if exists else namespace) for one in objects),
-        *(_unlistable(client, group, kind) for group, kind in (*CHART_KINDS, WEBHOOKS)),
+        *(_lacking(client, kind, ("list", "delete")) for kind in (*CHART_KINDS, WEBHOOKS)),
+        _lacking(client, ("", "Secret"), ("list", "create", "patch", "delete"), namespace),
+        _lacking(client, (CRDS.group, CRD), ("get", "watch")),
     )
     return tuple(dict.fromkeys(one for one in found if one))
 
@@ -207,25 +211,24 @@ async def _refusal(client: Client, manifest: Manifest, missing: str) -> str:
     return ""
 
 
-async def _unlistable(client: Client, group: str, kind: str) -> str:
-    verbs = ("list", "delete")
+async def _lacking(client: Client, kind: tuple[str, str], verbs: Sequence[str], namespace: str = "") -> str:
     try:
-        resource = await client.resource(group, kind)
+        resource = await client.resource(*kind)
     except KindNotServed:
         return ""
-    return "" if await _may(client, resource, verbs) else _no_right(resource, verbs)
+    return "" if await _may(client, resource, verbs, namespace) else _no_right(resource, verbs, namespace)
 
 
 _RBAC: Final = ("cannot create resource", "cannot patch resource")
 """In the messages of the authorizer; an admission plugin that refuses an object has other ones."""
 
 
-def _no_right(resource: Resource, verbs: tuple[str, str], namespace: str = "") -> str:
+def _no_right(resource: Resource, verbs: Sequence[str], namespace: str = "") -> str:
     scope = f" in namespace {namespace}" if namespace else ""
-    return f"you lack the right to {' and '.join(verbs)} {resource.plural}{scope}"
+    return f"you lack the right to {', '.join(verbs[:-1])} and {verbs[-1]} {resource.plural}{scope}"
 
 
-async def _may(client: Client, resource: Resource, verbs: tuple[str, str], namespace: str = "") -> bool:
+async def _may(client: Client, resource: Resource, verbs: Sequence[str], namespace: str = "") -> bool:
     reviews = await client.resource("authorization.k8s.io", "SelfSubjectAccessReview")
     for verb in verbs:
         attributes = {"group": resource.group, "resource": resource.plural, "verb": verb, "namespace": namespace}

@@ -11,7 +11,7 @@ from clusterstacks.model.kinds.names import Kind
 from clusterstacks.model.objects import ObjectKey
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from clusterstacks.model.objects import Manifest, ObjectId
 
@@ -256,6 +256,21 @@ def removal_conflicts(installed: Installed) -> Iterator[str]:
     if here is not None and here.owner.program is not Program.CSCTL:
         what = "the Go operator" if here.is_go else "the operator"
         yield f"Deployment {here.key} is {what} of {here.owner}: remove it {here.owner.removal}"
+
+
+def kept_conflicts(kept: Mapping[ObjectId, str], namespace: str, *, with_namespace: bool) -> Iterator[str]:
+    """Return the reasons why an object that is annotated to be kept prevents a removal.
+
+    Args:
+        kept: The annotated objects with the reasons to keep them.
+        namespace: The namespace of the installation.
+        with_namespace: Whether the namespace would be deleted.
+    """
+    for one, reason in kept.items():
+        if one.kind == "Deployment":
+            yield f"{one} must stop before its rights are deleted, but {reason}: remove the annotation"
+        elif with_namespace and (one.namespace == namespace or one.kind == "Namespace"):
+            yield f"{one} would be deleted, but {reason}: remove the annotation, or keep the namespace"
 
 
 def definition_conflicts(installed: Installed, contents: UserObjects) -> Iterator[str]:

@@ -136,16 +136,16 @@ async def objects_of(client: Client, group: str, kind: str, namespace: str = "")
         return []
 
 
-async def labelled_objects(client: Client, namespace: str) -> list[ObjectId]:
-    """List the objects of csctl's installation in a namespace, in the order in which they are deleted."""
-    found: list[ObjectId] = []
+async def labelled_objects(client: Client, namespace: str) -> list[Manifest]:
+    """List the metadata of the objects of csctl's installation in a namespace, in the order of their deletion."""
+    found: list[Manifest] = []
     for group, kind in CHART_KINDS:
         try:
             resource = await client.resource(group, kind)
             listing = await client.list_metadata(resource, labels=f"{INSTALLATION_LABEL}={namespace}")
         except KindNotServed:
             continue
-        found += [object_id(one) for one in listing.items if _belongs_to(one, namespace)]
+        found += [one for one in listing.items if _belongs_to(one, namespace)]
     return found
 
 

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from clusterstacks.csctl.install.apply_installation import POLL_SECONDS, delete_object
+from clusterstacks.csctl.install.apply_installation import POLL_SECONDS, delete_object, installation, removals
 from clusterstacks.csctl.install.installations import (
     GO_OPERATOR_LABEL,
     OPERATOR_LABEL,
     definition_conflicts,
+    kept_conflicts,
     namespace_conflicts,
     removal_conflicts,
 )
@@ -22,7 +24,8 @@ from clusterstacks.csctl.install.installed_objects import (
     read_installed,
     webhook_configurations,
 )
-from clusterstacks.csctl.install.operator_chart import CRD
+from clusterstacks.csctl.install.operator_chart import CRD, NAME
+from clusterstacks.deliver.apply.policy import reason_to_keep
 from clusterstacks.model.documents import and_more, mappings, text
 from clusterstacks.model.errors import DependencyError, SpecError
 from clusterstacks.model.kinds.clusterapi import is_watched
@@ -35,7 +38,7 @@ from clusterstacks.plan.clusters.hold_annotation import drop_hold, held_clusters
 from clusterstacks.runtime.cache import key_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
     from datetime import timedelta
 
     from clusterstacks.csctl.install.installations import OperatorDeployment
@@ -53,7 +56,9 @@ class RemovalPlan:
     Args:
         stacks: ClusterStacks and their releases: only the ClusterStacks are deleted, the operator deletes the releases.
         operator: The Deployments, whose pods must be gone before the rest is deleted.
+        created: What the operator created for itself.
         rest: All other objects of the installation.
+        kept: Objects of the installation that are annotated to be kept, with the reasons.
         awaited: CustomResourceDefinitions and the Namespace.
         watched: The only namespace that the operator watches; empty for all.
         watch_filter: Watch filter of the operator.
@@ -64,7 +69,9 @@ class RemovalPlan:
 
     stacks: tuple[ObjectId, ...] = ()
     operator: tuple[ObjectId, ...] = ()
+    created: tuple[ObjectId, ...] = ()
     rest: tuple[ObjectId, ...] = ()
+    kept: Mapping[ObjectId, str] = field(default_factory=dict)
     awaited: tuple[ObjectId, ...] = ()
     watched: str = ""
     watch_filter: str = ""
@@ -75,7 +82,7 @@ class RemovalPlan:
     @property
     def objects(self) -> tuple[ObjectId, ...]:
         """All objects, in the order in which they are deleted."""
-        return (*self.stacks, *self.operator, *self.rest, *self.awaited)
+        return (*self.stacks, *self.operator, *self.created, *self.rest, *self.awaited)
 
     @property
     def is_installed(self) -> bool:
@@ -95,19 +102,24 @@ async def plan_removal(client: Client, namespace: str, *, with_definitions: bool
     Raises:
         SpecError: Another program installed the operator, or something is still in use; the message has all reasons.
     """
-    labelled = await labelled_objects(client, namespace)
+    labelled = {object_id(one): reason_to_keep(one) for one in await labelled_objects(client, namespace)}
+    kept = {one: reason for one, reason in labelled.items() if reason}
     installed, contents = await read_installed(client, namespace), await read_contents(client, namespace)
+    home = await _existing(client, ObjectId("", "Namespace", "", namespace)) if with_namespace else {}
     conflicts = [*removal_conflicts(installed)]
+    conflicts += kept_conflicts(
+        kept | {one: reason for one, reason in home.items() if reason}, namespace, with_namespace=with_namespace
+    )
     if with_definitions:
         conflicts += definition_conflicts(installed, contents)
-    home = await _existing(client, ObjectId("", "Namespace", "", namespace)) if with_namespace else []
     if home and not set(home) & set(installed.deleting):
         conflicts += namespace_conflicts(
             installed, contents, is_installed=bool(labelled), with_definitions=with_definitions
         )
     if conflicts:
         raise SpecError("CannotUninstall", "\n".join(("nothing was deleted:", *conflicts)))
-    operator = tuple(one for one in labelled if one.kind == "Deployment")
+    deleted = [one for one in labelled if one not in kept]
+    operator = tuple(one for one in deleted if one.kind == "Deployment")
     # The webhooks come first: without the operator, the API server refuses writes of our kinds as long as they exist.
     created = [
         *await webhook_configurations(client, namespace),
@@ -117,11 +129,13 @@ async def plan_removal(client: Client, namespace: str, *, with_definitions: bool
     watched, watch_filter = (installed.here.watched, installed.here.watch_filter) if installed.here else ("", "")
     # Without the Deployment, which an interrupted removal has deleted, the Clusters of this operator are those that no
     # other operator handles.
-    held = await _held(client, watched, watch_filter, installed.others) if labelled else []
+    held = await _held(client, watched, watch_filter, installed.others) if deleted else []
     return RemovalPlan(
         stacks=tuple(contents.of(Kind.CLUSTER_STACK, Kind.CLUSTER_STACK_RELEASE)) if with_definitions else (),
         operator=operator,
-        rest=(*created, *(one for one in labelled if one not in operator)) if labelled else (),
+        created=tuple(created) if deleted else (),
+        rest=tuple(one for one in deleted if one not in operator),
+        kept=kept,
         awaited=(*(installed.definitions if with_definitions else ()), *home),
         watched=watched,
         watch_filter=watch_filter,
@@ -131,9 +145,11 @@ async def plan_removal(client: Client, namespace: str, *, with_definitions: bool
     )
 
 
-async def _existing(client: Client, wanted: ObjectId) -> list[ObjectId]:
+async def _existing(client: Client, wanted: ObjectId) -> dict[ObjectId, str]:
+    """Return the object if it exists, with the reason to keep it."""
     resource = await client.resource(wanted.group, wanted.kind)
-    return [wanted] if await client.find_metadata(resource, wanted.name, wanted.namespace) else []
+    live = await client.find_metadata(resource, wanted.name, wanted.namespace)
+    return {wanted: reason_to_keep(live)} if live else {}
 
 
 async def remove(client: Client, plan: RemovalPlan, within: timedelta, report: Callable[[str], None]) -> None:
@@ -164,9 +180,14 @@ async def remove(client: Client, plan: RemovalPlan, within: timedelta, report: C
             for labels in (OPERATOR_LABEL, GO_OPERATOR_LABEL):
                 await _until_no_pods(client, plan.namespace, labels, within)
         await release_upgrades(client, plan.watched, plan.watch_filter, report, plan.others)
-    for one in plan.rest:
+    for one in plan.created:
         await delete_object(client, one)
         report(f"deleted {one}")
+    going = [one for one in await labelled_objects(client, plan.namespace) if not reason_to_keep(one)]
+    delivery = await installation(client, plan.namespace, going)
+    kept = (f"kept {one}: {reason}" for one, reason in plan.kept.items())
+    for line in (*removals(await delivery.remove(NAME)), *kept):
+        report(line)
     for one in plan.awaited:
         await delete_object(client, one)
     await _until_gone(client, plan.awaited, within, report)
@@ -217,39 +238,50 @@ async def _delete_stacks(
         if one.kind == Kind.CLUSTER_STACK:
             await delete_object(client, one)
             report(f"deleted {one}")
-    kinds = {one.kind for one in stacks}
-    until = time.monotonic() + within.total_seconds()
-    while left := [one for kind in sorted(kinds) for one in await objects_of(client, GROUP, kind)]:
-        if time.monotonic() > until:
-            names = and_more([str(one) for one in left], _NAMED)
-            raise DependencyError(
-                "ObjectsRemain", f"the operator did not finish the deletion of {names}: see its log, then run it again"
-            )
-        await asyncio.sleep(POLL_SECONDS)
+    kinds = sorted({one.kind for one in stacks})
+
+    async def remaining_stacks() -> str:
+        left = [str(one) for kind in kinds for one in await objects_of(client, GROUP, kind)]
+        names = and_more(left, _NAMED)
+        return f"the operator did not finish the deletion of {names}: see its log, then run it again" if left else ""
+
+    await _until_none(remaining_stacks, within)
 
 
 async def _until_no_pods(client: Client, namespace: str, labels: str, within: timedelta) -> None:
-    pods = await client.resource("", "Pod")
-    until = time.monotonic() + within.total_seconds()
-    while found := (await client.list_metadata(pods, namespace, labels=labels)).items:
-        if time.monotonic() > until:
-            names = and_more([one["metadata"]["name"] for one in found], _NAMED)
-            raise DependencyError("PodsRemain", f"pods of the operator do not stop: {names}; run the command again")
-        await asyncio.sleep(POLL_SECONDS)
+    resource = await client.resource("", "Pod")
+
+    async def running() -> str:
+        pods = (await client.list_metadata(resource, namespace, labels=labels)).items
+        names = and_more([one["metadata"]["name"] for one in pods], _NAMED)
+        return f"pods of the operator do not stop: {names}; run the command again" if pods else ""
+
+    await _until_none(running, within)
 
 
 async def _until_gone(
     client: Client, objects: Sequence[ObjectId], within: timedelta, report: Callable[[str], None]
 ) -> None:
-    until = time.monotonic() + within.total_seconds()
+    async def left(one: ObjectId) -> str:
+        found = await client.find(await client.resource(one.group, one.kind), one.name, one.namespace)
+        return f"the deletion of {one} is not finished: {held_up(found)}; run the command again" if found else ""
+
     for one in objects:
-        resource = await client.resource(one.group, one.kind)
-        while found := await client.find(resource, one.name, one.namespace):
-            if time.monotonic() > until:
-                message = f"the deletion of {one} is not finished: {held_up(found)}; run the command again"
-                raise DependencyError("ObjectsRemain", message)
-            await asyncio.sleep(POLL_SECONDS)
+        await _until_none(partial(left, one), within)
         report(f"deleted {one}")
+
+
+async def _until_none(left: Callable[[], Awaitable[str]], within: timedelta) -> None:
+    """Wait until nothing is left.
+
+    Raises:
+        DependencyError: Something is, with the text that ``left`` returned.
+    """
+    until = time.monotonic() + within.total_seconds()
+    while problem := await left():
+        if time.monotonic() > until:
+            raise DependencyError("ObjectsRemain", problem)
+        await asyncio.sleep(POLL_SECONDS)
 
 
 def held_up(manifest: Manifest) -> str:

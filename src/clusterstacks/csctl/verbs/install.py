@@ -159,10 +159,9 @@ async def _install(
             head = "the operator cannot be installed; 'csctl install --check' prints all checks"
             raise SpecError("CannotInstall", "\n".join((head, *details)))
         output.warn_all(f"{one.subject}: {one.details}" for one in found if one.result == "warning")
-        deleted = await apply_installation(client, objects, namespace)
-        report(f"applied {len(objects)} objects")
-        for one in deleted:
-            report(f"deleted {one}")
+        lines = await apply_installation(client, objects, namespace)
+        for line in (f"applied {len(objects)} objects", *lines):
+            report(line)
         if within is not None:
             await until_ready(client, objects, within, report)
             report("the operator is ready")

@@ -106,6 +106,8 @@ async def _uninstall(management: ManagementCluster, namespace: str, choices: Cho
         if choices.dry_run:
             for one in plan.objects:
                 output.say(f"would delete {one}")
+            for one, reason in plan.kept.items():
+                output.say(f"would keep {one}: {reason}")
             for cluster in plan.held:
                 output.say(f"would release the upgrades of Cluster {cluster}")
         else:

@@ -15,6 +15,7 @@ from clusterstacks.csctl.install.installations import (
     UserObjects,
     definition_conflicts,
     install_conflicts,
+    kept_conflicts,
     namespace_conflicts,
     operator_of,
     owner_of,
@@ -205,4 +206,23 @@ def test_a_namespace_is_kept_unless_it_is_only_the_operators(
     chosen = {"is_installed": True, "with_definitions": False, **options}
     conflicts = "\n".join(namespace_conflicts(Installed(namespace=HOME), contents, **chosen))
     assert bool(conflicts) == bool(words), conflicts
+    assert words in conflicts
+
+
+@pytest.mark.parametrize(
+    ("kept", "with_namespace", "words"),
+    [
+        (ObjectId("apps", "Deployment", HOME, "one"), False, "must stop before its rights are deleted"),
+        (ObjectId("", "ConfigMap", HOME, "one"), False, ""),
+        (ObjectId("", "ConfigMap", HOME, "one"), True, "ConfigMap home/one would be deleted"),
+        (ObjectId("", "Namespace", "", HOME), True, "Namespace home would be deleted"),
+        (ObjectId("rbac.authorization.k8s.io", "ClusterRole", "", HOME), True, ""),
+        (ObjectId("rbac.authorization.k8s.io", "Role", "team-a", "one"), True, ""),
+    ],
+)
+def test_an_object_that_is_kept_prevents_only_what_would_delete_or_break_it(
+    kept: ObjectId, words: str, *, with_namespace: bool
+) -> None:
+    conflicts = "\n".join(kept_conflicts({kept: "its annotation says so"}, HOME, with_namespace=with_namespace))
+    assert bool(conflicts) == bool(words)
     assert words in conflicts
