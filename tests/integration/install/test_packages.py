@@ -21,12 +21,12 @@ NEEDED = re.compile(
     r"""
     clusterstacks/ (?:
         [\w/]+\.py | py\.typed
-        | compat/facts/ (?: [\w-]+\.yaml | README\.md )             # built-in facts
-        | authoring/skeletons/ .+                                    # csctl init
-        | devcluster/examples/ .+                                    # csctl demo
-        | devcluster/tools/ [\w-]+ / go\. (?: mod | sum )            # csctl dev builds these programs
-        | installer/chart/ .+                                        # csctl install
-        | dashboard/page/ .+                                         # csctl ui
+        | plan/compat/facts/ (?: [\w-]+\.yaml | README\.md )             # built-in facts
+        | csctl/authoring/skeletons/ .+                                    # csctl init
+        | dev/examples/ .+                                    # csctl demo
+        | dev/tools/ [\w-]+ / go\. (?: mod | sum )            # csctl dev builds these programs
+        | csctl/install/chart/ .+                                        # csctl install
+        | csctl/ui/page/ .+                                         # csctl ui
     )
     | cluster_stacks-[^/]+\.data/data/share/man/man1/csctl\.1
     | cluster_stacks-[^/]+\.dist-info/ (?: METADATA | WHEEL | RECORD | entry_points\.txt | licenses/LICENSE )
