@@ -44,6 +44,15 @@ def test_live_l5_missing_namespace_message_suggests_adding_it_to_the_chart() -> 
     )
 
 
+def test_live_l5_missing_namespace_of_a_secret_is_named_although_the_message_is_withheld() -> None:
+    target = ApplyTarget(ObjectId("", "Secret", "shop", "a"), "v1", OBJECT, "", None)
+    body = {"message": 'namespaces "shop" not found', "reason": "NotFound", "details": {"name": "shop"}}
+
+    error = status_error("apply Secret shop/a", 404, body, confidential=True)
+
+    assert "add an object of kind Namespace with the name shop" in explain(error, target)
+
+
 async def test_live_l6_disk_error_names_the_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     name = parse_release("local-mess-1-35-v22")
     write_release(tmp_path / "releases" / str(name), {"metadata.yaml": b"a"})

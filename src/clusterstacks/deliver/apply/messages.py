@@ -20,7 +20,7 @@ from clusterstacks.net.kube.errors import (
     Unauthorized,
     Unreachable,
 )
-from clusterstacks.net.kube.failure_status import head_and_tail, reason_without_value
+from clusterstacks.net.kube.failure_status import WITHHELD, head_and_tail, reason_without_value
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -128,7 +128,7 @@ def explain(error: ClusterStacksError, target: ApplyTarget) -> str:
             f"verbs {verbs} in the operator's role"
         )
     namespace = target.id.namespace
-    missing = target.place.confidential or f'namespaces "{namespace}" not found' in error.message
+    missing = WITHHELD in error.message or f'namespaces "{namespace}" not found' in error.message
     if isinstance(error, NotFound) and namespace and missing:
         return (
             f"{error.message}; add an object of kind Namespace with the name {namespace} to the chart, or correct "

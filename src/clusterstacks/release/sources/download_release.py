@@ -52,8 +52,7 @@ async def pull(source: ReleaseSource, name: ReleaseName, directory: Path) -> Pul
     The directory of the release appears after every file was downloaded and the release was verified.
 
     Raises:
-        SpecError: The directory exists with different content.
-        SpecError: The release is not valid.
+        SpecError: The directory exists with different content, or the release is not valid.
         OSError: A file cannot be written.
     """
     target = directory / name.release

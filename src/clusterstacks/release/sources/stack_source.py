@@ -34,8 +34,7 @@ class SourcePolicy:
         """Return the source of a ClusterStack; the operator's own for a release without a ClusterStack.
 
         Raises:
-            SpecError: It is not allowed.
-            SpecError: The stack names none or several.
+            SpecError: It is not allowed, or the stack names none or several.
         """
         named = named_settings(stack, self.default.address) if stack is not None else None
         if stack is None or named is None:
