@@ -17,13 +17,12 @@ RUN --mount=type=bind,source=.,target=/src \
 RUN --mount=type=bind,source=.,target=/src \
     uv build --quiet --wheel --out-dir /wheel /src \
     && uv pip install --quiet --target /app --no-deps --link-mode copy /wheel/*.whl \
-    && rm -rf /app/bin /app/clusterstacks/dev/examples /app/clusterstacks/dev/tools \
+    && rm -rf /app/bin /app/clusterstacks/csctl /app/clusterstacks/dev \
     && python3 -m compileall -q --invalidation-mode unchecked-hash /app
 RUN mkdir -p /programs/usr/bin \
     && operator='#!/usr/bin/python3.13 -IB\nfrom clusterstacks.operator.main import main\n\nmain()\n' \
     && printf "${operator}" > /programs/manager \
     && printf "${operator}" > /programs/usr/bin/cluster-stack-operator \
-    && printf '#!/usr/bin/python3.13 -IB\nfrom clusterstacks.csctl.main import main\n\nmain()\n' > /programs/usr/bin/csctl \
     && chmod 0755 /programs/manager /programs/usr/bin/* \
     && install -d -m 0700 -o 65532 -g 65532 /programs/var/cache/cluster-stacks && install -d /programs/releases
 

@@ -86,7 +86,7 @@ def test_the_image_has_neither_a_shell_nor_privileged_programs_nor_broken_links(
     files = [path for path in root.rglob("*") if path.is_file() and not path.is_symlink()]
     links = [path for path in root.rglob("*") if path.is_symlink()]
 
-    assert programs == {"python3.13", "cluster-stack-operator", "csctl"}
+    assert programs == {"python3.13", "cluster-stack-operator"}
     assert not list((root / "usr" / "sbin").iterdir())
     assert not [path for path in files if path.stat().st_mode & 0o6000 or path.stat().st_mode & 0o022]
     assert not [path for path in links if not _target(root, path).exists()]
@@ -114,12 +114,16 @@ def test_all_modules_are_compiled_and_none_is_checked_or_written_again(root: Pat
     assert flags == {b"\x01\x00\x00\x00"}, "PEP 552: hash-based and not checked"
 
 
-@pytest.mark.parametrize("program", ["/manager", "cluster-stack-operator", "csctl"])
+@pytest.mark.parametrize("program", ["/manager", "/usr/bin/cluster-stack-operator"])
 def test_a_program_of_the_image_starts(root: Path, program: str) -> None:
-    arguments = ["version"] if program == "csctl" else ["--version"]
-    command = program if program.startswith("/") else f"/usr/bin/{program}"
+    assert "0.1.0" in run(root, program, "--version")
 
-    assert "0.1.0" in run(root, command, *arguments)
+
+def test_the_image_has_the_rooms_of_the_operator_only(root: Path) -> None:
+    (package,) = root.rglob("dist-packages/clusterstacks")
+    rooms = {path.name for path in package.iterdir() if path.is_dir() and path.name != "__pycache__"}
+
+    assert rooms == {"model", "net", "runtime", "release", "plan", "deliver", "operator"}
 
 
 def test_started_as_manager_it_takes_the_flags_of_the_go_operator(root: Path) -> None:

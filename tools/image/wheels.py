@@ -23,7 +23,6 @@ PLATFORMS = {"amd64": "x86_64-manylinux_2_28", "arm64": "aarch64-manylinux_2_28"
 PROGRAMS = {
     "manager": "clusterstacks.operator.main",  # the path of the Go operator, by which it knows its flags
     "usr/bin/cluster-stack-operator": "clusterstacks.operator.main",
-    "usr/bin/csctl": "clusterstacks.csctl.main",
 }
 """Programs of the image, and the modules whose ``main`` they call."""
 
@@ -34,7 +33,7 @@ _DROPPED = re.compile(
     r"""
     (?:bazel-project | bin | cel_expr_python/ext)/.+      # tests and build files of cel-expr-python; programs
     | share/man/.+
-    | clusterstacks/dev/(?:examples | tools)/.+    # of the local environment, which needs Go and a writable disk
+    | clusterstacks/(?:csctl | dev)/.+                    # the operator needs neither csctl nor the local environment
     | \.lock
     | (?:.+/)?(?:__pycache__ | tests?)/.+
     | .+\.dist-info/(?:INSTALLER | RECORD | REQUESTED | direct_url\.json | uv_[^/]+\.json)

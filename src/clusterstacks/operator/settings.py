@@ -73,6 +73,7 @@ class OperatorSettings:
     log_format: str = "json"
     as_manager: bool = False
     take_over: bool = False
+    release_upgrades: bool = False
     notices: tuple[str, ...] = ()
 
 
@@ -127,6 +128,7 @@ def _settings(flags: argparse.Namespace, environ: Mapping[str, str], service_acc
         log_level=LEVELS.get(flags.log_level, flags.log_level),
         log_format=flags.log_format,
         take_over=flags.take_over,
+        release_upgrades=flags.release_upgrades,
         notices=notices(flags),
     )
 
@@ -169,6 +171,12 @@ def option_parser(release_dir: Path = RELEASE_DIR) -> argparse.ArgumentParser:
         action="store_true",
         help="delete the webhooks and the runtime extension that the Go operator left in the operator's own namespace; "
         "without it a warning names them",
+    )
+    other.add_argument(
+        "--release-upgrades",
+        action="store_true",
+        help="only release the upgrades of the Clusters that a deleted operator held, and exit; --namespace and "
+        "--watch-filter select the Clusters",
     )
     add_go_flags(other)
     return parser

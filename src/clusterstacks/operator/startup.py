@@ -7,6 +7,7 @@ import json
 import logging
 import os
 import sys
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from importlib.metadata import version
 from typing import TYPE_CHECKING
@@ -22,12 +23,15 @@ from clusterstacks.operator.app import Operator
 from clusterstacks.operator.go_operator import own_pod, webhook_service, writable_directory
 from clusterstacks.operator.rbac import TAKE_OVER_RIGHTS, RightScope
 from clusterstacks.operator.settings import CACHE_DIR, OperatorSettings, parse_settings
+from clusterstacks.plan.clusters.hold_annotation import drop_holds, held_clusters
 from clusterstacks.runtime.leader_election import LeaseLostError
 from clusterstacks.runtime.log_format import configure_logging
 from clusterstacks.runtime.process import ServiceEndedError, run_until_signal
 from clusterstacks.runtime.tracing import configure_tracing
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
     from clusterstacks.model.objects import ObjectKey
 
 log = logging.getLogger(__name__)
@@ -40,7 +44,7 @@ def run() -> None:
     stop_tracing = configure_tracing(os.environ, version("cluster-stacks"))
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            runner.run(_serve(settings))
+            runner.run(_release_upgrades(settings) if settings.release_upgrades else _serve(settings))
     except ServiceEndedError as error:
         if isinstance(error.__cause__, LeaseLostError):
             log.error("%s", error.__cause__)  # noqa: TRY400 - the message is enough, a trace would hide it
@@ -71,6 +75,25 @@ async def _serve(settings: OperatorSettings) -> None:
         await operator.close()
 
 
+async def _release_upgrades(settings: OperatorSettings) -> None:
+    """Let Cluster API upgrade the Clusters that an operator, which is deleted, held."""
+    async with _management(settings) as client:
+        held = await held_clusters(client, settings.namespace, settings.watch_filter)
+        await drop_holds(client, held, log.info)
+
+
+@asynccontextmanager
+async def _management(settings: OperatorSettings) -> AsyncIterator[Client]:
+    """Connect to the management cluster, for work without informers."""
+    connection, _ = named_connection(os.environ, settings.kubeconfig)
+    async with Pool() as pool:
+        client = Client(connection, pool)
+        try:
+            yield client
+        finally:
+            await client.close()
+
+
 async def _complete_settings(settings: OperatorSettings) -> OperatorSettings:
     """Complete the settings that no flag gives, from the machine and an installation of the Go operator."""
     if settings.cache_dir == CACHE_DIR:
@@ -86,11 +109,9 @@ async def _complete_settings(settings: OperatorSettings) -> OperatorSettings:
 
 async def _webhook_service(settings: OperatorSettings) -> ObjectKey | None:
     namespace, pod = settings.operator_namespace, own_pod(os.environ)
-    connection, _ = named_connection(os.environ, settings.kubeconfig)
-    pool = Pool()
-    client = Client(connection, pool)
     try:
-        service = await webhook_service(client, namespace, pod, settings.webhook_port)
+        async with _management(settings) as client:
+            service = await webhook_service(client, namespace, pod, settings.webhook_port)
     except Forbidden:
         rules = " and ".join(json.dumps(right.rule()) for right in TAKE_OVER_RIGHTS if right.scope is RightScope.OWN)
         log.warning(
@@ -100,9 +121,6 @@ async def _webhook_service(settings: OperatorSettings) -> ObjectKey | None:
             namespace,
         )
         return None
-    finally:
-        await client.close()
-        await pool.close()
     if service is None:
         log.warning(
             "No Service in namespace %s forwards port 443 to port %s of pod %s: set --webhook-service",

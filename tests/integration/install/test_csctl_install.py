@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import sys
 from typing import TYPE_CHECKING, Any
 
 import yaml
@@ -37,6 +39,16 @@ def labelled(kubectl: Kubectl) -> set[str]:
     selector = f"--selector=clusterstack.x-k8s.io/installation={HOME}"
     listed = json.loads(kubectl("get", plurals, "--all-namespaces", selector, "-o=json"))
     return {f"{one['kind']} {one['metadata']['name']}" for one in listed["items"]}
+
+
+async def job_of_helm(server: ApiServer, *flags: str) -> str:
+    """Return the log of the program that the Job after 'helm uninstall' runs."""
+    flags = ("--release-upgrades", f"--kubeconfig={server.kubeconfig_path}", *flags)
+    program = (sys.executable, "-m", "clusterstacks.operator.main")
+    job = await asyncio.create_subprocess_exec(*program, *flags, stderr=asyncio.subprocess.PIPE)
+    _, log = await job.communicate()
+    assert job.returncode == 0, log
+    return log.decode()
 
 
 async def results(server: ApiServer, *arguments: str) -> tuple[int, dict[str, dict[str, str]]]:
@@ -112,6 +124,9 @@ async def test_install_upgrade_and_uninstall_leave_nothing_but_what_is_said(
         code, _, err = await csctl(server, "uninstall", *refused)
         assert code == 2, err
     assert "released the upgrades of Cluster default/held" in out
+    kubectl("annotate", "cluster/held", "--namespace=default", f"{UPGRADE_HOLD_ANNOTATION}=yes")
+    logs = [await job_of_helm(server, "--namespace=other"), await job_of_helm(server)]
+    assert ["released the upgrades of Cluster default/held" in log for log in logs] == [False, True]
     kubectl("delete", "cluster", "held", "--namespace=default")
     assert not labelled(kubectl)
     assert not kubectl("get", "secrets", "-o=name").strip()

@@ -34,7 +34,7 @@ from clusterstacks.model.kinds.names import CLUSTER_API_GROUP, CLUSTER_CLASS_KIN
 from clusterstacks.model.objects import ObjectId, object_id
 from clusterstacks.operator.lease_settings import LEASE_NAME
 from clusterstacks.operator.webhooks.configuration import SECRET_NAME
-from clusterstacks.plan.clusters.hold_annotation import drop_hold, held_clusters
+from clusterstacks.plan.clusters.hold_annotation import drop_holds, held_clusters
 from clusterstacks.runtime.cache import key_of
 
 if TYPE_CHECKING:
@@ -179,7 +179,8 @@ async def remove(client: Client, plan: RemovalPlan, within: timedelta, report: C
         if not plan.operator:  # an interrupted removal has deleted it: its pods may still set holds
             for labels in (OPERATOR_LABEL, GO_OPERATOR_LABEL):
                 await _until_no_pods(client, plan.namespace, labels, within)
-        await release_upgrades(client, plan.watched, plan.watch_filter, report, plan.others)
+        held = await _held(client, plan.watched, plan.watch_filter, plan.others)
+        await drop_holds(client, held, report)
     for one in plan.created:
         await delete_object(client, one)
         report(f"deleted {one}")
@@ -191,30 +192,6 @@ async def remove(client: Client, plan: RemovalPlan, within: timedelta, report: C
     for one in plan.awaited:
         await delete_object(client, one)
     await _until_gone(client, plan.awaited, within, report)
-
-
-async def release_upgrades(
-    client: Client,
-    namespace: str,
-    watch_filter: str,
-    report: Callable[[str], None],
-    others: Sequence[OperatorDeployment] = (),
-) -> None:
-    """Let Cluster API upgrade the Clusters that an operator, which does not run any more, held.
-
-    Args:
-        client: The management cluster.
-        namespace: The only namespace that the operator watched; empty for all.
-        watch_filter: Watch filter of the operator.
-        report: Called with a line for each Cluster.
-        others: Operators whose Clusters stay held.
-
-    Raises:
-        DependencyError: A Cluster cannot be written.
-    """
-    for cluster in await _held(client, namespace, watch_filter, others):
-        if await drop_hold(client, cluster):
-            report(f"released the upgrades of Cluster {key_of(cluster)}")
 
 
 async def _held(

@@ -84,16 +84,16 @@ class Choices:
 
 
 async def _release(management: ManagementCluster, namespace: str, watch_filter: str, *, dry_run: bool) -> None:
-    from clusterstacks.csctl.install.removal import release_upgrades
-    from clusterstacks.plan.clusters.hold_annotation import held_clusters
+    from clusterstacks.plan.clusters.hold_annotation import drop_holds, held_clusters
     from clusterstacks.runtime.cache import key_of
 
     async with management.connected() as client:
+        held = await held_clusters(client, namespace, watch_filter)
         if not dry_run:
-            await release_upgrades(client, namespace, watch_filter, output.say)
+            await drop_holds(client, held, output.say)
             return
-        for one in await held_clusters(client, namespace, watch_filter):
-            output.say(f"would release the upgrades of Cluster {key_of(one)}")
+        for cluster in held:
+            output.say(f"would release the upgrades of Cluster {key_of(cluster)}")
 
 
 async def _uninstall(management: ManagementCluster, namespace: str, choices: Choices) -> None:

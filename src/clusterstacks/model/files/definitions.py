@@ -2,8 +2,7 @@
 
 A part of a file is a frozen dataclass on :class:`Section`, and pydantic reads a loaded document into it. Keys are the
 names of the fields in camel case, unless ``Field(alias=...)`` says otherwise. Descriptions are those of the docstrings.
-Null is the same as an absent key: a
-field with a default gets the default, and any other is reported as missing.
+Null is the same as an absent key: a field with a default gets the default, and any other is reported as missing.
 """
 
 from __future__ import annotations

@@ -7,8 +7,11 @@ from typing import TYPE_CHECKING, Final
 from clusterstacks.model.documents import mapping
 from clusterstacks.model.kinds.names import CLUSTER_API_GROUP, CLUSTER_KIND, UPGRADE_HOLD_ANNOTATION, WATCH_FILTER_LABEL
 from clusterstacks.net.kube.errors import Invalid, KindNotServed, NotFound
+from clusterstacks.runtime.cache import key_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
     from clusterstacks.model.objects import Manifest
     from clusterstacks.net.kube.client import Client
 
@@ -70,6 +73,17 @@ async def held_clusters(client: Client, namespace: str = "", watch_filter: str =
     except (KindNotServed, NotFound):
         return []
     return [cluster for cluster in listed.items if is_held(cluster)]
+
+
+async def drop_holds(client: Client, clusters: Iterable[Manifest], report: Callable[[str], None]) -> None:
+    """Let Cluster API upgrade Clusters that an operator, which does not run any more, held; report each.
+
+    Raises:
+        DependencyError: A Cluster cannot be written.
+    """
+    for cluster in clusters:
+        if await drop_hold(client, cluster):
+            report(f"released the upgrades of Cluster {key_of(cluster)}")
 
 
 async def _annotate(client: Client, cluster: Manifest, value: str | None) -> Manifest:
