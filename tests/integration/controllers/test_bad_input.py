@@ -245,7 +245,7 @@ TROUBLES = {
     "everything is forbidden": Trouble(
         condition="HelmChartApplied",
         reason="FailedToApplyObjects",
-        words=('User "nobody" cannot list resource "secrets"', "kube-system"),
+        words=("list Secret in kube-system: 403 Forbidden", "the same request with kubectl shows it"),
         after=kubeconfig(nobody),
     ),
     "a webhook refuses an object": Trouble(

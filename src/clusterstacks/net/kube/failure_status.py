@@ -96,7 +96,7 @@ _MANAGER = re.compile(r'conflict with ("(?:[^"\\]|\\.)*")')
 _VALIDATION = ("Apply failed with ", 'Secret "')
 
 WITHHELD: Final = (
-    "the server's message is withheld because it may quote the Secret; kubectl apply --dry-run=server shows it"
+    "the server's message is withheld because it may quote the Secret; the same request with kubectl shows it"
 )
 
 _KNOWN_REASONS: Final = frozenset({*REASONS.values(), "AlreadyExists", "Expired"})
