@@ -60,7 +60,7 @@ def test_release_metadata_of_the_page_is_valid() -> None:
     assert parse_metadata(yaml.safe_load(example("components:\n    clusterAddon"))).cluster_addon.dot == "v2"
     config = parse_addon_config(yaml.safe_load(example("addonStages")))
     assert config.stages
-    assert [rule.kind for rule in config.health] == ["CephCluster"]
+    assert [rule.kind for rule in config.health] == ["CephCluster.ceph.rook.io"]
     assert parse_compatibility(yaml.safe_load(example("maxMinorStep"))).rules[0].id == "kube-vip-1-28"
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from clusterstacks.net.kube import client as kube_client
 from clusterstacks.net.kube.client import Client
 from clusterstacks.net.kube.errors import Conflict, Expired, TooMany, Unreachable
 from clusterstacks.net.kube.kubeconfig import parse_kubeconfig
@@ -144,14 +145,15 @@ async def test_expired_list_begins_again_and_expired_watch_raises(proxy: FaultPr
     ("fault", "message"),
     [
         (Fault.STALLED_WATCH, "no data for 4 s"),
-        (Fault.RESET_IN_BODY, "the connection broke|Connection reset"),
-        (Fault.TRUNCATED, "the connection broke|in the middle of an event"),
+        (Fault.RESET_IN_BODY, "the connection was lost|Connection reset"),
+        (Fault.TRUNCATED, "the connection was lost|in the middle of an event"),
     ],
     ids=["stalled", "reset", "truncated"],
 )
 async def test_watch_ends_with_the_planned_fault(
-    proxy: FaultProxy, client: Client, pool: Pool, fault: Fault, message: str
+    proxy: FaultProxy, client: Client, pool: Pool, fault: Fault, message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(kube_client, "IDLE_TIMEOUT", SHORT)
     version = (await client.list(CONFIG_MAPS)).resource_version
     await written(client, "fault-watch", fault=fault)
     proxy.plan(at(fault, "watch"))
