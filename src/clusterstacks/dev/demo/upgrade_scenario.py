@@ -13,7 +13,7 @@ from clusterstacks.dev.installation import apply_in_order, read_manifests
 from clusterstacks.model.documents import at, mappings, text
 from clusterstacks.model.files.metadata import Metadata
 from clusterstacks.model.kinds.clusterapi import cluster_view
-from clusterstacks.model.kinds.names import CLUSTER_API_GROUP, CLUSTER_KIND
+from clusterstacks.model.kinds.names import CLUSTER_API_GROUP, CLUSTER_KIND, PENDING_HOOKS_ANNOTATION
 from clusterstacks.model.objects import ObjectKey
 from clusterstacks.model.versions import StackVersion
 from clusterstacks.net.pool import Pool
@@ -130,7 +130,9 @@ class UpgradeScenario:
         await report_backup(scene.workload(pool), version)
         await scene.until(client, f"control plane {version}", lambda seen: _has_control_plane(seen, version))
         await scene.until(client, f"workers {version}", lambda seen: _has_workers(seen, version))
-        await scene.until(client, f"addons {version}", lambda seen: _delivered(seen, offer))
+        await scene.until(
+            client, f"addons {version}", lambda seen: _delivered(seen, offer) and not _has_pending_hooks(seen)
+        )
 
 
 async def build_upgrade(releases: Path) -> list[Offer]:
@@ -182,6 +184,11 @@ def _delivered(seen: Snapshot, offer: Offer) -> bool:
         text(addon, "spec", "clusterStack") == offer.release.class_name and at(addon, "status", "ready") is True
         for addon in seen.addons
     )
+
+
+def _has_pending_hooks(seen: Snapshot) -> bool:
+    """Return whether Cluster API refuses a further version, because it has not called the hooks after an upgrade."""
+    return any(view.annotations.get(PENDING_HOOKS_ANNOTATION) for view in _views(seen))
 
 
 def _views(seen: Snapshot) -> Sequence[ClusterView]:
