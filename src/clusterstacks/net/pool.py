@@ -79,8 +79,7 @@ class Pool:
             # Each user has its own budget, so the connector sets no limit.
             connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=KEEPALIVE_SECONDS)
             protocol: type[ResponseHandler] = _AbortingProtocol
-            # There are no public options for the protocol, and against the retries of aiohttp: retries are decided
-            # request by request.
+            # aiohttp has no public options for its protocol and for its own retries; ours are decided for each request.
             connector._factory = partial(protocol, loop=asyncio.get_running_loop())  # noqa: SLF001
             self._session = aiohttp.ClientSession(
                 connector=connector,

@@ -26,7 +26,7 @@ _KubernetesVersion = Annotated[
 
 
 @dataclass(frozen=True, slots=True)
-class Provider(Section):
+class ProviderSettings(Section):
     """Infrastructure provider of the clusters.
 
     Args:
@@ -50,7 +50,7 @@ class CsctlConfig(Section):
     """
 
     cluster_stack_name: StackName
-    provider: Provider
+    provider: ProviderSettings
     kubernetes_version: _KubernetesVersion = None
 
 

@@ -128,9 +128,11 @@ def status_error(
 def _typed(message: str, status: int, reason: str, body: Mapping[str, Any], *, confidential: bool) -> ApiError:
     match status:
         case 409 if reason != "AlreadyExists":
-            return Conflict(message, status=status, reason=reason, conflicts=_conflicts(body, confidential))
+            return Conflict(
+                message, status=status, reason=reason, conflicts=_conflicts(body, confidential=confidential)
+            )
         case 422 | 500:
-            return Invalid(message, status=status, reason=reason, causes=_field_causes(body, confidential))
+            return Invalid(message, status=status, reason=reason, causes=_field_causes(body, confidential=confidential))
         case 429:
             wait = retry_after(_details(body).get("retryAfterSeconds"))
             return TooMany(message, status=status, reason=reason, retry_after=wait)
@@ -180,21 +182,21 @@ def _field_message(cause: FieldCause) -> str:
 
 
 def _message(status: int, body: Mapping[str, Any], *, confidential: bool) -> str:
-    if conflicts := _conflicts(body, confidential):
+    if conflicts := _conflicts(body, confidential=confidential):
         message = ", ".join(f"{conflict.field} is managed by {conflict.manager}" for conflict in conflicts)
     elif confidential:
         failing = _WEBHOOK_FAILED.match(_text(body.get("message")))
         return f"{failing[0]}; {WITHHELD}" if failing else WITHHELD
-    elif status in {422, 500} and (causes := _field_causes(body, confidential)):
+    elif status in {422, 500} and (causes := _field_causes(body, confidential=confidential)):
         message = "; ".join(_field_message(cause) for cause in causes)
     else:
         message = _text(body.get("message")) or "the server gave no reason"
     return message if len(message) <= MAX_MESSAGE else f"{message[:MAX_MESSAGE]}..."
 
 
-def _conflicts(body: Mapping[str, Any], confidential: bool) -> tuple[FieldConflict, ...]:  # noqa: FBT001
+def _conflicts(body: Mapping[str, Any], *, confidential: bool) -> tuple[FieldConflict, ...]:
     found = []
-    for cause in _causes(body, confidential):
+    for cause in _causes(body, confidential=confidential):
         if cause.get("reason") != "FieldManagerConflict":
             continue
         quoted = _MANAGER.search(_text(cause.get("message")))
@@ -202,14 +204,14 @@ def _conflicts(body: Mapping[str, Any], confidential: bool) -> tuple[FieldConfli
     return tuple(found)
 
 
-def _field_causes(body: Mapping[str, Any], confidential: bool) -> tuple[FieldCause, ...]:  # noqa: FBT001
+def _field_causes(body: Mapping[str, Any], *, confidential: bool) -> tuple[FieldCause, ...]:
     found = [
         FieldCause(
             _text(cause.get("field")),
             _text(cause.get("reason")),
             WITHHELD if confidential else _text(cause.get("message")),
         )
-        for cause in _causes(body, confidential)
+        for cause in _causes(body, confidential=confidential)
     ]
     if not found and not confidential and (message := _schema_errors(500, body)):
         lines = [matched for line in message.splitlines() if (matched := _SCHEMA_LINE.fullmatch(line.strip()))]
@@ -217,7 +219,7 @@ def _field_causes(body: Mapping[str, Any], confidential: bool) -> tuple[FieldCau
     return tuple(found)
 
 
-def _causes(body: Mapping[str, Any], confidential: bool) -> list[dict[str, Any]]:  # noqa: FBT001
+def _causes(body: Mapping[str, Any], *, confidential: bool) -> list[dict[str, Any]]:
     """Return the causes; for a Secret, only those of the API server itself, whose fields are the Secret's."""
     if confidential and not _text(body.get("message")).startswith(_VALIDATION):
         return []
