@@ -32,6 +32,7 @@ ARGUMENTS = {
     "source": "oci",
     "local": "true",
     "take-over": "",
+    "release-upgrades": "",
     "source-location": "mirror/kaas",
     "source-interval": "10m",
     "source-plain-http": "",

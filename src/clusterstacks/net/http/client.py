@@ -201,14 +201,13 @@ class HTTPClient:
         """
         request = _Request(method, self._checked(url), _sent_headers(headers or {}, body, length), body, check)
         for attempt in itertools.count(1):
+            asked = timedelta()
             try:
                 response = await self._follow(request)
-            except RequestBroken as error:
-                cause = str(error)
-                delay = self._retries.delay(attempt) if request.may_repeat(error) else None
-                # No name may refer to it: with its traceback it would keep an unfinished body, and its file, open.
-                if delay is None:
-                    raise ServerUnavailable(shown_url(request.url), cause) from None
+            except RequestBroken as broken:
+                error = ServerUnavailable(shown_url(request.url), str(broken))
+                if not request.may_repeat(broken):
+                    raise error from None
             else:
                 if not request.is_transient(response):
                     try:
@@ -218,12 +217,12 @@ class HTTPClient:
                     return
                 response.release()
                 asked = retry_after(response.headers.get("Retry-After", ""))
-                delay = self._retries.delay(attempt, asked)
-                if delay is None:
-                    raise _transient_error(response, asked)
-                cause = _transient_error(response, asked).cause
+                error = _transient_error(response, asked)
+            delay = self._retries.delay(attempt, asked)
+            if delay is None:
+                raise error
             if self._report is not None:
-                self._report(f"{request.url.origin()}: {cause}; retrying")
+                self._report(f"{request.url.origin()}: {error.cause}; retrying")
             await self._retries.sleep(delay)
 
     async def _follow(self, request: _Request) -> HTTPResponse:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -62,12 +61,18 @@ class TransferRetries:
 async def read_pieces(path: Path, start: int, length: int) -> AsyncIterator[bytes]:
     """Read a part of a file piece by piece, away from the event loop.
 
+    Between two pieces the file is closed: a request that breaks leaves its body unfinished.
+
     Raises:
         OSError: The file cannot be read.
     """
-    with contextlib.closing(await asyncio.to_thread(path.open, "rb")) as file:
+    end = start + length
+    while start < end and (piece := await asyncio.to_thread(_read_piece, path, start, min(end - start, PIECE_BYTES))):
+        start += len(piece)
+        yield piece
+
+
+def _read_piece(path: Path, start: int, length: int) -> bytes:
+    with path.open("rb") as file:
         file.seek(start)
-        left = length
-        while left and (piece := await asyncio.to_thread(file.read, min(left, PIECE_BYTES))):
-            left -= len(piece)
-            yield piece
+        return file.read(length)
