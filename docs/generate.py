@@ -15,11 +15,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from clusterstacks.csctl.authoring.file_schemas import all_schemas, schema_text
+from clusterstacks.csctl.authoring.file_schemas import all_schemas, file_schemas, schema_text
 from clusterstacks.csctl.authoring.linter import BEFORE_BUILD, REFUSED, RULES
 from clusterstacks.csctl.install import preflight
 from clusterstacks.csctl.main import csctl
 from clusterstacks.csctl.shared.output import EXIT_CODES
+from clusterstacks.model.files.definitions import schema
+from clusterstacks.model.files.facts import FactsFile
+from clusterstacks.model.files.hashes import Hashes
 from clusterstacks.model.kinds.crd_manifests import TERMS, all_crds
 from clusterstacks.model.kinds.explanations import CONDITIONS, REASONS
 from clusterstacks.model.yaml import dump
@@ -173,6 +176,7 @@ def pages() -> dict[str, str]:
     """Every generated page by its file name."""
     return {
         "resources.md": "\n".join(_resources()),
+        "files.md": "\n".join(_files()),
         "operator.md": "\n".join(_operator()),
         "csctl.md": "\n".join(_csctl()),
         "support.md": SUPPORT.format(**_supported()),
@@ -218,6 +222,47 @@ def _resources() -> Iterator[str]:
         yield ""
 
 
+def _files() -> Iterator[str]:
+    yield f"{NOTE}\n# Keys of files\n"
+    yield "The keys of the files of a stack and its releases, and of facts files (`csctl compat update`)."
+    yield "[Formats](formats.md) has examples. `csctl schemas` writes these keys as [JSON schemas for"
+    yield "editors](../how-to/use-an-editor.md).\n"
+    described = file_schemas() | {"hashes.json": schema(Hashes), "facts file": schema(FactsFile)}
+    for file, document in described.items():
+        yield f"## {file}\n"
+        yield f"{_described(document)} Other keys are {'not valid' if _is_closed(document) else 'ignored'}.\n"
+        yield "| key | type | meaning |\n|---|---|---|"
+        yield from _keys("[]" if "items" in document else "", document.get("items", document), {})
+        yield ""
+
+
+def _is_closed(schema: dict[str, Any]) -> bool:
+    return schema.get("items", schema).get("additionalProperties") is False
+
+
+def _keys(path: str, schema: dict[str, Any], explained: dict[str, str]) -> Iterator[str]:
+    """Yield a row for each key; ``explained`` has the place of each mapping whose keys have rows already."""
+    required = schema.get("required", ())
+    for name, below in schema.get("properties", {}).items():
+        here = f"{path}.{name}".removeprefix(".")
+        inner = below.get("items", below)
+        same = explained.setdefault(str(inner.get("properties")), here) if "properties" in inner else here
+        must = " (required)" if name in required else ""
+        as_there = "" if same == here else f" Keys as those of `{same}`."
+        yield f"| `{here}` | {_key_type(below)}{must} | {_described(below).strip() or 'For people.'}{as_there} |"
+        if same == here:
+            yield from _keys(f"{here}[]" if "items" in below else here, inner, explained)
+
+
+def _key_type(schema: dict[str, Any]) -> str:
+    if "items" in schema:
+        return f"list of {_key_type(schema['items'])}"
+    if isinstance(schema.get("additionalProperties"), dict):
+        return f"map of {_key_type(schema['additionalProperties'])}"
+    types = schema.get("type", "any")
+    return types if isinstance(types, str) else " or ".join(kind for kind in types if kind != "null")
+
+
 def _fields(path: str, schema: dict[str, Any]) -> Iterator[str]:
     required = set(schema.get("required", ()))
     for name, below in schema.get("properties", {}).items():
@@ -239,10 +284,11 @@ def _type(schema: dict[str, Any]) -> tuple[str, dict[str, Any]]:
 def _described(schema: dict[str, Any]) -> str:
     text = _plain(schema.get("description", ""))
     if "enum" in schema:
-        text += f" One of {', '.join(f'`{one}`' for one in schema['enum'])}."
+        text += f" One of {', '.join(f'`{one}`' for one in schema['enum'] if one)}."
     if schema.get("default") not in (None, "", [], {}):
         text += f" Default `{_written(schema['default'])}`."
-    if "pattern" in schema:
+    # Longer ones say less than the description.
+    if len(schema.get("pattern", "")) in range(1, 100):
         text += f" Form `{_cell(schema['pattern'])}`."
     return text
 

@@ -24,7 +24,7 @@ AUTHOR = "files of the author who runs the command"
 MACHINE = "programs and files of the machine that runs the command"
 
 PATTERNS = {
-    "plan/compat/facts_schema.py": DOCUMENT,
+    "model/files/facts.py": DOCUMENT,
     "model/yaml.py": "a text that _bounded has let through: max_bytes; at most MAX_ALIASES matches are taken",
     "model/yaml_scalars.py": "a scalar of a text that model.yaml has bounded",
     "deliver/apply/health.py": "the patterns themselves, and labels of an object: net.kube.limits",

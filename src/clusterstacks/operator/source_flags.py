@@ -102,9 +102,10 @@ def source_of(flags: argparse.Namespace, environ: Mapping[str, str]) -> SourceSp
     try:
         plain = {"interval": flags.source_interval, "verification": _verification(flags)}
         return SourceSpec.model_validate({**plain, kind.name: _place(kind, flags, environ)})
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_context=False)[0]
-        raise SpecError("SettingInvalid", f"--source-location, or the environment, is wrong: {first['msg']}") from None
+    except ValidationError:
+        raise SpecError(
+            "SettingInvalid", f"--source-location, or the environment, is not valid: write {kind.location_form}"
+        ) from None
 
 
 def read_text(flag: str, path: str) -> str:

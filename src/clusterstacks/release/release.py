@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from clusterstacks.model.files.node_images import FILE as NODE_IMAGES
 from clusterstacks.release.charts.chart import AddonChart, ChartCache, pack_chart, read_addons, read_chart
 from clusterstacks.release.charts.lockfile import NOTHING_VENDORED, ResolvedChart, VendoredCharts
 from clusterstacks.release.errors import ReleaseBroken, ReleaseDamaged
@@ -31,7 +32,6 @@ METADATA = "metadata.yaml"
 HASHES = "hashes.json"
 ADDON_CONFIG = "clusteraddon.yaml"
 ADDON_VALUES = "cluster-addon-values.yaml"
-NODE_IMAGES = "node-images.yaml"
 
 
 def class_chart_file(name: ReleaseName) -> str:

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING
 
 from clusterstacks.model.errors import SpecError
 from clusterstacks.model.files.compatibility import FILE as COMPATIBILITY
+from clusterstacks.model.files.node_images import FILE as NODE_IMAGES
 from clusterstacks.release.contents import read_contents
 from clusterstacks.release.errors import SourceBroken
 from clusterstacks.release.open import open_directory
-from clusterstacks.release.release import ADDON_CONFIG, ADDON_VALUES, HASHES, METADATA, NODE_IMAGES
+from clusterstacks.release.release import ADDON_CONFIG, ADDON_VALUES, HASHES, METADATA
 from clusterstacks.release.release_source import SIGNATURE_SUFFIX
 from clusterstacks.release.staging import Staging, sweep
 

@@ -29,10 +29,11 @@ from clusterstacks.csctl.building.source_tree import hash_tree, overlaid, read_t
 from clusterstacks.csctl.building.version_rules import NoStackChanged, NothingChanged
 from clusterstacks.model.errors import DependencyError, error_context
 from clusterstacks.model.files.metadata import Metadata
+from clusterstacks.model.files.node_images import FILE as NODE_IMAGES
 from clusterstacks.model.files.node_images import check_node_images
 from clusterstacks.model.versions import StackVersion
 from clusterstacks.release.errors import ReleaseTaken, SourceBroken
-from clusterstacks.release.release import METADATA, NODE_IMAGES
+from clusterstacks.release.release import METADATA
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence

@@ -272,7 +272,7 @@ def _message(fault: ErrorDetails, file: str, definition: object) -> str:
         return f"{_place(file, path)}: {fault['msg']}"
     value = fault["input"]
     for step in context.get("place", ()):
-        value = value[step]
+        value = value[step] if isinstance(step, int) else value.get(step)
     if fault["type"] in ("enum", "literal_error"):
         remedy = f"write {context['expected']}".replace("'", "")
     else:

@@ -42,7 +42,7 @@ class Hashes(Section):
         cluster_addon_dir: Hash of ``cluster-addon/``.
         cluster_addon_values: Hash of ``cluster-addon-values.yaml``.
         node_image_dir: Hash of ``node-image/``.
-        node_images_dir: Hash of ``node-images/``, which ``node_image_dir`` does not cover.
+        node_images_dir: Hash of ``node-images/``.
         cluster_addon_pinned: Hash of ``cluster-addon/`` with the versions of versions.yaml: releases of two Kubernetes
             minors then come from the same directory and have different addons.
     """

@@ -16,6 +16,7 @@ from pydantic_core.core_schema import SerializerFunctionWrapHandler  # noqa: TC0
 
 from clusterstacks.model.documents import and_more, text
 from clusterstacks.model.errors import SpecError
+from clusterstacks.model.files.definitions import field_path
 from clusterstacks.model.kinds.names import API_VERSION
 from clusterstacks.model.objects import Manifest, ObjectKey
 
@@ -131,12 +132,7 @@ class KubernetesObject(Model):
 
 def _faults(error: ValidationError) -> str:
     faults = error.errors(include_url=False, include_context=False)
-    return and_more([f"{_path(fault['loc'])}: {fault['msg']}" for fault in faults], SHOWN_FAULTS, separator="; ")
-
-
-def _path(location: tuple[int | str, ...]) -> str:
-    """Return the path of a field as Kubernetes writes it: ``spec.versions[0]``."""
-    return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in location).lstrip(".")
+    return and_more([f"{field_path(fault['loc'])}: {fault['msg']}" for fault in faults], SHOWN_FAULTS, separator="; ")
 
 
 class ObjectReference(Model):

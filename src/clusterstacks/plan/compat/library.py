@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from clusterstacks.model import yaml
 from clusterstacks.model.errors import SpecError
-from clusterstacks.plan.compat.facts_schema import check_consistency, parse_facts
+from clusterstacks.plan.compat.facts_reader import check_consistency, parse_facts
 from clusterstacks.plan.compat.kubernetes import supported_minors
 from clusterstacks.plan.compat.statements import ComponentFacts, UpstreamFacts
 

@@ -17,7 +17,7 @@ from clusterstacks.model.files.compatibility import UpgradeRule
 from clusterstacks.model.semver import SemVer
 from clusterstacks.model.versions import KubernetesMinor, KubernetesVersion
 from clusterstacks.plan.compat import library
-from clusterstacks.plan.compat.facts_schema import check_consistency, parse_facts
+from clusterstacks.plan.compat.facts_reader import check_consistency, parse_facts
 from clusterstacks.plan.compat.kubernetes import judge_api, known_minors, skew_rules, supported_minors
 from clusterstacks.plan.compat.library import facts, install
 from clusterstacks.plan.compat.rules.skew import OTHER_API_SERVERS, judge_skew
@@ -231,7 +231,7 @@ WRONG: list[tuple[object, str]] = [
     (document(component=1), r"component is 1"),
     (document(mine=1), r"has the unknown field mine"),
     (document(semantics=""), r"semantics is ''"),
-    (document(outside="ok"), r"outside is 'ok': write one of untested, unknown, incompatible"),
+    (document(outside="ok"), r"outside is 'ok': write untested, incompatible or unknown"),
     (document(sources=[]), r"sources is a list: name at least one"),
     (document(sources=document()["sources"] * 2), r"sources\[1\]\.id is 'page'"),
     (source(retrieved="yesterday"), r"sources\[0\]\.retrieved is 'yesterday': write a day"),
@@ -241,7 +241,7 @@ WRONG: list[tuple[object, str]] = [
     (statement(version=1.2), r"versions\[0\]\.version is 1\.2"),
     (statement(version="new"), r"versions\[0\]\.version: 'new' is not a valid version range"),
     (statement(kubernetes=">=1.34 <1.30"), r"versions\[0\]\.kubernetes: .*contains no version"),
-    (statement(kind="sure"), r"versions\[0\]\.kind is 'sure': write one of"),
+    (statement(kind="sure"), r"versions\[0\]\.kind is 'sure': write tested, recommended"),
     (statement(source="pages"), r"versions\[0\]\.source is 'pages': write the id of a source: page"),
     (statement(source=["page"]), r"versions\[0\]\.source is a list"),
     (statement(kubernetesHard=">=1.20"), r"versions\[0\]\.hardSource is missing"),
