@@ -79,7 +79,7 @@ class Source(Section):
 
 
 @dataclass(frozen=True, slots=True)
-class Statement(Section):
+class VersionStatement(Section):
     """A statement about some versions of the component.
 
     Args:
@@ -150,7 +150,7 @@ class Upgrade(Section):
 
 
 @dataclass(frozen=True, slots=True)
-class ChartVersion(Section):
+class AppVersion(Section):
     """The version of the software in one version of a chart.
 
     Args:
@@ -177,7 +177,7 @@ class Chart(Section):
 
     name: Text
     repository: Text
-    map: tuple[ChartVersion, ...] = ()
+    map: tuple[AppVersion, ...] = ()
     rule: Any = None
     source: Any = None
     newest_seen: Any = None
@@ -189,7 +189,7 @@ def _check_source(reference: str, sources: tuple[Source, ...], *place: str | int
         raise refusal(f"write the id of a source: {', '.join(ids)}", *place)
 
 
-def _check_statements(statements: tuple[Statement, ...], info: ValidationInfo) -> tuple[Statement, ...]:
+def _check_statements(statements: tuple[VersionStatement, ...], info: ValidationInfo) -> tuple[VersionStatement, ...]:
     sources = info.data.get("sources", ())
     for at, statement in enumerate(statements):
         _check_source(statement.source, sources, at, "source")
@@ -235,7 +235,7 @@ class FactsFile(Section):
     title: Text
     semantics: Annotated[Text, Remedy("say what the project means by its statements")]
     sources: Annotated[tuple[Source, ...], unique("id", "give every source its own id"), AfterValidator(_at_least_one)]
-    versions: Annotated[tuple[Statement, ...], AfterValidator(_check_statements)] = ()
+    versions: Annotated[tuple[VersionStatement, ...], AfterValidator(_check_statements)] = ()
     outside: Literal["untested", "incompatible", "unknown"] | None = None
     upgrade: Annotated[Upgrade | None, AfterValidator(_check_upgrade)] = None
     charts: tuple[Chart, ...] = ()

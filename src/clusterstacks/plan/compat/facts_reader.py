@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from clusterstacks.model.documents import DocumentError, Node
 from clusterstacks.model.files.compatibility import UpgradeRule
 from clusterstacks.model.files.definitions import read
-from clusterstacks.model.files.facts import FactsFile, Source, Statement, Upgrade
+from clusterstacks.model.files.facts import FactsFile, Source, VersionStatement, Upgrade
 from clusterstacks.plan.compat.statements import (
     ChartStatement,
     ComponentFacts,
@@ -61,7 +61,7 @@ def _source(source: Source) -> FactSource:
 
 
 def _statement(
-    stated: Statement, sources: Mapping[str, FactSource], supported: Callable[[], Range]
+    stated: VersionStatement, sources: Mapping[str, FactSource], supported: Callable[[], Range]
 ) -> UpstreamStatement:
     return UpstreamStatement(
         versions=stated.versions,
@@ -124,11 +124,11 @@ def check_consistency(document: object, *, file: str, today: date) -> None:
         ):
             if day is not None and day > today:
                 raise place.child(key).refuse(f"write a day that is not in the future: today is {today}")
-    statements = read(tuple[Statement, ...], node.child("versions").value or [], file=f"{file}: versions")
+    statements = read(tuple[VersionStatement, ...], node.child("versions").value or [], file=f"{file}: versions")
     _check_statements(statements, node.child("versions").items())
 
 
-def _check_statements(statements: tuple[Statement, ...], places: tuple[Node, ...]) -> None:
+def _check_statements(statements: tuple[VersionStatement, ...], places: tuple[Node, ...]) -> None:
     seen = set[tuple[object, ...]]()
     for statement, place in zip(statements, places, strict=True):
         released, eol = statement.released, statement.eol
