@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from clusterstacks.model.documents import DocumentError, Node
 from clusterstacks.model.files.compatibility import UpgradeRule
 from clusterstacks.model.files.definitions import read
-from clusterstacks.model.files.facts import FactsFile, Source, VersionStatement, Upgrade
+from clusterstacks.model.files.facts import FactsFile, Source, Upgrade, VersionStatement
 from clusterstacks.plan.compat.statements import (
     ChartStatement,
     ComponentFacts,
