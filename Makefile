@@ -35,11 +35,13 @@ demo-ranges: setup ## Show ranges: a refused upgrade, the suggested steps, and a
 
 test: check test-integration ## Run all default tests (static checks, unit, integration against a real API server)
 
-test-unit: setup ## Run the tests that need no process and no network
-	$(BIN)/pytest tests/unit tests/architecture -n 2 -q
+FAST := tests/unit tests/architecture tests/regressions -m "not server"
+
+test-unit: setup ## Run the tests that need no server
+	$(BIN)/pytest $(FAST) -n 2 -q
 
 test-integration: binaries ## Run the tests against real API servers
-	$(BIN)/python -m pytest -p tests.support.observing.rights_coverage tests/integration tests/regressions -n 2 --dist loadfile -q
+	$(BIN)/python -m pytest -p tests.support.observing.rights_coverage tests/integration tests/regressions -m server -n 2 --dist loadfile -q
 
 test-replay: setup ## Run this build on the recorded state of released versions: nothing is written to workload clusters
 	$(BIN)/pytest tests/replay -n 2 -q -rfEP
@@ -58,7 +60,7 @@ check: setup ## Format, lint, types, imports, unit tests
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/pytest tests/unit tests/architecture -n 2 -q
+	$(BIN)/pytest $(FAST) -n 2 -q
 
 format: setup ## Format the code and apply safe fixes
 	$(BIN)/ruff check --fix-only --quiet .

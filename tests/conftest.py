@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -21,6 +22,19 @@ __all__ = ["api_server", "etcd", "registry", "secure_registry", "workload_server
 settings.register_profile("default", deadline=None)
 settings.register_profile("fuzz", deadline=None, max_examples=10_000)
 settings.load_profile("default")
+
+
+INTEGRATION = Path(__file__).parent / "integration"
+SERVERS = {"api_server", "etcd", "registry", "secure_registry", "workload_server"}
+"""Fixtures that start a server."""
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Find tests by the ids of defects with ``-k``, and separate the tests that need a server."""
+    item.extra_keyword_matches.update(number for marker in item.iter_markers("regression") for number in marker.args)
+    needed = SERVERS.intersection(item.fixturenames if isinstance(item, pytest.Function) else ())
+    if needed or INTEGRATION in item.path.parents:
+        item.add_marker("server")
 
 
 def pytest_collection_finish() -> None:

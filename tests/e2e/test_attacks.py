@@ -213,8 +213,9 @@ async def kubeconfig_of(management: Client) -> bytes:
     return base64.b64decode(secret["data"]["value"])
 
 
+@pytest.mark.regression("SEC-1")
 @pytest.mark.timeout(1200)
-async def test_sec_1_to_6_an_attacking_tenant_neither_stops_nor_robs_its_neighbour(scene: Scene) -> None:
+async def test_to_6_an_attacking_tenant_neither_stops_nor_robs_its_neighbour(scene: Scene) -> None:
     await deeply_nested_objects(scene)
     await hostile_kubeconfigs(scene)
     await hostile_records(scene)

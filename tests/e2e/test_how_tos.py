@@ -60,8 +60,9 @@ def shell(tmp_path: Path, environ: Mapping[str, str], *command: str) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.regression("LIVE-H1")
 @pytest.mark.timeout(1200)
-def test_live_h1_every_command_works_also_right_after_a_restart_with_an_empty_cache(
+def test_every_command_works_also_right_after_a_restart_with_an_empty_cache(
     tmp_path: Path, environ: dict[str, str]
 ) -> None:
     set_up, *answers, clean_up = Page.read(REFUSAL).blocks

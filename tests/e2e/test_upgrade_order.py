@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from clusterstacks.model.documents import at, mappings, text
 from clusterstacks.model.kinds.names import UPGRADE_HOLD_ANNOTATION
 from clusterstacks.net.pool import Pool
@@ -71,7 +73,8 @@ def reconciled(write: AuditedRequest) -> bool:
     return text(conditions.get("TopologyReconciled", {}), "status") == "True"
 
 
-async def test_d26_stages_follow_control_plane_workers_and_the_end_of_the_upgrade_in_this_order(
+@pytest.mark.regression("D26")
+async def test_stages_follow_control_plane_workers_and_the_end_of_the_upgrade_in_this_order(
     local: Local, tmp_path: Path
 ) -> None:
     first, second = (RELEASES.build(version, tmp_path, local.releases) for version in (OLD, NEW))

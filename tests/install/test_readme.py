@@ -31,7 +31,8 @@ def host(node: NodeCluster, tmp_path: Path) -> Iterator[str]:
         yield registry.host
 
 
-def test_u_33_the_commands_of_the_readme_install_the_operator(node: NodeCluster, host: str, tmp_path: Path) -> None:
+@pytest.mark.regression("U-33")
+def test_the_commands_of_the_readme_install_the_operator(node: NodeCluster, host: str, tmp_path: Path) -> None:
     page = Page.read(README, {"registry.example.org": host}, section=INSTALLATION)
     _, push, install = page.blocks  # the first one has built the image of all tests
     administrator = environ_of_reader(node.state.kubeconfig)

@@ -25,6 +25,7 @@ async def cluster_of(world: World, files: dict[str, bytes]) -> None:
     await world.cluster("one", name.class_name)
 
 
+@pytest.mark.regression("D4", "D33", "D82")
 @pytest.mark.parametrize(
     ("template", "words"),
     [
@@ -36,9 +37,7 @@ async def cluster_of(world: World, files: dict[str, bytes]) -> None:
     ],
     ids=["fails", "misses a value", "ends too early", "is indented wrongly", "holds a control character"],
 )
-async def test_d4_d33_d82_addon_with_a_render_error_is_not_ready(
-    world: World, template: str, words: tuple[str, ...]
-) -> None:
+async def test_addon_with_a_render_error_is_not_ready(world: World, template: str, words: tuple[str, ...]) -> None:
     chart = templates(config_map(world.namespace), **{"templates/broken.yaml": template})
     async with world.operator():
         await cluster_of(world, world.stack.files("v1", {"cni": chart}))
@@ -50,7 +49,8 @@ async def test_d4_d33_d82_addon_with_a_render_error_is_not_ready(
         assert await world.delivered(world.namespace) is None
 
 
-async def test_d4_release_whose_stages_name_a_missing_chart_is_not_ready(world: World) -> None:
+@pytest.mark.regression("D4")
+async def test_release_whose_stages_name_a_missing_chart_is_not_ready(world: World) -> None:
     name = world.stack.release("v1")
     hooks = {"AfterControlPlaneInitialized": [stage("cni"), stage("missing")]}
     world.publish(name, world.stack.files("v1", {"cni": templates(config_map(world.namespace))}, hooks=hooks))
@@ -62,7 +62,8 @@ async def test_d4_release_whose_stages_name_a_missing_chart_is_not_ready(world: 
         assert name.release in found["message"]
 
 
-async def test_d17_values_of_one_addon_are_not_used_for_another(world: World) -> None:
+@pytest.mark.regression("D17")
+async def test_values_of_one_addon_are_not_used_for_another(world: World) -> None:
     word = world.namespace
     shown = '{{ .Values.text | default "plain" }}'
     charts = {
@@ -83,7 +84,8 @@ async def test_d17_values_of_one_addon_are_not_used_for_another(world: World) ->
         }
 
 
-async def test_d18_objects_without_namespace_are_in_kube_system(world: World) -> None:
+@pytest.mark.regression("D18")
+async def test_objects_without_namespace_are_in_kube_system(world: World) -> None:
     word = world.namespace
     placed = config_map(f"{word}-placed")
     placed["metadata"]["namespace"] = "default"
@@ -96,8 +98,9 @@ async def test_d18_objects_without_namespace_are_in_kube_system(world: World) ->
         assert await world.delivered(f"{word}-unplaced", "kube-system") is not None
 
 
+@pytest.mark.regression("D34")
 @pytest.mark.parametrize("text", ["", "# nothing\n", "values:\n", "{{ if false }}values: x{{ end }}"])
-async def test_d34_an_empty_overwrite_means_no_values(world: World, text: str) -> None:
+async def test_an_empty_overwrite_means_no_values(world: World, text: str) -> None:
     async with world.operator():
         chart = templates(config_map(world.namespace), **{"overwrite.yaml": text})
         await cluster_of(world, world.stack.files("v1", {"cni": chart}))
@@ -106,7 +109,8 @@ async def test_d34_an_empty_overwrite_means_no_values(world: World, text: str) -
         assert await world.delivered(world.namespace) is not None
 
 
-async def test_d34_an_overwrite_that_is_a_list_is_named(world: World) -> None:
+@pytest.mark.regression("D34")
+async def test_an_overwrite_that_is_a_list_is_named(world: World) -> None:
     async with world.operator():
         chart = templates(config_map(world.namespace), **{"overwrite.yaml": "- a\n- b\n"})
         await cluster_of(world, world.stack.files("v1", {"cni": chart}))

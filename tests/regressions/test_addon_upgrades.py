@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
 from clusterstacks.model.kinds.names import Kind
 from tests.support.builders.manifests import crd
 from tests.support.builders.stacks import config_map, stage, templates
@@ -41,7 +43,8 @@ async def inventory(world: World, cluster: str = "one") -> set[str]:
     return {one["name"] for one in addon["status"]["resources"]}
 
 
-async def test_d1_upgrade_updates_every_object_to_the_new_release(world: World) -> None:
+@pytest.mark.regression("D1")
+async def test_upgrade_updates_every_object_to_the_new_release(world: World) -> None:
     word = world.namespace
     first = templates(config_map(f"{word}-stays", a="1"), config_map(f"{word}-goes"))
     world.publish(world.stack.release("v1"), world.stack.single_files("v1", first))
@@ -60,7 +63,8 @@ async def test_d1_upgrade_updates_every_object_to_the_new_release(world: World) 
         assert await world.delivered(f"{word}-goes") is None
 
 
-async def test_d15_d16_d59_three_upgrades_prune_objects_of_the_previous_release(world: World) -> None:
+@pytest.mark.regression("D15", "D16", "D59")
+async def test_three_upgrades_prune_objects_of_the_previous_release(world: World) -> None:
     word = world.namespace
     for number in (1, 2, 3, 4):
         addon = templates(config_map(f"{word}-all"), config_map(f"{word}-only-{number}"))
@@ -77,7 +81,8 @@ async def test_d15_d16_d59_three_upgrades_prune_objects_of_the_previous_release(
             assert await inventory(world) == {f"{word}-all", f"{word}-only-{number}"}
 
 
-async def test_d7_upgrade_works_without_the_previous_release(world: World) -> None:
+@pytest.mark.regression("D7")
+async def test_upgrade_works_without_the_previous_release(world: World) -> None:
     word = world.namespace
     directory = world.publish(
         world.stack.release("v1"), world.stack.files("v1", {"cni": templates(config_map(f"{word}-old"))})
@@ -95,7 +100,8 @@ async def test_d7_upgrade_works_without_the_previous_release(world: World) -> No
         assert await world.delivered(f"{word}-new") is not None
 
 
-async def test_d7_addon_without_a_recorded_release_gets_the_one_of_its_class(world: World) -> None:
+@pytest.mark.regression("D7")
+async def test_addon_without_a_recorded_release_gets_the_one_of_its_class(world: World) -> None:
     name = world.stack.release("v1")
     world.publish(name, world.stack.files("v1", {"cni": templates(config_map(world.namespace))}))
     async with world.operator():
@@ -105,7 +111,8 @@ async def test_d7_addon_without_a_recorded_release_gets_the_one_of_its_class(wor
         await world.addons_ready("one", name.class_name)
 
 
-async def test_d14_object_with_a_changed_api_version_is_kept(world: World) -> None:
+@pytest.mark.regression("D14")
+async def test_object_with_a_changed_api_version_is_kept(world: World) -> None:
     word = world.namespace
     group = f"{word}.example.org"
     await install(world.workload, [crd("Widget", group, versions=("v1", "v2"))])
@@ -123,7 +130,8 @@ async def test_d14_object_with_a_changed_api_version_is_kept(world: World) -> No
         assert after["metadata"]["uid"] == before["metadata"]["uid"]
 
 
-async def test_d80_partially_failed_upgrade_is_completed(world: World) -> None:
+@pytest.mark.regression("D80")
+async def test_partially_failed_upgrade_is_completed(world: World) -> None:
     word = world.namespace
     gizmo = {"apiVersion": f"{word}.example.org/v1", "kind": "Gizmo", "metadata": {"name": word}}
     world.publish(world.stack.release("v1"), world.stack.files("v1", {"cni": templates(config_map(f"{word}-goes"))}))
@@ -151,7 +159,8 @@ async def test_d80_partially_failed_upgrade_is_completed(world: World) -> None:
         assert await inventory(world) == {f"{word}-comes", word}
 
 
-async def test_d81_no_stage_runs_without_a_change(world: World) -> None:
+@pytest.mark.regression("D81")
+async def test_no_stage_runs_without_a_change(world: World) -> None:
     word = world.namespace
     addons = {"cni": templates(config_map(f"{word}-cni")), "check": templates(config_map(f"{word}-check"))}
     hooks = {"AfterControlPlaneInitialized": [stage("cni")], "BeforeClusterUpgrade": [stage("check")]}
@@ -169,7 +178,8 @@ async def test_d81_no_stage_runs_without_a_change(world: World) -> None:
         assert await world.delivered(f"{word}-check") is not None, "the upgrade asked for it"
 
 
-async def test_d2_d5_d82_only_the_rejected_object_is_reported(world: World) -> None:
+@pytest.mark.regression("D2", "D5", "D82")
+async def test_only_the_rejected_object_is_reported(world: World) -> None:
     word = world.namespace
     deployment = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": word}, "spec": {"replicas": -1}}
     files = world.stack.files("v1", {"cni": templates(config_map(word), deployment)})

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
 from clusterstacks.model.kinds.names import CLUSTER_KIND, Kind
 from tests.support.builders.stacks import KUBERNETES
 from tests.support.running.admission import guarded, refusal
@@ -28,7 +30,8 @@ async def foreign(world: World, name: str = "foreign") -> None:
     await world.create(cluster_manifest(world.namespace, name, "quick-start"))
 
 
-async def test_d10_deletion_of_a_stack_is_denied_while_a_release_of_any_channel_is_used(world: World) -> None:
+@pytest.mark.regression("D10")
+async def test_deletion_of_a_stack_is_denied_while_a_release_of_any_channel_is_used(world: World) -> None:
     async with guarded(world):
         stack, name = await bundle(world, "v0-sha.abc1234")
         cluster = await world.cluster("one", name.class_name)
@@ -41,7 +44,8 @@ async def test_d10_deletion_of_a_stack_is_denied_while_a_release_of_any_channel_
         assert await refusal(world.delete(stack)) == ""
 
 
-async def test_d11_cluster_with_a_foreign_class_does_not_disable_the_in_use_check(world: World) -> None:
+@pytest.mark.regression("D11")
+async def test_cluster_with_a_foreign_class_does_not_disable_the_in_use_check(world: World) -> None:
     async with guarded(world):
         _, name = await bundle(world, "v1")
         await foreign(world)
@@ -52,7 +56,8 @@ async def test_d11_cluster_with_a_foreign_class_does_not_disable_the_in_use_chec
         assert f"ClusterStackRelease {world.namespace}/{name} is in use by Cluster {world.namespace}/one" in told
 
 
-async def test_d12_cluster_without_topology_is_allowed_and_validated_once_it_has_one(world: World) -> None:
+@pytest.mark.regression("D12")
+async def test_cluster_without_topology_is_allowed_and_validated_once_it_has_one(world: World) -> None:
     async with guarded(world):
         _, name = await bundle(world, "v1")
         manifest = cluster_manifest(world.namespace, "one", name.class_name)
@@ -65,7 +70,8 @@ async def test_d12_cluster_without_topology_is_allowed_and_validated_once_it_has
         assert await refusal(world.patch(cluster, {"spec": {"topology": topology}})) == ""
 
 
-async def test_d28_class_of_another_namespace_is_validated_and_protected(world: World) -> None:
+@pytest.mark.regression("D28")
+async def test_class_of_another_namespace_is_validated_and_protected(world: World) -> None:
     users = await world.other_namespace()
     async with guarded(world, namespace=""):
         stack, name = await bundle(world, "v1")

@@ -5,6 +5,8 @@ from __future__ import annotations
 import shutil
 from typing import TYPE_CHECKING
 
+import pytest
+
 from clusterstacks.model.kinds.names import CLUSTER_CLASS_KIND, Kind
 from tests.support.builders.stacks import INFRASTRUCTURE
 from tests.support.running.world import condition_of, is_unready
@@ -15,7 +17,8 @@ if TYPE_CHECKING:
 GROUP = INFRASTRUCTURE.partition("/")[0]
 
 
-async def test_d2_d5_d82_rejected_one_of_two_objects_with_the_same_name_is_reported(world: World) -> None:
+@pytest.mark.regression("D2", "D5", "D82")
+async def test_rejected_one_of_two_objects_with_the_same_name_is_reported(world: World) -> None:
     name = world.stack.release("v1")
     refused = {**world.stack.object("v1"), "kind": "TinyControlPlaneTemplate"}
     refused["spec"] = {"template": {"spec": {"size": 10}}}
@@ -38,7 +41,8 @@ async def test_d2_d5_d82_rejected_one_of_two_objects_with_the_same_name_is_repor
         assert condition_of(release, "Ready")["status"] == "False"
 
 
-async def test_d3_deleted_release_deletes_everything_it_applied(world: World) -> None:
+@pytest.mark.regression("D3")
+async def test_deleted_release_deletes_everything_it_applied(world: World) -> None:
     name = world.stack.release("v1")
     directory = world.publish(name, world.stack.files("v1", {}))
     async with world.operator():
@@ -55,7 +59,8 @@ async def test_d3_deleted_release_deletes_everything_it_applied(world: World) ->
         assert await world.find("TinyClusterTemplate", name.class_name, group=GROUP) is None
 
 
-async def test_d18_class_is_in_the_namespace_of_its_release(world: World) -> None:
+@pytest.mark.regression("D18")
+async def test_class_is_in_the_namespace_of_its_release(world: World) -> None:
     name = world.stack.release("v1")
     world.publish(name, world.stack.files("v1", {}))
     async with world.operator():

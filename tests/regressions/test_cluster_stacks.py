@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
 from clusterstacks.model.kinds.names import Kind
 from tests.support.running.world import LOOKING_OFTEN, PROVIDER_GROUP, condition_of, is_ready, is_unready
 from tests.support.waiting import eventually
@@ -32,7 +34,8 @@ async def stack_says(world: World, wanted: dict[str, object]) -> Manifest:
     return await world.until(Kind.CLUSTER_STACK, world.namespace, agrees)
 
 
-async def test_d9_release_in_use_and_last_ready_release_are_kept_on_every_channel(world: World) -> None:
+@pytest.mark.regression("D9")
+async def test_release_in_use_and_last_ready_release_are_kept_on_every_channel(world: World) -> None:
     used, last, spare = published(world, "v0-sha.abc1234", "v0-sha.bbbbbbb", "v0-sha.aaaaaaa")
     async with world.operator():
         stack = await world.create(
@@ -52,7 +55,8 @@ async def test_d9_release_in_use_and_last_ready_release_are_kept_on_every_channe
         assert is_ready(await world.get(Kind.CLUSTER_STACK_RELEASE, last.release))
 
 
-async def test_d19_release_is_ready_only_with_its_provider_object(world: World) -> None:
+@pytest.mark.regression("D19")
+async def test_release_is_ready_only_with_its_provider_object(world: World) -> None:
     (name,) = published(world, "v1")
     await world.create(provider_template(world, "TinyClusterStackReleaseTemplate"))
     async with world.operator():
@@ -69,7 +73,8 @@ async def test_d19_release_is_ready_only_with_its_provider_object(world: World) 
             await world.until(Kind.CLUSTER_STACK_RELEASE, name.release, READINESS[ready])
 
 
-async def test_d20_failed_listing_is_reported_and_deletes_nothing(world: World) -> None:
+@pytest.mark.regression("D20")
+async def test_failed_listing_is_reported_and_deletes_nothing(world: World) -> None:
     (name,) = published(world, "v1")
     hidden = world.releases.with_name("away")
     async with world.operator(source=LOOKING_OFTEN):
@@ -90,7 +95,8 @@ async def test_d20_failed_listing_is_reported_and_deletes_nothing(world: World) 
         )
 
 
-async def test_d20_without_a_matching_release_none_is_latest(world: World) -> None:
+@pytest.mark.regression("D20")
+async def test_without_a_matching_release_none_is_latest(world: World) -> None:
     published(world, "v0-git.1")
     other = world.stack.manifest(world.namespace, autoSubscribe=True, channel="stable")
     stack = await world.create(other)
@@ -102,7 +108,8 @@ async def test_d20_without_a_matching_release_none_is_latest(world: World) -> No
         assert not stack["status"].get("latestRelease")
 
 
-async def test_d22_release_deleted_by_force_is_restored_while_its_class_is_used(world: World) -> None:
+@pytest.mark.regression("D22")
+async def test_release_deleted_by_force_is_restored_while_its_class_is_used(world: World) -> None:
     (name,) = published(world, "v1")
     async with world.operator():
         stack = await world.create(world.stack.manifest(world.namespace, "v1"))
@@ -120,7 +127,8 @@ async def test_d22_release_deleted_by_force_is_restored_while_its_class_is_used(
         await eventually(again, about="the release of the used class is back")
 
 
-async def test_d29_provider_object_has_no_kubectl_annotations_of_the_stack(world: World) -> None:
+@pytest.mark.regression("D29")
+async def test_provider_object_has_no_kubectl_annotations_of_the_stack(world: World) -> None:
     (name,) = published(world, "v1")
     await world.create(provider_template(world, "TinyClusterStackReleaseTemplate"))
     stack = world.stack.manifest(world.namespace, "v1", **provider(world, "TinyClusterStackReleaseTemplate"))
@@ -134,7 +142,8 @@ async def test_d29_provider_object_has_no_kubectl_annotations_of_the_stack(world
         assert made["metadata"]["labels"] == {"team": "one"}
 
 
-async def test_d30_release_refers_to_the_provider_object_of_the_new_kind(world: World) -> None:
+@pytest.mark.regression("D30")
+async def test_release_refers_to_the_provider_object_of_the_new_kind(world: World) -> None:
     (name,) = published(world, "v1")
     for kind in ("TinyClusterStackReleaseTemplate", "OtherClusterStackReleaseTemplate"):
         await world.create(provider_template(world, kind))
@@ -151,7 +160,8 @@ async def test_d30_release_refers_to_the_provider_object_of_the_new_kind(world: 
         assert release["spec"]["providerRef"]["kind"] == "OtherClusterStackRelease"
 
 
-async def test_d31_versions_in_status_are_in_the_users_spelling(world: World) -> None:
+@pytest.mark.regression("D31")
+async def test_versions_in_status_are_in_the_users_spelling(world: World) -> None:
     (name,) = published(world, "v0-git.12")
     async with world.operator():
         await world.create(world.stack.manifest(world.namespace, "v0-git.12"))

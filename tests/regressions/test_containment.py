@@ -9,6 +9,8 @@ from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from clusterstacks.deliver.apply.delivery import Delivery, Revision
 from clusterstacks.model.kinds.names import Kind
 from clusterstacks.net.kube.client import Client
@@ -24,8 +26,6 @@ from tests.support.running.world import SECONDS, idle, is_ready, is_unready
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
-    import pytest
-
     from tests.support.running.world import World
 
 ENDLESS = "{{ range $i := until 100000 }}{{ range $j := until 100000 }}{{ end }}{{ end }}"
@@ -38,7 +38,8 @@ def elsewhere(world: World, port: int) -> dict[str, Any]:
     return document
 
 
-async def test_d54_silent_cluster_and_endless_chart_delay_no_other_cluster(
+@pytest.mark.regression("D54")
+async def test_silent_cluster_and_endless_chart_delay_no_other_cluster(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(controller, "STOP_DEADLINE", timedelta(seconds=0.1))  # the end of this test
@@ -68,7 +69,8 @@ async def test_d54_silent_cluster_and_endless_chart_delay_no_other_cluster(
         assert is_unready(await world.addon("endless"))
 
 
-async def test_d53_d56_delivered_addon_causes_no_download_render_or_request(
+@pytest.mark.regression("D53", "D56")
+async def test_delivered_addon_causes_no_download_render_or_request(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     name = world.stack.release("v1")
@@ -104,7 +106,8 @@ async def forbidden(*_: object, **__: object) -> None:
     raise AssertionError("not asked for")
 
 
-async def test_d52_requests_grow_by_one_with_each_object(world: World) -> None:
+@pytest.mark.regression("D52")
+async def test_requests_grow_by_one_with_each_object(world: World) -> None:
     counted = []
     for number in (5, 45):
         async with Pool() as pool:
@@ -116,7 +119,8 @@ async def test_d52_requests_grow_by_one_with_each_object(world: World) -> None:
     assert counted[1] - counted[0] == 40
 
 
-async def test_d32_two_clients_used_at_once_never_share_settings(world: World) -> None:
+@pytest.mark.regression("D32")
+async def test_two_clients_used_at_once_never_share_settings(world: World) -> None:
     async with Pool() as pool:
         clients = {user: Client(impersonating(world, user), pool) for user in ("one", "two")}
 
@@ -136,7 +140,8 @@ def impersonating(world: World, user: str) -> Any:
     return parse_kubeconfig(document, base=None)
 
 
-async def test_d56_restart_writes_nothing_to_either_cluster(world: World) -> None:
+@pytest.mark.regression("D56")
+async def test_restart_writes_nothing_to_either_cluster(world: World) -> None:
     name = world.stack.release("v1")
     world.publish(name, world.stack.files("v1", {"cni": templates(config_map(world.namespace))}))
     async with world.operator() as operator:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+import pytest
+
 from clusterstacks.model.kinds.clusteraddon import addon_name
 from clusterstacks.model.kinds.names import Kind
 from clusterstacks.operator.controllers.clusteraddon import workload_gate
@@ -14,13 +16,12 @@ from tests.support.running.world import cluster_manifest, condition_of
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    import pytest
-
     from clusterstacks.model.objects import Manifest
     from tests.support.running.world import World
 
 
-async def test_drop_m4_conditions_of_the_go_operator_are_set(world: World) -> None:
+@pytest.mark.regression("DROP-M4")
+async def test_conditions_of_the_go_operator_are_set(world: World) -> None:
     name = world.stack.release("v1")
     world.publish(name, world.stack.files("v1", {"cni": templates(config_map(world.namespace))}))
 
@@ -42,7 +43,8 @@ async def test_drop_m4_conditions_of_the_go_operator_are_set(world: World) -> No
         await world.addons_ready("one", name.class_name)
 
 
-async def test_drop_m5_cluster_whose_provider_reports_no_version_gets_its_addons(
+@pytest.mark.regression("DROP-M5")
+async def test_cluster_whose_provider_reports_no_version_gets_its_addons(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     name = world.stack.release("v1")
@@ -57,7 +59,8 @@ async def test_drop_m5_cluster_whose_provider_reports_no_version_gets_its_addons
         await world.addons_ready("one", name.class_name)
 
 
-async def test_drop_m5_unreachable_cluster_is_awaited(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.regression("DROP-M5")
+async def test_unreachable_cluster_is_awaited(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(workload_gate, "REPORTED_WITHIN", timedelta())
     name = world.stack.release("v1")
     world.publish(name, world.stack.files("v1", {"cni": templates(config_map(world.namespace))}))
@@ -68,7 +71,8 @@ async def test_drop_m5_unreachable_cluster_is_awaited(world: World, monkeypatch:
         await world.says(Kind.CLUSTER_ADDON, addon_name("one"), "ClusterReady", words=words)
 
 
-async def test_drop_l5_stack_without_versions_has_a_condition_despite_existing_releases(world: World) -> None:
+@pytest.mark.regression("DROP-L5")
+async def test_stack_without_versions_has_a_condition_despite_existing_releases(world: World) -> None:
     world.publish(world.stack.release("v1"), world.stack.files("v1", {}))
     async with world.operator():
         stack = await world.create(world.stack.manifest(world.namespace, autoSubscribe=False))

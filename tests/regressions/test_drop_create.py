@@ -63,7 +63,8 @@ def addon_chart(tmp_path: Path) -> dict[str, bytes]:
 HASH = ("--mode", "hash", "--dependencies", "leave")
 
 
-def test_drop_h1_release_of_csctl_yaml_is_built_with_unchanged_charts(run: Run, tmp_path: Path, several: Path) -> None:
+@pytest.mark.regression("DROP-H1")
+def test_release_of_csctl_yaml_is_built_with_unchanged_charts(run: Run, tmp_path: Path, several: Path) -> None:
     settings = several / "csctl.yaml"
     settings.write_text(settings.read_text().replace("v1.35.1", "v1.35.0"))
     chart = several / "cluster-addon/cloud/Chart.yaml"
@@ -80,16 +81,16 @@ def test_drop_h1_release_of_csctl_yaml_is_built_with_unchanged_charts(run: Run, 
     assert held["cloud/Chart.lock"] == b"anything\n"
 
 
-def test_drop_h1_versions_yaml_is_not_read_for_the_release_of_csctl_yaml(
-    run: Run, tmp_path: Path, several: Path
-) -> None:
+@pytest.mark.regression("DROP-H1")
+def test_versions_yaml_is_not_read_for_the_release_of_csctl_yaml(run: Run, tmp_path: Path, several: Path) -> None:
     (several / "versions.yaml").write_text("- kubernetes: unknown\n")
 
     assert run(several, *HASH)[0] == 0
     assert built(tmp_path) == ["local-several-1-35"]
 
 
-def test_drop_h1_minors_of_versions_yaml_are_built_on_demand(run: Run, tmp_path: Path, several: Path) -> None:
+@pytest.mark.regression("DROP-H1")
+def test_minors_of_versions_yaml_are_built_on_demand(run: Run, tmp_path: Path, several: Path) -> None:
     assert run(several, *HASH, "--kubernetes", "1-34")[0] == 0
     assert built(tmp_path) == ["local-several-1-34"]
     assert b"version: 2.34.1\n" in addon_chart(tmp_path)["cloud/Chart.yaml"]
@@ -100,7 +101,8 @@ def test_drop_h1_minors_of_versions_yaml_are_built_on_demand(run: Run, tmp_path:
     assert "cannot be combined with --all-minors" in run(several, *HASH, "--all-minors", "--kubernetes", "1-34")[2]
 
 
-def test_drop_h1_all_minors_include_the_one_of_csctl_yaml(run: Run, tmp_path: Path, several: Path) -> None:
+@pytest.mark.regression("DROP-H1")
+def test_all_minors_include_the_one_of_csctl_yaml(run: Run, tmp_path: Path, several: Path) -> None:
     for file in ("csctl.yaml", "cluster-class/Chart.yaml"):
         (several / file).write_text((several / file).read_text().replace("1.35.1", "1.33.9").replace("1-35", "1-33"))
 
@@ -108,9 +110,10 @@ def test_drop_h1_all_minors_include_the_one_of_csctl_yaml(run: Run, tmp_path: Pa
     assert built(tmp_path) == ["local-several-1-33", "local-several-1-34", "local-several-1-35"]
 
 
+@pytest.mark.regression("DROP-H1")
 @pytest.mark.parametrize("file", ["values.yaml", "templates/class.yaml"])
 @pytest.mark.parametrize("minors", [("--all-minors",), ("--kubernetes", "1-34")])
-def test_drop_h1_hard_coded_version_of_another_minor_is_an_error_before_the_build(
+def test_hard_coded_version_of_another_minor_is_an_error_before_the_build(
     run: Run, tmp_path: Path, several: Path, file: str, minors: tuple[str, ...]
 ) -> None:
     named = several / "cluster-class" / file
@@ -125,22 +128,25 @@ def test_drop_h1_hard_coded_version_of_another_minor_is_an_error_before_the_buil
     assert run(several, *HASH, "--kubernetes", "1-35")[0] == 0
 
 
+@pytest.mark.regression("DROP-H1")
 @pytest.mark.parametrize(
     "text", ["# as in 1.35.1", "a: 1  # 1.35.1", "a: 1.35.10", "a: 21.35.1", "images: {v1.34.2: a, v1.35.1: b}"]
 )
-def test_drop_h1_comments_other_numbers_and_version_tables_are_not_errors(run: Run, several: Path, text: str) -> None:
+def test_comments_other_numbers_and_version_tables_are_not_errors(run: Run, several: Path, text: str) -> None:
     (several / "cluster-class/values.yaml").write_text(f"{text}\n")
 
     code, _, err = run(several, *HASH, "--kubernetes", "1-34")
     assert code == 0, err
 
 
-def test_drop_h1_stacks_without_a_version_in_csctl_yaml_are_built_from_stack_yaml(run: Run, tmp_path: Path) -> None:
+@pytest.mark.regression("DROP-H1")
+def test_stacks_without_a_version_in_csctl_yaml_are_built_from_stack_yaml(run: Run, tmp_path: Path) -> None:
     assert run(copied("minor", tmp_path), *HASH)[0] == 0
     assert built(tmp_path) == ["local-minor-1-35"]
 
 
-def test_drop_h1_every_verb_uses_the_release_of_csctl_yaml(run: Run, several: Path) -> None:
+@pytest.mark.regression("DROP-H1")
+def test_every_verb_uses_the_release_of_csctl_yaml(run: Run, several: Path) -> None:
     leave = ("--dependencies", "leave")
 
     assert "several-1-35" in run(several, *leave, "--class", verb=template)[1]
@@ -150,7 +156,8 @@ def test_drop_h1_every_verb_uses_the_release_of_csctl_yaml(run: Run, several: Pa
     assert [one.name.series for one in load_stack(read_tree(several), "several") if one.name] == ["local-several-1-35"]
 
 
-def test_drop_h1_lint_reports_two_patches_of_one_minor(several: Path) -> None:
+@pytest.mark.regression("DROP-H1")
+def test_lint_reports_two_patches_of_one_minor(several: Path) -> None:
     settings = several / "csctl.yaml"
     settings.write_text(settings.read_text().replace("v1.35.1", "v1.35.0"))
 
@@ -175,8 +182,9 @@ def to(remote: Path) -> tuple[str, ...]:
 CUSTOM = ("--mode", "custom", *(f"--{one}-version=v9" for one in ("cluster-stack", "cluster-addon", "node-image")))
 
 
+@pytest.mark.regression("DROP-M1")
 @pytest.mark.parametrize("mode", [("--mode", "hash"), CUSTOM])
-def test_drop_m1_release_published_by_another_csctl_from_the_same_source_is_kept(
+def test_release_published_by_another_csctl_from_the_same_source_is_kept(
     run: Run, tmp_path: Path, remote: Path, mode: tuple[str, ...]
 ) -> None:
     stack = copied("single", tmp_path)
@@ -195,8 +203,9 @@ def test_drop_m1_release_published_by_another_csctl_from_the_same_source_is_kept
     assert {path: path.read_bytes() for path in remote.rglob("*") if path.is_file()} == before
 
 
+@pytest.mark.regression("DROP-M1")
 @pytest.mark.parametrize("file", ["hashes.json", "metadata.yaml"])
-def test_drop_m1_release_of_another_source_or_other_versions_is_rejected(
+def test_release_of_another_source_or_other_versions_is_rejected(
     run: Run, tmp_path: Path, remote: Path, file: str
 ) -> None:
     stack = copied("single", tmp_path)
@@ -221,14 +230,16 @@ REMOTES = {
 }
 
 
+@pytest.mark.regression("USER-20")
 @pytest.mark.parametrize("case", REMOTES)
-def test_user_20_environment_variables_select_the_remote(case: str) -> None:
+def test_environment_variables_select_the_remote(case: str) -> None:
     environ, remote = REMOTES[case]
 
     assert default_remote(environ)[0] == remote
 
 
-def test_user_20_create_builds_without_a_remote_and_reports_it(run: Run, tmp_path: Path) -> None:
+@pytest.mark.regression("USER-20")
+def test_create_builds_without_a_remote_and_reports_it(run: Run, tmp_path: Path) -> None:
     code, _, err = run(copied("single", tmp_path))
 
     assert code == 0, err
@@ -236,7 +247,8 @@ def test_user_20_create_builds_without_a_remote_and_reports_it(run: Run, tmp_pat
     assert err.splitlines()[0].startswith("remote none, because neither GIT_* nor OCI_* is set")
 
 
-def test_user_20_selected_remote_is_printed(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.regression("USER-20")
+def test_selected_remote_is_printed(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OCI_REGISTRY", "registry.example")
 
     code, _, err = run(copied("single", tmp_path))
@@ -244,22 +256,25 @@ def test_user_20_selected_remote_is_printed(run: Run, tmp_path: Path, monkeypatc
     assert (code, err.splitlines()[0]) == (2, "remote oci, because OCI_REGISTRY is set (--remote selects another)")
 
 
+@pytest.mark.regression("DROP-L4")
 @pytest.mark.parametrize("remote", [("--remote", "directory"), ("--remote", "gitlab"), ("--remote", "oci"), ()])
-def test_drop_l4_invalid_remote_is_ignored_if_none_is_used(run: Run, tmp_path: Path, remote: tuple[str, ...]) -> None:
+def test_invalid_remote_is_ignored_if_none_is_used(run: Run, tmp_path: Path, remote: tuple[str, ...]) -> None:
     code, _, err = run(copied("single", tmp_path), "--mode", "hash", *remote)
 
     assert (code, "--remote" in err) == (0, False), err
 
 
-def test_drop_l4_publishing_without_a_remote_is_rejected_before_the_build(run: Run, tmp_path: Path) -> None:
+@pytest.mark.regression("DROP-L4")
+def test_publishing_without_a_remote_is_rejected_before_the_build(run: Run, tmp_path: Path) -> None:
     code, _, err = run(copied("single", tmp_path), "--mode", "hash", "--publish")
 
     assert (code, built(tmp_path)) == (output.MUST_CHANGE, [])
     assert "--publish needs a remote: use --remote github, oci or directory" in err
 
 
+@pytest.mark.regression("DROP-L3")
 @pytest.mark.parametrize("directory", [(), ("-o", "out"), ("--output", "./out/deep/")])
-def test_drop_l3_last_output_line_equals_that_of_go_csctl(run: Run, tmp_path: Path, directory: tuple[str, ...]) -> None:
+def test_last_output_line_equals_that_of_go_csctl(run: Run, tmp_path: Path, directory: tuple[str, ...]) -> None:
     """Go: fmt.Printf("Created %s\\n", filepath.Join(outputDirectory, releaseDirName))."""
     code, out, err = run(copied("single", tmp_path), *HASH, *directory)
 
@@ -269,13 +284,12 @@ def test_drop_l3_last_output_line_equals_that_of_go_csctl(run: Run, tmp_path: Pa
     assert out == f"Created {where}/{release.name}\n"
 
 
+@pytest.mark.regression("DROP-M6")
 @pytest.mark.parametrize(
     ("hook", "expected"),
     [("BeforeClusterUpgrade", 0), ("AfterClusterUpgrade", 0), ("AfterControlPlaneInitialized", output.MUST_CHANGE)],
 )
-def test_drop_m6_upgrade_stage_may_name_an_addon_without_a_chart(
-    run: Run, tmp_path: Path, hook: str, expected: int
-) -> None:
+def test_upgrade_stage_may_name_an_addon_without_a_chart(run: Run, tmp_path: Path, hook: str, expected: int) -> None:
     """As tests/cluster-stacks/docker/valencia of csctl does: new clusters get every addon of the release."""
     stack = copied("staged", tmp_path)
     config = yaml.load((stack / "clusteraddon.yaml").read_text(), name="clusteraddon.yaml")
@@ -288,10 +302,9 @@ def test_drop_m6_upgrade_stage_may_name_an_addon_without_a_chart(
     assert ("applies ngnix in AfterControlPlaneInitialized" in err) == bool(expected)
 
 
+@pytest.mark.regression("DROP-M6")
 @pytest.mark.parametrize("lock", ["anything\n", "dependencies: []\ndigest: sha256:0000\n", "{"])
-def test_drop_m6_lock_file_is_ignored_with_dependencies_leave(
-    run: Run, tmp_path: Path, several: Path, lock: str
-) -> None:
+def test_lock_file_is_ignored_with_dependencies_leave(run: Run, tmp_path: Path, several: Path, lock: str) -> None:
     (several / "cluster-addon/cloud/Chart.lock").write_text(lock)
 
     code, _, err = run(several, *HASH)
@@ -300,8 +313,9 @@ def test_drop_m6_lock_file_is_ignored_with_dependencies_leave(
     assert addon_chart(tmp_path)["cloud/Chart.lock"] == lock.encode()
 
 
+@pytest.mark.regression("DROP-M6")
 @pytest.mark.parametrize(("offline", "expected"), [(("--offline",), output.MUST_CHANGE), ((), output.FAILED)])
-def test_drop_m6_network_error_names_the_dependencies_leave_option(
+def test_network_error_names_the_dependencies_leave_option(
     run: Run,
     tmp_path: Path,
     several: Path,
@@ -328,14 +342,16 @@ FAILS_IN_GO = {
 }
 
 
+@pytest.mark.regression("DROP-L2")
 @pytest.mark.parametrize("case", FAILS_IN_GO)
-def test_drop_l2_errors_of_go_csctl_are_errors(run: Run, tmp_path: Path, case: str) -> None:
+def test_errors_of_go_csctl_are_errors(run: Run, tmp_path: Path, case: str) -> None:
     code, out, _ = run(copied("single", tmp_path), *FAILS_IN_GO[case])
 
     assert (code, out, built(tmp_path)) == (output.MUST_CHANGE, "", [])
 
 
-def test_drop_l2_nothing_to_build_is_an_error_as_in_go_csctl(run: Run, tmp_path: Path, remote: Path) -> None:
+@pytest.mark.regression("DROP-L2")
+def test_nothing_to_build_is_an_error_as_in_go_csctl(run: Run, tmp_path: Path, remote: Path) -> None:
     stack = copied("single", tmp_path)
 
     assert run(stack, *to(remote))[0] == 0

@@ -62,7 +62,8 @@ def as_go_writes_it(release: Path) -> None:
     archive.write_bytes(write_archive({**members, chart: json.dumps(document, sort_keys=True).encode()}))
 
 
-def test_drop_l1_class_is_rendered_without_addon_chart_dependencies(run: Run, tmp_path: Path) -> None:
+@pytest.mark.regression("DROP-L1")
+def test_class_is_rendered_without_addon_chart_dependencies(run: Run, tmp_path: Path) -> None:
     source = write(tmp_path / "stack", tiny({NET: NEEDY.format("net")}))
     release = built(source, tmp_path / "releases")
 
@@ -73,7 +74,8 @@ def test_drop_l1_class_is_rendered_without_addon_chart_dependencies(run: Run, tm
         assert "https://a.example is not in the cache" in run(template, directory, "--addon", "net", "--offline")[2]
 
 
-def test_drop_l1_releases_are_compared_without_addon_chart_dependencies(run: Run, tmp_path: Path) -> None:
+@pytest.mark.regression("DROP-L1")
+def test_releases_are_compared_without_addon_chart_dependencies(run: Run, tmp_path: Path) -> None:
     source = write(tmp_path / "stack", tiny({NET: NEEDY.format("net")}))
     release = built(source, tmp_path / "releases")
     (source / "cluster-addon/net/values.yaml").write_text("more: 1\n")
@@ -85,7 +87,8 @@ def test_drop_l1_releases_are_compared_without_addon_chart_dependencies(run: Run
     assert "cluster-addon/net/values.yaml" in out
 
 
-def test_drop_l6_release_of_go_csctl_has_no_difference(run: Run, tmp_path: Path) -> None:
+@pytest.mark.regression("DROP-L6")
+def test_release_of_go_csctl_has_no_difference(run: Run, tmp_path: Path) -> None:
     source = write(tmp_path / "stack", tiny())
     ours, theirs = built(source, tmp_path / "ours"), built(source, tmp_path / "theirs")
     as_go_writes_it(theirs)
@@ -95,7 +98,8 @@ def test_drop_l6_release_of_go_csctl_has_no_difference(run: Run, tmp_path: Path)
     assert run(diff, theirs, ours, "--exit-code")[0] == 1
 
 
-def test_drop_l6_random_values_of_each_render_are_not_differences(run: Run, tmp_path: Path) -> None:
+@pytest.mark.regression("DROP-L6")
+def test_random_values_of_each_render_are_not_differences(run: Run, tmp_path: Path) -> None:
     source = write(tmp_path / "stack", tiny({MORE: SECRET}))
     before = built(source, tmp_path / "before")
 

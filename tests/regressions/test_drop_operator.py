@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pytest
 import yaml
 
 from clusterstacks.dev.loopback import free_port
@@ -21,8 +22,6 @@ from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
-
-    import pytest
 
     from clusterstacks.model.objects import Manifest
     from tests.support.running.world import World
@@ -95,7 +94,8 @@ async def looking(world: World, *, remove: bool) -> AsyncIterator[None]:
         await asyncio.gather(task, return_exceptions=True)
 
 
-async def test_drop_h2_leftovers_of_the_go_operator_are_named_and_removed_on_request(
+@pytest.mark.regression("DROP-H2")
+async def test_leftovers_of_the_go_operator_are_named_and_removed_on_request(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
     own, other = f"{world.namespace}-webhooks", f"{world.namespace}-other"
@@ -142,7 +142,8 @@ async def go_account(world: World, directory: Path) -> Path:
     return path
 
 
-async def test_drop_h3_container_command_of_the_go_operator_starts_the_operator(world: World, tmp_path: Path) -> None:
+@pytest.mark.regression("DROP-H3")
+async def test_container_command_of_the_go_operator_starts_the_operator(world: World, tmp_path: Path) -> None:
     labels = {"control-plane": f"cso-{world.namespace}"}
     container = {"name": "manager", "image": "cso", "ports": [{"name": "webhook-server", "containerPort": 9443}]}
     pod = named("v1", "Pod", "cso-1", world.namespace, spec={"containers": [container]})

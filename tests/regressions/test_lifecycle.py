@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
 from clusterstacks.model.kinds.clusteraddon import addon_name
 from clusterstacks.model.kinds.names import ADDON_FINALIZER, API_VERSION, CLUSTER_API_GROUP, Kind
 from clusterstacks.net.kube.client import Client
@@ -33,7 +35,8 @@ def without_topology(world: World, name: str) -> Manifest:
     }
 
 
-async def test_d13_cluster_without_topology_is_ignored_without_an_error(world: World) -> None:
+@pytest.mark.regression("D13")
+async def test_cluster_without_topology_is_ignored_without_an_error(world: World) -> None:
     name = world.stack.release("v1")
     world.publish(name, world.stack.files("v1", {"cni": templates(config_map(world.namespace))}))
     await world.create(without_topology(world, "foreign"))
@@ -57,7 +60,8 @@ async def test_d13_cluster_without_topology_is_ignored_without_an_error(world: W
         assert left["metadata"]["resourceVersion"] == inherited["metadata"]["resourceVersion"], "not ours to write"
 
 
-async def test_d21_deleted_cluster_addon_is_removed_and_created_again(world: World) -> None:
+@pytest.mark.regression("D21")
+async def test_deleted_cluster_addon_is_removed_and_created_again(world: World) -> None:
     name = world.stack.release("v1")
     world.publish(name, world.stack.files("v1", {"cni": templates(config_map(world.namespace))}))
     async with world.operator():
@@ -76,7 +80,8 @@ async def test_d21_deleted_cluster_addon_is_removed_and_created_again(world: Wor
         assert await world.delivered(world.namespace) is not None
 
 
-async def test_d75_lifecycle_works_with_v1beta2_only(world: World) -> None:
+@pytest.mark.regression("D75")
+async def test_lifecycle_works_with_v1beta2_only(world: World) -> None:
     resource = await world.client.resource("apiextensions.k8s.io", "CustomResourceDefinition")
     clusters = await world.client.get(resource, f"clusters.{CLUSTER_API_GROUP}")
     assert [one["name"] for one in clusters["spec"]["versions"] if one["served"]] == ["v1beta2"]
@@ -84,7 +89,8 @@ async def test_d75_lifecycle_works_with_v1beta2_only(world: World) -> None:
     await delivered_and_mirrored(world)
 
 
-async def test_d75_lifecycle_works_with_v1beta1_only(world: World) -> None:
+@pytest.mark.regression("D75")
+async def test_lifecycle_works_with_v1beta1_only(world: World) -> None:
     older = [one for one in foreign_crds("v1beta2", "v1beta1") if one["spec"]["group"] == CLUSTER_API_GROUP]
     for kind in older:
         kind["spec"]["versions"][0]["served"] = False

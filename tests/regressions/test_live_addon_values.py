@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from clusterstacks.model.kinds.names import Kind
 from tests.support.builders.stacks import config_map, templates
 from tests.support.running.admission import guarded, ranged
@@ -31,14 +33,16 @@ async def cluster_with(world: World, values: dict[str, Any]) -> dict[str, Any]:
     return await world.cluster("one", name.class_name, variables=[{"name": "addonValues", "value": values}])
 
 
-async def test_live_m4_null_value_removes_a_default_of_the_chart(world: World) -> None:
+@pytest.mark.regression("LIVE-M4")
+async def test_null_value_removes_a_default_of_the_chart(world: World) -> None:
     async with world.operator():
         await cluster_with(world, {world.namespace: {"info": {"low": 5, "sub": None}}})
 
         await world.shows(world.namespace, {"high": "1", "low": "5", "sub": "<nil>"})
 
 
-async def test_live_m4_misspelt_addon_or_annotation_is_reported_and_others_are_delivered(world: World) -> None:
+@pytest.mark.regression("LIVE-M4")
+async def test_misspelt_addon_or_annotation_is_reported_and_others_are_delivered(world: World) -> None:
     word = world.namespace
     async with world.operator():
         cluster = await cluster_with(world, {"inof": {"low": 5}})
@@ -62,7 +66,8 @@ async def test_live_m4_misspelt_addon_or_annotation_is_reported_and_others_are_d
         assert (await world.delivered(word) or {})["data"]["low"] == "5"
 
 
-async def test_live_m4_kubectl_prints_a_warning_about_a_misspelt_annotation(world: World) -> None:
+@pytest.mark.regression("LIVE-M4")
+async def test_kubectl_prints_a_warning_about_a_misspelt_annotation(world: World) -> None:
     async with guarded(world):
         name, files = ranged(world.stack, "v1", "v1.35.4", ">=1.34 <1.37", cilium=("1.17.2", ">=1.30 <1.36"))
         world.publish(name, files)

@@ -7,6 +7,8 @@ import math
 import time
 from typing import TYPE_CHECKING
 
+import pytest
+
 from clusterstacks.model.kinds.names import CLUSTER_CLASS_KIND, Kind
 from tests.support.builders.stacks import INFRASTRUCTURE
 from tests.support.observing.write_counter import writes
@@ -74,7 +76,8 @@ async def restored(world: World, name: ReleaseName, uid: str) -> Manifest:
     return await eventually(look, about=f"{TEMPLATE} {name.class_name} restored")
 
 
-async def test_live_h3_deleted_template_is_restored(world: World) -> None:
+@pytest.mark.regression("LIVE-H3")
+async def test_deleted_template_is_restored(world: World) -> None:
     async with world.operator():
         name = await ready_release(world)
         template = await world.find(TEMPLATE, name.class_name, group=GROUP)
@@ -85,7 +88,8 @@ async def test_live_h3_deleted_template_is_restored(world: World) -> None:
         assert "ClassObjectsRestored" in [event["reason"] for event in await world.events(release)]
 
 
-async def test_live_h3_changed_template_is_restored(world: World) -> None:
+@pytest.mark.regression("LIVE-H3")
+async def test_changed_template_is_restored(world: World) -> None:
     async with world.operator():
         name = await ready_release(world)
         template = await world.find(TEMPLATE, name.class_name, group=GROUP)
@@ -103,7 +107,8 @@ async def test_live_h3_changed_template_is_restored(world: World) -> None:
         await eventually(look, about="the template as it was")
 
 
-async def test_live_h3_competing_writer_of_a_template_is_named_and_repairs_back_off(
+@pytest.mark.regression("LIVE-H3")
+async def test_competing_writer_of_a_template_is_named_and_repairs_back_off(
     world: World,
 ) -> None:
     async with world.operator() as operator:
@@ -130,7 +135,8 @@ async def test_live_h3_competing_writer_of_a_template_is_named_and_repairs_back_
     assert "field manager 'rival'" in " ".join(one["message"] for one in events)
 
 
-async def test_live_h3_variable_removed_from_the_class_is_restored(world: World) -> None:
+@pytest.mark.regression("LIVE-H3")
+async def test_variable_removed_from_the_class_is_restored(world: World) -> None:
     async with world.operator():
         name = await ready_release(world)
         manifest = await world.get(CLUSTER_CLASS_KIND, name.class_name)
@@ -144,7 +150,8 @@ async def test_live_h3_variable_removed_from_the_class_is_restored(world: World)
         await eventually(look, about="the variables as they were")
 
 
-async def test_live_h3_objects_deleted_during_downtime_are_restored_at_startup(world: World) -> None:
+@pytest.mark.regression("LIVE-H3")
+async def test_objects_deleted_during_downtime_are_restored_at_startup(world: World) -> None:
     async with world.operator():
         name = await ready_release(world)
     template = await world.find(TEMPLATE, name.class_name, group=GROUP)
@@ -155,7 +162,8 @@ async def test_live_h3_objects_deleted_during_downtime_are_restored_at_startup(w
         await world.until(Kind.CLUSTER_STACK_RELEASE, name.release, is_ready)
 
 
-async def test_live_h3_restart_writes_nothing_and_a_settled_release_reads_no_templates(
+@pytest.mark.regression("LIVE-H3")
+async def test_restart_writes_nothing_and_a_settled_release_reads_no_templates(
     world: World,
 ) -> None:
     async with world.operator() as operator:
@@ -176,7 +184,8 @@ async def test_live_h3_restart_writes_nothing_and_a_settled_release_reads_no_tem
     assert asked == {("list", "tinyclustertemplates"), ("watch", "tinyclustertemplates")}
 
 
-async def test_live_h3_class_with_a_missing_template_has_a_condition(world: World) -> None:
+@pytest.mark.regression("LIVE-H3")
+async def test_class_with_a_missing_template_has_a_condition(world: World) -> None:
     name = world.stack.release("v1")
     objects = [cluster_class(world)]  # its chart forgets the template
     world.publish(name, world.stack.files("v1", {}, class_objects=objects))

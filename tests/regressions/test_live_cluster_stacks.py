@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
 from clusterstacks.model.kinds.names import Kind
 from tests.support.running.admission import guarded, refusal
 from tests.support.running.world import LOOKING_OFTEN, condition_of, is_unready
@@ -18,7 +20,8 @@ def publish(world: World, *versions: str) -> None:
         world.publish(world.stack.release(version), world.stack.files(version, {}))
 
 
-async def test_live_m6_stack_is_not_ready_while_its_source_lacks_a_version(world: World) -> None:
+@pytest.mark.regression("LIVE-M6")
+async def test_stack_is_not_ready_while_its_source_lacks_a_version(world: World) -> None:
     publish(world, "v1", "v3")
     async with world.operator(source=LOOKING_OFTEN):
         stack = await world.create(world.stack.manifest(world.namespace, "v1"))
@@ -37,7 +40,8 @@ async def test_live_m6_stack_is_not_ready_while_its_source_lacks_a_version(world
         assert not condition_of(manifest, "VersionsAvailable")
 
 
-async def test_live_m6_stack_without_releases_names_the_release_and_the_source(world: World) -> None:
+@pytest.mark.regression("LIVE-M6")
+async def test_stack_without_releases_names_the_release_and_the_source(world: World) -> None:
     publish(world, "v1")
     ghost = {**world.stack.manifest(world.namespace, "v1"), "metadata": {"name": "ghost", "namespace": world.namespace}}
     ghost["spec"] = {**ghost["spec"], "name": f"{world.stack.word}x"}
@@ -53,7 +57,8 @@ def is_ready_condition(stack: Manifest) -> bool:
     return condition_of(stack, "Ready").get("status") == "True"
 
 
-async def test_live_m7_user_4_second_stack_can_be_deleted_while_another_keeps_the_releases(world: World) -> None:
+@pytest.mark.regression("LIVE-M7", "USER-4")
+async def test_second_stack_can_be_deleted_while_another_keeps_the_releases(world: World) -> None:
     publish(world, "v1")
     name = world.stack.release("v1")
     plain = world.stack.manifest(world.namespace, "v1")

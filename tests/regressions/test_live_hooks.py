@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from clusterstacks.deliver.apply.delivery import Delivery, RecordOwner, Revision
 from clusterstacks.model.objects import ObjectKey
 from clusterstacks.net.kube.client import Client
@@ -42,7 +44,8 @@ async def publish(world: World, version: str, *manifests: dict[str, Any]) -> str
     return name.class_name
 
 
-async def test_live_h2_hooks_of_deletion_rollback_and_test_are_not_applied(world: World) -> None:
+@pytest.mark.regression("LIVE-H2")
+async def test_hooks_of_deletion_rollback_and_test_are_not_applied(world: World) -> None:
     word = world.namespace
     hooks = [job(word, hook) for hook in (*APPLIED, *LEFT_OUT)]
     first = await publish(world, "v1", config_map(word), *hooks)
@@ -55,7 +58,8 @@ async def test_live_h2_hooks_of_deletion_rollback_and_test_are_not_applied(world
         assert await jobs(world) == set(APPLIED)
 
 
-async def test_live_h2_earlier_delivered_hooks_are_kept_until_the_next_delivery(world: World) -> None:
+@pytest.mark.regression("LIVE-H2")
+async def test_earlier_delivered_hooks_are_kept_until_the_next_delivery(world: World) -> None:
     word = world.namespace
     first = await publish(world, "v1", config_map(word, number="1"), job(word, "test"))
     second = await publish(world, "v2", config_map(word, number="2"), job(word, "test"))

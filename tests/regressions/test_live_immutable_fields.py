@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from clusterstacks.model.kinds.names import Kind
 from tests.support.builders.manifests import pod_template
 from tests.support.builders.stacks import config_map, templates
@@ -23,7 +25,8 @@ def job(name: str, image: str) -> dict[str, Any]:
     return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": {"template": pod}}
 
 
-async def test_live_m2_immutable_job_is_reported_first_with_field_and_remedy(world: World) -> None:
+@pytest.mark.regression("LIVE-M2")
+async def test_immutable_job_is_reported_first_with_field_and_remedy(world: World) -> None:
     word = world.namespace
     for version in ("v1", "v2"):
         chart = templates(config_map(word, number=version), job(word, f"example.org/app:{version}"))

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 OBJECT: Manifest = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "shop"}}
 
 
-def test_live_l5_missing_namespace_message_suggests_adding_it_to_the_chart() -> None:
+@pytest.mark.regression("LIVE-L5")
+def test_missing_namespace_message_suggests_adding_it_to_the_chart() -> None:
     target = ApplyTarget(ObjectId("", "ConfigMap", "shop", "a"), "v1", OBJECT, "", None)
     body = {
         "message": 'namespaces "shop" not found',
@@ -44,7 +45,8 @@ def test_live_l5_missing_namespace_message_suggests_adding_it_to_the_chart() -> 
     )
 
 
-def test_live_l5_missing_namespace_of_a_secret_is_named_although_the_message_is_withheld() -> None:
+@pytest.mark.regression("LIVE-L5")
+def test_missing_namespace_of_a_secret_is_named_although_the_message_is_withheld() -> None:
     target = ApplyTarget(ObjectId("", "Secret", "shop", "a"), "v1", OBJECT, "", None)
     body = {"message": 'namespaces "shop" not found', "reason": "NotFound", "details": {"name": "shop"}}
 
@@ -53,7 +55,8 @@ def test_live_l5_missing_namespace_of_a_secret_is_named_although_the_message_is_
     assert "add an object of kind Namespace with the name shop" in explain(error, target)
 
 
-async def test_live_l6_disk_error_names_the_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.regression("LIVE-L6")
+async def test_disk_error_names_the_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     name = parse_release("local-mess-1-35-v22")
     write_release(tmp_path / "releases" / str(name), {"metadata.yaml": b"a"})
     into = tmp_path / "store"
@@ -70,6 +73,7 @@ async def test_live_l6_disk_error_names_the_directory(tmp_path: Path, monkeypatc
     assert f"releases cannot be stored in {into}: No space left on device" in caught.value.message
 
 
-def test_live_l6_startup_log_names_the_release_source() -> None:
+@pytest.mark.regression("LIVE-L6")
+def test_startup_log_names_the_release_source() -> None:
     assert str(SourceAddress(source_kinds.DIRECTORY, "")) == "the release directory"
     assert str(SourceAddress(source_kinds.DIRECTORY, "team")) == "directory team below the release directory"

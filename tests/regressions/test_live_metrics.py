@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
 from clusterstacks.model.kinds.names import API_VERSION, Kind
 from tests.support.builders.stacks import config_map, templates
 from tests.support.waiting import eventually
@@ -12,7 +14,8 @@ if TYPE_CHECKING:
     from tests.support.running.world import World
 
 
-async def test_live_m1_requests_are_counted_by_target(world: World) -> None:
+@pytest.mark.regression("LIVE-M1")
+async def test_requests_are_counted_by_target(world: World) -> None:
     name = world.stack.release("v1")
     world.publish(name, world.stack.files("v1", {"cni": templates(config_map(world.namespace))}))
     async with world.operator() as operator:
@@ -29,7 +32,8 @@ async def test_live_m1_requests_are_counted_by_target(world: World) -> None:
     assert world.namespace not in after
 
 
-async def test_live_m1_stalled_release_is_in_the_metrics_and_logged_once(world: World) -> None:
+@pytest.mark.regression("LIVE-M1")
+async def test_stalled_release_is_in_the_metrics_and_logged_once(world: World) -> None:
     metadata = {"name": "nonsense", "namespace": world.namespace}
     async with world.operator() as operator:
         made = await world.create({"apiVersion": API_VERSION, "kind": Kind.CLUSTER_STACK_RELEASE, "metadata": metadata})

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from clusterstacks.model.kinds.names import Kind
 from tests.support.builders.stacks import config_map, templates
 from tests.support.running.world import condition_of, is_ready
@@ -14,7 +16,8 @@ if TYPE_CHECKING:
 ADDON = "cluster-addon-one"
 
 
-async def test_live_l3_addon_of_a_paused_cluster_has_a_condition_and_keeps_its_readiness(world: World) -> None:
+@pytest.mark.regression("LIVE-L3")
+async def test_addon_of_a_paused_cluster_has_a_condition_and_keeps_its_readiness(world: World) -> None:
     word = world.namespace
     for version in ("v1", "v2"):
         chart = templates(config_map(word, number=version))

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+import pytest
+
 from clusterstacks.deliver.apply.record_store import SECRETS
 from clusterstacks.model.kinds.names import Kind
 from tests.support.builders.stacks import config_map, templates
@@ -15,7 +17,8 @@ if TYPE_CHECKING:
 ADDON = "cluster-addon-one"
 
 
-async def test_live_l1_unreadable_record_is_reported_with_the_command_for_immediate_delivery(world: World) -> None:
+@pytest.mark.regression("LIVE-L1")
+async def test_unreadable_record_is_reported_with_the_command_for_immediate_delivery(world: World) -> None:
     word = world.namespace
     for version in ("v1", "v2"):
         chart = templates(config_map(word, number=version))

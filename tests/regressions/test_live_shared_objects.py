@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
 from clusterstacks.model.kinds.names import Kind
 from tests.support.builders.stacks import config_map, templates
 from tests.support.running.world import is_unready
@@ -14,7 +16,8 @@ if TYPE_CHECKING:
 ADDON = "cluster-addon-one"
 
 
-async def test_live_m3_object_of_two_addons_is_an_error_that_names_both(world: World) -> None:
+@pytest.mark.regression("LIVE-M3")
+async def test_object_of_two_addons_is_an_error_that_names_both(world: World) -> None:
     word = world.namespace
     one, two = f"{word}-a", f"{word}-b"
     releases = {

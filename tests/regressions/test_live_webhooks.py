@@ -92,7 +92,8 @@ def delivery(workload: Client) -> Delivery:
     return Delivery(workload, deadlines=SERVED)
 
 
-async def test_live_h4_record_is_written_before_a_webhook_configuration_and_delivery_completes(
+@pytest.mark.regression("LIVE-H4")
+async def test_record_is_written_before_a_webhook_configuration_and_delivery_completes(
     world: World, workload: Client
 ) -> None:
     word = world.namespace
@@ -124,8 +125,9 @@ async def _until_delivered(workload: Client, word: str, revision: Revision) -> N
     assert report.state is DeliveryState.PRUNED
 
 
+@pytest.mark.regression("LIVE-H4")
 @pytest.mark.parametrize("resource", CONFIGURATIONS, ids=["validating", "mutating"])
-async def test_live_h4_webhook_configuration_removed_by_a_revision_is_deleted_before_the_record_write(
+async def test_webhook_configuration_removed_by_a_revision_is_deleted_before_the_record_write(
     world: World, workload: Client, resource: Any
 ) -> None:
     word = world.namespace
@@ -141,7 +143,8 @@ async def test_live_h4_webhook_configuration_removed_by_a_revision_is_deleted_be
     assert pruned.complete
 
 
-async def test_live_h4_webhook_configuration_of_a_removed_addon_is_deleted_before_the_prune(
+@pytest.mark.regression("LIVE-H4")
+async def test_webhook_configuration_of_a_removed_addon_is_deleted_before_the_prune(
     world: World, workload: Client
 ) -> None:
     word = world.namespace
@@ -154,9 +157,8 @@ async def test_live_h4_webhook_configuration_of_a_removed_addon_is_deleted_befor
     assert await delivery(workload).records() == {}
 
 
-async def test_live_h4_foreign_webhook_configuration_of_the_same_name_is_not_deleted(
-    world: World, workload: Client
-) -> None:
+@pytest.mark.regression("LIVE-H4")
+async def test_foreign_webhook_configuration_of_the_same_name_is_not_deleted(world: World, workload: Client) -> None:
     word = world.namespace
     webhook = strict(word, "secrets")
     await _deliver_locked(workload, word, [webhook, config_map(word, number="1")])
@@ -176,7 +178,8 @@ async def _deliver_locked(workload: Client, word: str, manifests: list[dict[str,
         await delivery(workload).install(word, Revision.of(manifests, "1"))
 
 
-async def test_live_h4_blocking_webhook_is_named_and_a_rollback_succeeds(world: World, workload: Client) -> None:
+@pytest.mark.regression("LIVE-H4")
+async def test_blocking_webhook_is_named_and_a_rollback_succeeds(world: World, workload: Client) -> None:
     word = world.namespace
     assert workload is not None
     charts = {

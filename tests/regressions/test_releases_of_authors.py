@@ -42,7 +42,8 @@ async def publish(stack: Path, published: Path, metadata: Metadata) -> None:
     await ReleaseBuilder(into=published).build(first_stack(stack), metadata)
 
 
-async def test_d41_foreign_tags_do_not_prevent_a_release(tmp_path: Path) -> None:
+@pytest.mark.regression("D41")
+async def test_foreign_tags_do_not_prevent_a_release(tmp_path: Path) -> None:
     stack, published = copied("staged", tmp_path), tmp_path / "published"
     await publish(stack, published, versions("v3", "v2", "v1"))
     for name in ("latest", "local-staged-1-34", "local-staged-1-34-v1-x", "sha256-0123.sig", "x" * 200):
@@ -52,7 +53,8 @@ async def test_d41_foreign_tags_do_not_prevent_a_release(tmp_path: Path) -> None
     assert await decide(stack, published) == versions("v4", "v2", "v1")
 
 
-async def test_d43_changed_node_images_change_the_node_image_hash_and_not_the_csctl_hash(tmp_path: Path) -> None:
+@pytest.mark.regression("D43")
+async def test_changed_node_images_change_the_node_image_hash_and_not_the_csctl_hash(tmp_path: Path) -> None:
     stack, published = copied("single", tmp_path), tmp_path / "published"
     await publish(stack, published, versions("v3", "v2", "v1", "v1.33.4"))
     before = first_stack(stack).hashes
@@ -64,10 +66,11 @@ async def test_d43_changed_node_images_change_the_node_image_hash_and_not_the_cs
     assert after.node_images_dir != before.node_images_dir
 
 
+@pytest.mark.regression("D46")
 @pytest.mark.parametrize(
     "path", sorted(path.relative_to(directory_of("staged")).as_posix() for path in directory_of("staged").rglob("*.*"))
 )
-async def test_d46_change_of_any_file_gives_a_new_stable_version(tmp_path: Path, path: str) -> None:
+async def test_change_of_any_file_gives_a_new_stable_version(tmp_path: Path, path: str) -> None:
     stack, published = copied("staged", tmp_path), tmp_path / "published"
     await publish(stack, published, versions("v3", "v2", "v1"))
     with pytest.raises(NothingChanged):
@@ -78,7 +81,8 @@ async def test_d46_change_of_any_file_gives_a_new_stable_version(tmp_path: Path,
     assert (await decide(stack, published)).cluster_stack == StackVersion(4)
 
 
-async def test_d46_new_kubernetes_patch_gives_a_new_stable_version(tmp_path: Path) -> None:
+@pytest.mark.regression("D46")
+async def test_new_kubernetes_patch_gives_a_new_stable_version(tmp_path: Path) -> None:
     stack, published = copied("staged", tmp_path), tmp_path / "published"
     await publish(stack, published, versions("v3", "v2", "v1"))
     settings = stack / "csctl.yaml"
@@ -87,7 +91,8 @@ async def test_d46_new_kubernetes_patch_gives_a_new_stable_version(tmp_path: Pat
     assert await decide(stack, published) == versions("v4", "v2", "v1", "v1.34.3")
 
 
-async def test_d47_heredocs_and_binary_files_are_unchanged(tmp_path: Path) -> None:
+@pytest.mark.regression("D47")
+async def test_heredocs_and_binary_files_are_unchanged(tmp_path: Path) -> None:
     stack = copied("staged", tmp_path)
     binary = bytes(range(256)) * 40 + b"<< \x00 >> << .x" + b"\xff<< .ClusterAddonVersion"
     script = b"cat << EOF\n<<EOF\n1 << 2\n<< .ClusterAddonVersion\n"
@@ -108,7 +113,8 @@ async def test_d47_heredocs_and_binary_files_are_unchanged(tmp_path: Path) -> No
     assert files["network/charts/probe-1.0.0.tgz"] == packed
 
 
-async def test_d47_unknown_tag_is_an_error_with_file_and_line(tmp_path: Path) -> None:
+@pytest.mark.regression("D47")
+async def test_unknown_tag_is_an_error_with_file_and_line(tmp_path: Path) -> None:
     stack = copied("staged", tmp_path)
     (stack / "cluster-class/values.yaml").write_text("a: 1\nb: << .ClusterStackVersion >>\n")
 
@@ -118,7 +124,8 @@ async def test_d47_unknown_tag_is_an_error_with_file_and_line(tmp_path: Path) ->
         await ReleaseBuilder(into=tmp_path / "out").build(first_stack(stack), versions())
 
 
-async def test_d48_wrong_class_chart_name_is_an_error_with_the_expected_name(tmp_path: Path) -> None:
+@pytest.mark.regression("D48")
+async def test_wrong_class_chart_name_is_an_error_with_the_expected_name(tmp_path: Path) -> None:
     stack = copied("staged", tmp_path)
     chart = stack / "cluster-class/Chart.yaml"
     chart.write_text(chart.read_text().replace("1-34", "1-33"))
@@ -127,7 +134,8 @@ async def test_d48_wrong_class_chart_name_is_an_error_with_the_expected_name(tmp
         await ReleaseBuilder(into=tmp_path / "out").build(first_stack(stack), versions())
 
 
-def test_d49_number_of_a_beta_is_not_changed() -> None:
+@pytest.mark.regression("D49")
+def test_number_of_a_beta_is_not_changed() -> None:
     source = StackSource(versions().kubernetes, Hashes("new"))
     listing = PublishedReleases((StackVersion(0), StackVersion(1, "beta", "3")), 0)
     before = PreviousRelease(
@@ -138,7 +146,8 @@ def test_d49_number_of_a_beta_is_not_changed() -> None:
     assert stable_release(source, before).metadata == versions("v2", "v1", "v1-beta.3")
 
 
-async def test_d50_betas_are_counted_as_numbers(tmp_path: Path) -> None:
+@pytest.mark.regression("D50")
+async def test_betas_are_counted_as_numbers(tmp_path: Path) -> None:
     stack, published = copied("staged", tmp_path), tmp_path / "published"
     for build in (9, 10):
         await publish(stack, published, versions(*[f"v0-beta.{build}"] * 3))
@@ -151,7 +160,8 @@ async def test_d50_betas_are_counted_as_numbers(tmp_path: Path) -> None:
     assert choice.release.metadata.cluster_stack.dot == "v0-beta.11"
 
 
-async def test_d51_first_node_image_after_a_release_without_one_is_v1(tmp_path: Path) -> None:
+@pytest.mark.regression("D51")
+async def test_first_node_image_after_a_release_without_one_is_v1(tmp_path: Path) -> None:
     stack, published = copied("single", tmp_path), tmp_path / "published"
     shutil.move(stack / "node-image", tmp_path / "node-image")
     await publish(stack, published, versions("v3", "v2", "", "v1.33.4"))

@@ -6,6 +6,7 @@ import copy
 import logging
 from typing import TYPE_CHECKING, Any
 
+import pytest
 import yaml
 
 from clusterstacks.model.kinds.names import Kind
@@ -14,8 +15,6 @@ from tests.support.running.world import condition_of, is_ready
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    import pytest
 
     from tests.support.running.world import World
 
@@ -50,7 +49,8 @@ CORE = rule([""], ["secrets", "namespaces", "events"])
 PROVIDERS = rule(["infrastructure.cluster.x-k8s.io"], ["*"])
 
 
-async def test_d68_forbidden_apply_of_a_class_object_names_the_missing_rule(world: World, tmp_path: Path) -> None:
+@pytest.mark.regression("D68")
+async def test_forbidden_apply_of_a_class_object_names_the_missing_rule(world: World, tmp_path: Path) -> None:
     name = world.stack.release("v1")
     world.publish(name, world.stack.files("v1", {}))
     kubeconfig = await restricted(world, tmp_path, OURS, CLUSTER_API, CORE)
@@ -66,7 +66,8 @@ async def test_d68_forbidden_apply_of_a_class_object_names_the_missing_rule(worl
         await world.until(Kind.CLUSTER_STACK_RELEASE, name.release, is_ready, nudging=True)
 
 
-async def test_d69_kubeconfig_is_in_no_log_event_status_or_file(world: World, caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.regression("D69")
+async def test_kubeconfig_is_in_no_log_event_status_or_file(world: World, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     name = world.stack.release("v1")
     refused = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": world.namespace}, "spec": {}}

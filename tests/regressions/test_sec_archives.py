@@ -72,13 +72,15 @@ AMBIGUOUS = {
 }
 
 
+@pytest.mark.regression("SEC-17")
 @pytest.mark.parametrize("case", AMBIGUOUS)
-def test_sec_17_ambiguous_archive_is_rejected(case: str) -> None:
+def test_ambiguous_archive_is_rejected(case: str) -> None:
     with pytest.raises(UnsafeArchive):
         read_archive(gzipped(AMBIGUOUS[case]), "x")
 
 
-async def test_sec_17_helm_gets_the_checked_files_repacked(tmp_path: Path) -> None:
+@pytest.mark.regression("SEC-17")
+async def test_helm_gets_the_checked_files_repacked(tmp_path: Path) -> None:
     """Helm takes the first part off each name as it stands there: ``./top/Chart.yaml`` has no Chart.yaml for it."""
     top, file = f"./{STAGED.series}-cluster-class", class_chart_file(STAGED)
     chart = {f"{top}/Chart.yaml": b"apiVersion: v2\nname: c\nversion: v1\n", f"{top}/templates/a.yaml": CONFIG_MAP}
@@ -98,9 +100,10 @@ LONG = "/".join(["directory" * 4] * 4) + "/file.yaml"
 FILES = {"c/Chart.yaml": b"name: c\n", "c/templates/a.yaml": b"a: 1\n" * 300, f"c/{LONG}": b"long\n", "c/\u00e9": b"e"}
 
 
+@pytest.mark.regression("SEC-17")
 @pytest.mark.parametrize("tar_format", ["pax", "gnu", "oldgnu", "ustar"])
 @pytest.mark.parametrize("top", ["c", "./c", "."])
-def test_sec_17_archives_of_gnu_tar_are_read(tmp_path: Path, tar_format: str, top: str) -> None:
+def test_archives_of_gnu_tar_are_read(tmp_path: Path, tar_format: str, top: str) -> None:
     write_tree(tmp_path)
 
     packed = subprocess.check_output(["tar", "-C", tmp_path, f"--format={tar_format}", "-cz", top])
@@ -108,7 +111,8 @@ def test_sec_17_archives_of_gnu_tar_are_read(tmp_path: Path, tar_format: str, to
     assert read_archive(packed, "x") == FILES
 
 
-def test_sec_17_archives_of_git_are_read(tmp_path: Path) -> None:
+@pytest.mark.regression("SEC-17")
+def test_archives_of_git_are_read(tmp_path: Path) -> None:
     write_tree(tmp_path)
     git = ["git", "-C", str(tmp_path), "-c", "user.name=a", "-c", "user.email=a@example.org"]
     for command in (["init", "-q"], ["add", "."], ["commit", "-q", "--no-gpg-sign", "-m", "x"]):
@@ -152,7 +156,8 @@ def elsewhere(tmp_path: Path) -> Path:
     return tmp_path / "elsewhere"
 
 
-async def test_sec_16_targets_of_links_are_neither_listed_nor_read(tmp_path: Path, into: Path) -> None:
+@pytest.mark.regression("SEC-16")
+async def test_targets_of_links_are_neither_listed_nor_read(tmp_path: Path, into: Path) -> None:
     root = tmp_path / "releases"
     root.mkdir()
     (root / "cluster-stacks").symlink_to(elsewhere(tmp_path))
@@ -161,7 +166,8 @@ async def test_sec_16_targets_of_links_are_neither_listed_nor_read(tmp_path: Pat
     assert read_release(into) == {}
 
 
-async def test_sec_16_directory_replaced_by_a_link_is_not_read(tmp_path: Path, into: Path) -> None:
+@pytest.mark.regression("SEC-16")
+async def test_directory_replaced_by_a_link_is_not_read(tmp_path: Path, into: Path) -> None:
     root = tmp_path / "releases"
     (root / "team/stacks").mkdir(parents=True)
     address = SourceAddress(source_kinds.DIRECTORY, "team/stacks")
@@ -178,8 +184,9 @@ async def test_sec_16_directory_replaced_by_a_link_is_not_read(tmp_path: Path, i
         await source.list()
 
 
+@pytest.mark.regression("SEC-16")
 @pytest.mark.parametrize("place", ["", "current", "current/stacks"])
-async def test_sec_16_links_to_the_release_directory_are_followed(tmp_path: Path, into: Path, place: str) -> None:
+async def test_links_to_the_release_directory_are_followed(tmp_path: Path, into: Path, place: str) -> None:
     """A volume may be mounted behind a link, and a synchroniser swaps a link inside of it; both stay usable."""
     volume = tmp_path / "volume"
     release = write_release(volume / "2026/stacks" / STAGED.release, staged_release())

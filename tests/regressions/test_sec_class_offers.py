@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import pytest
 import yaml
 
 from clusterstacks.deliver.apply.ownership import OWNED_LABEL, OWNED_VALUE
@@ -169,7 +170,8 @@ async def test_sec_28b_nothing_is_created_for_a_withdrawn_class_that_no_webhook_
         )
 
 
-async def test_sec_28_release_names_in_clusters_and_clusteraddons_create_nothing(world: World) -> None:
+@pytest.mark.regression("SEC-28")
+async def test_release_names_in_clusters_and_clusteraddons_create_nothing(world: World) -> None:
     """Every field of both kinds that can contain the name of a release, one Cluster each."""
     new, *named = published(world, "v1", "v2", "v3", "v4", "v5")
     prefix = "clusterstack.x-k8s.io"
@@ -199,7 +201,8 @@ async def test_sec_28_release_names_in_clusters_and_clusteraddons_create_nothing
         assert await installed(world) == only(new)
 
 
-async def test_sec_28_release_that_is_not_published_yet_is_refused(world: World) -> None:
+@pytest.mark.regression("SEC-28")
+async def test_release_that_is_not_published_yet_is_refused(world: World) -> None:
     first, second = (world.stack.release(version) for version in ("v1", "v2"))
     published(world, "v1")
     async with tenant(world) as (user, namespace), guarded(world, namespace="", source=LOOKING_OFTEN):
@@ -220,7 +223,8 @@ async def test_sec_28_release_that_is_not_published_yet_is_refused(world: World)
         assert await installed(world) == only(first)
 
 
-async def test_sec_28_release_to_come_and_older_release_are_not_created_for_an_excluded_namespace(
+@pytest.mark.regression("SEC-28")
+async def test_release_to_come_and_older_release_are_not_created_for_an_excluded_namespace(
     world: World,
 ) -> None:
     old, first, second = [*published(world, "v1", "v2"), world.stack.release("v3")]
@@ -252,7 +256,8 @@ async def test_listed_release_is_created_for_an_admitted_namespace(world: World)
         await world.release_ready(old)
 
 
-async def test_sec_28_cluster_keeps_its_class_after_the_offer_ended(world: World) -> None:
+@pytest.mark.regression("SEC-28")
+async def test_cluster_keeps_its_class_after_the_offer_ended(world: World) -> None:
     old, new = published(world, "v1", "v2")
     async with tenant(world) as (user, namespace), guarded(world, namespace=""):
         stack = await offering(world, "v1", "v2")
@@ -286,7 +291,8 @@ async def test_sec_28_cluster_keeps_its_class_after_the_offer_ended(world: World
         await eventually(again, about="the release of the running cluster")
 
 
-async def test_sec_28_another_cluster_of_the_same_name_does_not_have_the_class(world: World) -> None:
+@pytest.mark.regression("SEC-28")
+async def test_another_cluster_of_the_same_name_does_not_have_the_class(world: World) -> None:
     """A tenant keeps the ClusterAddon of a deleted Cluster, whose status says that its class was admitted."""
     old, new = published(world, "v1", "v2")
     async with tenant(world) as (user, namespace), world.operator(namespace="") as operator:
@@ -305,7 +311,8 @@ async def test_sec_28_another_cluster_of_the_same_name_does_not_have_the_class(w
         assert await installed(world) == only(new)
 
 
-async def test_sec_28_cluster_and_stack_of_one_file_converge_in_any_order(world: World) -> None:
+@pytest.mark.regression("SEC-28")
+async def test_cluster_and_stack_of_one_file_converge_in_any_order(world: World) -> None:
     (name,) = published(world, "v1")
     kubectl = Kubectl(world.management_kubeconfig, world.namespace)
     async with guarded(world):
@@ -323,7 +330,8 @@ async def test_sec_28_cluster_and_stack_of_one_file_converge_in_any_order(world:
         await world.until(CLUSTER_KIND, "one", lambda one: condition_of(one, READY).get("status") == "True")
 
 
-async def test_sec_28_cluster_waits_with_a_condition_for_the_first_stack(world: World) -> None:
+@pytest.mark.regression("SEC-28")
+async def test_cluster_waits_with_a_condition_for_the_first_stack(world: World) -> None:
     (name,) = published(world, "v1")
     async with guarded(world):
         cluster = await world.cluster("one", name.class_name)
@@ -377,7 +385,8 @@ async def test_sec_28b_moved_cluster_keeps_a_class_that_is_only_in_use(world: Wo
         assert await installed(world) == only(old, new)
 
 
-async def test_sec_34_cluster_that_was_never_offered_its_class_blocks_no_deletion(world: World) -> None:
+@pytest.mark.regression("SEC-34")
+async def test_cluster_that_was_never_offered_its_class_blocks_no_deletion(world: World) -> None:
     (name,) = published(world, "v1")
     async with tenant(world) as (user, namespace):
         for squatter, named in (("one", name), ("two", world.stack.release("v99"))):

@@ -8,6 +8,8 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from clusterstacks.model.kinds.clusteraddon import addon_name
 from clusterstacks.model.kinds.names import API_VERSION, CLUSTER_KIND, Kind
 from clusterstacks.operator.controllers import addon_sweep
@@ -20,8 +22,6 @@ from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
-
-    import pytest
 
     from clusterstacks.model.names import ReleaseName
     from clusterstacks.model.objects import Manifest
@@ -65,7 +65,8 @@ def class_ref(name: ReleaseName, namespace: str) -> dict[str, str]:
     return {"name": name.class_name, "namespace": namespace}
 
 
-async def test_sec_5_a_cluster_of_an_excluded_namespace_is_denied_at_admission(world: World) -> None:
+@pytest.mark.regression("SEC-5")
+async def test_a_cluster_of_an_excluded_namespace_is_denied_at_admission(world: World) -> None:
     tenant = await world.other_namespace()
     async with guarded(world, namespace=""):
         name, stack = await offered(world, clusterNamespaces=SAME)
@@ -89,7 +90,8 @@ async def test_sec_5_a_cluster_of_an_excluded_namespace_is_denied_at_admission(w
         await eventually(admitted, about="the offer")
 
 
-async def test_sec_5_a_namespace_labels_select_allowed_namespaces(world: World) -> None:
+@pytest.mark.regression("SEC-5")
+async def test_a_namespace_labels_select_allowed_namespaces(world: World) -> None:
     team = {"team": world.namespace}
     friends, others = await world.other_namespace(team), await world.other_namespace()
     async with guarded(world, namespace=""):
@@ -103,7 +105,8 @@ async def test_sec_5_a_namespace_labels_select_allowed_namespaces(world: World) 
         assert await refusal(attempt(friends)) == ""
 
 
-async def test_sec_5_b_manually_created_cluster_addon_delivers_no_unavailable_release(world: World) -> None:
+@pytest.mark.regression("SEC-5")
+async def test_b_manually_created_cluster_addon_delivers_no_unavailable_release(world: World) -> None:
     tenant = await world.other_namespace()
     async with world.operator(namespace=""):
         name, stack = await offered(world, clusterNamespaces=SAME)
@@ -130,7 +133,8 @@ async def test_sec_5_b_manually_created_cluster_addon_delivers_no_unavailable_re
         )
 
 
-async def test_sec_5_b_only_the_canonical_name_is_allowed(world: World) -> None:
+@pytest.mark.regression("SEC-5")
+async def test_b_only_the_canonical_name_is_allowed(world: World) -> None:
     async with guarded(world):
         told = await refusal(world.create(by_hand(world.namespace, "one", "another")))
 
@@ -138,7 +142,8 @@ async def test_sec_5_b_only_the_canonical_name_is_allowed(world: World) -> None:
         assert await refusal(world.create(by_hand(world.namespace, "one", clusterStack="local-x-1-35-v1"))) == ""
 
 
-async def test_sec_5_c_same_class_name_of_another_namespace_is_a_different_class(world: World) -> None:
+@pytest.mark.regression("SEC-5")
+async def test_c_same_class_name_of_another_namespace_is_a_different_class(world: World) -> None:
     public, tenant = await world.other_namespace(), await world.other_namespace()
     async with accepted_in(world, public), world.operator(namespace=""):
         name, _ = await offered(world, clusterNamespaces=SAME)
@@ -157,7 +162,8 @@ async def test_sec_5_c_same_class_name_of_another_namespace_is_a_different_class
         await world.addons_ready("one", name.class_name, tenant)
 
 
-async def test_sec_5_c_move_to_the_same_class_name_of_another_namespace_is_denied(world: World) -> None:
+@pytest.mark.regression("SEC-5")
+async def test_c_move_to_the_same_class_name_of_another_namespace_is_denied(world: World) -> None:
     public, tenant = await world.other_namespace(), await world.other_namespace()
     async with accepted_in(world, public), guarded(world, namespace=""):
         name, _ = await offered(world, clusterNamespaces=SAME)
@@ -170,7 +176,8 @@ async def test_sec_5_c_move_to_the_same_class_name_of_another_namespace_is_denie
         assert f"class {world.namespace}/{name.class_name} is not offered to namespace {tenant}" in told
 
 
-async def test_sec_5_required_signature_is_verified_for_every_cluster_addon(world: World) -> None:
+@pytest.mark.regression("SEC-5")
+async def test_required_signature_is_verified_for_every_cluster_addon(world: World) -> None:
     async with world.operator():
         name, stack = await offered(world)
         keys = [{"publicKey": public_pem(ecdsa_key()).decode()}]
@@ -185,7 +192,8 @@ async def test_sec_5_required_signature_is_verified_for_every_cluster_addon(worl
         assert await world.delivered(world.stack.word) is None
 
 
-async def test_sec_5_allowed_release_stays_allowed_and_is_recorded_in_status(world: World) -> None:
+@pytest.mark.regression("SEC-5")
+async def test_allowed_release_stays_allowed_and_is_recorded_in_status(world: World) -> None:
     tenant = await world.other_namespace()
     async with world.operator(namespace="") as operator:
         name, stack = await offered(world)
@@ -203,7 +211,8 @@ async def test_sec_5_allowed_release_stays_allowed_and_is_recorded_in_status(wor
         await world.shows(world.stack.word, {"a": "1"})
 
 
-async def test_sec_5_operator_upgrade_writes_nothing_to_a_workload_cluster(
+@pytest.mark.regression("SEC-5")
+async def test_operator_upgrade_writes_nothing_to_a_workload_cluster(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A ClusterAddon of 77d5f50 has no ``status.admitted``: it costs one write of its status, and no other."""
@@ -226,7 +235,8 @@ async def test_sec_5_operator_upgrade_writes_nothing_to_a_workload_cluster(
     assert {**addon["status"], "admitted": None} == {**before["status"], "admitted": None}
 
 
-async def test_sec_5_server_that_prunes_status_fields_is_not_written_to_in_a_loop(world: World) -> None:
+@pytest.mark.regression("SEC-5")
+async def test_server_that_prunes_status_fields_is_not_written_to_in_a_loop(world: World) -> None:
     """The Go operator's CRDs prune what they do not know."""
     crds = await world.client.resource("apiextensions.k8s.io", "CustomResourceDefinition")
     whole = await world.client.get(crds, "clusteraddons.clusterstack.x-k8s.io")
@@ -272,7 +282,8 @@ async def test_sec_5_server_that_prunes_status_fields_is_not_written_to_in_a_loo
         await eventually(keeps, about="the whole schema")
 
 
-async def test_sec_5_backup_and_objects_of_the_go_operator_are_accepted_without_a_second_delivery(
+@pytest.mark.regression("SEC-5")
+async def test_backup_and_objects_of_the_go_operator_are_accepted_without_a_second_delivery(
     world: World,
 ) -> None:
     async with guarded(world) as operator:
@@ -310,7 +321,8 @@ def without_server_fields(manifest: Manifest) -> Manifest:
     return {**{key: manifest[key] for key in ("apiVersion", "kind", "spec")}, "metadata": kept}
 
 
-async def test_live_m5_cluster_without_access_to_its_class_has_a_condition(world: World) -> None:
+@pytest.mark.regression("LIVE-M5")
+async def test_cluster_without_access_to_its_class_has_a_condition(world: World) -> None:
     tenant = await world.other_namespace()
     async with world.operator(namespace=""):
         name, stack = await offered(world, clusterNamespaces=SAME)
@@ -330,7 +342,8 @@ async def test_live_m5_cluster_without_access_to_its_class_has_a_condition(world
         assert condition_of(cluster, "TopologyReconciled")["status"] == "True"
 
 
-async def test_live_m5_class_access_condition_is_removed_with_the_class(world: World) -> None:
+@pytest.mark.regression("LIVE-M5")
+async def test_class_access_condition_is_removed_with_the_class(world: World) -> None:
     tenant = await world.other_namespace()
     async with world.operator(namespace=""):
         name, _ = await offered(world, clusterNamespaces=SAME)
@@ -344,7 +357,8 @@ async def test_live_m5_class_access_condition_is_removed_with_the_class(world: W
         await world.until(CLUSTER_KIND, "one", lambda one: not condition_of(one, READY), namespace=tenant)
 
 
-async def test_sec_21_cluster_addon_is_deleted_although_its_cluster_is_unreadable(world: World) -> None:
+@pytest.mark.regression("SEC-21")
+async def test_cluster_addon_is_deleted_although_its_cluster_is_unreadable(world: World) -> None:
     async with world.operator():
         name, _ = await offered(world)
         cluster = await world.cluster("one", name.class_name)
@@ -357,7 +371,8 @@ async def test_sec_21_cluster_addon_is_deleted_although_its_cluster_is_unreadabl
         await world.gone(Kind.CLUSTER_ADDON, addon_name("one"), uid=addon["metadata"]["uid"])
 
 
-async def test_sec_22_too_many_referenced_releases_are_a_condition(world: World) -> None:
+@pytest.mark.regression("SEC-22")
+async def test_too_many_referenced_releases_are_a_condition(world: World) -> None:
     async with world.operator():
         name, _ = await offered(world)
         cluster = await world.cluster("one", name.class_name)

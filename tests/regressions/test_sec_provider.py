@@ -70,8 +70,9 @@ FOREIGN = {
 }
 
 
+@pytest.mark.regression("SEC-4")
 @pytest.mark.parametrize("case", FOREIGN)
-async def test_sec_4_foreign_object_is_not_deleted_by_the_garbage_collector(
+async def test_foreign_object_is_not_deleted_by_the_garbage_collector(
     world: World, api_server: ApiServer, tmp_path: Path, case: str
 ) -> None:
     kind, api_version = FOREIGN[case]
@@ -95,7 +96,8 @@ async def test_sec_4_foreign_object_is_not_deleted_by_the_garbage_collector(
     assert "ownerReferences" not in left["metadata"]
 
 
-async def test_sec_4_secret_as_provider_object_starts_no_informer(world: World) -> None:
+@pytest.mark.regression("SEC-4")
+async def test_secret_as_provider_object_starts_no_informer(world: World) -> None:
     await world.create(secret("mine", world.namespace))
     async with world.operator() as operator:
         noted = record(operator)
@@ -108,7 +110,8 @@ async def test_sec_4_secret_as_provider_object_starts_no_informer(world: World) 
         assert not [one for one in noted if one.resource == "secrets"]
 
 
-async def test_sec_4_template_of_another_namespace_is_not_copied(world: World) -> None:
+@pytest.mark.regression("SEC-4")
+async def test_template_of_another_namespace_is_not_copied(world: World) -> None:
     name = world.stack.release("v1")
     other = await world.other_namespace()
     world.publish(name, world.stack.files("v1", {}))
@@ -137,7 +140,8 @@ REFUSED: dict[str, tuple[Manifest, str]] = {
 }
 
 
-async def test_sec_4_invalid_provider_references_are_denied_at_admission(world: World) -> None:
+@pytest.mark.regression("SEC-4")
+async def test_invalid_provider_references_are_denied_at_admission(world: World) -> None:
     before = await world.create(release_manifest(world, REFUSED["another namespace"][0]))
     async with guarded(world):
         for wrong, words in REFUSED.values():
@@ -184,7 +188,8 @@ def entry(live: Manifest, **other: str) -> Manifest:
     return {**found, "namespace": metadata.get("namespace", ""), "uid": metadata["uid"], **other}
 
 
-async def test_sec_7_forged_status_entry_deletes_nothing_and_the_release_is_deleted(world: World) -> None:
+@pytest.mark.regression("SEC-7")
+async def test_forged_status_entry_deletes_nothing_and_the_release_is_deleted(world: World) -> None:
     other = await world.other_namespace()
     config = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "victim", "namespace": other}}
     of_core = await world.create(config)
@@ -206,7 +211,8 @@ async def test_sec_7_forged_status_entry_deletes_nothing_and_the_release_is_dele
         assert words in told
 
 
-async def test_sec_7_objects_owned_by_their_metadata_are_deleted(world: World) -> None:
+@pytest.mark.regression("SEC-7")
+async def test_objects_owned_by_their_metadata_are_deleted(world: World) -> None:
     resource = await world.client.resource("cluster.x-k8s.io", CLUSTER_CLASS_KIND)
     class_ = world.stack.cluster_class("v1")
     class_["metadata"] |= {"namespace": world.namespace, "labels": {"clusterstack.x-k8s.io/instance": "owned"}}
@@ -228,7 +234,8 @@ def object_of(world: World, name: str, namespace: str) -> Manifest:
 MANY = 1000
 
 
-async def test_sec_19_thousand_failing_objects_are_reported(world: World) -> None:
+@pytest.mark.regression("SEC-19")
+async def test_thousand_failing_objects_are_reported(world: World) -> None:
     """The API server answers each with more than 2 KB: together more than etcd takes."""
     name = world.stack.release("v1")
     labels = {f"{number}{'-' * 200}": "x" for number in range(12)}

@@ -83,12 +83,11 @@ async def seconds_of(task: asyncio.Task[Any]) -> float:
     return asyncio.get_running_loop().time() - before
 
 
+@pytest.mark.regression("SEC-12")
 @pytest.mark.parametrize("hanging", [8, 40])
 @pytest.mark.parametrize("namespace", ["theirs", "ours"])
 @in_virtual_time
-async def test_sec_12_other_clusters_wait_for_first_attempts_and_never_for_deadlines(
-    hanging: int, namespace: str
-) -> None:
+async def test_other_clusters_wait_for_first_attempts_and_never_for_deadlines(hanging: int, namespace: str) -> None:
     renderer, _ = pooled()
     hostile = [start(renderer, f"theirs/{number}", f"hangs {number}") for number in range(hanging)]
     await asyncio.sleep(0.1)
@@ -101,8 +100,9 @@ async def test_sec_12_other_clusters_wait_for_first_attempts_and_never_for_deadl
     assert {type(result) for result in results} <= {RenderTimeout, WorkersBusy}
 
 
+@pytest.mark.regression("SEC-12")
 @in_virtual_time
-async def test_sec_12_forty_clusters_that_hang_for_hours_delay_others_by_seconds() -> None:
+async def test_forty_clusters_that_hang_for_hours_delay_others_by_seconds() -> None:
     renderer, pool = pooled()
 
     async def insist(number: int) -> None:
@@ -127,8 +127,9 @@ async def test_sec_12_forty_clusters_that_hang_for_hours_delay_others_by_seconds
     assert max(count for values, count in pool.asked.items() if values.startswith("hangs")) < 15
 
 
+@pytest.mark.regression("SEC-12")
 @in_virtual_time
-async def test_sec_12_slow_chart_is_rendered_although_others_hang() -> None:
+async def test_slow_chart_is_rendered_although_others_hang() -> None:
     renderer, pool = pooled()
     hostile = [start(renderer, "theirs/one", f"hangs {number}") for number in range(8)]
     await asyncio.sleep(0.1)
@@ -140,11 +141,10 @@ async def test_sec_12_slow_chart_is_rendered_although_others_hang() -> None:
     await asyncio.gather(*hostile, return_exceptions=True)
 
 
+@pytest.mark.regression("SEC-12")
 @pytest.mark.parametrize(("values", "kind"), [("hangs", RenderTimeout), ("die", WorkerDied)])
 @in_virtual_time
-async def test_sec_12_failed_input_returns_its_failure_during_the_back_off(
-    values: str, kind: type[DependencyError]
-) -> None:
+async def test_failed_input_returns_its_failure_during_the_back_off(values: str, kind: type[DependencyError]) -> None:
     renderer, pool = pooled()
     with pytest.raises(kind, match=r"addon of a/1: ") as first:
         await start(renderer, "a/1", values)
@@ -167,9 +167,10 @@ async def test_sec_12_failed_input_returns_its_failure_during_the_back_off(
     assert pool.asked[values] == tries + 1
 
 
+@pytest.mark.regression("SEC-12")
 @pytest.mark.parametrize(("values", "cause"), [("hangs", "timeout"), ("die", "died")])
 @in_virtual_time
-async def test_sec_12_input_failing_in_forty_clusters_uses_a_worker_once(values: str, cause: str) -> None:
+async def test_input_failing_in_forty_clusters_uses_a_worker_once(values: str, cause: str) -> None:
     counted: Counter[str] = Counter()
     renderer, pool = pooled(on_failure=lambda one: counted.update([one]))
 
@@ -182,8 +183,9 @@ async def test_sec_12_input_failing_in_forty_clusters_uses_a_worker_once(values:
     assert counted == {cause: 1}
 
 
+@pytest.mark.regression("SEC-12")
 @in_virtual_time
-async def test_sec_12_queue_time_is_bounded_and_reported_as_a_condition() -> None:
+async def test_queue_time_is_bounded_and_reported_as_a_condition() -> None:
     renderer, _ = pooled(RenderLimits(longest_wait=MINUTE))
     hostile = [start(renderer, f"a/{number}", f"hangs {number}") for number in range(40)]
     results = await asyncio.gather(*hostile, return_exceptions=True)
@@ -197,8 +199,9 @@ async def test_sec_12_queue_time_is_bounded_and_reported_as_a_condition() -> Non
     assert renderer.waiting() == 0
 
 
+@pytest.mark.regression("SEC-12")
 @in_virtual_time
-async def test_sec_12_worker_start_failure_is_not_attributed_to_an_input() -> None:
+async def test_worker_start_failure_is_not_attributed_to_an_input() -> None:
     renderer, pool = pooled()
     pool.failing = "no render worker can be started: Resource temporarily unavailable"
     with pytest.raises(NotStarted):
@@ -208,7 +211,8 @@ async def test_sec_12_worker_start_failure_is_not_attributed_to_an_input() -> No
     await start(renderer, "a/1", "1")
 
 
-async def test_sec_12_hanging_worker_processes_do_not_block_other_clusters() -> None:
+@pytest.mark.regression("SEC-12")
+async def test_hanging_worker_processes_do_not_block_other_clusters() -> None:
     limits = RenderLimits(deadline=timedelta(seconds=2), first_try=timedelta(seconds=0.5))
     metrics = Metrics()
     renderer = Renderer(limits=limits, on_failure=metrics.count_render_failure)
@@ -239,7 +243,8 @@ async def test_sec_12_hanging_worker_processes_do_not_block_other_clusters() -> 
     assert renderer.problem() == ""
 
 
-async def test_sec_12_persistent_worker_start_failure_fails_readiness(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.regression("SEC-12")
+async def test_persistent_worker_start_failure_fails_readiness(monkeypatch: pytest.MonkeyPatch) -> None:
     renderer = Renderer()
     monkeypatch.setattr(worker_pool, "_MODULE", "clusterstacks.deliver.render.missing_module")
     try:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
 from clusterstacks.model.kinds.names import SOURCE_CREDENTIALS_LABEL, Kind
 from clusterstacks.net.http.allowlist import AllowedHosts
 from clusterstacks.release.contents import read_contents
@@ -27,7 +29,8 @@ def publish_signed(world: World, name: ReleaseName, files: dict[str, bytes]) -> 
     directory.with_name(f"{name}.dsse.json").write_bytes(envelope)
 
 
-async def test_sec_9_signed_release_with_missing_charts_is_rejected_before_fetching_them(world: World) -> None:
+@pytest.mark.regression("SEC-9")
+async def test_signed_release_with_missing_charts_is_rejected_before_fetching_them(world: World) -> None:
     name = world.stack.release("v1")
     async with chart_repository() as charts, world.operator(chart_repositories=ALLOWED):
         charts.add("part", "1.0.0")
@@ -43,7 +46,8 @@ async def test_sec_9_signed_release_with_missing_charts_is_rejected_before_fetch
         assert await world.find("ClusterClass", name.class_name) is None
 
 
-async def test_sec_9_with_policy_warn_missing_charts_are_fetched_and_reported(world: World) -> None:
+@pytest.mark.regression("SEC-9")
+async def test_with_policy_warn_missing_charts_are_fetched_and_reported(world: World) -> None:
     name = world.stack.release("v1")
     async with chart_repository() as charts, world.operator(chart_repositories=ALLOWED):
         charts.add("part", "1.0.0")
@@ -57,7 +61,8 @@ async def test_sec_9_with_policy_warn_missing_charts_are_fetched_and_reported(wo
         assert "no signature covers" in condition_of(release, "SignatureVerified")["message"]
 
 
-async def test_sec_9_signatures_required_later_do_not_cover_earlier_charts(world: World) -> None:
+@pytest.mark.regression("SEC-9")
+async def test_signatures_required_later_do_not_cover_earlier_charts(world: World) -> None:
     name = world.stack.release("v1")
     async with chart_repository() as charts, world.operator(chart_repositories=ALLOWED):
         charts.add("part", "1.0.0")
@@ -74,7 +79,8 @@ async def test_sec_9_signatures_required_later_do_not_cover_earlier_charts(world
         await world.shows(world.namespace, {"text": "hello"})
 
 
-async def test_sec_10_api_path_does_not_bypass_the_allowlist(world: World) -> None:
+@pytest.mark.regression("SEC-10")
+async def test_api_path_does_not_bypass_the_allowlist(world: World) -> None:
     async with GitHubDouble.started() as github:
         host = github.url.split("/")[2]
         async with world.operator(allowed_sources=AllowedHosts.parse(f"{host}/{OWNER}")):
@@ -86,7 +92,8 @@ async def test_sec_10_api_path_does_not_bypass_the_allowlist(world: World) -> No
             assert github.asked() == []
 
 
-async def test_sec_11_only_labelled_secrets_are_sent_to_a_source(world: World) -> None:
+@pytest.mark.regression("SEC-11")
+async def test_only_labelled_secrets_are_sent_to_a_source(world: World) -> None:
     name = world.stack.release("v1")
     async with GitHubDouble.started(private=True) as github:
         github.add(name.release, world.stack.files("v1", {}))
@@ -112,7 +119,8 @@ async def test_sec_11_only_labelled_secrets_are_sent_to_a_source(world: World) -
             await world.release_ready(name)
 
 
-async def test_sec_11_plain_http_is_used_only_if_the_operator_allows_it(world: World) -> None:
+@pytest.mark.regression("SEC-11")
+async def test_plain_http_is_used_only_if_the_operator_allows_it(world: World) -> None:
     async with GitHubDouble.started(private=True) as github:
         host = github.url.split("/")[2]
         place = {"owner": OWNER, "repository": REPOSITORY, "url": github.url}

@@ -78,8 +78,9 @@ KUBECONFIGS = {
 }
 
 
+@pytest.mark.regression("SEC-2")
 @pytest.mark.parametrize("text", KUBECONFIGS.values(), ids=KUBECONFIGS)
-def test_sec_2_hostile_kubeconfig_neither_blocks_nor_crashes_the_operator(text: str) -> None:
+def test_hostile_kubeconfig_neither_blocks_nor_crashes_the_operator(text: str) -> None:
     content = text.encode()
 
     with no_stall(), pytest.raises(SpecError) as caught:
@@ -98,8 +99,9 @@ WORDS = {
 }
 
 
+@pytest.mark.regression("SEC-3")
 @pytest.mark.parametrize("words", WORDS.values(), ids=WORDS)
-def test_sec_3_server_messages_are_matched_in_linear_time(words: str) -> None:
+def test_server_messages_are_matched_in_linear_time(words: str) -> None:
     refusal = Invalid("apply", status=422, reason="Invalid", causes=tuple([FieldCause("spec", "", words)] * 10))
     forbidden = Forbidden(words, status=403, reason="Forbidden")
 
@@ -108,6 +110,7 @@ def test_sec_3_server_messages_are_matched_in_linear_time(words: str) -> None:
         assert explain(forbidden, TARGET) == words
 
 
+@pytest.mark.regression("SEC-3")
 @pytest.mark.parametrize(
     "words",
     [
@@ -120,7 +123,7 @@ def test_sec_3_server_messages_are_matched_in_linear_time(words: str) -> None:
         "cannot change roleRef",
     ],
 )
-def test_sec_3_immutable_fields_are_recognized_in_long_messages(words: str) -> None:
+def test_immutable_fields_are_recognized_in_long_messages(words: str) -> None:
     refusal = Invalid("apply", status=422, reason="Invalid", causes=(FieldCause("spec", "", words),))
 
     assert immutable_fields(refusal, TARGET) == ("spec",)
@@ -165,8 +168,9 @@ def run_without_stall(work: Generator[None, None, T]) -> tuple[T, int]:
         pieces += 1
 
 
+@pytest.mark.regression("SEC-3")
 @pytest.mark.parametrize("text", DOCUMENTS.values(), ids=DOCUMENTS)
-def test_sec_3_hostile_delivery_record_does_not_block_the_operator(text: str) -> None:
+def test_hostile_delivery_record_does_not_block_the_operator(text: str) -> None:
     content = gzip.compress(text.encode(), 6)
 
     with contextlib.suppress(RecordUnreadable):
@@ -176,7 +180,8 @@ def test_sec_3_hostile_delivery_record_does_not_block_the_operator(text: str) ->
         run_without_stall(unpacking_revision(content))
 
 
-def test_sec_3_decompression_bomb_uses_no_memory() -> None:
+@pytest.mark.regression("SEC-3")
+def test_decompression_bomb_uses_no_memory() -> None:
     content = gzip.compress(DOCUMENTS["lists of the finding"].encode(), 9)
     assert len(content) < 40_000
 
@@ -193,7 +198,8 @@ def test_sec_3_decompression_bomb_uses_no_memory() -> None:
     assert peak < 64 * 1024**2
 
 
-def test_sec_3_largest_record_is_checked_in_pieces() -> None:
+@pytest.mark.regression("SEC-3")
+def test_largest_record_is_checked_in_pieces() -> None:
     known = [RecordedObject(ObjectId("", "ConfigMap", "n", f"cm-{number}"), "v1", "u", "d") for number in range(10_000)]
     content = pack_record(DeliveryRecord("a", "", "", DeliveryState.PRUNED, tuple(known)))
     assert content is not None
@@ -209,7 +215,8 @@ def with_values(value: object) -> Manifest:
     return {"metadata": {"namespace": "team", "name": "one"}, "spec": {"topology": {"variables": variables}}}
 
 
-def test_sec_18_deeply_nested_values_error_names_cluster_variable_and_addon() -> None:
+@pytest.mark.regression("SEC-18")
+def test_deeply_nested_values_error_names_cluster_variable_and_addon() -> None:
     value: Manifest = {}
     for _ in range(900):
         value = {"a": value}
@@ -221,7 +228,8 @@ def test_sec_18_deeply_nested_values_error_names_cluster_variable_and_addon() ->
         cluster_values("cni", with_values(value))
 
 
-def test_sec_18_large_values_of_a_cluster_do_not_block_the_event_loop() -> None:
+@pytest.mark.regression("SEC-18")
+def test_large_values_of_a_cluster_do_not_block_the_event_loop() -> None:
     """1.5 MB is what an API server takes."""
     values: list[Manifest] = [
         {"a": [[]] * 500_000},
@@ -233,7 +241,8 @@ def test_sec_18_large_values_of_a_cluster_do_not_block_the_event_loop() -> None:
             cluster_values("cni", with_values(value))
 
 
-async def test_sec_18_values_are_merged_in_a_worker() -> None:
+@pytest.mark.regression("SEC-18")
+async def test_values_are_merged_in_a_worker() -> None:
     deep: Manifest = {}
     for _ in range(199):
         deep = {"a": deep}

@@ -205,9 +205,10 @@ RUBBISH = [
 ]
 
 
+@pytest.mark.regression("SEC-8")
 @pytest.mark.parametrize("listed", [True, False], ids=["referrers API", "referrers tag"])
 @pytest.mark.parametrize("rubbish", RUBBISH)
-async def test_sec_8_invalid_envelopes_do_not_invalidate_a_valid_one(
+async def test_invalid_envelopes_do_not_invalidate_a_valid_one(
     tmp_path: Path, rubbish: Callable[[Stand], object], *, listed: bool
 ) -> None:
     async with stand(tmp_path, listed=listed) as there:
@@ -220,8 +221,9 @@ async def test_sec_8_invalid_envelopes_do_not_invalidate_a_valid_one(
         assert enforce(STAGED, found) == ""
 
 
+@pytest.mark.regression("SEC-8")
 @pytest.mark.parametrize("listed", [True, False], ids=["referrers API", "referrers tag"])
-async def test_sec_8_valid_envelope_is_found_among_hundreds(tmp_path: Path, *, listed: bool) -> None:
+async def test_valid_envelope_is_found_among_hundreds(tmp_path: Path, *, listed: bool) -> None:
     async with stand(tmp_path, listed=listed) as there:
         await there.sign()
         members = []
@@ -234,7 +236,8 @@ async def test_sec_8_valid_envelope_is_found_among_hundreds(tmp_path: Path, *, l
         assert (await there.look()).signed_by == ("ours",)
 
 
-async def test_sec_8_large_invalid_envelopes_do_not_exhaust_the_read_limit(tmp_path: Path) -> None:
+@pytest.mark.regression("SEC-8")
+async def test_large_invalid_envelopes_do_not_exhaust_the_read_limit(tmp_path: Path) -> None:
     async with stand(tmp_path, listed=True) as there:
         await there.sign()
         blobs = [b"%d" % number + b"0" * (1 << 20) for number in range(40)]
@@ -246,11 +249,12 @@ async def test_sec_8_large_invalid_envelopes_do_not_exhaust_the_read_limit(tmp_p
         assert (await there.look()).signed_by == ("ours",)
 
 
+@pytest.mark.regression("SEC-8")
 @pytest.mark.parametrize(
     "junk",
     [b"junk", b"{}", b'{"schemaVersion":2,"layers":5}', b'{"schemaVersion":2,"layers":[0,{}]}', b"0" * (5 << 20)],
 )
-async def test_sec_8_invalid_cosign_tag_does_not_invalidate_envelopes(tmp_path: Path, junk: bytes) -> None:
+async def test_invalid_cosign_tag_does_not_invalidate_envelopes(tmp_path: Path, junk: bytes) -> None:
     async with stand(tmp_path, listed=True) as there:
         await there.sign()
         there.double.tags(cosign_tag(there.subject), junk, OCI_MANIFEST)
@@ -258,7 +262,8 @@ async def test_sec_8_invalid_cosign_tag_does_not_invalidate_envelopes(tmp_path: 
         assert (await there.look()).signed_by == ("ours",)
 
 
-async def test_sec_8_invalid_layers_do_not_invalidate_a_cosign_signature(tmp_path: Path) -> None:
+@pytest.mark.regression("SEC-8")
+async def test_invalid_layers_do_not_invalidate_a_cosign_signature(tmp_path: Path) -> None:
     async with stand(tmp_path, listed=True) as there:
         missing = Descriptor(PAYLOAD_TYPE, digest_of(b"never pushed"), 12, {SIGNATURE_KEY: "AAAA"}).document()
         rubbish = [{"digest": 5}, missing, {**missing, "size": 1 << 40}, there.cosign_layer(b"rubbish")]
@@ -268,7 +273,8 @@ async def test_sec_8_invalid_layers_do_not_invalidate_a_cosign_signature(tmp_pat
         assert (await there.look()).signed_by == ("ours",)
 
 
-async def test_sec_8_valid_signature_is_found_despite_an_invalid_referrers_tag(
+@pytest.mark.regression("SEC-8")
+async def test_valid_signature_is_found_despite_an_invalid_referrers_tag(
     tmp_path: Path,
 ) -> None:
     async with stand(tmp_path, listed=False) as there:
@@ -278,7 +284,8 @@ async def test_sec_8_valid_signature_is_found_despite_an_invalid_referrers_tag(
         assert (await there.look()).signed_by == ("ours",)
 
 
-async def test_sec_8_invalid_envelopes_alone_are_not_a_signature(tmp_path: Path) -> None:
+@pytest.mark.regression("SEC-8")
+async def test_invalid_envelopes_alone_are_not_a_signature(tmp_path: Path) -> None:
     async with stand(tmp_path, listed=True) as there:
         there.put_first(*(rubbish(there) for rubbish in RUBBISH))
 
@@ -286,7 +293,8 @@ async def test_sec_8_invalid_envelopes_alone_are_not_a_signature(tmp_path: Path)
             enforce(STAGED, await there.look())
 
 
-async def test_sec_8_too_many_envelopes_make_verification_inconclusive(tmp_path: Path) -> None:
+@pytest.mark.regression("SEC-8")
+async def test_too_many_envelopes_make_verification_inconclusive(tmp_path: Path) -> None:
     async with stand(tmp_path, listed=True) as there:
         await there.sign()
         there.put_first(*(there.described(b"%d" % number) for number in range(MAX_CANDIDATES)))
@@ -295,7 +303,8 @@ async def test_sec_8_too_many_envelopes_make_verification_inconclusive(tmp_path:
             enforce(STAGED, await there.look())
 
 
-async def test_sec_8_registry_error_for_one_envelope_makes_verification_inconclusive(tmp_path: Path) -> None:
+@pytest.mark.regression("SEC-8")
+async def test_registry_error_for_one_envelope_makes_verification_inconclusive(tmp_path: Path) -> None:
     async with stand(tmp_path, listed=True) as there:
         await there.sign()
         there.double.failing.add(there.referrer(b"x")["digest"])
@@ -316,7 +325,8 @@ async def run_csctl(*arguments: object) -> subprocess.CompletedProcess[str]:
     )
 
 
-async def test_sec_8_csctl_verify_copy_and_pull_ignore_invalid_envelopes(tmp_path: Path) -> None:
+@pytest.mark.regression("SEC-8")
+async def test_csctl_verify_copy_and_pull_ignore_invalid_envelopes(tmp_path: Path) -> None:
     key = tmp_path / "key.pub"
     key.write_bytes(public_pem(OURS))
     async with stand(tmp_path, listed=True) as there:
@@ -347,9 +357,8 @@ async def test_sec_8_csctl_verify_copy_and_pull_ignore_invalid_envelopes(tmp_pat
         assert verified.returncode == 0, verified.stderr
 
 
-async def test_sec_8_verified_release_stays_verified_without_its_signatures(
-    world: World, registry: RegistryServer
-) -> None:
+@pytest.mark.regression("SEC-8")
+async def test_verified_release_stays_verified_without_its_signatures(world: World, registry: RegistryServer) -> None:
     name = world.stack.release("v1")
     addon = templates(config_map(world.namespace, text="hello"))
     async with repository(world, registry) as remote:
@@ -381,7 +390,8 @@ async def test_sec_8_verified_release_stays_verified_without_its_signatures(
             )
 
 
-async def test_sec_8_release_with_too_many_invalid_envelopes_waits_with_a_condition(world: World) -> None:
+@pytest.mark.regression("SEC-8")
+async def test_release_with_too_many_invalid_envelopes_waits_with_a_condition(world: World) -> None:
     name = world.stack.release("v1")
     async with RegistryDouble.started() as double, HTTPClient(environ={}) as web:
         remote = Repository(Registry(web, double.reference), world.releases.with_name("published"))
@@ -402,8 +412,9 @@ async def test_sec_8_release_with_too_many_invalid_envelopes_waits_with_a_condit
             assert condition_of(release, "SignatureVerified")["status"] == "True"
 
 
+@pytest.mark.regression("SEC-8")
 @pytest.mark.parametrize("later", ["verification", "policy"])
-async def test_sec_8_invalid_envelopes_do_not_keep_an_unsigned_release_in_use(world: World, later: str) -> None:
+async def test_invalid_envelopes_do_not_keep_an_unsigned_release_in_use(world: World, later: str) -> None:
     name = world.stack.release("v1")
     async with RegistryDouble.started() as double, HTTPClient(environ={}) as web:
         remote = Repository(Registry(web, double.reference), world.releases.with_name("published"))

@@ -54,8 +54,9 @@ async def until_named(operator: Operator, kind: str, key: str, caplog: pytest.Lo
     await eventually(named, seconds=SECONDS, about=f"{kind} {key} in log and metric")
 
 
+@pytest.mark.regression("SEC-1")
 @pytest.mark.parametrize("value", [DEEP, WIDE], ids=["deep", "wide"])
-async def test_sec_1_unreadable_cluster_does_not_block_addons_of_other_clusters(
+async def test_unreadable_cluster_does_not_block_addons_of_other_clusters(
     world: World, caplog: pytest.LogCaptureFixture, value: str
 ) -> None:
     name = world.stack.release("v1")
@@ -96,7 +97,8 @@ async def _none_left(operator: Operator) -> bool:
     return unreadable(operator, CLUSTER_KIND) == 0
 
 
-async def test_sec_1_largest_objects_do_not_block_the_operator(world: World) -> None:
+@pytest.mark.regression("SEC-1")
+async def test_largest_objects_do_not_block_the_operator(world: World) -> None:
     """Lists as wide and deep as etcd takes them: 1.3 MB."""
     values = {"wide": "[" + "[]," * 430_000 + "1]", "long": "[" + '"a",' * 320_000 + "1]", "deep": DEEP}
     async with world.operator() as operator:
@@ -117,7 +119,8 @@ async def test_sec_1_largest_objects_do_not_block_the_operator(world: World) -> 
     assert max(cost.memory, again.memory) < 64 * 1024 * 1024
 
 
-async def test_sec_14_operator_is_not_ready_while_an_informer_fails_for_minutes(world: World) -> None:
+@pytest.mark.regression("SEC-14")
+async def test_operator_is_not_ready_while_an_informer_fails_for_minutes(world: World) -> None:
     async with world.operator() as operator:
         for informer in operator._informers.values():
             await informer.synced()
@@ -136,9 +139,8 @@ async def test_sec_14_operator_is_not_ready_while_an_informer_fails_for_minutes(
         assert operator._probes.ready().passed
 
 
-async def test_sec_1_unreadable_class_does_not_affect_other_classes(
-    world: World, caplog: pytest.LogCaptureFixture
-) -> None:
+@pytest.mark.regression("SEC-1")
+async def test_unreadable_class_does_not_affect_other_classes(world: World, caplog: pytest.LogCaptureFixture) -> None:
     name = world.stack.release("v1")
     world.publish(name, world.stack.files("v1", {"cni": templates(config_map(world.namespace))}))
     patches = f'{{"patches":[{{"definitions":[{{"jsonPatches":[{{"value":{DEEP}}}]}}]}}]}}'
@@ -151,8 +153,9 @@ async def test_sec_1_unreadable_class_does_not_affect_other_classes(
         await until_named(operator, CLUSTER_CLASS_KIND, f"{world.namespace}/odd", caplog)
 
 
+@pytest.mark.regression("SEC-1")
 @pytest.mark.parametrize("levels", [260, 600, 1000])
-async def test_sec_1_unwritable_cluster_is_reported_as_a_condition(world: World, levels: int) -> None:
+async def test_unwritable_cluster_is_reported_as_a_condition(world: World, levels: int) -> None:
     name = world.stack.release("v1")
     world.publish(name, world.stack.files("v1", {"cni": templates(config_map(world.namespace))}))
     async with world.operator():
@@ -176,7 +179,8 @@ async def test_sec_1_unwritable_cluster_is_reported_as_a_condition(world: World,
         await world.addons_ready("odd", name.class_name)
 
 
-async def test_sec_1_cluster_becoming_unreadable_is_reported_on_its_addons(
+@pytest.mark.regression("SEC-1")
+async def test_cluster_becoming_unreadable_is_reported_on_its_addons(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)

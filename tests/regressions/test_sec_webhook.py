@@ -124,8 +124,9 @@ async def _attack(kind: str) -> tuple[list[int], list[int], float, int]:
         return [status for status, _ in await flooding], others, beat.longest, peak() - before
 
 
+@pytest.mark.regression("SEC-6")
 @pytest.mark.parametrize("kind", BODIES)
-def test_sec_6_large_bodies_of_unauthenticated_clients_do_not_block_reviews(kind: str) -> None:
+def test_large_bodies_of_unauthenticated_clients_do_not_block_reviews(kind: str) -> None:
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         flooded, others, stall, growth = runner.run(_attack(kind))
 
@@ -135,7 +136,8 @@ def test_sec_6_large_bodies_of_unauthenticated_clients_do_not_block_reviews(kind
     assert growth < GROWTH, f"{growth / MIB:.0f} MiB"
 
 
-async def test_sec_6_unreadable_cluster_is_denied(world: World) -> None:
+@pytest.mark.regression("SEC-6")
+async def test_unreadable_cluster_is_denied(world: World) -> None:
     """An error of HTTP would let it through, as the webhook for Clusters has ``failurePolicy: Ignore``."""
     async with guarded(world):
         name = world.stack.release("v1")
@@ -161,7 +163,8 @@ async def written(world: World, manifest: str) -> str:
     return done.stdout + done.stderr
 
 
-async def test_sec_6_forged_review_causes_no_write(world: World) -> None:
+@pytest.mark.regression("SEC-6")
+async def test_forged_review_causes_no_write(world: World) -> None:
     async with guarded(world) as operator:
         name = world.stack.release("v1")
         world.publish(*ranged(world.stack, "v1", "v1.35.4", ">=1.34 <1.38", net=("1.0.0", ">=1.30 <1.36")))
@@ -197,7 +200,8 @@ async def test_sec_6_forged_review_causes_no_write(world: World) -> None:
         assert not [one for one in await world.events(old) if "forged" in one["message"]]
 
 
-async def test_sec_23_webhook_key_is_stored_in_the_namespace_of_the_operator(world: World) -> None:
+@pytest.mark.regression("SEC-23")
+async def test_webhook_key_is_stored_in_the_namespace_of_the_operator(world: World) -> None:
     own = f"{world.namespace}-system"
     await world.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": own}})
     before = await world.find("Secret", SECRET_NAME, "default")
@@ -211,7 +215,8 @@ async def test_sec_23_webhook_key_is_stored_in_the_namespace_of_the_operator(wor
             assert found is None or found == before
 
 
-def test_sec_23_namespace_of_the_webhook_key_is_never_guessed(tmp_path: Path) -> None:
+@pytest.mark.regression("SEC-23")
+def test_namespace_of_the_webhook_key_is_never_guessed(tmp_path: Path) -> None:
     url = ["--webhook-url=https://10.0.0.1:9443", "--namespace=tenant"]
     pod = tmp_path / "pod"
     pod.mkdir()
@@ -226,11 +231,13 @@ def test_sec_23_namespace_of_the_webhook_key_is_never_guessed(tmp_path: Path) ->
         webhook_namespace(parse_settings(url, {}, tmp_path / "nothing"))
 
 
-def test_sec_23_operator_with_an_unknown_namespace_does_not_start(world: World) -> None:
+@pytest.mark.regression("SEC-23")
+def test_operator_with_an_unknown_namespace_does_not_start(world: World) -> None:
     with pytest.raises(SpecError, match="--operator-namespace"):
         Operator(world.settings(webhook_url="https://127.0.0.1:9", webhook_port=9), {})
 
 
+@pytest.mark.regression("SEC-23")
 @pytest.mark.parametrize(
     ("text", "address"),
     [
@@ -240,14 +247,15 @@ def test_sec_23_operator_with_an_unknown_namespace_does_not_start(world: World) 
         ("0", ("", 0)),
     ],
 )
-def test_sec_23_metrics_and_probes_are_bound_to_an_address(text: str, address: tuple[str, int]) -> None:
+def test_metrics_and_probes_are_bound_to_an_address(text: str, address: tuple[str, int]) -> None:
     settings = parse_settings([f"--metrics-bind-address={text}", f"--health-probe-bind-address={text}"])
 
     assert (settings.metrics_address, settings.probe_address) == (address, address)
 
 
+@pytest.mark.regression("SEC-23")
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
-async def test_sec_23_metrics_and_probes_are_served_only_at_their_address(host: str) -> None:
+async def test_metrics_and_probes_are_served_only_at_their_address(host: str) -> None:
     server = ProbesServer(host, 0, metrics=Metrics())
     task = asyncio.create_task(server.run())
     await server.started.wait()

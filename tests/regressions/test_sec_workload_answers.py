@@ -80,9 +80,10 @@ BOMBS = {
 }
 
 
+@pytest.mark.regression("SEC-3")
 @pytest.mark.parametrize("answer", BOMBS.values(), ids=BOMBS)
 @pytest.mark.parametrize("verb", ["list", "get", "watch"])
-async def test_sec_3_c_large_responses_neither_block_the_event_loop_nor_fill_memory(
+async def test_c_large_responses_neither_block_the_event_loop_nor_fill_memory(
     server: ScriptedServer, client: Client, answer: Answer, verb: str
 ) -> None:
     server.plays(answer)
@@ -105,7 +106,8 @@ async def test_sec_3_c_large_responses_neither_block_the_event_loop_nor_fill_mem
     assert len(server.requests) <= 5
 
 
-async def test_sec_3_d_endless_list_is_aborted(server: ScriptedServer, client: Client) -> None:
+@pytest.mark.regression("SEC-3")
+async def test_d_endless_list_is_aborted(server: ScriptedServer, client: Client) -> None:
     server.plays(says({"items": [], "metadata": {"continue": "more"}}))
 
     with pytest.raises(Unreachable, match="does not end after 200 pages"):
@@ -113,9 +115,8 @@ async def test_sec_3_d_endless_list_is_aborted(server: ScriptedServer, client: C
     assert len(server.requests) == 200
 
 
-async def test_sec_3_d_watch_that_ends_at_once_is_reopened_with_back_off(
-    server: ScriptedServer, client: Client
-) -> None:
+@pytest.mark.regression("SEC-3")
+async def test_d_watch_that_ends_at_once_is_reopened_with_back_off(server: ScriptedServer, client: Client) -> None:
     server.plays(sends(b""))
     crd: dict[str, Any] = {"metadata": {"name": "x", "uid": "1"}}
 
@@ -125,8 +126,9 @@ async def test_sec_3_d_watch_that_ends_at_once_is_reopened_with_back_off(
     assert len(server.requests) <= 3
 
 
+@pytest.mark.regression("SEC-3")
 @pytest.mark.parametrize("groups", [300_000, 60_000, 2_000])
-async def test_sec_3_d_many_api_groups_cost_few_requests_and_tasks(
+async def test_d_many_api_groups_cost_few_requests_and_tasks(
     server: ScriptedServer, client: Client, groups: int
 ) -> None:
     versions = [{"groupVersion": "g/v1", "version": "v1"}]
@@ -148,7 +150,8 @@ async def test_sec_3_d_many_api_groups_cost_few_requests_and_tasks(
     assert len(server.requests) == 1
 
 
-async def test_sec_3_d_request_time_of_a_reconcile_is_bounded(server: ScriptedServer) -> None:
+@pytest.mark.regression("SEC-3")
+async def test_d_request_time_of_a_reconcile_is_bounded(server: ScriptedServer) -> None:
     async def slow(_: web.Request) -> web.StreamResponse:
         await asyncio.sleep(0.1)
         return web.json_response({})
@@ -169,8 +172,9 @@ async def test_sec_3_d_request_time_of_a_reconcile_is_bounded(server: ScriptedSe
         await client.get(CONFIG_MAPS, "x", "a")
 
 
+@pytest.mark.regression("SEC-20")
 @pytest.mark.parametrize("seconds", [10**15, 10**400, -(10**15), 1e300, True, "x", None])
-async def test_sec_20_any_retry_after_value_is_limited_to_one_hour(
+async def test_any_retry_after_value_is_limited_to_one_hour(
     server: ScriptedServer, client: Client, seconds: object
 ) -> None:
     document = f'{{"kind":"Status","details":{{"retryAfterSeconds":{_json(seconds)}}}}}'.encode()
@@ -189,7 +193,8 @@ def _json(value: object) -> str:
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else orjson.dumps(value).decode()
 
 
-async def test_sec_1_unreadable_object_is_an_error_that_names_it(server: ScriptedServer, client: Client) -> None:
+@pytest.mark.regression("SEC-1")
+async def test_unreadable_object_is_an_error_that_names_it(server: ScriptedServer, client: Client) -> None:
     deep = '{"metadata":{"name":"x"},"spec":' + "[" * 1100 + "]" * 1100 + "}"
     server.plays(sends(deep.encode()))
     with pytest.raises(SpecError, match="get ConfigMap a/x: the object is nested deeper than 1024 levels"):

@@ -29,8 +29,9 @@ if TYPE_CHECKING:
     from tests.support.running.world import World
 
 
+@pytest.mark.regression("D6")
 @pytest.mark.parametrize("first_change", ["class", "version"])
-async def test_d6_an_upgrade_goes_on_whether_class_or_version_changes_first(world: World, first_change: str) -> None:
+async def test_an_upgrade_goes_on_whether_class_or_version_changes_first(world: World, first_change: str) -> None:
     async with world.operator():
         first, second = await cluster_with(world, "v1", "v2")
         await world.until(CLUSTER_KIND, "one", is_held)
@@ -49,7 +50,8 @@ async def test_d6_an_upgrade_goes_on_whether_class_or_version_changes_first(worl
         await world.addons_ready("one", second.class_name)
 
 
-async def test_d23_d60_another_replica_continues_the_stages_and_a_second_upgrade_to_a_class_runs_them_again(
+@pytest.mark.regression("D23", "D60")
+async def test_another_replica_continues_the_stages_and_a_second_upgrade_to_a_class_runs_them_again(
     world: World,
 ) -> None:
     async with world.operator():
@@ -74,11 +76,12 @@ async def test_d23_d60_another_replica_continues_the_stages_and_a_second_upgrade
         await world.addons_ready("one", second.class_name)
 
 
+@pytest.mark.regression("D25")
 @pytest.mark.parametrize(
     ("version", "topology"),
     [("v1beta1", {"class": "local-demo-1-36-v1"}), ("v1beta2", {"classRef": {"name": "local-demo-1-36-v1"}})],
 )
-def test_d25_a_cluster_of_each_version_of_cluster_api_has_its_class_and_awaits_its_upgrade(
+def test_a_cluster_of_each_version_of_cluster_api_has_its_class_and_awaits_its_upgrade(
     version: str, topology: Manifest
 ) -> None:
     cluster = {
@@ -94,7 +97,8 @@ def test_d25_a_cluster_of_each_version_of_cluster_api_has_its_class_and_awaits_i
     assert awaits_upgrade(view, control_plane, upgrade_state(view, control_plane))
 
 
-async def test_d27_each_stage_renders_with_the_kubernetes_version_that_the_cluster_has_then(world: World) -> None:
+@pytest.mark.regression("D27")
+async def test_each_stage_renders_with_the_kubernetes_version_that_the_cluster_has_then(world: World) -> None:
     word, addons = world.namespace, ("cni", "csi")
     hooks = {
         "AfterControlPlaneInitialized": [stage(addon) for addon in addons],

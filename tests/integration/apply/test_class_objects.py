@@ -95,7 +95,8 @@ async def test_changed_class_object_is_corrected_and_the_other_manager_named(man
     assert live["spec"] == {"size": 1}
 
 
-async def test_d3_class_and_then_all_other_applied_objects_are_deleted(management: Cluster, unique: str) -> None:
+@pytest.mark.regression("D3")
+async def test_class_and_then_all_other_applied_objects_are_deleted(management: Cluster, unique: str) -> None:
     applier = ClassApplier(management.client)
     results = await applier.apply_class(chart(unique), default_namespace="default")
     management.requests.calls.clear()
@@ -110,7 +111,8 @@ async def test_d3_class_and_then_all_other_applied_objects_are_deleted(managemen
         assert not await management.live(one.id.kind, unique, "default", one.id.group)
 
 
-async def test_d3_objects_of_the_go_operator_without_uid_are_deleted(management: Cluster, unique: str) -> None:
+@pytest.mark.regression("D3")
+async def test_objects_of_the_go_operator_without_uid_are_deleted(management: Cluster, unique: str) -> None:
     manifest = chart(unique)[0]
     manifest["metadata"] |= {"namespace": "default", "labels": {OWNED_LABEL: "owned"}}
     resource = await management.user.resource(CLASSES, "ClusterClass")

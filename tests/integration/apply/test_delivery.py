@@ -130,7 +130,8 @@ async def test_upgrade_restores_changed_and_deleted_objects(cluster: Cluster, un
     assert await cluster.live("ConfigMap", f"{unique}-deleted", "kube-system")
 
 
-async def test_d2_only_the_failed_object_is_not_synced(cluster: Cluster, unique: str) -> None:
+@pytest.mark.regression("D2")
+async def test_only_the_failed_object_is_not_synced(cluster: Cluster, unique: str) -> None:
     """Of two objects with equal namespace and name but different kind, one fails."""
     bad = named("v1", "Service", unique, spec={"ports": [{"port": 99999999}]})
     manifests = [config_map(unique), bad, named("v1", "ServiceAccount", unique)]
@@ -146,7 +147,8 @@ async def test_d2_only_the_failed_object_is_not_synced(cluster: Cluster, unique:
     assert "spec.ports[0].port" in report.objects[1].error
 
 
-async def test_d5_d80_retry_writes_only_the_failed_object(cluster: Cluster, unique: str) -> None:
+@pytest.mark.regression("D5", "D80")
+async def test_retry_writes_only_the_failed_object(cluster: Cluster, unique: str) -> None:
     fine = [config_map(f"{unique}-{number}") for number in range(5)]
     bad = named("v1", "Service", unique, spec={"ports": [{"port": 99999999}]})
     revision = Revision.of([*fine, bad], "inputs")
@@ -233,7 +235,8 @@ async def test_unknown_kind_fails_without_affecting_other_objects(cluster: Clust
     assert f"Gadget.{unique}.example.org" in report.objects[0].error
 
 
-async def test_d14_unserved_version_is_reported_with_the_served_one(cluster: Cluster, unique: str) -> None:
+@pytest.mark.regression("D14")
+async def test_unserved_version_is_reported_with_the_served_one(cluster: Cluster, unique: str) -> None:
     old = named("policy/v1beta1", "PodDisruptionBudget", unique, spec={"maxUnavailable": 1})
 
     report = await Delivery(cluster.client).install(unique, Revision.of([old], "inputs"))

@@ -97,8 +97,9 @@ WORDS: list[tuple[str, str, dict[str, Any], str]] = [
 ]
 
 
+@pytest.mark.regression("USER-2")
 @pytest.mark.parametrize(("kind", "title", "status", "words"), WORDS, ids=lambda value: str(value)[:40])
-async def test_user_2_an_unhealthy_object_is_described_for_people(
+async def test_an_unhealthy_object_is_described_for_people(
     cluster: Cluster, unique: str, kind: str, title: str, status: dict[str, Any], words: str
 ) -> None:
     manifest = job(unique) if kind == "Job" else workload(kind, unique)
@@ -150,10 +151,9 @@ PODS: list[tuple[dict[str, Any], str]] = [
 ]
 
 
+@pytest.mark.regression("USER-2")
 @pytest.mark.parametrize(("status", "words"), PODS, ids=lambda value: str(value)[:40])
-async def test_user_2_the_reason_of_a_pod_is_named(
-    cluster: Cluster, unique: str, status: dict[str, Any], words: str
-) -> None:
+async def test_the_reason_of_a_pod_is_named(cluster: Cluster, unique: str, status: dict[str, Any], words: str) -> None:
     await deliver(cluster, unique, deployment(unique, "default"))
     pods = await cluster.user.resource("", "Pod")
     pod = {"apiVersion": "v1", "kind": "Pod", **pod_template(unique)}
@@ -168,7 +168,8 @@ async def test_user_2_the_reason_of_a_pod_is_named(
     assert report.message.endswith(f"(LessReplicas): {words}")
 
 
-async def test_user_2_without_a_pod_the_last_warning_is_named(cluster: Cluster, unique: str) -> None:
+@pytest.mark.regression("USER-2")
+async def test_without_a_pod_the_last_warning_is_named(cluster: Cluster, unique: str) -> None:
     await deliver(cluster, unique, deployment(unique, "default"))
     live = await cluster.live("Deployment", unique, "default", "apps")
     assert live is not None
@@ -182,9 +183,8 @@ async def test_user_2_without_a_pod_the_last_warning_is_named(cluster: Cluster, 
     assert (await health(cluster, unique)).message.endswith(": FailedCreate: quota exceeded")
 
 
-async def test_user_2_a_deleted_object_and_one_of_a_kind_that_is_gone_are_not_healthy(
-    cluster: Cluster, unique: str
-) -> None:
+@pytest.mark.regression("USER-2")
+async def test_a_deleted_object_and_one_of_a_kind_that_is_gone_are_not_healthy(cluster: Cluster, unique: str) -> None:
     kind = unique.capitalize()
     definition = crd(kind, f"{unique}.example.org")
     custom = named(f"{unique}.example.org/v1", kind, unique, "default")

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from clusterstacks.deliver.apply.delivery import Delivery, Revision
 from clusterstacks.deliver.apply.ownership import OWNED_LABEL, PART_OF_LABEL
 from clusterstacks.deliver.apply.policy import RECREATE_ANNOTATION
@@ -32,7 +34,8 @@ def managers(live: Manifest | None) -> set[tuple[str, str]]:
     return {(entry["manager"], entry["operation"]) for entry in live["metadata"]["managedFields"]}
 
 
-async def test_d66_differing_foreign_object_is_not_changed_and_its_managers_are_named(
+@pytest.mark.regression("D66")
+async def test_differing_foreign_object_is_not_changed_and_its_managers_are_named(
     cluster: Cluster, unique: str
 ) -> None:
     await apply_as(cluster, "somebody", config_map(unique, key="theirs"))
@@ -48,7 +51,8 @@ async def test_d66_differing_foreign_object_is_not_changed_and_its_managers_are_
     assert live["data"] == {"key": "theirs"}
 
 
-async def test_case_04_key_removed_from_string_data_of_a_secret_of_the_go_operator_is_removed(
+@pytest.mark.regression("CASE-04")
+async def test_key_removed_from_string_data_of_a_secret_of_the_go_operator_is_removed(
     cluster: Cluster, unique: str
 ) -> None:
     await apply_as_go_operator(cluster, named("v1", "Secret", unique, stringData={"user": "x", "token": "y"}))
@@ -63,7 +67,8 @@ async def test_case_04_key_removed_from_string_data_of_a_secret_of_the_go_operat
     assert managers(live) == {("cluster-stack-operator", "Apply")}
 
 
-async def test_case_04_secret_has_the_keys_of_each_revision_that_is_delivered(cluster: Cluster, unique: str) -> None:
+@pytest.mark.regression("CASE-04")
+async def test_secret_has_the_keys_of_each_revision_that_is_delivered(cluster: Cluster, unique: str) -> None:
     """Also of an older one in a rollback, and of one with values that the API server rejects."""
     first, second = ({"user": "x", "a": "1"}, {"user": "x", "b": "2"})
     for number, texts in enumerate((first, second, first, {}, second)):
@@ -131,7 +136,8 @@ async def test_own_object_is_corrected_by_force_and_the_other_manager_named(clus
     assert live["spec"]["replicas"] == 3
 
 
-async def test_d66_objects_of_the_go_operator_are_adopted_without_a_rollout(cluster: Cluster, unique: str) -> None:
+@pytest.mark.regression("D66")
+async def test_objects_of_the_go_operator_are_adopted_without_a_rollout(cluster: Cluster, unique: str) -> None:
     """Fields the new manifest lacks go, although the Go operator had set them; users' fields stay."""
     theirs = deployment(unique, replicas=2)
     theirs["spec"]["minReadySeconds"] = 9

@@ -48,9 +48,8 @@ async def eventually(happens: Callable[[], Awaitable[bool]]) -> None:
     pytest.fail("it did not happen")
 
 
-async def test_d1_d15_d16_every_upgrade_prunes_exactly_the_objects_of_the_previous_release(
-    cluster: Cluster, unique: str
-) -> None:
+@pytest.mark.regression("D1", "D15", "D16")
+async def test_every_upgrade_prunes_exactly_the_objects_of_the_previous_release(cluster: Cluster, unique: str) -> None:
     for number in range(3):
         delivery = Delivery(cluster.client)
         manifests = [config_map(f"{unique}-same"), config_map(f"{unique}-{number}")]
@@ -159,7 +158,8 @@ async def test_prune_annotation_keeps_an_object_and_the_record_names_the_reason(
     assert cluster.requests.writes == []
 
 
-async def test_case_03_object_whose_delivered_manifest_says_keep_is_kept_without_the_live_annotation(
+@pytest.mark.regression("CASE-03")
+async def test_object_whose_delivered_manifest_says_keep_is_kept_without_the_live_annotation(
     cluster: Cluster, unique: str
 ) -> None:
     """Also the Namespace with the object, and as long as the record exists."""
@@ -423,7 +423,8 @@ async def test_finalizer_of_an_object_without_a_controller_of_the_addon_delays_n
     await cluster.user.merge_patch(resource, unique, {"metadata": {"finalizers": None}}, "kube-system")
 
 
-async def test_d14_prune_uses_a_served_version_and_ignores_removed_kinds(cluster: Cluster, unique: str) -> None:
+@pytest.mark.regression("D14")
+async def test_prune_uses_a_served_version_and_ignores_removed_kinds(cluster: Cluster, unique: str) -> None:
     group = f"{unique}.example.org"
     old = crd("Widget", group, versions=("v1", "v2"))
     definition = await cluster.user.create(await cluster.user.resource("apiextensions.k8s.io", old["kind"]), old)

@@ -8,6 +8,8 @@ import sys
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+import pytest
+
 from clusterstacks.net.http.client import HTTPClient
 from clusterstacks.net.oci.reference import Reference
 from clusterstacks.net.oci.registry import Registry
@@ -102,7 +104,8 @@ async def test_betas_and_stable_releases_share_a_repository(tmp_path: Path, regi
     assert names == ["v0-beta-1", "v1", "v2-beta-1", "v2-beta-2", "v2"]
 
 
-async def test_drop_m1_existing_tag_of_the_same_source_is_not_changed(tmp_path: Path, registry: RegistryServer) -> None:
+@pytest.mark.regression("DROP-M1")
+async def test_existing_tag_of_the_same_source_is_not_changed(tmp_path: Path, registry: RegistryServer) -> None:
     author = Author(tmp_path, "--remote=oci", "--mode=hash", OCI_REGISTRY=registry.host, OCI_REPOSITORY="create/hash")
     code, name, err = await author.create()
     assert code == 0, err
@@ -118,7 +121,8 @@ async def test_drop_m1_existing_tag_of_the_same_source_is_not_changed(tmp_path: 
     assert f"{name} is already published in oci://{place}, built from the same source" in err
 
 
-async def test_drop_l9_missing_repository_counts_as_empty(tmp_path: Path, registry: RegistryServer) -> None:
+@pytest.mark.regression("DROP-L9")
+async def test_missing_repository_counts_as_empty(tmp_path: Path, registry: RegistryServer) -> None:
     author = Author(tmp_path, OCI_REGISTRY=registry.host, OCI_REPOSITORY="create/new")
 
     code, name, err = await author.create()
@@ -127,7 +131,8 @@ async def test_drop_l9_missing_repository_counts_as_empty(tmp_path: Path, regist
     assert err.startswith("remote oci, because OCI_REGISTRY is set")
 
 
-async def test_d42_registry_failure_is_an_error_and_nothing_is_built(tmp_path: Path) -> None:
+@pytest.mark.regression("D42")
+async def test_registry_failure_is_an_error_and_nothing_is_built(tmp_path: Path) -> None:
     author = Author(tmp_path, "--remote=oci", OCI_REGISTRY="127.0.0.1:1", OCI_REPOSITORY="create/down")
 
     code, name, err = await author.create("--publish")

@@ -89,7 +89,8 @@ def test_registry_file_path_is_absolute_for_the_plugin(author: Author) -> None:
     assert str(author.working / "registry.yaml") in author.create("-r", "registry.yaml")[2]
 
 
-def test_d44_plugin_changes_only_a_copy_of_the_source(author: Author) -> None:
+@pytest.mark.regression("D44")
+def test_plugin_changes_only_a_copy_of_the_source(author: Author) -> None:
     before = {path: path.read_bytes() for path in author.stack.rglob("*") if path.is_file()}
     author.plugin(f'echo x >> "$2/csctl.yaml"; touch "$2/new"; printf "{IMAGES}" > "$3/node-images.yaml"')
 
@@ -109,7 +110,8 @@ def test_d44_plugin_changes_only_a_copy_of_the_source(author: Author) -> None:
     )
 
 
-def test_drop_m2_plugin_runs_in_the_current_directory(author: Author) -> None:
+@pytest.mark.regression("DROP-M2")
+def test_plugin_runs_in_the_current_directory(author: Author) -> None:
     (author.working / "registry.yaml").touch()
     author.plugin(f'echo "cwd=$(pwd)"; test -f "$4" && touch output; printf "{IMAGES}" > "$3/node-images.yaml"')
 
@@ -119,7 +121,8 @@ def test_drop_m2_plugin_runs_in_the_current_directory(author: Author) -> None:
     assert (author.working / "output").is_file()
 
 
-def test_drop_m2_plugin_started_in_the_source_leaves_nothing_there(author: Author) -> None:
+@pytest.mark.regression("DROP-M2")
+def test_plugin_started_in_the_source_leaves_nothing_there(author: Author) -> None:
     (author.stack / "registry.yaml").touch()
     author.plugin(f'test -f "$4" && touch output; printf "{IMAGES}" > "$3/node-images.yaml"')
     before = sorted(author.stack.rglob("*"))
@@ -131,8 +134,9 @@ def test_drop_m2_plugin_started_in_the_source_leaves_nothing_there(author: Autho
     assert sorted(author.stack.rglob("*")) == before
 
 
+@pytest.mark.regression("D45")
 @pytest.mark.parametrize("path", [".:/nowhere", ":/nowhere", "/nowhere:", "working:/nowhere", "./:/nowhere"])
-def test_d45_executable_in_the_current_directory_is_not_run(author: Author, path: str) -> None:
+def test_executable_in_the_current_directory_is_not_run(author: Author, path: str) -> None:
     author.plugin("touch ran", author.working)
 
     code, _, err = author.create(path=path)

@@ -11,6 +11,7 @@ import sys
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
+import pytest
 import yaml
 
 from clusterstacks.model.kinds.clusteraddon import addon_name
@@ -141,7 +142,8 @@ async def test_commands_of_a_plan_executed_in_order_reach_the_target(world: Worl
         assert "already has v1.36.1" in (await csctl(world, "why", key, NEW))[1]
 
 
-async def test_live_h5_printed_commands_of_a_plan_can_be_executed(world: World, registry: RegistryServer) -> None:
+@pytest.mark.regression("LIVE-H5")
+async def test_printed_commands_of_a_plan_can_be_executed(world: World, registry: RegistryServer) -> None:
     """Each printed command at once, in its order, and nothing else: none fails."""
     async with repository(world, registry) as remote, guarded(world, allowed_sources=remote.allowed):
         first, second = await offered(world, remote)

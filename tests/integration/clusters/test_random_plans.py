@@ -25,8 +25,9 @@ QUESTIONS = 40
 """Targets to ask for at most; some cannot be reached, as Kubernetes never goes down."""
 
 
+@pytest.mark.regression("LIVE-H5")
 @pytest.mark.timeout(900)
-async def test_live_h5_printed_commands_of_ten_random_plans_reach_their_targets(world: World) -> None:
+async def test_printed_commands_of_ten_random_plans_reach_their_targets(world: World) -> None:
     random = Random(SEED)
     names = random_releases(world, random)
     first, followed = names[0], 0

@@ -6,6 +6,8 @@ import json
 import shutil
 from typing import TYPE_CHECKING
 
+import pytest
+
 from clusterstacks.model.kinds.clusteraddon import addon_name
 from clusterstacks.model.kinds.names import CHARTS_ANNOTATION, Kind
 from clusterstacks.net.http.allowlist import AllowedHosts
@@ -59,7 +61,8 @@ async def test_charts_are_resolved_once_and_pinned_across_disk_loss_and_move(wor
             assert len(charts.asked) == asked
 
 
-async def test_drop_h4_only_the_addon_with_disallowed_chart_dependencies_fails(world: World) -> None:
+@pytest.mark.regression("DROP-H4")
+async def test_only_the_addon_with_disallowed_chart_dependencies_fails(world: World) -> None:
     name = world.stack.release("v1")
     async with chart_repository() as charts:
         charts.add("part", "1.0.0")

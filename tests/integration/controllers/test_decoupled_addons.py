@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+import pytest
+
 from clusterstacks.model.kinds.names import CLUSTER_KIND, Kind
 from tests.support.builders.stacks import TinyStack, config_map, templates
 from tests.support.running.world import is_ready
@@ -172,7 +174,8 @@ async def test_invalid_annotations_are_reported_on_the_clusteraddon(world: World
         await sources(world, {"cni": bundle.release})
 
 
-async def test_d79_values_of_one_cluster_override_those_of_the_release(world: World) -> None:
+@pytest.mark.regression("D79")
+async def test_values_of_one_cluster_override_those_of_the_release(world: World) -> None:
     name = world.stack.release("v1")
     shown = config_map(world.namespace, text="{{ .Values.text }}", more="{{ .Values.more.a }} {{ .Values.more.b }}")
     world.publish(name, world.stack.files("v1", {"cni": templates(shown, **{"overwrite.yaml": VALUES})}))

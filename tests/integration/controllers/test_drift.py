@@ -8,6 +8,8 @@ import random
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from clusterstacks.model.documents import mappings
 from clusterstacks.model.kinds.clusteraddon import addon_name
 from clusterstacks.model.kinds.names import CLUSTER_KIND, DRIFT_INTERVAL_ANNOTATION, RECONCILE_ANNOTATION, Kind
@@ -22,8 +24,6 @@ from tests.support.waiting import eventually
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
-
-    import pytest
 
     from clusterstacks.model.objects import Manifest
     from clusterstacks.operator.app import Operator
@@ -96,7 +96,8 @@ async def sweeps(operator: Operator) -> None:
     await eventually(more, about="sweeps")
 
 
-async def test_user_2_d58_changed_and_deleted_objects_are_restored_and_settled_clusters_cost_no_write(
+@pytest.mark.regression("USER-2", "D58")
+async def test_changed_and_deleted_objects_are_restored_and_settled_clusters_cost_no_write(
     world: World,
 ) -> None:
     async with world.operator(drift_interval=OFTEN) as operator:

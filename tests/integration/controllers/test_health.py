@@ -146,7 +146,8 @@ async def test_end_of_an_upgrade_reports_the_health_of_the_changed_objects(
         assert condition_of(addon, "Healthy")["reason"] == "ObjectsInProgress"
 
 
-async def test_user_2_health_is_reported_on_both_objects_and_does_not_decide_about_ready(world: World) -> None:
+@pytest.mark.regression("USER-2")
+async def test_health_is_reported_on_both_objects_and_does_not_decide_about_ready(world: World) -> None:
     class_name = publish(world, "v1", deployment(world.namespace, "default"))
     async with world.operator() as operator:
         await world.create(world.stack.manifest(world.namespace, "v1"))
@@ -186,8 +187,9 @@ async def test_user_2_health_is_reported_on_both_objects_and_does_not_decide_abo
         await world.says(Kind.CLUSTER_ADDON, ADDON, "Healthy", words=["it does not exist"])
 
 
+@pytest.mark.regression("USER-2")
 @pytest.mark.parametrize("is_annotated", [False, True], ids=["clusteraddon.yaml", "annotation"])
-async def test_user_2_the_health_of_an_own_kind_is_judged_by_the_expressions_of_its_author(
+async def test_the_health_of_an_own_kind_is_judged_by_the_expressions_of_its_author(
     world: World, *, is_annotated: bool
 ) -> None:
     kind, group = world.namespace.capitalize(), f"{world.namespace}.example.org"

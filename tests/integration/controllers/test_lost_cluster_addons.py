@@ -110,10 +110,9 @@ async def written(world: World) -> dict[str, str]:
     return found
 
 
+@pytest.mark.regression("LIVE-LV-9")
 @pytest.mark.parametrize("way", ["deleted", "deleted without its finalizer", "moved"])
-async def test_live_lv_9_a_held_upgrade_goes_on_in_its_order_after_its_cluster_addon_was_lost(
-    world: World, way: str
-) -> None:
+async def test_a_held_upgrade_goes_on_in_its_order_after_its_cluster_addon_was_lost(world: World, way: str) -> None:
     """Its spec and status are lost, and with ``clusterctl move`` only its status."""
     async with world.operator():
         first, second = await cluster_with(world, "v1", "v2")
@@ -145,7 +144,8 @@ async def test_live_lv_9_a_held_upgrade_goes_on_in_its_order_after_its_cluster_a
         assert newest.get("fromRelease") == (first.release if way == "moved" else None)
 
 
-async def test_live_lv_9_the_stages_after_an_upgrade_run_in_order_after_their_progress_was_lost(world: World) -> None:
+@pytest.mark.regression("LIVE-LV-9")
+async def test_the_stages_after_an_upgrade_run_in_order_after_their_progress_was_lost(world: World) -> None:
     """Stages that are done run again in order, which changes neither objects nor records."""
     async with world.operator():
         _, second = await cluster_with(world, "v1", "v2")
@@ -166,7 +166,8 @@ async def test_live_lv_9_the_stages_after_an_upgrade_run_in_order_after_their_pr
         assert await delivered(world) == dict.fromkeys(ADDONS, "v2")
 
 
-async def test_live_lv_9_a_cluster_addon_lost_at_rest_runs_no_stage_of_an_upgrade_and_writes_nothing(
+@pytest.mark.regression("LIVE-LV-9")
+async def test_a_cluster_addon_lost_at_rest_runs_no_stage_of_an_upgrade_and_writes_nothing(
     world: World,
 ) -> None:
     """A stage before an upgrade would wait here, because its condition holds no longer."""
@@ -187,7 +188,8 @@ async def test_live_lv_9_a_cluster_addon_lost_at_rest_runs_no_stage_of_an_upgrad
         assert len(addon["status"]["addons"]) == len(ADDONS)
 
 
-async def test_live_lv_9_an_installation_goes_on_after_its_cluster_addon_was_lost(world: World) -> None:
+@pytest.mark.regression("LIVE-LV-9")
+async def test_an_installation_goes_on_after_its_cluster_addon_was_lost(world: World) -> None:
     """The record of its first stage does not make it an upgrade: stages of an upgrade do not run."""
     name = world.stack.release("v1")
     hooks = {
@@ -211,7 +213,8 @@ async def test_live_lv_9_an_installation_goes_on_after_its_cluster_addon_was_los
         assert await delivered(world) == {"net": "v1", "ccm": "v1"}
 
 
-async def test_live_lv_9_a_held_upgrade_goes_on_in_its_order_after_its_unreadable_record_was_deleted(
+@pytest.mark.regression("LIVE-LV-9")
+async def test_a_held_upgrade_goes_on_in_its_order_after_its_unreadable_record_was_deleted(
     world: World,
 ) -> None:
     """The message advises to delete it."""
@@ -231,7 +234,8 @@ async def test_live_lv_9_a_held_upgrade_goes_on_in_its_order_after_its_unreadabl
         assert await delivered(world) == dict.fromkeys(ADDONS, "v2")
 
 
-async def test_live_lv_9_nothing_is_delivered_while_a_record_is_unreadable_and_no_upgrade_is_running(
+@pytest.mark.regression("LIVE-LV-9")
+async def test_nothing_is_delivered_while_a_record_is_unreadable_and_no_upgrade_is_running(
     world: World,
 ) -> None:
     async with world.operator():

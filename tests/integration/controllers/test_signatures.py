@@ -121,7 +121,8 @@ async def test_signature_required_later_does_not_affect_running_clusters(world: 
         assert not condition_of(release, "SignatureVerified")
 
 
-async def test_d61_operator_can_require_signatures_of_all_sources(world: World) -> None:
+@pytest.mark.regression("D61")
+async def test_operator_can_require_signatures_of_all_sources(world: World) -> None:
     name, key = world.stack.release("v1"), ecdsa_key()
     world.publish(name, world.stack.files("v1", {}))
     asked = SourceSpec.model_validate(below_the_operators_directory(verification=trusting(key)))

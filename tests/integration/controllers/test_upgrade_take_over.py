@@ -60,8 +60,9 @@ async def cluster_of_the_go_operator(world: World, class_name: str, version: str
     return cluster
 
 
+@pytest.mark.regression("D23")
 @pytest.mark.parametrize("moment", ["its hook blocks", "the control plane rolls"])
-async def test_d23_an_upgrade_of_the_go_operator_goes_on_and_skips_no_stage(world: World, moment: str) -> None:
+async def test_an_upgrade_of_the_go_operator_goes_on_and_skips_no_stage(world: World, moment: str) -> None:
     word, has_begun = world.namespace, moment == "the control plane rolls"
     for version in ("v1", "v2"):
         addons = {

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from clusterstacks.model.kinds.names import CLUSTER_KIND, Kind
 from tests.support.builders.stacks import KUBERNETES, config_map, stage, templates
 from tests.support.running.world import condition_of, finished_status, is_ready
@@ -75,7 +77,8 @@ def upgrading(control_plane: str, workers: str, reason: str = "ClusterUpgrading"
     return {**status, "workers": {"versions": [{"version": version} for version in workers.split()]}}
 
 
-async def test_d26_stages_of_each_hook_wait_for_control_plane_workers_and_the_end_of_the_upgrade(world: World) -> None:
+@pytest.mark.regression("D26")
+async def test_stages_of_each_hook_wait_for_control_plane_workers_and_the_end_of_the_upgrade(world: World) -> None:
     word, old, hooks = world.namespace, KUBERNETES, [one["name"] for one in EVERY_HOOK["AfterControlPlaneInitialized"]]
     for version in ("v1", "v2"):
         addons = {addon: templates(config_map(f"{word}-{addon}", release=version)) for addon in hooks}

@@ -166,7 +166,8 @@ def test_killed_process_is_reported_and_down_leaves_no_process(running: Running)
     assert not teardown.down(running.state, binaries.silent)
 
 
-def test_live_l10_killed_operator_is_reported_and_restarts_with_an_empty_cache(tmp_path: Path) -> None:
+@pytest.mark.regression("LIVE-L10")
+def test_killed_operator_is_reported_and_restarts_with_an_empty_cache(tmp_path: Path) -> None:
     state = StateDirectory(tmp_path / "state" / "default")
     try:
         supervisor.detach(EnvironmentSettings(state=state), binaries.silent)

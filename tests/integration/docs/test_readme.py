@@ -37,14 +37,16 @@ def user(tmp_path: Path) -> dict[str, str]:
     return environ
 
 
-def test_u_33_csctl_can_be_installed_with_uv_and_with_pipx() -> None:
+@pytest.mark.regression("U-33")
+def test_csctl_can_be_installed_with_uv_and_with_pipx() -> None:
     assert [block.commands.split()[0] for block in PAGE.blocks] == ["uv", "pipx"]
     assert PAGE.others == {}
 
 
+@pytest.mark.regression("U-33")
 @pytest.mark.timeout(2 * SECONDS)
 @pytest.mark.parametrize("block", PAGE.blocks, ids=lambda block: block.commands.split()[0])
-def test_u_33_an_installed_csctl_runs_and_is_a_plugin_of_kubectl(block: Block, user: dict[str, str]) -> None:
+def test_an_installed_csctl_runs_and_is_a_plugin_of_kubectl(block: Block, user: dict[str, str]) -> None:
     PAGE.part([block]).run(CHECKOUT, user, seconds=SECONDS)
 
     for program in ("csctl", "kubectl-clusterstacks"):

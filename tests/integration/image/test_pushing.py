@@ -63,7 +63,8 @@ async def test_an_image_is_pushed_with_the_list_of_each_architecture(stored: Sto
         assert await there.has_blob(stored.manifest(image).layers[0].digest)
 
 
-def test_u_33_the_command_pushes_the_image_and_prints_its_reference(stored: Stored, registry: RegistryServer) -> None:
+@pytest.mark.regression("U-33")
+def test_the_command_pushes_the_image_and_prints_its_reference(stored: Stored, registry: RegistryServer) -> None:
     place = f"{registry.host}/image/command"
     command = [sys.executable, "-m", "tools.image", "push", place, "--layout", str(stored.folder)]
     done = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, check=False)

@@ -8,6 +8,8 @@ import re
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from clusterstacks.dev.loopback import free_port
 from clusterstacks.model.errors import ClusterStacksError
 from clusterstacks.model.kinds.names import API_VERSION, Kind, Reason
@@ -30,7 +32,8 @@ MATCHER = re.compile(r'([a-z_]+)(=~|!=|!~|=)"([^"]*)"')
 SELECTOR = re.compile(r"(clusterstacks_\w+|process_\w+)(?:\{([^}]*)\})?")
 
 
-async def test_live_m1_alerts_and_dashboard_have_the_metrics_of_a_live_operator(world: World, tmp_path: Path) -> None:
+@pytest.mark.regression("LIVE-M1")
+async def test_alerts_and_dashboard_have_the_metrics_of_a_live_operator(world: World, tmp_path: Path) -> None:
     port, name = free_port(), world.stack.release("v1")
     world.publish(name, world.stack.files("v1", {"cni": templates(config_map(world.namespace))}))
     async with guarded(world, metrics_address=("127.0.0.1", port)):

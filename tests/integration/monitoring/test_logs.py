@@ -8,6 +8,8 @@ import logging
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+import pytest
+
 from clusterstacks.dev.loopback import free_port
 from clusterstacks.model.kinds.names import Kind
 from clusterstacks.net.http.allowlist import AllowedHosts
@@ -47,7 +49,8 @@ def captured() -> Iterator[tuple[io.StringIO, io.StringIO]]:
             root.removeHandler(handler)
 
 
-async def test_user_18_log_has_ids_and_decisions_and_no_secrets(world: World) -> None:
+@pytest.mark.regression("USER-18")
+async def test_log_has_ids_and_decisions_and_no_secrets(world: World) -> None:
     name = world.stack.release("v1")
     opaque = {**config_map(world.namespace), "kind": "Secret", "stringData": {"key": DELIVERED}}
     del opaque["data"]

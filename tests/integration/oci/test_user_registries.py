@@ -27,7 +27,8 @@ def digests(text: str) -> list[str]:
     return [line.strip() for line in text.splitlines() if "digest:" in line]
 
 
-def test_user_14_push_pull_and_verify_print_the_same_named_digests(
+@pytest.mark.regression("USER-14")
+def test_push_pull_and_verify_print_the_same_named_digests(
     registry: RegistryServer, directory: Path, tmp_path: Path
 ) -> None:
     place = f"{registry.host}/user14/stacks"
@@ -48,7 +49,8 @@ def test_user_14_push_pull_and_verify_print_the_same_named_digests(
     assert digests(on_disk.stdout) == [content]
 
 
-def test_user_6_copy_prints_json(registry: RegistryServer, directory: Path) -> None:
+@pytest.mark.regression("USER-6")
+def test_copy_prints_json(registry: RegistryServer, directory: Path) -> None:
     place = f"{registry.host}/user6/stacks"
     pushed = json.loads(csctl("push", directory, place, "-o", "json").stdout)
 
@@ -71,9 +73,8 @@ def refused(run: subprocess.CompletedProcess[str]) -> str:
     return run.stderr.splitlines()[0]
 
 
-def test_user_12_authentication_error_names_the_sent_credentials(
-    secure_registry: RegistryServer, tmp_path: Path
-) -> None:
+@pytest.mark.regression("USER-12")
+def test_authentication_error_names_the_sent_credentials(secure_registry: RegistryServer, tmp_path: Path) -> None:
     host, ca = secure_registry.host, tmp_path / "ca.pem"
     ca.write_text(secure_registry.ca)
     place = f"{host}/user12/stacks"
@@ -113,7 +114,8 @@ def test_user_12_authentication_error_names_the_sent_credentials(
     assert entry not in wrong
 
 
-def test_user_12_repository_without_releases_has_an_empty_list(registry: RegistryServer) -> None:
+@pytest.mark.regression("USER-12")
+def test_repository_without_releases_has_an_empty_list(registry: RegistryServer) -> None:
     place = f"{registry.host}/user12/none"
 
     text, document = csctl("list", place), csctl("list", place, "-o", "json")

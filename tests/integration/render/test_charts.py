@@ -51,7 +51,8 @@ async def test_a_chart_sees_release_values_and_version_but_no_cluster(renderer: 
     }
 
 
-async def test_live_l8_capabilities_are_the_defaults_of_helm_with_the_cluster_version(renderer: Renderer) -> None:
+@pytest.mark.regression("LIVE-L8")
+async def test_capabilities_are_the_defaults_of_helm_with_the_cluster_version(renderer: Renderer) -> None:
     removed = '"{{ .Capabilities.APIVersions.Has "policy/v1beta1" }}"'
     old = '"{{ semverCompare "<1.25-0" .Capabilities.KubeVersion.Version }}"'
     chart = template(map_of(removed=removed, old=old))
@@ -81,7 +82,8 @@ async def test_hooks_notes_crds_and_partials_are_treated_as_helm_template_does(r
     assert without == with_crds[1:]
 
 
-async def test_case_01_documents_are_split_as_by_the_helm_command(renderer: Renderer, tmp_path: Path) -> None:
+@pytest.mark.regression("CASE-01")
+async def test_documents_are_split_as_by_the_helm_command(renderer: Renderer, tmp_path: Path) -> None:
     maps = [CONFIG_MAP % name for name in "abcdefgh"]
     separators = ["---", "--- ", "---\n", "---\n  ", "\n\n---\n\n---\n", "--- # words\n", "---\n# words\n---"]
     split = "".join(part for pair in zip(maps, [*separators, ""], strict=True) for part in pair)

@@ -8,6 +8,8 @@ import re
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
+import pytest
+
 from clusterstacks.dev.loopback import free_port
 from clusterstacks.model.kinds.clusteraddon import addon_name
 from clusterstacks.model.kinds.names import CLUSTER_KIND, Kind
@@ -242,7 +244,8 @@ async def test_strict_policy_denies_another_patch_release(world: World) -> None:
         await eventually(allowed, about="the other policy")
 
 
-async def test_sec_13_rule_is_evaluated_when_labels_or_variables_change(world: World) -> None:
+@pytest.mark.regression("SEC-13")
+async def test_rule_is_evaluated_when_labels_or_variables_change(world: World) -> None:
     async with guarded(world) as operator:
         first, _ = await two_releases(world)
         cluster = await world.cluster("one", first.class_name, variables=[{"name": "env", "value": "dev"}])
@@ -278,7 +281,8 @@ async def test_sec_13_rule_is_evaluated_when_labels_or_variables_change(world: W
         assert await refusal(world.patch(cluster, {"metadata": {"labels": {"env": "test"}}})) == ""
 
 
-async def test_sec_24_clusters_get_their_addons_without_reachable_webhooks(world: World) -> None:
+@pytest.mark.regression("SEC-24")
+async def test_clusters_get_their_addons_without_reachable_webhooks(world: World) -> None:
     nowhere = configuration(
         Endpoint(url=f"https://127.0.0.1:{free_port()}"), WebhookScope(world.namespace), authority()
     )

@@ -99,7 +99,8 @@ def test_exited_component_is_reported(tmp_path: Path) -> None:
     assert [component.running for component in seen.components] == [True, False]
 
 
-def test_live_l10_unknown_component_is_rejected_at_once(tmp_path: Path) -> None:
+@pytest.mark.regression("LIVE-L10")
+def test_unknown_component_is_rejected_at_once(tmp_path: Path) -> None:
     state = environment(tmp_path, supervised=True)
     process_records.write(state.records, process_records.ProcessRecord(name="etcd", pid=0, identity="x:1"))
     process_records.write(state.records, process_records.ProcessRecord(name="default/prod", pid=0, identity="x:2"))
@@ -112,7 +113,8 @@ def test_live_l10_unknown_component_is_rejected_at_once(tmp_path: Path) -> None:
         restarting.ask(environment(tmp_path / "two", supervised=False), restarting.RestartRequest("etcd"))
 
 
-def test_live_l10_failed_restart_is_reported_in_the_answer(tmp_path: Path) -> None:
+@pytest.mark.regression("LIVE-L10")
+def test_failed_restart_is_reported_in_the_answer(tmp_path: Path) -> None:
     state = environment(tmp_path, supervised=True)
     asked: list[restarting.RestartRequest] = []
 

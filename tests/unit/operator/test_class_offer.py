@@ -23,6 +23,7 @@ def stack(*releases: ReleaseName, admits: bool = True, is_listed: bool = True, p
 OFFERED, PENDING, REFUSED = OfferState.OFFERED, OfferState.PENDING, OfferState.REFUSED
 
 
+@pytest.mark.regression("SEC-28")
 @pytest.mark.parametrize(
     ("stacks", "state"),
     [
@@ -41,7 +42,7 @@ OFFERED, PENDING, REFUSED = OfferState.OFFERED, OfferState.PENDING, OfferState.R
         ([stack(problem="spec.x is wrong"), stack(V1)], OFFERED),
     ],
 )
-def test_sec_28_new_use_needs_a_stack_that_offers_the_release(stacks: list[StackOffer], state: OfferState) -> None:
+def test_new_use_needs_a_stack_that_offers_the_release(stacks: list[StackOffer], state: OfferState) -> None:
     assert decide_offer(USE, stacks).state is state
     assert decide_offer(ADDONS, stacks).state is state
 
@@ -120,8 +121,9 @@ STACKS = st.lists(
 )
 
 
+@pytest.mark.regression("SEC-28")
 @given(stacks=STACKS, is_unowned=st.booleans())
-def test_sec_28_only_a_stack_that_admits_the_namespace_offers(stacks: list[StackOffer], *, is_unowned: bool) -> None:
+def test_only_a_stack_that_admits_the_namespace_offers(stacks: list[StackOffer], *, is_unowned: bool) -> None:
     offered = decide_offer(USE, stacks, is_unowned=is_unowned).state is OFFERED
 
     assert offered == (any(one.admits and V1 in one.releases for one in stacks) or (is_unowned and not stacks))

@@ -44,6 +44,7 @@ def address(settings: OperatorSettings) -> SourceAddress:
     return default_settings(settings.source).address
 
 
+@pytest.mark.regression("DROP-H3")
 @pytest.mark.parametrize(
     ("arguments", "same"),
     [
@@ -54,11 +55,12 @@ def address(settings: OperatorSettings) -> SourceAddress:
         (["--", "-1", "-"], ["--", "-1", "-"]),
     ],
 )
-def test_drop_h3_flags_with_one_dash_are_accepted(arguments: list[str], same: list[str]) -> None:
+def test_flags_with_one_dash_are_accepted(arguments: list[str], same: list[str]) -> None:
     assert two_dashes(arguments) == same
 
 
-def test_drop_h3_command_of_the_go_chart_is_accepted() -> None:
+@pytest.mark.regression("DROP-H3")
+def test_command_of_the_go_chart_is_accepted() -> None:
     settings = parse_settings(["-source", "oci"], GO_DEFAULTS, program="/manager")
 
     assert str(address(settings)) == "oci://registry.example.org/kaas/stacks"
@@ -67,25 +69,29 @@ def test_drop_h3_command_of_the_go_chart_is_accepted() -> None:
     assert settings.notices == ()
 
 
-def test_drop_h5_local_mode_reads_the_directory_of_the_go_operator() -> None:
+@pytest.mark.regression("DROP-H5")
+def test_local_mode_reads_the_directory_of_the_go_operator() -> None:
     settings = parse_settings(["--leader-elect=true", "--release-dir=/tmp", "--local=true"], GO_DEFAULTS)
 
     assert (address(settings).kind, settings.release_dir) == (source_kinds.DIRECTORY, Path("/tmp"))
 
 
-def test_drop_h5_log_level_warn_is_accepted() -> None:
+@pytest.mark.regression("DROP-H5")
+def test_log_level_warn_is_accepted() -> None:
     assert parse_settings(["--log-level", "warn"]).log_level == "warning"
 
 
+@pytest.mark.regression("DROP-H5")
 @pytest.mark.parametrize(
     ("program", "is_manager"),
     [("/manager", True), ("manager", True), ("/usr/bin/cluster-stack-operator", False), ("/manager/x", False)],
 )
-def test_drop_h5_start_under_the_name_manager_is_recognized(program: str, *, is_manager: bool) -> None:
+def test_start_under_the_name_manager_is_recognized(program: str, *, is_manager: bool) -> None:
     assert started_as_manager(program) is is_manager
 
 
-def test_drop_l8_unknown_flag_ends_with_a_one_line_error(capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.regression("DROP-L8")
+def test_unknown_flag_ends_with_a_one_line_error(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         parse_settings(["--no-such-flag"])
 
@@ -93,7 +99,8 @@ def test_drop_l8_unknown_flag_ends_with_a_one_line_error(capsys: pytest.CaptureF
     assert line.startswith("cluster-stack-operator: error: unrecognized arguments: --no-such-flag")
 
 
-def test_drop_l8_version_flag_prints_the_version(capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.regression("DROP-L8")
+def test_version_flag_prints_the_version(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         parse_settings(["--version"])
 
@@ -112,7 +119,8 @@ def test_writable_release_directory_is_used(temporary: Path) -> None:
     assert writable_directory(temporary / "a" / "b") == temporary / "a" / "b"
 
 
-def test_drop_h5_without_a_volume_releases_are_stored_in_the_temporary_directory(temporary: Path) -> None:
+@pytest.mark.regression("DROP-H5")
+def test_without_a_volume_releases_are_stored_in_the_temporary_directory(temporary: Path) -> None:
     (temporary / "file").touch()
     fallback = temporary / f"cluster-stacks-{os.getuid()}"
 
@@ -162,6 +170,7 @@ def extension(name: str) -> Manifest:
     }
 
 
+@pytest.mark.regression("DROP-H2")
 @pytest.mark.parametrize(
     ("manifest", "recognized"),
     [
@@ -177,15 +186,16 @@ def extension(name: str) -> Manifest:
         ({**extension("cso-hook-server-extensionconfig"), "spec": {}}, False),
     ],
 )
-def test_drop_h2_only_objects_of_the_go_installation_are_recognized(manifest: Manifest, *, recognized: bool) -> None:
+def test_only_objects_of_the_go_installation_are_recognized(manifest: Manifest, *, recognized: bool) -> None:
     assert (leftover(manifest) is not None) is recognized
 
 
+@pytest.mark.regression("DROP-H2")
 @pytest.mark.parametrize(
     ("namespace", "own", "belongs"),
     [("cso-system", "cso-system", True), ("elsewhere", "cso-system", False), ("cso-system", "", False)],
 )
-def test_drop_h2_only_webhooks_of_the_own_namespace_are_removed(namespace: str, own: str, *, belongs: bool) -> None:
+def test_only_webhooks_of_the_own_namespace_are_removed(namespace: str, own: str, *, belongs: bool) -> None:
     found = leftover(webhooks(OWN, CLUSTERS, namespace=namespace))
 
     assert found is not None
@@ -204,6 +214,7 @@ def service(port: int, target: object, **selector: str) -> dict[str, Any]:
     return {"spec": {"selector": selector, "ports": [{"port": port, "targetPort": target}]}}
 
 
+@pytest.mark.regression("DROP-H3")
 @pytest.mark.parametrize(
     ("manifest", "leads"),
     [
@@ -217,7 +228,7 @@ def service(port: int, target: object, **selector: str) -> dict[str, Any]:
         ({}, False),
     ],
 )
-def test_drop_h3_webhook_service_selects_the_pod_and_its_port(manifest: Manifest, *, leads: bool) -> None:
+def test_webhook_service_selects_the_pod_and_its_port(manifest: Manifest, *, leads: bool) -> None:
     assert leads_to(manifest, POD, 9443) is leads
 
 

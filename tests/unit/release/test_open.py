@@ -66,8 +66,9 @@ def test_release_with_stages_provides_its_parts(tmp_path: Path) -> None:
     assert release.node_images() is None
 
 
+@pytest.mark.regression("DROP-M6")
 @pytest.mark.parametrize("hook", [LifecycleHook.BEFORE_CLUSTER_UPGRADE, LifecycleHook.AFTER_CLUSTER_UPGRADE])
-def test_drop_m6_missing_chart_of_an_upgrade_stage_fails_only_that_addon(tmp_path: Path, hook: LifecycleHook) -> None:
+def test_missing_chart_of_an_upgrade_stage_fails_only_that_addon(tmp_path: Path, hook: LifecycleHook) -> None:
     stages = f"{CONFIG}  {hook}:\n    - {{name: ngnix, action: apply}}\n"
     release = opened(tmp_path / "r", STAGED, staged_release() | {"clusteraddon.yaml": stages.encode()})
 

@@ -258,7 +258,8 @@ async def accept(_: object) -> None:
     """Accept every release."""
 
 
-async def test_sec_30_refused_release_is_not_opened_by_its_digest(root: Path, source: FakeSource) -> None:
+@pytest.mark.regression("SEC-30")
+async def test_refused_release_is_not_opened_by_its_digest(root: Path, source: FakeSource) -> None:
     store, known = ReleaseStore(root), content_digest_of(staged_release())
     for _ in range(2):
         with pytest.raises(Refused):
@@ -277,7 +278,8 @@ async def test_sec_30_refused_release_is_not_opened_by_its_digest(root: Path, so
     assert stored(root) == [known.replace(":", "-")]
 
 
-async def test_sec_30_callers_that_share_a_download_decide_for_themselves(root: Path, source: FakeSource) -> None:
+@pytest.mark.regression("SEC-30")
+async def test_callers_that_share_a_download_decide_for_themselves(root: Path, source: FakeSource) -> None:
     store = ReleaseStore(root)
     source.gate.clear()
     decisions = (refuse, accept, accept, refuse)
@@ -296,7 +298,8 @@ async def test_sec_30_callers_that_share_a_download_decide_for_themselves(root: 
     assert stored(root) == [one.digest.replace(":", "-")]
 
 
-async def test_sec_30_refused_release_is_collected(root: Path, source: FakeSource) -> None:
+@pytest.mark.regression("SEC-30")
+async def test_refused_release_is_collected(root: Path, source: FakeSource) -> None:
     store, known = ReleaseStore(root), content_digest_of(staged_release())
     with pytest.raises(Refused):
         await store.ensure(STAGED, source, approve=refuse)

@@ -101,8 +101,9 @@ async def test_tasks_of_a_deleted_object_are_cancelled() -> None:
     assert work.begun == 2
 
 
+@pytest.mark.regression("SEC-6")
 @in_virtual_time
-async def test_sec_6_a_burst_of_tasks_starts_and_then_one_per_interval() -> None:
+async def test_a_burst_of_tasks_starts_and_then_one_per_interval() -> None:
     work = Work()
     work.may_end.set()
     limited = BackgroundTasks(lambda _: None, limiter=RateLimiter(3, timedelta(seconds=10), VirtualClock()))

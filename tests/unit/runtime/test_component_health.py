@@ -2,14 +2,12 @@ from __future__ import annotations
 
 import asyncio
 from datetime import timedelta
-from typing import TYPE_CHECKING
+
+import pytest
 
 from clusterstacks.runtime.component_health import FAILURE_TOLERANCE, REPEAT_INTERVAL, ComponentHealth, Probes
 from clusterstacks.runtime.metrics import Metrics
 from tests.support.virtual_time import VirtualClock, in_virtual_time
-
-if TYPE_CHECKING:
-    import pytest
 
 START = VirtualClock.start.timestamp()
 
@@ -24,8 +22,9 @@ async def test_a_part_that_was_never_used_has_no_problem() -> None:
     assert (health.failing_since, health.last_success) == (0, 0)
 
 
+@pytest.mark.regression("SEC-14")
 @in_virtual_time
-async def test_sec_14_a_failure_counts_once_it_has_lasted() -> None:
+async def test_a_failure_counts_once_it_has_lasted() -> None:
     health = ComponentHealth(clock=VirtualClock())
     health.failed("no route")
     await asyncio.sleep(FAILURE_TOLERANCE.total_seconds())
@@ -53,8 +52,9 @@ async def test_a_success_in_between_starts_the_count_again() -> None:
     assert health.problem() == ""
 
 
+@pytest.mark.regression("SEC-14")
 @in_virtual_time
-async def test_sec_14_the_same_failure_is_logged_again_later_and_another_immediately() -> None:
+async def test_the_same_failure_is_logged_again_later_and_another_immediately() -> None:
     health = ComponentHealth(clock=VirtualClock())
     due = []
     for _ in range(61):

@@ -64,8 +64,9 @@ async def test_object_is_reconciled_again_after_the_returned_time() -> None:
     assert reconcile.calls == [("one", 0), ("one", 30), ("one", 630)]
 
 
+@pytest.mark.regression("LIVE-M1")
 @in_virtual_time
-async def test_live_m1_a_stalled_object_is_counted_as_such_and_logged_once_for_each_reason(
+async def test_a_stalled_object_is_counted_as_such_and_logged_once_for_each_reason(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     metrics = Metrics()

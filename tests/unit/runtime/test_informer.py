@@ -409,8 +409,9 @@ DEEP = {"spec": {"unreadable": "is nested too deep"}}
 LESS_DEEP = {"spec": {"unreadable": "is nested too deep", "color": None, "size": 1}}
 
 
+@pytest.mark.regression("SEC-1")
 @in_virtual_time
-async def test_sec_1_an_unreadable_object_keeps_its_last_readable_version_and_affects_no_other() -> None:
+async def test_an_unreadable_object_keeps_its_last_readable_version_and_affects_no_other() -> None:
     found = asyncio.Event()
     async with following("a", "b") as world:
         world.informer.on_unreadable = found.set
@@ -432,8 +433,9 @@ async def test_sec_1_an_unreadable_object_keeps_its_last_readable_version_and_af
         assert not world.informer.unreadable
 
 
+@pytest.mark.regression("SEC-1")
 @in_virtual_time
-async def test_sec_1_a_list_with_an_unreadable_object_is_a_list() -> None:
+async def test_a_list_with_an_unreadable_object_is_a_list() -> None:
     api = FakeApi(WIDGETS)
     await api.create(WIDGETS, widget("odd") | DEEP)
     async with following("a", api=api) as world:
@@ -447,8 +449,9 @@ async def test_sec_1_a_list_with_an_unreadable_object_is_a_list() -> None:
         assert world.seen == ["+a"]
 
 
+@pytest.mark.regression("SEC-1")
 @in_virtual_time
-async def test_sec_1_the_readable_part_of_an_object_is_cached_with_keep_unreadable() -> None:
+async def test_the_readable_part_of_an_object_is_cached_with_keep_unreadable() -> None:
     api = FakeApi(WIDGETS)
     await api.create(WIDGETS, widget("odd") | LESS_DEEP)
     await api.create(WIDGETS, widget("hopeless") | DEEP)
@@ -468,8 +471,9 @@ async def test_sec_1_the_readable_part_of_an_object_is_cached_with_keep_unreadab
         assert world.take_seen() == ["-odd"]
 
 
+@pytest.mark.regression("SEC-1")
 @in_virtual_time
-async def test_sec_1_another_object_under_the_name_of_an_unreadable_one_ends_the_old_one() -> None:
+async def test_another_object_under_the_name_of_an_unreadable_one_ends_the_old_one() -> None:
     async with following("a") as world:
         await passing(1)
         world.api.end_watches(unreachable())
@@ -483,8 +487,9 @@ async def test_sec_1_another_object_under_the_name_of_an_unreadable_one_ends_the
         assert list(world.informer.unreadable) == [key("a")]
 
 
+@pytest.mark.regression("SEC-14")
 @in_virtual_time
-async def test_sec_14_informer_that_fails_for_minutes_is_not_ready_and_is_logged_again(
+async def test_informer_that_fails_for_minutes_is_not_ready_and_is_logged_again(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     api = FakeApi(WIDGETS)

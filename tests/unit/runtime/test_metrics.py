@@ -2,6 +2,8 @@ from __future__ import annotations
 
 from http import HTTPStatus
 
+import pytest
+
 from clusterstacks.runtime.metrics import Metrics
 
 
@@ -21,7 +23,8 @@ def test_everything_counted_is_exposed_as_text() -> None:
     assert "process_resident_memory_bytes" in text
 
 
-def test_live_m1_codes_that_http_does_not_define_are_one_series() -> None:
+@pytest.mark.regression("LIVE-M1")
+def test_codes_that_http_does_not_define_are_one_series() -> None:
     metrics = Metrics()
     for code in range(1000):
         metrics.count_request("workload", "GET", code)
@@ -32,7 +35,8 @@ def test_live_m1_codes_that_http_does_not_define_are_one_series() -> None:
     assert f'clusterstacks_api_requests_total{{code="other",method="GET",target="workload"}} {other}.0' in series
 
 
-def test_live_m1_metrics_of_the_process_support_alerts() -> None:
+@pytest.mark.regression("LIVE-M1")
+def test_metrics_of_the_process_support_alerts() -> None:
     metrics = Metrics()
     metrics.set_version("1.2.3")
     metrics.count_decision("Cluster", "refused")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
@@ -27,7 +28,8 @@ def samples(problems: Sequence[ObjectProblem], kind: str = "ClusterAddon") -> di
     return {family.name: family.samples for family in families}
 
 
-def test_live_m1_metrics_of_not_ready_objects_support_alerts() -> None:
+@pytest.mark.regression("LIVE-M1")
+def test_metrics_of_not_ready_objects_support_alerts() -> None:
     found = samples(
         [
             ObjectProblem("ns", "one", "Ready", "Stalled", 1700000000.0),
@@ -49,7 +51,8 @@ def test_live_m1_metrics_of_not_ready_objects_support_alerts() -> None:
     }
 
 
-def test_live_m1_a_kind_without_problems_has_the_number_0() -> None:
+@pytest.mark.regression("LIVE-M1")
+def test_a_kind_without_problems_has_the_number_0() -> None:
     found = samples([])
 
     assert [one.value for one in found["clusterstacks_not_ready_objects"]] == [0]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+
+import pytest
 
 from clusterstacks.net.kube.resources import Resource, UnreadableObject
 from clusterstacks.runtime.component_health import REPEAT_INTERVAL
@@ -13,9 +14,6 @@ from clusterstacks.runtime.metrics import Metrics
 from clusterstacks.runtime.unreadable_objects import BATCH_SIZE, UnreadableObjectReporter
 from tests.support.fakes.api_server import FakeApi
 from tests.support.virtual_time import VirtualClock, in_virtual_time
-
-if TYPE_CHECKING:
-    import pytest
 
 EVENTS = Resource("", "v1", "Event", "events", namespaced=True)
 
@@ -27,8 +25,9 @@ def unreadable(name: str) -> UnreadableObject:
     )
 
 
+@pytest.mark.regression("SEC-1")
 @in_virtual_time
-async def test_sec_1_each_object_is_reported_once_per_interval_and_many_in_batches(
+async def test_each_object_is_reported_once_per_interval_and_many_in_batches(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     api, metrics, clock = FakeApi(EVENTS), Metrics(), VirtualClock()

@@ -173,7 +173,8 @@ def test_only_clusters_that_are_not_well_are_troubled(capsys: pytest.CaptureFixt
     assert (only["name"], only["newer"]) == ("upgrading", [NEW])
 
 
-def test_u_40_without_rights_in_all_namespaces_the_namespace_of_the_context_is_listed(
+@pytest.mark.regression("U-40")
+def test_without_rights_in_all_namespaces_the_namespace_of_the_context_is_listed(
     api: Tenant, capsys: pytest.CaptureFixture[str]
 ) -> None:
     api.own = "team-b"

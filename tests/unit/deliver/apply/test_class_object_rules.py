@@ -45,6 +45,7 @@ def test_other_objects_are_rejected_with_a_remedy(manifest: Manifest, advice: st
     assert "a" in str(refused.value)
 
 
+@pytest.mark.regression("SEC-7")
 @pytest.mark.parametrize(
     ("identity", "fault"),
     [
@@ -57,7 +58,7 @@ def test_other_objects_are_rejected_with_a_remedy(manifest: Manifest, advice: st
         (ObjectId("rbac.authorization.k8s.io", "ClusterRole", "", "a"), "not allowed in a cluster class"),
     ],
 )
-def test_sec_7_objects_that_a_class_may_not_contain_are_not_deleted_with_it(identity: ObjectId, fault: str) -> None:
+def test_objects_that_a_class_may_not_contain_are_not_deleted_with_it(identity: ObjectId, fault: str) -> None:
     found = deletion_fault(identity, namespace="here", extra_kinds=[LOCAL])
 
     assert bool(found) is bool(fault)

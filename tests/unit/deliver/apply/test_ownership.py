@@ -114,8 +114,9 @@ def test_fields_of_a_writer_that_is_inherited_become_ours(writer: dict[str, Any]
         assert inherited_fields(live(writer), inherits) == [entry(FIELD_MANAGER, {"f:spec": {"f:a": {}}})]
 
 
+@pytest.mark.regression("CASE-04")
 @pytest.mark.parametrize("manager", [FIELD_MANAGER, PREDECESSOR])
-def test_case_04_keys_that_were_applied_as_string_data_become_ours(manager: str) -> None:
+def test_keys_that_were_applied_as_string_data_become_ours(manager: str) -> None:
     applied = entry(manager, {**LABELLED, "f:stringData": {"f:a": {}}, "f:data": {"f:b": {}}})
     edited = entry("editor", {"f:data": {"f:theirs": {}}}, operation="Update")
     secret = {"apiVersion": "v1", "kind": "Secret", "data": dict.fromkeys(["a", "b", "earlier", "theirs"], "")}
@@ -221,6 +222,7 @@ def test_an_annotation_without_effect_is_found(
     assert why.startswith(expected[1])
 
 
+@pytest.mark.regression("CASE-03")
 @pytest.mark.parametrize(
     ("annotations", "reason"),
     [
@@ -233,10 +235,11 @@ def test_an_annotation_without_effect_is_found(
         (None, ""),
     ],
 )
-def test_case_03_annotations_forbid_the_deletion_of_an_object(annotations: Any, reason: str) -> None:
+def test_annotations_forbid_the_deletion_of_an_object(annotations: Any, reason: str) -> None:
     assert reason_to_keep(live(annotations=annotations)) == reason
 
 
+@pytest.mark.regression("SEC-7")
 @pytest.mark.parametrize(
     ("found", "marked"),
     [
@@ -252,7 +255,7 @@ def test_case_03_annotations_forbid_the_deletion_of_an_object(annotations: Any, 
         (live(labels=None, managedFields=None), False),
     ],
 )
-def test_sec_7_metadata_alone_shows_whether_an_operator_applied_an_object(found: Any, *, marked: bool) -> None:
+def test_metadata_alone_shows_whether_an_operator_applied_an_object(found: Any, *, marked: bool) -> None:
     assert is_marked(found) is marked
 
 

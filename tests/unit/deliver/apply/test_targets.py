@@ -292,6 +292,7 @@ def test_change_of_our_labels_or_annotations_changes_the_mark_and_of_others_does
     assert mark({}) != mark_of(live(), SENT)
 
 
+@pytest.mark.regression("CASE-04")
 @pytest.mark.parametrize(
     ("fields", "sent"),
     [
@@ -306,7 +307,7 @@ def test_change_of_our_labels_or_annotations_changes_the_mark_and_of_others_does
         ({"stringData": {}}, {}),
     ],
 )
-def test_case_04_string_data_is_sent_as_the_server_stores_it(fields: Manifest, sent: Manifest) -> None:
+def test_string_data_is_sent_as_the_server_stores_it(fields: Manifest, sent: Manifest) -> None:
     assert with_data(named("v1", "Secret", "a", **fields)) == named("v1", "Secret", "a", **sent)
 
 

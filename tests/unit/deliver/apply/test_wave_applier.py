@@ -77,7 +77,8 @@ async def test_unreachable_or_unauthorized_server_ends_the_delivery(server: Serv
         await roll_out(server, "abc")
 
 
-async def test_d68_a_forbidden_apply_names_the_missing_rule() -> None:
+@pytest.mark.regression("D68")
+async def test_a_forbidden_apply_names_the_missing_rule() -> None:
     words = (
         'configmaps "a" is forbidden: User "operator" cannot patch resource "configmaps" in API group "" in the '
         'namespace "n"'

@@ -19,6 +19,7 @@ WAIT = "wait until the objects change"
 DATA = "info.data has no key 'clusterNam', only 'clusterName', 'port': write 'clusterName', or " + WAIT
 
 
+@pytest.mark.regression("USER-10")
 @pytest.mark.parametrize(
     ("expression", "said"),
     [
@@ -43,7 +44,7 @@ DATA = "info.data has no key 'clusterNam', only 'clusterName', 'port': write 'cl
         ("info.status.n = 1", "; write == to compare"),
     ],
 )
-def test_user_10_message_names_cause_and_remedy(expression: str, said: str) -> None:
+def test_message_names_cause_and_remedy(expression: str, said: str) -> None:
     with pytest.raises((CelFailed, CelUndecided)) as caught:
         cel.holds(expression, OBJECTS)
 

@@ -121,18 +121,20 @@ class TestDocuments:
 class TestSeparators:
     """Documents are split as by ``SplitManifests`` of Helm; a test with the command compares the result with it."""
 
+    @pytest.mark.regression("CASE-01")
     @pytest.mark.parametrize(
         "separator",
         ["---", "--- ", "---\t", "---\n  ", "\n\n---\n\n", "---\r\n", "--- # a\n", "---\n---\n", "---\n# a\n---"],
     )
-    def test_case_01_every_document_behind_a_separator_is_an_object(self, separator: str) -> None:
+    def test_every_document_behind_a_separator_is_an_object(self, separator: str) -> None:
         one, two = (text("Pod", name).removeprefix("---\n") for name in ("one", "two"))
 
         assert names({"c/a.yaml": f"{one}{separator}{two}"}) == ["one", "two"]
         assert names({"c/a.yaml": f" \n {separator}{one}{separator}{two}{separator}"}) == ["one", "two"]
         assert repetitions({"c/a.yaml": f"{one}{separator}{two}"}) == []
 
-    def test_case_01_separator_inside_of_a_block_scalar_counts_only_at_the_beginning_of_a_line(self) -> None:
+    @pytest.mark.regression("CASE-01")
+    def test_separator_inside_of_a_block_scalar_counts_only_at_the_beginning_of_a_line(self) -> None:
         document = f"{text('ConfigMap', 'a')}data:\n  a: |\n    x\n    ---\n    y\n  b: |\n    z\n"
         (found,) = manifests({"c/a.yaml": document})
         two = manifests({"c/a.yaml": f"{document}---{text('ConfigMap', 'b')}"})

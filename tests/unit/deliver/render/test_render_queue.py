@@ -69,8 +69,9 @@ def test_slow_requests_are_not_starved_by_quick_ones() -> None:
 REQUESTS = st.lists(st.tuples(st.sampled_from("ab"), st.sampled_from("12"), st.booleans()), max_size=20)
 
 
+@pytest.mark.regression("SEC-12")
 @given(st.integers(1, 4), REQUESTS, st.data())
-def test_sec_12_every_request_runs_once_within_the_bounds(
+def test_every_request_runs_once_within_the_bounds(
     workers: int, requests: list[tuple[str, str, bool]], data: st.DataObject
 ) -> None:
     queue: FairQueue[int] = FairQueue(workers)

@@ -88,6 +88,7 @@ THERE = "; the addons are cni, csi"
 GENERAL = f"write {ADDON_ANNOTATION}<addon>, or {RELEASE_ANNOTATION} for all addons"
 
 
+@pytest.mark.regression("LIVE-M4")
 @pytest.mark.parametrize(
     ("annotations", "addons", "said"),
     [
@@ -106,7 +107,7 @@ GENERAL = f"write {ADDON_ANNOTATION}<addon>, or {RELEASE_ANNOTATION} for all add
         ({f"{KEY}s.a1": ""}, [f"a{number}" for number in range(99)], ["a17 and 89 more"]),
     ],
 )
-def test_live_m4_annotations_without_effect_are_reported_with_the_nearest_name(
+def test_annotations_without_effect_are_reported_with_the_nearest_name(
     annotations: dict[str, str], addons: Collection[str], said: list[str]
 ) -> None:
     found = without_effect(annotations, addons)
@@ -154,6 +155,7 @@ def naming(count: int, value: str = "openstack-scs-1-35-v{}") -> dict[str, str]:
     return {f"{ADDON_ANNOTATION}a{at}": value.format(at) for at in range(1, count + 1)}
 
 
+@pytest.mark.regression("SEC-22")
 @pytest.mark.parametrize(
     ("annotations", "words"),
     [
@@ -164,7 +166,7 @@ def naming(count: int, value: str = "openstack-scs-1-35-v{}") -> dict[str, str]:
         (naming(MOST_ANNOTATIONS + 1, "none"), "more than 512 annotations"),
     ],
 )
-def test_sec_22_annotations_of_one_cluster_are_bounded(annotations: dict[str, str], words: str) -> None:
+def test_annotations_of_one_cluster_are_bounded(annotations: dict[str, str], words: str) -> None:
     named = releases_named(annotations, OWN)
 
     assert OWN in named
@@ -176,7 +178,8 @@ def test_sec_22_annotations_of_one_cluster_are_bounded(annotations: dict[str, st
         read_requested_releases(annotations, OWN)
 
 
-def test_sec_22_too_many_annotations_are_rejected_cheaply() -> None:
+@pytest.mark.regression("SEC-22")
+def test_too_many_annotations_are_rejected_cheaply() -> None:
     """256 KiB of annotations, the most that an object may have; 5 ms are measured."""
     annotations = naming(6000)
 

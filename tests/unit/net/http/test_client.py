@@ -231,7 +231,8 @@ async def test_truncated_response_is_an_error(server: ScriptedServer, client: HT
         await client.read(server.url, limit=2000)
 
 
-async def test_d78_private_ca_is_trusted_when_it_is_configured(tmp_path: Path) -> None:
+@pytest.mark.regression("D78")
+async def test_private_ca_is_trusted_when_it_is_configured(tmp_path: Path) -> None:
     authority = Authority.create("test")
     pair = authority.issue("server", addresses=["127.0.0.1"])
     (tmp_path / "pair.pem").write_bytes(pair.certificate + pair.key)
@@ -265,7 +266,8 @@ def test_invalid_ca_is_rejected_at_once() -> None:
         HTTPClient(ca="-----BEGIN CERTIFICATE-----\nnonsense\n-----END CERTIFICATE-----\n")
 
 
-async def test_d78_requests_use_the_proxy_of_the_environment(server: ScriptedServer) -> None:
+@pytest.mark.regression("D78")
+async def test_requests_use_the_proxy_of_the_environment(server: ScriptedServer) -> None:
     server.plays(says("through the proxy"))
     proxies = {"HTTP_PROXY": server.url}
     async with HTTPClient(plain_http=True, retries=QUICK, environ=proxies) as client:

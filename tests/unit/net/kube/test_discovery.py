@@ -165,7 +165,8 @@ async def test_legacy_discovery_reads_each_group_version_and_skips_failing_ones(
         await discovery.resource("", "Eviction", "")
 
 
-async def test_sec_3_d_malformed_discovery_is_unreachable() -> None:
+@pytest.mark.regression("SEC-3")
+async def test_d_malformed_discovery_is_unreachable() -> None:
     async def fetch(_: str) -> Any:
         return {"kind": "APIGroupDiscoveryList", "items": [7]}
 

@@ -78,6 +78,7 @@ def test_broken_fields_are_named() -> None:
 POD = 'core.PodTemplateSpec{ObjectMeta:v1.ObjectMeta{Name:"a: b"}, Spec:core.PodSpec{' + "x:1, " * 200 + "}}"
 
 
+@pytest.mark.regression("LIVE-M2")
 @pytest.mark.parametrize(
     ("words", "reason"),
     [
@@ -89,11 +90,12 @@ POD = 'core.PodTemplateSpec{ObjectMeta:v1.ObjectMeta{Name:"a: b"}, Spec:core.Pod
         (f"Invalid value: {'x' * 1_000_000}: field is immutable", "field is immutable"),
     ],
 )
-def test_live_m2_a_reason_is_given_without_the_value(words: str, reason: str) -> None:
+def test_a_reason_is_given_without_the_value(words: str, reason: str) -> None:
     assert reason_without_value(words) == reason
 
 
-def test_live_m2_a_long_value_is_left_out_of_the_message() -> None:
+@pytest.mark.regression("LIVE-M2")
+def test_a_long_value_is_left_out_of_the_message() -> None:
     causes = [{"reason": "FieldValueInvalid", "message": f"Invalid value: {POD}: is wrong", "field": "spec.template"}]
 
     error = status_error(ABOUT, 422, status("Invalid", causes=causes))
@@ -131,6 +133,7 @@ POLICY = "secrets \"b\" is forbidden: ValidatingAdmissionPolicy 'p' with binding
 RIGHTS = 'secrets "b" is forbidden: User "op" cannot patch resource "secrets" in API group "" in the namespace "a"'
 
 
+@pytest.mark.regression("LIVE-H4")
 @pytest.mark.parametrize("code", [400, 401, 403, 404, 409, 410, 413, 418, 422, 429, 500, 503, 504])
 @pytest.mark.parametrize(
     "words",
@@ -147,7 +150,7 @@ RIGHTS = 'secrets "b" is forbidden: User "op" cannot patch resource "secrets" in
         "",
     ],
 )
-def test_live_h4_only_status_and_reason_of_an_error_about_a_secret_are_shown(code: int, words: str) -> None:
+def test_only_status_and_reason_of_an_error_about_a_secret_are_shown(code: int, words: str) -> None:
     causes = [{"reason": "hunter2", "message": "hunter2", "field": "hunter2"}]
     conflict = {"reason": "FieldManagerConflict", "message": 'conflict with "hunter2"', "field": "hunter2"}
     body = status("hunter2", words, causes=[*causes, conflict], name="b")
@@ -181,9 +184,10 @@ FAILED = (
 )
 
 
+@pytest.mark.regression("LIVE-H4")
 @pytest.mark.parametrize("code", [500, 503])
 @pytest.mark.parametrize("confidential", [False, True])
-def test_live_h4_a_webhook_that_fails_is_named_also_for_secrets(code: int, confidential: bool) -> None:  # noqa: FBT001
+def test_a_webhook_that_fails_is_named_also_for_secrets(code: int, confidential: bool) -> None:  # noqa: FBT001
     error = status_error("apply Secret a/b", code, status("InternalError", FAILED), confidential=confidential)
 
     assert isinstance(error, errors.WebhookFailed)

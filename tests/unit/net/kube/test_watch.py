@@ -84,7 +84,8 @@ async def test_event_of_several_megabytes_in_small_pieces_is_one_event(server: S
     assert len(seen.object["data"]) == 5_000_000
 
 
-async def test_sec_1_an_event_over_the_limit_does_not_end_the_watch(server: ScriptedServer, pool: Pool) -> None:
+@pytest.mark.regression("SEC-1")
+async def test_an_event_over_the_limit_does_not_end_the_watch(server: ScriptedServer, pool: Pool) -> None:
     large = event("ADDED", data="x" * 2000)
     server.plays(streams(event("ADDED", a=1) + large[:1500], large[1500:] + event("ADDED", a=2)))
     client = Client(Connection(server.url), pool, bounds=Bounds(response_bytes=1000))
@@ -108,8 +109,9 @@ UNREADABLE = {
 }
 
 
+@pytest.mark.regression("SEC-1")
 @pytest.mark.parametrize(("spec", "managed", "why"), UNREADABLE.values(), ids=UNREADABLE)
-async def test_sec_1_an_event_that_cannot_be_decoded_is_reported_and_does_not_end_the_watch(
+async def test_an_event_that_cannot_be_decoded_is_reported_and_does_not_end_the_watch(
     server: ScriptedServer, client: Client, spec: str, managed: str, why: str
 ) -> None:
     metadata = METADATA.replace("{", f'{{"managedFields":{managed},', 1) if managed else METADATA

@@ -55,6 +55,7 @@ def api() -> FakeApi:
     return FakeApi(NAMESPACES, *READ)
 
 
+@pytest.mark.regression("SEC-28")
 @pytest.mark.parametrize(
     ("spec", "state"),
     [
@@ -68,12 +69,13 @@ def api() -> FakeApi:
         ({"versions": ["v1"], "name": "other"}, PENDING),
     ],
 )
-async def test_sec_28_versions_of_a_stack_of_the_series_are_offered(spec: Manifest, state: OfferState) -> None:
+async def test_versions_of_a_stack_of_the_series_are_offered(spec: Manifest, state: OfferState) -> None:
     access = class_access(api(), stacks=[stack(**spec)])
 
     assert (await access.decide(cluster(), [V1])).state is state
 
 
+@pytest.mark.regression("SEC-28")
 @pytest.mark.parametrize(
     ("subscribes", "listed", "state"),
     [
@@ -84,7 +86,7 @@ async def test_sec_28_versions_of_a_stack_of_the_series_are_offered(spec: Manife
         (False, None, REFUSED),
     ],
 )
-async def test_sec_28_releases_of_the_source_are_offered_by_a_stack_that_subscribes(
+async def test_releases_of_the_source_are_offered_by_a_stack_that_subscribes(
     *, subscribes: bool, listed: list[str] | None, state: OfferState
 ) -> None:
     access = class_access(api(), stacks=[stack(autoSubscribe=subscribes)], listed=listed)
@@ -139,6 +141,7 @@ async def test_class_that_clusterctl_moved_before_its_release_is_offered(
     assert (await access.decide(cluster(), [V1])).state is state
 
 
+@pytest.mark.regression("SEC-28")
 @pytest.mark.parametrize(
     ("admitted", "has"),
     [
@@ -150,7 +153,7 @@ async def test_class_that_clusterctl_moved_before_its_release_is_offered(
         ({}, False),
     ],
 )
-async def test_sec_28_only_the_recorded_admission_of_this_cluster_proves_that_it_has_its_class(
+async def test_only_the_recorded_admission_of_this_cluster_proves_that_it_has_its_class(
     admitted: dict[str, str], *, has: bool
 ) -> None:
     access = class_access(api(), stacks=[stack(versions=["v2"])], addons=[addon(**admitted)])
@@ -161,7 +164,8 @@ async def test_sec_28_only_the_recorded_admission_of_this_cluster_proves_that_it
     assert await access.counts(cluster(), V1) is has
 
 
-async def test_sec_34_cluster_without_an_offer_does_not_count_as_a_user() -> None:
+@pytest.mark.regression("SEC-34")
+async def test_cluster_without_an_offer_does_not_count_as_a_user() -> None:
     closed = class_access(api(), stacks=[stack(clusterNamespaces={"from": "Same"})], releases=[release("scs")])
     none = class_access(api())
 
@@ -170,7 +174,8 @@ async def test_sec_34_cluster_without_an_offer_does_not_count_as_a_user() -> Non
     assert not await none.counts(cluster(), V1)
 
 
-async def test_sec_34_unreadable_cluster_counts_if_it_was_admitted() -> None:
+@pytest.mark.regression("SEC-34")
+async def test_unreadable_cluster_counts_if_it_was_admitted() -> None:
     access = class_access(api(), addons=[addon(**{"class": NAME, "classNamespace": "stacks"})])
 
     assert access.had_class(ObjectKey("team", "one"), ObjectKey("stacks", NAME))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
 from clusterstacks.operator.controllers.clusteraddon.registration import without_resources
 
 if TYPE_CHECKING:
@@ -20,7 +22,8 @@ def one(status: str = "", since: str = "2026-11-02T00:00:00Z") -> Manifest:
     }
 
 
-def test_live_m1_of_the_delivered_objects_only_those_of_removed_apis_are_cached() -> None:
+@pytest.mark.regression("LIVE-M1")
+def test_of_the_delivered_objects_only_those_of_removed_apis_are_cached() -> None:
     served = {"group": "apps", "version": "v1", "kind": "Deployment", "name": "one"}
     removed = {"group": "policy", "version": "v1beta1", "kind": "PodDisruptionBudget", "name": "two"}
     status = {"ready": True, "resources": [served, removed]}

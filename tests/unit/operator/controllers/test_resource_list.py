@@ -30,7 +30,8 @@ def failing(number: int, error: str) -> ObjectResult:
     return ObjectResult(identity, "v1beta1", synced=False, error=error, uid="u" * 36, digest="sha256:" + "d" * 64)
 
 
-def test_sec_19_two_thousand_failing_objects_fit_into_etcd() -> None:
+@pytest.mark.regression("SEC-19")
+def test_two_thousand_failing_objects_fit_into_etcd() -> None:
     found = entries(failing(number, "x" * 3000) for number in range(2000))
 
     assert len(found) == 2000

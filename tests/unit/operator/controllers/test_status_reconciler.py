@@ -147,7 +147,8 @@ async def test_recreated_object_does_not_get_the_status_of_the_first() -> None:
     assert "status" not in api.objects(ADDONS)[KEY]
 
 
-async def test_sec_5_status_patch_pruned_by_the_server_is_sent_and_reported_once(
+@pytest.mark.regression("SEC-5")
+async def test_status_patch_pruned_by_the_server_is_sent_and_reported_once(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """The CRDs of the Go operator prune the fields they do not have."""
@@ -256,7 +257,8 @@ def cached(api: FakeApi, manifest: Manifest, work: Callable[[StatusPatch], Await
     return replace(frame(api, work), informer=informer)
 
 
-async def test_d81_settled_object_is_decided_from_the_cache_without_a_request() -> None:
+@pytest.mark.regression("D81")
+async def test_settled_object_is_decided_from_the_cache_without_a_request() -> None:
     async def settled(_: StatusPatch) -> None:
         return None
 
@@ -270,7 +272,8 @@ async def test_d81_settled_object_is_decided_from_the_cache_without_a_request() 
     assert not api.calls
 
 
-async def test_d81_work_begins_again_with_the_object_of_the_server_before_it_does_anything() -> None:
+@pytest.mark.regression("D81")
+async def test_work_begins_again_with_the_object_of_the_server_before_it_does_anything() -> None:
     seen: list[object] = []
 
     async def deliver(patch: StatusPatch) -> Outcome:
@@ -315,7 +318,8 @@ async def test_a_live_read_with_an_earlier_version_than_the_cache_has_is_repeate
     assert seen == ["new"]
 
 
-async def test_d81_a_status_from_an_outdated_cache_is_not_written() -> None:
+@pytest.mark.regression("D81")
+async def test_a_status_from_an_outdated_cache_is_not_written() -> None:
     async def report(patch: StatusPatch) -> Outcome:
         patch.status["observed"] = patch.manifest["spec"].get("clusterStack", "")
         return Settled()

@@ -36,11 +36,12 @@ if TYPE_CHECKING:
 CLUSTER = ObjectKey("team", "slow")
 
 
+@pytest.mark.regression("SEC-3")
 @pytest.mark.parametrize(
     ("busy", "rest"),
     [(timedelta(), timedelta()), (FREE_TIME, timedelta()), (timedelta(minutes=4), timedelta(minutes=16))],
 )
-def test_sec_3_d_long_reconcile_is_followed_by_a_longer_pause(busy: timedelta, rest: timedelta) -> None:
+def test_d_long_reconcile_is_followed_by_a_longer_pause(busy: timedelta, rest: timedelta) -> None:
     assert rest_after(busy) == rest
 
 
@@ -50,8 +51,9 @@ def test_cluster_at_its_time_limit_uses_a_worker_a_fifth_of_the_time() -> None:
     assert whole == (REST_FACTOR + 1) * WORKLOAD_BOUNDS.busy_time
 
 
+@pytest.mark.regression("SEC-3")
 @in_virtual_time
-async def test_sec_3_d_slow_cluster_pauses_even_with_a_new_kubeconfig() -> None:
+async def test_d_slow_cluster_pauses_even_with_a_new_kubeconfig() -> None:
     now = 0.0
     async with Pool() as pool:
         workloads = Workloads(FakeApi())
@@ -131,7 +133,8 @@ def test_secret_is_accepted_by_type_label_or_owner(manifest: Manifest, *, marked
     assert is_cluster_apis(manifest, "one") is marked
 
 
-async def test_sec_15_unmarked_secret_is_rejected_with_the_label_command() -> None:
+@pytest.mark.regression("SEC-15")
+async def test_unmarked_secret_is_rejected_with_the_label_command() -> None:
     api = FakeApi(SECRETS)
     await api.create(SECRETS, secret())
     with pytest.raises(SpecError, match=r"label secret one-kubeconfig cluster\.x-k8s\.io/cluster-name=one"):

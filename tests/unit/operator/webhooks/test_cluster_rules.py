@@ -344,7 +344,8 @@ def suggestion(asked: PlanRequest) -> str:
     return plan_suggestion(asked, Budget())
 
 
-def test_live_m8_suggestion_is_a_list_of_steps_that_ends_with_a_command() -> None:
+@pytest.mark.regression("LIVE-M8")
+def test_suggestion_is_a_list_of_steps_that_ends_with_a_command() -> None:
     assert suggestion(plan_request("v1.36.1", OLD, NEW)) == (
         "Do this instead, one after the other:\n"
         "  1. upgrade cluster addon cilium to 1.18.0 (release p-s-1-36-v2 has it)\n"

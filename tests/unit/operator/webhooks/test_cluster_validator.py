@@ -62,6 +62,7 @@ async def test_denial_waits_for_an_addon_being_delivered(suggester: Suggester) -
     assert not delivered.warnings
 
 
+@pytest.mark.regression("LIVE-M4")
 @pytest.mark.parametrize(
     ("before", "after", "warned"),
     [
@@ -74,7 +75,7 @@ async def test_denial_waits_for_an_addon_being_delivered(suggester: Suggester) -
         ({"addons__cilium": "v1"}, {}, ""),
     ],
 )
-async def test_live_m4_annotation_without_effect_gives_a_warning(
+async def test_annotation_without_effect_gives_a_warning(
     suggester: Suggester, before: dict[str, str] | None, after: dict[str, str], warned: str
 ) -> None:
     answer = await judged(suggester, cluster(**after), None if before is None else cluster(**before))
@@ -84,13 +85,15 @@ async def test_live_m4_annotation_without_effect_gives_a_warning(
     assert all(warned in text and "the addons are cilium" in text for text in answer.warnings)
 
 
-async def test_live_m4_warning_does_not_depend_on_known_releases(suggester: Suggester) -> None:
+@pytest.mark.regression("LIVE-M4")
+async def test_warning_does_not_depend_on_known_releases(suggester: Suggester) -> None:
     answer = await judged(suggester, cluster("p-s-1-39-v1", addons__cilium="v1"))
 
     assert "addons.cilium is not read: write clusterstack.x-k8s.io/addon.<addon>, or" in answer.warnings[-1]
 
 
-async def test_live_m8_denial_waits_for_a_version_being_rolled_out(suggester: Suggester) -> None:
+@pytest.mark.regression("LIVE-M8")
+async def test_denial_waits_for_a_version_being_rolled_out(suggester: Suggester) -> None:
     """The class alone was moved first; the addon's new version needs the Kubernetes version that nodes roll to."""
     stated = {
         "kubernetes": ">=1.36 <1.38",
@@ -160,7 +163,8 @@ class Unread(Given):
         return ClassOffer("", self.policy, lacking={release: "it is being fetched for the first time"})
 
 
-async def test_live_h1_update_to_a_release_with_unknown_facts_asks_for_a_retry(suggester: Suggester) -> None:
+@pytest.mark.regression("LIVE-H1")
+async def test_update_to_a_release_with_unknown_facts_asks_for_a_retry(suggester: Suggester) -> None:
     unread = Unread()
 
     moved = await judged(suggester, cluster("p-s-1-35-v77"), cluster(), given=unread)
@@ -252,6 +256,7 @@ async def test_too_many_referenced_releases_are_denied(suggester: Suggester) -> 
 # Namespaces that a class is offered to
 
 
+@pytest.mark.regression("SEC-5")
 @pytest.mark.parametrize(
     ("new", "old", "asked"),
     [
@@ -265,7 +270,7 @@ async def test_too_many_referenced_releases_are_denied(suggester: Suggester) -> 
         (cluster(), cluster(addon__cilium="p-s-1-35-v1"), None),
     ],
 )
-async def test_sec_5_newly_used_releases_must_be_available_to_the_namespace(
+async def test_newly_used_releases_must_be_available_to_the_namespace(
     suggester: Suggester, new: Manifest, old: Manifest | None, asked: set[str] | None
 ) -> None:
     given = Given(refusal="class x is not offered to namespace users")
@@ -292,10 +297,9 @@ RULES = [
 ]
 
 
+@pytest.mark.regression("SEC-13")
 @pytest.mark.parametrize("spec", RULES)
-async def test_sec_13_rule_on_labels_and_variables_is_evaluated_when_they_change(
-    suggester: Suggester, spec: Manifest
-) -> None:
+async def test_rule_on_labels_and_variables_is_evaluated_when_they_change(suggester: Suggester, spec: Manifest) -> None:
     given, prod = Given(rules=(spec,)), cluster(labels=PROD, variables=PROD)
 
     assert "not in production" in (await judged(suggester, prod, cluster(), given)).refusal
@@ -308,7 +312,8 @@ async def test_sec_13_rule_on_labels_and_variables_is_evaluated_when_they_change
     assert (await judged(suggester, other, prod, given)).allowed
 
 
-async def test_sec_13_removal_of_a_label_that_a_rule_allows_is_denied(suggester: Suggester) -> None:
+@pytest.mark.regression("SEC-13")
+async def test_removal_of_a_label_that_a_rule_allows_is_denied(suggester: Suggester) -> None:
     given = Given(candidates=(ranged("p-s-1-35-v1", "v1.35.1", ">=1.34 <1.37", ("1.17.2", ">=1.30 <1.35")),))
     refused = (await judged(suggester, cluster(), None, given)).refusal
     assert "cilium 1.17.2 works with" in refused
@@ -325,10 +330,11 @@ def fact_of(given: Given) -> str:
     return kubernetes_fact(stated.of_addon("cilium")[0])
 
 
+@pytest.mark.regression("SEC-13")
 @pytest.mark.parametrize(
     "spec", [rule(when={"clusterLabels": PROD}), rule(severity="Warn", when={"clusterLabels": PROD})]
 )
-async def test_sec_13_allow_incompatible_annotation_and_warnings_apply(suggester: Suggester, spec: Manifest) -> None:
+async def test_allow_incompatible_annotation_and_warnings_apply(suggester: Suggester, spec: Manifest) -> None:
     prod = cluster(labels=PROD, **{"allow-incompatible": "drill"})
 
     answer = await judged(suggester, prod, cluster(), Given(rules=(spec,)))
@@ -338,6 +344,7 @@ async def test_sec_13_allow_incompatible_annotation_and_warnings_apply(suggester
     assert bool(answer.excused) is (spec["severity"] == "Deny")
 
 
+@pytest.mark.regression("SEC-13")
 @pytest.mark.parametrize(
     "wrong",
     [
@@ -351,7 +358,7 @@ async def test_sec_13_allow_incompatible_annotation_and_warnings_apply(suggester
     ],
 )
 @pytest.mark.parametrize("spec", [rule(when={"clusterLabels": {"other": "x"}}), rule(severity="Warn")])
-async def test_sec_13_unrelated_label_is_allowed_despite_other_violations(
+async def test_unrelated_label_is_allowed_despite_other_violations(
     suggester: Suggester, wrong: dict[str, Any], spec: Manifest
 ) -> None:
     """These Clusters were written past the webhook; an edit of their labels went through before, and goes on to."""

@@ -99,6 +99,7 @@ def labelled(**labels: str) -> dict[str, Any]:
 PROD = {"name": "env", "value": {"tier": ["prod"]}}
 
 
+@pytest.mark.regression("SEC-13")
 @pytest.mark.parametrize(
     ("new", "old", "asks"),
     [
@@ -112,9 +113,7 @@ PROD = {"name": "env", "value": {"tier": ["prod"]}}
         (v1beta2(), varied(PROD), True),
     ],
 )
-def test_sec_13_changed_labels_and_variables_are_reviewed(
-    new: dict[str, Any], old: dict[str, Any], *, asks: bool
-) -> None:
+def test_changed_labels_and_variables_are_reviewed(new: dict[str, Any], old: dict[str, Any], *, asks: bool) -> None:
     assert asked("clusters", new, old) is asks
 
 
@@ -122,6 +121,7 @@ def cluster_addon(name: str, /, **reference: str) -> dict[str, Any]:
     return {"metadata": {"name": name}, "spec": {"clusterRef": {"kind": "Cluster", "name": "one", **reference}}}
 
 
+@pytest.mark.regression("SEC-24")
 @pytest.mark.parametrize(
     ("addon", "asks"),
     [
@@ -135,7 +135,7 @@ def cluster_addon(name: str, /, **reference: str) -> dict[str, Any]:
         ({"metadata": {}, "spec": {"clusterRef": {"kind": "Cluster", "name": "one"}}}, True),
     ],
 )
-def test_sec_24_cluster_addon_created_by_the_operator_is_not_reviewed(addon: dict[str, Any], *, asks: bool) -> None:
+def test_cluster_addon_created_by_the_operator_is_not_reviewed(addon: dict[str, Any], *, asks: bool) -> None:
     assert asked("clusteraddons", addon) is asks
 
 
@@ -160,6 +160,7 @@ OBJECT = {
 }
 
 
+@pytest.mark.regression("SEC-24")
 @pytest.mark.parametrize(
     ("changes", "needed"),
     [
@@ -173,13 +174,14 @@ OBJECT = {
         ({"kind": None}, True),
     ],
 )
-def test_sec_24_release_with_an_allowed_provider_kind_is_not_reviewed(changes: dict[str, Any], *, needed: bool) -> None:
+def test_release_with_an_allowed_provider_kind_is_not_reviewed(changes: dict[str, Any], *, needed: bool) -> None:
     reference = {key: value for key, value in {**OBJECT, **changes}.items() if value is not None}
     release = {"metadata": {"name": "r", "namespace": "team"}, "spec": {"providerRef": reference}}
     assert asked("clusterstackreleases", release) is needed
 
 
-def test_sec_4_release_with_another_provider_object_is_reviewed() -> None:
+@pytest.mark.regression("SEC-4")
+def test_release_with_another_provider_object_is_reviewed() -> None:
     bare: dict[str, Any] = {"metadata": {"name": "bare"}, "spec": {}}
     one, other = ({"spec": {"providerRef": {"kind": "A", "name": name}}} for name in ("one", "other"))
 

@@ -86,6 +86,7 @@ async def test_overridden_denial_is_an_event_once_the_cluster_is_written(suggest
     assert "drill" in events[0]["message"]
 
 
+@pytest.mark.regression("SEC-6")
 @pytest.mark.parametrize(
     "there",
     [
@@ -96,12 +97,13 @@ async def test_overridden_denial_is_an_event_once_the_cluster_is_written(suggest
     ],
 )
 @in_virtual_time
-async def test_sec_6_forged_review_writes_no_event(suggester: Suggester, there: Manifest | None) -> None:
+async def test_forged_review_writes_no_event(suggester: Suggester, there: Manifest | None) -> None:
     assert await events_of(suggester, let_through(), live=stored(*([there] if there else []))) == []
 
 
+@pytest.mark.regression("SEC-6")
 @in_virtual_time
-async def test_sec_6_repeated_review_writes_one_event(suggester: Suggester) -> None:
+async def test_repeated_review_writes_one_event(suggester: Suggester) -> None:
     live = stored(let_through())
 
     events = await events_of(suggester, *[let_through()] * 5, let_through(generation=2), live=live)
@@ -110,8 +112,9 @@ async def test_sec_6_repeated_review_writes_one_event(suggester: Suggester) -> N
     assert len(await events_of(suggester, let_through(generation=3), live=live)) == 1
 
 
+@pytest.mark.regression("SEC-6")
 @in_virtual_time
-async def test_sec_6_flood_of_allowed_clusters_writes_a_limited_number_of_events(suggester: Suggester) -> None:
+async def test_flood_of_allowed_clusters_writes_a_limited_number_of_events(suggester: Suggester) -> None:
     flood = [let_through(f"u{number}", name=f"c{number}") for number in range(3 * MOST_EVENTS)]
 
     events = await events_of(suggester, *flood, live=stored(*flood), pause=0)
@@ -131,7 +134,8 @@ async def test_close_cancels_pending_events(suggester: Suggester) -> None:
     await asyncio.wait_for(validator.close(), 30)  # the event would be awaited for a minute
 
 
-async def test_user_18_a_refusal_is_logged_and_a_flood_of_them_is_not(caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.regression("USER-18")
+async def test_a_refusal_is_logged_and_a_flood_of_them_is_not(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     clusters = ClusterValidator(
         releases=Given(), rules=ProviderRules(Noon()).counting, upstream=NOTHING_KNOWN, suggester=Suggester()
@@ -146,7 +150,8 @@ async def test_user_18_a_refusal_is_logged_and_a_flood_of_them_is_not(caplog: py
     assert "x is refused: " in caplog.messages[0]
 
 
-async def test_live_m1_decisions_are_counted_only_for_reviewed_kinds() -> None:
+@pytest.mark.regression("LIVE-M1")
+async def test_decisions_are_counted_only_for_reviewed_kinds() -> None:
     clusters = ClusterValidator(
         releases=Given(), rules=ProviderRules(Noon()).counting, upstream=NOTHING_KNOWN, suggester=Suggester()
     )

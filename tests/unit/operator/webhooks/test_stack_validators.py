@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
 from tests.support.builders.admission import (
     GROUP,
     cluster,
@@ -31,7 +33,8 @@ def owned(*stacks: str) -> Manifest:
     return release("p-s-1-35-v1", ownerReferences=owners)
 
 
-async def test_live_m7_second_stack_of_the_same_minor_gives_a_warning() -> None:
+@pytest.mark.regression("LIVE-M7")
+async def test_second_stack_of_the_same_minor_gives_a_warning() -> None:
     own = await own_kinds(seen=(stack(), stack("next", kubernetesVersion="1.36")))
 
     answer = await own.stack(review(stack("twin")))
@@ -45,7 +48,8 @@ async def test_live_m7_second_stack_of_the_same_minor_gives_a_warning() -> None:
     assert "noProvider" in (await own.stack(review(stack("twin", noProvider=False)))).refusal
 
 
-async def test_live_m7_stack_with_releases_kept_by_another_can_be_deleted() -> None:
+@pytest.mark.regression("LIVE-M7")
+async def test_stack_with_releases_kept_by_another_can_be_deleted() -> None:
     shared = await own_kinds(owned("scs", "twin"), seen=(cluster(),), there=(cluster(), stack()))
     assert (await shared.stack(review({}, stack("twin")))).allowed
     # The other one is gone already, or does not own the release.
@@ -65,7 +69,8 @@ async def test_deleted_or_changed_cluster_does_not_block_a_release_deletion() ->
         assert (await own.release(review({}, release("p-s-1-35-v1")))).allowed
 
 
-async def test_sec_34_cluster_that_is_not_offered_the_class_blocks_no_deletion() -> None:
+@pytest.mark.regression("SEC-34")
+async def test_cluster_that_is_not_offered_the_class_blocks_no_deletion() -> None:
     closed = stack(clusterNamespaces={"from": "Same"})
     for used in (release("p-s-1-35-v1"), owned("scs")):
         own = await own_kinds(used, seen=(cluster(), closed), there=(cluster(),))
@@ -107,7 +112,8 @@ def provided(kind: str = "FooClusterStackRelease", namespace: str = "", name: st
     return {"metadata": {"name": "p-s-1-35-v1", "namespace": "stacks"}, "spec": {"providerRef": reference}}
 
 
-async def test_sec_4_provider_object_references_are_validated_when_they_take_effect() -> None:
+@pytest.mark.regression("SEC-4")
+async def test_provider_object_references_are_validated_when_they_take_effect() -> None:
     own = await own_kinds()
     foreign, of_core = provided(namespace="other"), provided("Secret")
 
@@ -122,7 +128,8 @@ async def test_sec_4_provider_object_references_are_validated_when_they_take_eff
     assert (await own.release(review(renamed, foreign))).allowed  # it is a condition already
 
 
-async def test_sec_4_template_references_are_validated_when_they_take_effect() -> None:
+@pytest.mark.regression("SEC-4")
+async def test_template_references_are_validated_when_they_take_effect() -> None:
     own = await own_kinds()
     right = provided("FooClusterStackReleaseTemplate")["spec"]
     wrong = provided("FooClusterStackReleaseTemplate", "other")["spec"]

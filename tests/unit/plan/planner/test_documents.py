@@ -60,7 +60,8 @@ def delivered(addon: str, name: str) -> dict[str, Any]:
 ADDONS_READY = {"kind": "Cluster", "for": "condition=ClusterStackAddonsReady", "timeout": "15m"}
 
 
-def test_live_h5_the_end_of_a_removed_addon_is_awaited_by_the_annotations_it_leaves() -> None:
+@pytest.mark.regression("LIVE-H5")
+def test_the_end_of_a_removed_addon_is_awaited_by_the_annotations_it_leaves() -> None:
     fewer = release("p-s-1-35-v2", "v1.35.1", ">=1.34 <1.37", component("cni", "1.17.0", ">=1.30 <1.36"))
     found = document(OLD, fewer, state={"kubernetes": "v1.35.1", "class": "p-s-1-35-v1"}, to="p-s-1-35-v2")
     cluster: dict[str, Any] = {"example.org/other": "y"}

@@ -202,8 +202,9 @@ async def test_unexpected_exception_of_a_source_is_logged_and_listing_continues(
         assert listing.names() == frozenset()
 
 
+@pytest.mark.regression("SEC-14")
 @in_virtual_time
-async def test_sec_14_long_failing_source_is_counted_and_reported_again(
+async def test_long_failing_source_is_counted_and_reported_again(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     source, other = Source(), Source()

@@ -102,6 +102,7 @@ async def test_other_secret_is_rejected_by_name(
     assert SECRET not in refused.value.message
 
 
+@pytest.mark.regression("SEC-11")
 @pytest.mark.parametrize(
     ("kind", "labelled", "values"),
     [
@@ -111,10 +112,11 @@ async def test_other_secret_is_rejected_by_name(
         ("kubernetes.io/dockerconfigjson", False, {".dockerconfigjson": docker_config("registry.example.org")}),
     ],
 )
-async def test_sec_11_labelled_secret_is_sent(kind: str, *, labelled: bool, values: dict[str, str]) -> None:
+async def test_labelled_secret_is_sent(kind: str, *, labelled: bool, values: dict[str, str]) -> None:
     assert (await access(values, settings(), kind=kind, labelled=labelled)).credentials != RegistryCredentials()
 
 
+@pytest.mark.regression("SEC-11")
 @pytest.mark.parametrize(
     ("kind", "labelled", "words"),
     [
@@ -126,9 +128,7 @@ async def test_sec_11_labelled_secret_is_sent(kind: str, *, labelled: bool, valu
         ("cluster.x-k8s.io/secret", True, "with the label clusterstack.x-k8s.io/source-credentials=true"),
     ],
 )
-async def test_sec_11_unlabelled_secret_is_not_sent_and_the_remedy_is_named(
-    kind: str, *, labelled: bool, words: str
-) -> None:
+async def test_unlabelled_secret_is_not_sent_and_the_remedy_is_named(kind: str, *, labelled: bool, words: str) -> None:
     with pytest.raises(DependencyError, match="Secret team/login is") as refused:
         await access({"token": SECRET}, settings(), kind=kind, labelled=labelled)
 
@@ -143,8 +143,9 @@ PLAIN = [
 ]
 
 
+@pytest.mark.regression("SEC-11")
 @pytest.mark.parametrize("address", PLAIN)
-async def test_sec_11_without_tls_no_secret_is_read_unless_the_operator_allows_it(address: SourceAddress) -> None:
+async def test_without_tls_no_secret_is_read_unless_the_operator_allows_it(address: SourceAddress) -> None:
     with pytest.raises(SpecError, match=r"--plain-http-credentials plain\.example\.org") as refused:
         await access(None, settings(address))
 

@@ -150,18 +150,20 @@ def lies_within(url: str, kind: str) -> bool:
     )
 
 
+@pytest.mark.regression("SEC-10")
 @given(SOURCES)
 @example({"github": {"url": f"https://{HOST}/team-evil/public", "owner": TEAM, "repository": "stacks"}})
 @example({"github": {"url": f"https://{HOST}", "owner": TEAM, "repository": "stacks"}})
 @example({"http": {"url": f"https://{HOST}//{TEAM}/x"}})
 @example({"http": {"url": f"https://{HOST}/{TEAM}/%252e%252e/team-evil"}})
 @example({"http": {"url": f"https://{HOST}/{TEAM}/..;/team-evil"}})
-async def test_sec_10_requested_urls_are_within_the_allowlist(source: dict[str, Any]) -> None:
+async def test_requested_urls_are_within_the_allowlist(source: dict[str, Any]) -> None:
     (kind,) = source
     for url in await asked(source, f"{HOST}/{TEAM}"):
         assert lies_within(url, kind), url
 
 
+@pytest.mark.regression("SEC-10")
 @pytest.mark.parametrize(
     ("source", "url"),
     [
@@ -177,10 +179,11 @@ async def test_sec_10_requested_urls_are_within_the_allowlist(source: dict[str, 
         ),
     ],
 )
-async def test_sec_10_allowed_sources_are_requested(source: dict[str, Any], url: str) -> None:
+async def test_allowed_sources_are_requested(source: dict[str, Any], url: str) -> None:
     assert await asked(source, f"{HOST}/{TEAM}") == [url]
 
 
+@pytest.mark.regression("SEC-10")
 @pytest.mark.parametrize(
     ("api", "asks"),
     [
@@ -189,14 +192,15 @@ async def test_sec_10_allowed_sources_are_requested(source: dict[str, Any], url:
         ("https://api.example.org", "https://api.example.org/api/v3/repos/"),
     ],
 )
-async def test_sec_10_api_of_github_cloud_is_at_the_root_path(api: str, asks: str) -> None:
+async def test_api_of_github_cloud_is_at_the_root_path(api: str, asks: str) -> None:
     (url,) = await asked({"github": {"url": api, "owner": TEAM, "repository": "stacks"}}, "*")
 
     assert url.startswith(asks)
 
 
+@pytest.mark.regression("SEC-10")
 @pytest.mark.parametrize("path", ["/team-evil/public", "/api", "/api/v3/x", "//api/v3", "/x/../api/v3", "/API/V3"])
-def test_sec_10_wrong_api_path_is_rejected_with_the_right_one(path: str) -> None:
+def test_wrong_api_path_is_rejected_with_the_right_one(path: str) -> None:
     named = stack({"github": {"url": f"https://{HOST}{path}", "owner": TEAM, "repository": "stacks"}})
 
     with pytest.raises(SpecError, match=rf"is only at /api/v3; write https://{HOST}/api/v3") as refused:
@@ -206,7 +210,8 @@ def test_sec_10_wrong_api_path_is_rejected_with_the_right_one(path: str) -> None
     assert "ClusterStack team/scs" in refused.value.message
 
 
-def test_sec_10_api_url_of_the_operator_is_accepted_unchanged() -> None:
+@pytest.mark.regression("SEC-10")
+def test_api_url_of_the_operator_is_accepted_unchanged() -> None:
     odd = SourceAddress(source_kinds.GITHUB, f"{TEAM}/stacks", api=f"https://{HOST}/behind/a/proxy")
     choice = SourcePolicy(default=SourceSettings(address=odd, own=True))
 

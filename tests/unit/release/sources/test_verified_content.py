@@ -26,6 +26,7 @@ REQUIRED = RequiredSignature(HERE, frozenset({OURS}))
 VERIFIED = VerifiedContent(A, (OURS,), HERE)
 
 
+@pytest.mark.regression("SEC-30")
 @pytest.mark.parametrize(
     ("wished", "verified", "required", "words"),
     [
@@ -47,7 +48,7 @@ VERIFIED = VerifiedContent(A, (OURS,), HERE)
         (B, VerifiedContent(A), None, f"was changed to {B}"),
     ],
 )
-def test_sec_30_stored_content_is_used_only_if_the_status_proves_its_verification(
+def test_stored_content_is_used_only_if_the_status_proves_its_verification(
     wished: str, verified: VerifiedContent, required: RequiredSignature | None, words: str
 ) -> None:
     reason = reason_to_verify(wished, verified, required)
@@ -60,8 +61,9 @@ digests, sources = st.sampled_from(["", A, B]), st.sampled_from(["", HERE, THERE
 keys = st.sets(st.sampled_from([OURS, FOREIGN]))
 
 
+@pytest.mark.regression("SEC-30")
 @given(digests, digests, keys, sources, keys)
-def test_sec_30_required_signature_needs_digest_source_and_a_trusted_key(
+def test_required_signature_needs_digest_source_and_a_trusted_key(
     wished: str, digest: str, signers: set[str], source: str, trusted: set[str]
 ) -> None:
     verified = VerifiedContent(digest, tuple(sorted(signers)), source)
@@ -72,7 +74,8 @@ def test_sec_30_required_signature_needs_digest_source_and_a_trusted_key(
     assert not usable or not reason_to_verify(wished, verified, None)
 
 
-def test_sec_30_pin_is_changed_only_if_other_content_was_verified() -> None:
+@pytest.mark.regression("SEC-30")
+def test_pin_is_changed_only_if_other_content_was_verified() -> None:
     assert DIGEST_ANNOTATION in changed_pin(B, VERIFIED)
     assert not changed_pin(A, VERIFIED)
     assert not changed_pin("", VERIFIED)

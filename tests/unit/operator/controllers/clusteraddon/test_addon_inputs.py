@@ -93,6 +93,7 @@ def test_values_within_the_limits_are_accepted(value: object) -> None:
     assert cluster_values("cni", cluster({"name": "addonValues", "value": {"cni": value}})) == value
 
 
+@pytest.mark.regression("LIVE-M4")
 @pytest.mark.parametrize(
     ("values", "annotations", "words"),
     [
@@ -108,7 +109,7 @@ def test_values_within_the_limits_are_accepted(value: object) -> None:
         ({f"a{number}": 1 for number in range(99)}, {}, ("and 89 more",)),
     ],
 )
-def test_live_m4_values_of_unknown_addons_are_reported(values: Any, annotations: Any, words: tuple[str, ...]) -> None:
+def test_values_of_unknown_addons_are_reported(values: Any, annotations: Any, words: tuple[str, ...]) -> None:
     manifest = cluster({"name": "addonValues", "value": values})
     manifest["metadata"]["annotations"] = annotations
 
@@ -130,12 +131,14 @@ def digest(manifest: dict[str, Any]) -> str:
     return snapshot_digest("1.35", "sha256:0", {"Cluster": manifest, "ControlPlane": {}})
 
 
-def test_sec_1_object_at_the_nesting_limit_has_a_digest() -> None:
+@pytest.mark.regression("SEC-1")
+def test_object_at_the_nesting_limit_has_a_digest() -> None:
     assert digest(nested_cluster(MAX_LEVELS)).startswith("sha256:")
 
 
+@pytest.mark.regression("SEC-1")
 @pytest.mark.parametrize("levels", [MAX_LEVELS + 1, 254, 255, 1024])
-def test_sec_1_object_above_the_nesting_limit_is_named_with_a_remedy(levels: int) -> None:
+def test_object_above_the_nesting_limit_is_named_with_a_remedy(levels: int) -> None:
     with pytest.raises(NestedTooDeep, match=r"Cluster team/odd is nested deeper than 200 levels, .*: flatten"):
         digest(nested_cluster(levels))
 

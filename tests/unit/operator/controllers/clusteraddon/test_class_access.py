@@ -122,8 +122,9 @@ def forbidden() -> Forbidden:
     return Forbidden("get: 403 Forbidden", status=403, reason="Forbidden")
 
 
+@pytest.mark.regression("SEC-21")
 @pytest.mark.parametrize("version", ["v1.35.4", "latest", ""])
-async def test_sec_21_deletion_of_a_cluster_addon_reads_only_its_cluster(
+async def test_deletion_of_a_cluster_addon_reads_only_its_cluster(
     api: FakeApi, frame: StatusReconciler, version: str
 ) -> None:
     await api.create(CLUSTERS, cluster(version))
@@ -136,7 +137,8 @@ async def test_sec_21_deletion_of_a_cluster_addon_reads_only_its_cluster(
     assert {call["resource"].kind for verb, call in api.calls if verb == "get"} == {"ClusterAddon", "Cluster"}
 
 
-async def test_sec_21_unreadable_cluster_does_not_block_deletion_of_its_cluster_addon(
+@pytest.mark.regression("SEC-21")
+async def test_unreadable_cluster_does_not_block_deletion_of_its_cluster_addon(
     api: FakeApi, frame: StatusReconciler
 ) -> None:
     await api.create(ADDONS, addon(deletionTimestamp="2026-11-22T00:00:00Z"))
@@ -153,9 +155,8 @@ async def test_sec_21_unreadable_cluster_does_not_block_deletion_of_its_cluster_
     assert api.objects(ADDONS)[CANONICAL]["metadata"]["finalizers"] == []
 
 
-async def test_sec_5_second_cluster_addon_of_a_cluster_does_not_take_over(
-    api: FakeApi, frame: StatusReconciler
-) -> None:
+@pytest.mark.regression("SEC-5")
+async def test_second_cluster_addon_of_a_cluster_does_not_take_over(api: FakeApi, frame: StatusReconciler) -> None:
     other = ObjectKey("team", "other")
     await api.create(CLUSTERS, cluster())
     await api.create(ADDONS, addon("other"))
@@ -170,8 +171,9 @@ async def test_sec_5_second_cluster_addon_of_a_cluster_does_not_take_over(
     assert conditions(api.objects(CLUSTERS)[ObjectKey("team", "one")]) == {"ClusterStackAddonsReady": "AddonsDelivered"}
 
 
+@pytest.mark.regression("SEC-5")
 @pytest.mark.parametrize("admits", ["Same", "Selector"])
-async def test_sec_5_namespace_rule_of_an_unwatched_stack_is_read_from_the_server(
+async def test_namespace_rule_of_an_unwatched_stack_is_read_from_the_server(
     api: FakeApi, frame: StatusReconciler, admits: str
 ) -> None:
     selector = {"selector": {"matchLabels": {"tier": "gold"}}} if admits == "Selector" else {}
@@ -202,10 +204,11 @@ def taking_from(count: int) -> Manifest:
     return cluster(**{f"clusterstack.x-k8s.io/addon.a{at}": f"openstack-scs-1-35-v{at}" for at in range(2, count + 1)})
 
 
+@pytest.mark.regression("SEC-22")
 @pytest.mark.parametrize(
     ("count", "words"), [(MOST_RELEASES + 1, "at most 32 releases"), (5000, "more than 512 annotations")]
 )
-async def test_sec_22_too_many_referenced_releases_are_rejected_without_reading_them(
+async def test_too_many_referenced_releases_are_rejected_without_reading_them(
     api: FakeApi, count: int, words: str
 ) -> None:
     await api.create(CLUSTERS, taking_from(count))
@@ -218,7 +221,8 @@ async def test_sec_22_too_many_referenced_releases_are_rejected_without_reading_
     assert api.count("get") <= 4
 
 
-async def test_sec_22_releases_are_read_concurrently(api: FakeApi) -> None:
+@pytest.mark.regression("SEC-22")
+async def test_releases_are_read_concurrently(api: FakeApi) -> None:
     await api.create(CLUSTERS, taking_from(MOST_RELEASES))
     reading, most = 0, 0
     real = api.get

@@ -95,8 +95,9 @@ async def test_rejected_cluster_is_rechecked_later(rule: Manifest) -> None:
     assert said(one) == {"ClusterStackAddonsReady": ("False", "ClassNotOffered")}
 
 
+@pytest.mark.regression("LIVE-M5")
 @pytest.mark.parametrize("class_name", [NAME, "openstack-scs-1-35-v9", "quick-start"])
-async def test_live_m5_outdated_condition_is_removed(class_name: str) -> None:
+async def test_outdated_condition_is_removed(class_name: str) -> None:
     """The stack admits the namespace, the class has no release yet, or is none of a cluster stack."""
     one = await creator({"from": "Same"})
     await one.reconcile(ObjectKey("team", "one"))
@@ -113,7 +114,8 @@ async def test_live_m5_outdated_condition_is_removed(class_name: str) -> None:
     assert bool(created(one)) is (class_name == NAME)
 
 
-async def test_live_m5_condition_of_a_cluster_addon_is_kept() -> None:
+@pytest.mark.regression("LIVE-M5")
+async def test_condition_of_a_cluster_addon_is_kept() -> None:
     one = await creator(None)
     ready = {"type": "ClusterStackAddonsReady", "status": "True", "reason": "AddonsDelivered"}
     await one.client.merge_patch(CLUSTERS, "one", {"status": {"conditions": [ready]}}, "team")

@@ -138,7 +138,8 @@ def test_addons_of_upgrade_stages_are_refreshed_once_delivered(recorded: str) ->
     assert played(plan(release, recorded, delivered="a b old"))[0] == ["a", "b", "keep a b", "done"]
 
 
-def test_d81_nothing_runs_when_neither_class_nor_values_changed() -> None:
+@pytest.mark.regression("D81")
+def test_nothing_runs_when_neither_class_nor_values_changed() -> None:
     rollout = plan(RELEASE, "two", changed=False)
 
     assert rollout.occasion is Occasion.NOTHING
@@ -169,6 +170,7 @@ def test_release_without_stages_is_upgraded_at_once() -> None:
 EVERY_HOOK = config(install="dns cni", before="cni", control_plane="ccm kubeproxy", workers="agent", after="csi")
 
 
+@pytest.mark.regression("D26")
 @pytest.mark.parametrize(
     ("upgrade", "journal"),
     [
@@ -181,7 +183,7 @@ EVERY_HOOK = config(install="dns cni", before="cni", control_plane="ccm kubeprox
         ),
     ],
 )
-def test_d26_stages_of_each_hook_run_when_the_upgrade_has_reached_it(upgrade: UpgradeState, journal: list[str]) -> None:
+def test_stages_of_each_hook_run_when_the_upgrade_has_reached_it(upgrade: UpgradeState, journal: list[str]) -> None:
     assert played(plan(EVERY_HOOK), upgrade)[0] == journal
 
 
@@ -241,8 +243,9 @@ def test_unreconciled_topology_does_not_stop_started_stages_after_the_upgrade() 
     assert played(begun, busy)[0] == ["ccm", "csi", "keep ccm cni csi", "done"]
 
 
+@pytest.mark.regression("D80")
 @pytest.mark.parametrize("phase", [phase for phase in StagePhase if phase is not StagePhase.DONE])
-def test_d80_interrupted_stage_is_resumed(phase: StagePhase) -> None:
+def test_interrupted_stage_is_resumed(phase: StagePhase) -> None:
     interrupted = plan(RELEASE).reached(0, StagePhase.DONE).reached(1, phase)
     resumed = plan(RELEASE, progress=interrupted.progress)
     move = resumed.next_move(UPGRADED)
@@ -252,7 +255,8 @@ def test_d80_interrupted_stage_is_resumed(phase: StagePhase) -> None:
     assert (move.index, move.step.stage.addon, move.step.phase) == (1, "old", phase)
 
 
-def test_d80_upgrade_with_a_failed_prune_is_resumed_at_the_prune() -> None:
+@pytest.mark.regression("D80")
+def test_upgrade_with_a_failed_prune_is_resumed_at_the_prune() -> None:
     _, finished = played(plan(RELEASE))
 
     assert played(plan(RELEASE, changed=False, progress=finished.progress))[0] == ["keep cni csi metrics", "done"]
@@ -281,7 +285,8 @@ def test_interrupted_rollout_of_a_class_without_stages_is_reverted() -> None:
     assert not back.resumed
 
 
-def test_d81_crash_between_recording_the_class_and_clearing_progress_repeats_no_stage() -> None:
+@pytest.mark.regression("D81")
+def test_crash_between_recording_the_class_and_clearing_progress_repeats_no_stage() -> None:
     _, finished = played(plan(RELEASE))
 
     assert played(plan(RELEASE, "two", changed=False, progress=finished.progress))[0] == [
@@ -460,6 +465,7 @@ LEFT = record("cni", digest="")
 """A record of objects that were kept when the addon was deleted."""
 
 
+@pytest.mark.regression("LIVE-LV-9")
 @pytest.mark.parametrize(
     ("progress", "records", "is_upgraded", "others", "lost"),
     [
@@ -484,7 +490,7 @@ LEFT = record("cni", digest="")
         pytest.param(installing("one"), [record("cni")], True, False, False, id="nothing to install"),
     ],
 )
-def test_live_lv_9_records_decide_whether_a_cluster_is_in_an_upgrade_that_its_cluster_addon_does_not_know(
+def test_records_decide_whether_a_cluster_is_in_an_upgrade_that_its_cluster_addon_does_not_know(
     progress: RolloutProgress | None, records: list[DeliveryRecord], *, is_upgraded: bool, others: bool, lost: bool
 ) -> None:
     assert (
@@ -500,8 +506,9 @@ def test_live_lv_9_records_decide_whether_a_cluster_is_in_an_upgrade_that_its_cl
     )
 
 
+@pytest.mark.regression("LIVE-LV-9")
 @pytest.mark.parametrize("upgraded", [False, True])
-def test_live_lv_9_an_unreadable_record_shows_that_a_cluster_in_an_upgrade_was_installed(*, upgraded: bool) -> None:
+def test_an_unreadable_record_shows_that_a_cluster_in_an_upgrade_was_installed(*, upgraded: bool) -> None:
     lost = is_lost_in_upgrade(
         RolloutProgress(), [], Target("two"), are_unreadable=True, is_upgraded=upgraded, are_others_delivered=False
     )

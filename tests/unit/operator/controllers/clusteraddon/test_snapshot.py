@@ -88,12 +88,14 @@ class Referring:
         return str(seen.unread or ""), tuple(one.text for one in seen.upgrade.control_plane)
 
 
+@pytest.mark.regression("SEC-15")
 @pytest.mark.parametrize("contract", ["v1beta1", "v1beta2"])
-async def test_sec_15_control_plane_of_a_contract_kind_is_read(contract: str) -> None:
+async def test_control_plane_of_a_contract_kind_is_read(contract: str) -> None:
     async with Referring({f"cluster.x-k8s.io/{contract}": "v1_v2"}) as referring:
         assert await referring.look() == ("", ("v1.35.3",))
 
 
+@pytest.mark.regression("SEC-15")
 @pytest.mark.parametrize(
     ("labels", "reference", "words"),
     [
@@ -107,7 +109,7 @@ async def test_sec_15_control_plane_of_a_contract_kind_is_read(contract: str) ->
         ),
     ],
 )
-async def test_sec_15_other_kinds_are_not_read(labels: dict[str, str], reference: dict[str, str], words: str) -> None:
+async def test_other_kinds_are_not_read(labels: dict[str, str], reference: dict[str, str], words: str) -> None:
     async with Referring(labels, **reference) as referring:
         unread, reported = await referring.look()
 

@@ -66,8 +66,9 @@ def test_a_cluster_has_the_versions_when_control_plane_and_workers_report_no_oth
     assert found.has_versions == (not old)
 
 
+@pytest.mark.regression("D26")
 @pytest.mark.parametrize(("state", "due"), [row[1:] for row in BOOK], ids=[row[0] for row in BOOK])
-def test_d26_stages_are_due_when_the_cluster_api_book_calls_their_hook(
+def test_stages_are_due_when_the_cluster_api_book_calls_their_hook(
     state: UpgradeState, due: set[LifecycleHook]
 ) -> None:
     upgrading = (BEFORE, AFTER_CONTROL_PLANE, AFTER_WORKERS, AFTER_CLUSTER)

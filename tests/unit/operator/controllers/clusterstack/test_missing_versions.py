@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,7 +18,8 @@ def release(version: str, stack: str = "fleet") -> ReleaseName:
     return ReleaseName("local", stack, KubernetesMinor(1, 35), StackVersion.parse(version))
 
 
-def test_live_m6_existing_versions_are_listed() -> None:
+@pytest.mark.regression("LIVE-M6")
+def test_existing_versions_are_listed() -> None:
     listed = ["local-fleet-1-35-v1", "local-fleet-1-35-v3", "local-fleet-1-36-v2", "rubbish"]
     assert lacking([release("v2")], listed, SOURCE) == (
         "release local-fleet-1-35-v2 is not in directory demo: of local-fleet-1-35 it has v1, v3"
@@ -29,7 +31,8 @@ def test_live_m6_existing_versions_are_listed() -> None:
     assert not lacking([release("v1"), release("v3")], listed, SOURCE)
 
 
-def test_live_m6_similar_stack_names_are_suggested_if_a_stack_has_no_release() -> None:
+@pytest.mark.regression("LIVE-M6")
+def test_similar_stack_names_are_suggested_if_a_stack_has_no_release() -> None:
     listed = ["local-fleet-1-35-v1", "local-demo-1-35-v1"]
     assert lacking([release("v1", "flete")], listed, SOURCE) == (
         "release local-flete-1-35-v1 is not in directory demo, which has no release of local-flete-1-35; "
@@ -40,7 +43,8 @@ def test_live_m6_similar_stack_names_are_suggested_if_a_stack_has_no_release() -
     )
 
 
-def test_live_m6_empty_channel_is_reported_with_the_searched_names() -> None:
+@pytest.mark.regression("LIVE-M6")
+def test_empty_channel_is_reported_with_the_searched_names() -> None:
     subscription = Subscription("local", "fleet", KubernetesMinor(1, 35), "stable")
     assert nothing(subscription, release("v0"), ["local-fleet-1-35-v0-beta-1"], SOURCE) == (
         "directory demo has no release local-fleet-1-35-* on channel stable, and spec.versions is empty; "
@@ -49,8 +53,9 @@ def test_live_m6_empty_channel_is_reported_with_the_searched_names() -> None:
     )
 
 
+@pytest.mark.regression("LIVE-M6")
 @given(st.sets(st.integers(0, 50)), st.sets(st.integers(0, 50)))
-def test_live_m6_message_exists_exactly_if_a_version_is_missing(wanted: set[int], present: set[int]) -> None:
+def test_message_exists_exactly_if_a_version_is_missing(wanted: set[int], present: set[int]) -> None:
     listed = [release(f"v{number}").release for number in present]
     message = lacking([release(f"v{number}") for number in wanted], listed, SOURCE)
     assert bool(message) == bool(wanted - present)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pytest
 
 from clusterstacks.model.kinds.clusterstack import ClusterStack
 from clusterstacks.model.kinds.meta import ObjectReference
@@ -18,9 +20,6 @@ from clusterstacks.runtime.cache import key_of
 from clusterstacks.runtime.events import EventRecorder
 from clusterstacks.runtime.informer import Informer
 from tests.support.fakes.api_server import FakeApi
-
-if TYPE_CHECKING:
-    import pytest
 
 RELEASES = Resource(GROUP, "v1alpha1", Kind.CLUSTER_STACK_RELEASE.value, "clusterstackreleases", namespaced=True)
 CLUSTERS = Resource("cluster.x-k8s.io", "v1beta2", "Cluster", "clusters", namespaced=True)
@@ -123,7 +122,8 @@ async def test_release_is_kept_while_clusterctl_moves_its_class() -> None:
     assert await releases.spared_by("stable") is not None
 
 
-async def test_live_l4_deletion_of_a_release_is_an_event_and_a_log_line(
+@pytest.mark.regression("LIVE-L4")
+async def test_deletion_of_a_release_is_an_event_and_a_log_line(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.INFO)

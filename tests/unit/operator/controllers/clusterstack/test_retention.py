@@ -60,7 +60,8 @@ def test_latest_release_is_created_and_last_ready_one_is_kept_until_replaced() -
     assert decisions(settled) == {name("v9"): ("delete", NOT_NEEDED), name("v10"): ("keep", LATEST, LAST_READY)}
 
 
-def test_d9_release_of_another_channel_is_kept_while_in_use() -> None:
+@pytest.mark.regression("D9")
+def test_release_of_another_channel_is_kept_while_in_use() -> None:
     retention = decide_retention(
         STACK,
         listed=[name("v1")],
@@ -71,7 +72,8 @@ def test_d9_release_of_another_channel_is_kept_while_in_use() -> None:
     assert decisions(retention)[name("v0-sha.abc1234")] == ("keep", "in use by 2 clusters")
 
 
-def test_d9_release_of_another_channel_is_kept_while_it_is_the_last_ready_one() -> None:
+@pytest.mark.regression("D9")
+def test_release_of_another_channel_is_kept_while_it_is_the_last_ready_one() -> None:
     existing = [*ready("v0-sha.abc1234"), *fresh("v1")]
     retention = decide_retention(STACK, listed=[name("v1")], existing=existing, classes_in_use=[])
 
@@ -88,7 +90,8 @@ def test_pinned_build_replaces_another_build_of_any_hash() -> None:
     }
 
 
-def test_d22_deleted_release_in_use_is_created_again() -> None:
+@pytest.mark.regression("D22")
+def test_deleted_release_in_use_is_created_again() -> None:
     retention = decide_retention(
         STACK,
         listed=[name("v2")],
@@ -100,7 +103,8 @@ def test_d22_deleted_release_in_use_is_created_again() -> None:
     assert decisions(retention)[name("v1")] == ("create", "in use by 1 cluster")
 
 
-def test_sec_28_release_that_no_cluster_may_use_is_kept_but_never_created() -> None:
+@pytest.mark.regression("SEC-28")
+def test_release_that_no_cluster_may_use_is_kept_but_never_created() -> None:
     used = [class_name("v1"), class_name("v2")]
     retention = decide_retention(STACK, listed=[name("v2"), name("v3")], existing=ready("v1"), classes_in_use=used)
 
@@ -127,7 +131,8 @@ def test_release_being_deleted_is_ignored_and_neither_ready_nor_usable() -> None
     assert retention.usable == (StackVersion(1),)
 
 
-def test_d20_failed_listing_has_no_latest_release_and_deletes_nothing() -> None:
+@pytest.mark.regression("D20")
+def test_failed_listing_has_no_latest_release_and_deletes_nothing() -> None:
     retention = decide_retention(STACK, listed=None, existing=[*ready("v1"), *fresh("v0", "v2")], classes_in_use=[])
 
     assert retention.latest is None
@@ -138,7 +143,8 @@ def test_d20_failed_listing_has_no_latest_release_and_deletes_nothing() -> None:
     }
 
 
-def test_d20_no_release_is_latest_if_none_matches() -> None:
+@pytest.mark.regression("D20")
+def test_no_release_is_latest_if_none_matches() -> None:
     listed = ["docker-ferrol-1-28-v3", "docker-other-1-27-v3", "latest", name("v0-sha.abc"), name("v1") + "-stable-3"]
     retention = decide_retention(STACK, listed=listed, existing=[], classes_in_use=["quick-start"])
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -74,8 +75,9 @@ def test_required_releases_are_never_deleted(question: dict[str, Any]) -> None:
         assert decision.release.class_name not in classes
 
 
+@pytest.mark.regression("SEC-28")
 @given(QUESTIONS)
-def test_sec_28_clusters_have_only_granted_releases_created(question: dict[str, Any]) -> None:
+def test_clusters_have_only_granted_releases_created(question: dict[str, Any]) -> None:
     retention, subscription = asked(question), question["subscription"]
     own = {subscription.release(version) for version in subscription.versions} | {retention.latest}
 

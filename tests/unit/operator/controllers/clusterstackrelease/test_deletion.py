@@ -115,7 +115,8 @@ async def test_object_without_a_release_name_can_be_deleted() -> None:
     assert space.api.objects(RELEASES)[ObjectKey("stacks", "made-by-hand")]["metadata"]["finalizers"] == []
 
 
-async def test_sec_7_status_entry_alone_deletes_nothing() -> None:
+@pytest.mark.regression("SEC-7")
+async def test_status_entry_alone_deletes_nothing() -> None:
     space = Namespace()
     release = await space.release("openstack-scs-1-35-v1", deletionTimestamp="now")
     by_hand = await space.add(CLASSES, "by-hand", ours=False)

@@ -33,6 +33,7 @@ def live(uid: str, generation: int) -> Manifest:
     return {"metadata": {"name": "x", "uid": uid, "generation": generation}}
 
 
+@pytest.mark.regression("LIVE-H3")
 @pytest.mark.parametrize(
     ("uid", "generation", "found", "difference"),
     [
@@ -45,7 +46,7 @@ def live(uid: str, generation: int) -> Manifest:
         ("a", 1, None, "was deleted"),
     ],
 )
-def test_live_h3_deleted_recreated_and_changed_objects_are_drift(
+def test_deleted_recreated_and_changed_objects_are_drift(
     uid: str, generation: int, found: Manifest | None, difference: str
 ) -> None:
     assert difference_of(uid, generation, found) == difference
@@ -59,6 +60,7 @@ def entry(manager: str, *fields: str, **more: str) -> Any:
     return {"manager": manager, "fieldsV1": {f"f:{field}": {} for field in fields}, **more}
 
 
+@pytest.mark.regression("LIVE-H3")
 @pytest.mark.parametrize(
     ("found", "writers"),
     [
@@ -71,13 +73,14 @@ def entry(manager: str, *fields: str, **more: str) -> Any:
         (managed(*(entry(f"m{number}", "spec") for number in range(9))), "'m0', 'm1', 'm2' and 6 more)"),
     ],
 )
-def test_live_h3_other_field_managers_are_named(found: Manifest | None, writers: str) -> None:
+def test_other_field_managers_are_named(found: Manifest | None, writers: str) -> None:
     assert writers_of(found).endswith(writers)
     assert bool(writers_of(found)) == bool(writers)
 
 
+@pytest.mark.regression("LIVE-H3")
 @in_virtual_time
-async def test_live_h3_repair_of_a_repeatedly_changed_release_backs_off() -> None:
+async def test_repair_of_a_repeatedly_changed_release_backs_off() -> None:
     clock = VirtualClock()
     objects = DriftDetector(
         client=cast("Any", None),
@@ -140,7 +143,8 @@ def test_the_class_is_read_live_unless_the_cache_has_it_as_it_was_applied(
     assert objects.cached_class(patch, "x") is (found if is_used else None)
 
 
-def test_live_h3_only_metadata_needed_for_drift_is_cached() -> None:
+@pytest.mark.regression("LIVE-H3")
+def test_only_metadata_needed_for_drift_is_cached() -> None:
     moving = {"clusterctl.cluster.x-k8s.io/delete-for-move": "", "example.org/long": "x" * 1000}
     metadata = {"name": "x", "namespace": "stacks", "uid": "a", "resourceVersion": "7", "generation": 2}
     manifest = {"apiVersion": "v1", "kind": "X", "metadata": {**metadata, "annotations": moving}, "spec": {}}
@@ -148,7 +152,8 @@ def test_live_h3_only_metadata_needed_for_drift_is_cached() -> None:
     assert class_metadata(manifest)["metadata"] == kept
 
 
-def test_live_h3_templates_of_a_class_are_found_in_both_api_versions() -> None:
+@pytest.mark.regression("LIVE-H3")
+def test_templates_of_a_class_are_found_in_both_api_versions() -> None:
     new = {"templateRef": {"apiVersion": INFRASTRUCTURE, "kind": "ATemplate", "name": "a"}}
     old = {"ref": {"apiVersion": INFRASTRUCTURE, "kind": "BTemplate", "name": "b", "namespace": "stacks"}}
     worker = {"class": "w", "template": {"bootstrap": old, "infrastructure": {}}}
