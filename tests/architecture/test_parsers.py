@@ -60,7 +60,6 @@ PATTERNS = {
     "csctl/building/packaging.py": AUTHOR,
     "csctl/building/settings.py": AUTHOR,
     "csctl/building/source_tree.py": AUTHOR,
-    "dev/node/cluster_api_deployment.py": "the manifests of the pinned Cluster API module",
     "release/charts/repository.py": "an index: MAX_INDEX_BYTES",
     "release/charts/resolve.py": URL,
     "release/charts/chart_cache.py": "a digest; a pattern of 71 characters",

@@ -8,21 +8,18 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from clusterstacks.dev import binaries, supervisor, teardown
-from clusterstacks.dev.environment import EnvironmentSettings
-from clusterstacks.dev.node import node_process
-from clusterstacks.dev.node.host_requirements import require_host
+from clusterstacks.dev import binaries
 from clusterstacks.dev.state_directory import StateDirectory
 from clusterstacks.model.errors import SpecError
 from tests.support.builders.image_builds import built, relabelled
+from tests.support.node.environment import running_node
+from tests.support.node.host_requirements import require_host
 from tests.support.running.node_cluster import FIGURES, FIRST, IMAGE_HOST, SECOND, NodeCluster
 from tests.support.servers.registries import RegistryMissing, running_registry
 from tools.image.debian import require_programs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from tools.image.pushing import Stored
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
@@ -34,37 +31,35 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 
 @pytest.fixture(scope="session")
-def image() -> Stored:
-    """Build the image of this checkout; skip where this machine cannot build it or run a node."""
-    try:
-        require_host()
-        require_programs()
-    except SpecError as error:
-        pytest.skip(error.message)
-    return built()
+def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeCluster]:
+    """Run a node, and push two builds of the image of this checkout; skip where this machine cannot do that.
 
-
-@pytest.fixture(scope="session")
-def node(image: Stored, tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeCluster]:
-    """Run an environment with a node and without an operator, and push both builds of the image."""
+    At the end it asserts that nothing is left on this machine.
+    """
     root = tmp_path_factory.mktemp("node")
     state, storage = StateDirectory(root / "state"), root / "registry"
     storage.mkdir()
-    supervisor.detach(EnvironmentSettings(state=state, operator=False, node=True), _report)
     try:
-        traces = node_process.read_traces(state)
-        assert traces is not None
-        with running_registry(storage, address=traces.network.host) as registry:
-            cluster = NodeCluster(state, registry, binaries.resolve(["helm", "clusterctl"], report=_report), root)
+        host = require_host(binaries.cache_directory(), root)
+        require_programs()
+    except SpecError as error:
+        pytest.skip(error.message)
+    image = built()
+    try:
+        with (
+            running_node(state, host, _report) as environment,
+            running_registry(storage, address=environment.network.host) as registry,
+        ):
+            programs = binaries.resolve(["helm", "clusterctl"], report=_report)
+            cluster = NodeCluster(environment, registry, programs, root)
             cluster.serve_images_of(IMAGE_HOST)
             cluster.push_image(image, FIRST)
             cluster.push_image(relabelled(image, root / SECOND, SECOND), SECOND)
             yield cluster
     except RegistryMissing as error:
         pytest.skip(str(error))
-    finally:
-        teardown.down(state, _report)
-        shutil.rmtree(root, ignore_errors=True)
+    assert environment.traces() == []
+    shutil.rmtree(root)
 
 
 def _report(line: str) -> None:

@@ -14,9 +14,7 @@ from clusterstacks.dev import binaries, installation
 from clusterstacks.dev.binaries import cache_directory, silent
 from clusterstacks.dev.demo.scenario import build_first, examples
 from clusterstacks.dev.go_build import cluster_api_version
-from clusterstacks.dev.node import cluster_api_deployment
-from clusterstacks.dev.private_files import server_keys
-from clusterstacks.net.kube.pki import Authority
+from tests.support.node import cluster_api_deployment
 from tests.support.running.node_cluster import (
     CLASS_KINDS,
     FIRST,
@@ -122,10 +120,8 @@ def _series(version: str) -> str:
 
 def inject_authority(node: NodeCluster) -> None:
     """Do what cert-manager would: add the authority to the webhooks of Cluster API."""
-    authority = Authority(server_keys(node.state.management / "keys").authority.read())
-    _, webhooks = cluster_api_deployment.deployment(
-        _core_manifests(), cluster_api_version(), authority, rate_limits=False
-    )
+    authority = node.environment.authority
+    _, webhooks = cluster_api_deployment.deployment(_core_manifests(), cluster_api_version(), authority)
     installation.install(node.state.kubeconfig, webhooks)
 
 

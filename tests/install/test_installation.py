@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from clusterstacks.dev import restart
 from clusterstacks.dev.demo.scenario import build_first, build_second, examples
 from clusterstacks.model.kinds.crd_manifests import all_crds
 from tests.support.running.node_cluster import FIGURES, FIRST, LEASE, NAMESPACE, SECOND
@@ -130,7 +129,7 @@ def test_a_node_that_starts_with_an_empty_disk_runs_the_operator_again_without_w
     containers = {container["containerID"] for container in _containers(installed)}
     holder = installed.leader()
 
-    restart.ask(installed.state, restart.RestartRequest("node"))
+    installed.environment.node.restart()
 
     def back() -> bool:
         found = _containers(installed)

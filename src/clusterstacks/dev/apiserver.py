@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import timedelta
-from ipaddress import ip_network
 from typing import TYPE_CHECKING, Any
 
 from clusterstacks.dev.kubeconfig_writer import kubeconfig, to_bytes
@@ -23,6 +22,10 @@ WITHOUT_SERVICE_ACCOUNTS = ("--disable-admission-plugins=ServiceAccount",)
 QUICK_STOP = ("--shutdown-watch-termination-grace-period=1s",)
 """Watches end a second after SIGTERM; without this flag a stop waits for them until --request-timeout (60 s)."""
 
+SERVICES = "10.0.0.0/24"
+KUBERNETES_SERVICE = "10.0.0.1"
+"""Address of the Service ``kubernetes``, the first one of ``SERVICES``."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiServerSettings:
@@ -36,8 +39,7 @@ class ApiServerSettings:
         emulated_version: The minor whose APIs it serves, e.g. ``1.34``; empty means that of the binary.
         log: Log file; the default is ``kube-apiserver.log`` in the directory.
         environment: Added to the environment variables of this program.
-        address: Address on which it listens.
-        services: Range of the addresses of Services.
+        address: Address on which it listens; pods reach it only at one that is not the loopback address.
     """
 
     name: str
@@ -51,7 +53,6 @@ class ApiServerSettings:
     log: Path | None = None
     environment: Mapping[str, str] = field(default_factory=dict)
     address: str = LOOPBACK
-    services: str = "10.0.0.0/24"
 
 
 class ApiServer:
@@ -60,9 +61,7 @@ class ApiServer:
     def __init__(self, settings: ApiServerSettings) -> None:
         self.settings = settings
         self.url = f"https://{settings.address}:{settings.port}"
-        # The first address of the service network is "kubernetes.default" for pods.
-        addresses = (settings.address, str(ip_network(settings.services)[1]))
-        self.keys = server_keys(settings.directory / "keys", addresses)
+        self.keys = server_keys(settings.directory / "keys", (settings.address, KUBERNETES_SERVICE))
         self.kubeconfig: dict[str, Any] = kubeconfig(
             settings.name, self.url, self.keys.authority.certificate.read_bytes(), self.keys.admin.read()
         )
@@ -101,7 +100,7 @@ def flags(settings: ApiServerSettings, keys: ServerKeys) -> tuple[str, ...]:
         f"--tls-cert-file={keys.serving.certificate}",
         f"--tls-private-key-file={keys.serving.key}",
         f"--client-ca-file={keys.authority.certificate}",
-        f"--service-cluster-ip-range={settings.services}",
+        f"--service-cluster-ip-range={SERVICES}",
         "--authorization-mode=RBAC",
         "--anonymous-auth=false",
         "--allow-privileged=true",

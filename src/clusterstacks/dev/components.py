@@ -58,7 +58,8 @@ def cluster_api_manager(
 def provider(bench: Components, server: ApiServer, etcd_port: int, *, workloads: bool = False) -> Process:
     """Return the local Cluster API provider, which starts the workload API servers.
 
-    With ``workloads`` it also starts what makes Pods run beside each of them.
+    They listen on the address of the management API server: who reaches one must reach the others. With ``workloads``
+    it also starts what makes Pods run beside each of them.
     """
     state = bench.state
     programs = [bench.binaries[name] for name in ("kube-apiserver", *(WORKLOADS if workloads else ()))]

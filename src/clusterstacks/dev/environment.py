@@ -17,19 +17,13 @@ from clusterstacks.dev import restart as restarting
 from clusterstacks.dev.apiserver import ApiServer, ApiServerSettings
 from clusterstacks.dev.etcd import Etcd
 from clusterstacks.dev.loopback import LOOPBACK
-from clusterstacks.dev.node import cluster_api_deployment, node_files, node_process
-from clusterstacks.dev.node.host_requirements import require_host
-from clusterstacks.dev.node.node_files import NodeParts, with_node
-from clusterstacks.dev.node.node_process import NodeProcess
-from clusterstacks.dev.node.program_images import OPERATOR, archive_layout, write_image
 from clusterstacks.dev.private_files import private_directory
 from clusterstacks.dev.processes import Process, describe_exit, start_on_free_port
-from clusterstacks.dev.provider.kinds import definitions, roles
+from clusterstacks.dev.provider.kinds import definitions
 from clusterstacks.dev.third_party_crds import read_definitions
-from clusterstacks.dev.toolchain import NODE, WORKLOADS
+from clusterstacks.dev.toolchain import WORKLOADS
 from clusterstacks.model.errors import ClusterStacksError, SpecError
 from clusterstacks.model.kinds.crd_manifests import all_crds
-from clusterstacks.net.kube.pki import Authority
 
 if TYPE_CHECKING:
     import threading
@@ -37,8 +31,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from clusterstacks.dev.capi_managers import Manager
-    from clusterstacks.dev.node.host_requirements import Host
-    from clusterstacks.dev.node.node_process import Traces
     from clusterstacks.dev.state_directory import StateDirectory
     from clusterstacks.dev.third_party_crds import ThirdPartyCRD
 
@@ -60,9 +52,7 @@ class EnvironmentSettings:
         providers: Additional managers of Cluster API, by their names in ``capi_managers.PROVIDERS``.
         definitions_from: Directories with CRDs of other providers, installed first.
         rate_limits: Keep Cluster API's default of one reconcile per second and object; False is faster.
-        node: Whether to run a real node, so that pods run.
         workloads: Whether workload clusters have controllers, a scheduler and simulated kubelets.
-        image: OCI image layout that the node imports as ``program_images.OPERATOR``.
     """
 
     state: StateDirectory
@@ -72,9 +62,7 @@ class EnvironmentSettings:
     providers: tuple[str, ...] = ()
     definitions_from: tuple[Path, ...] = ()
     rate_limits: bool = False
-    node: bool = False
     workloads: bool = False
-    image: Path | None = None
 
 
 class Environment:
@@ -95,10 +83,8 @@ class Environment:
         """
         extra = [manifest for path in self.settings.clusters_from for manifest in installation.read_manifests(path)]
         found = read_definitions(self.settings.definitions_from, self._report)
-        releases = self.settings.releases or self._state.releases
-        host = require_host(binaries.cache_directory(), releases.absolute()) if self.settings.node else None
         try:
-            self._start(found, host)
+            self._start(found)
             for manifest in extra:
                 self._report(f"applying {manifest['kind']} {manifest['metadata']['name']}")
             installation.install_in_order(self._state.kubeconfig, extra)
@@ -146,24 +132,18 @@ class Environment:
 
     def stop(self) -> None:
         """Stop every process: first those that use the API server, in order, then the others at once."""
-        servers = {"etcd", "management", "node"}
+        servers = {"etcd", "management"}
         for process in reversed(self._processes):
             process.stop(timedelta(0) if process.name in servers else CLIENT_GRACE)
             process_records.remove(self._state.records, process.name)
         self._processes.clear()
-        node_process.remove_traces(self._state)
 
-    def _start(self, further: list[ThirdPartyCRD], host: Host | None) -> None:
+    def _start(self, further: list[ThirdPartyCRD]) -> None:
         workloads = self.settings.workloads
-        programs = (
-            *capi_managers.programs_of(self._managers),
-            *(NODE if host else ()),
-            *(WORKLOADS if workloads else ()),
-        )
+        programs = (*capi_managers.programs_of(self._managers), *(WORKLOADS if workloads else ()))
         found = binaries.resolve(programs, report=self._report)
         bench = kube_components.Components(self._state, found)
         manifests = [capi_managers.manifests(manager, report=self._report) for manager in self._managers]
-        traces = node_process.claim(self._state) if host else None
         etcd = start_on_free_port(
             lambda port: Etcd(
                 binary=found["etcd"].path,
@@ -175,43 +155,20 @@ class Environment:
         )
         self._started(etcd.process, found["etcd"].version, etcd.port)
         settings = self._management(bench, etcd)
-        if traces:
-            settings = with_node(settings, traces.network)
         server = start_on_free_port(lambda port: ApiServer(replace(settings, port=port)))
         self._started(server.process, found["kube-apiserver"].version, server.settings.port)
-        controllers = kube_components.ALL_CONTROLLERS if host else kube_components.CONTROLLERS
         self._launch(
-            lambda port: kube_components.controller_manager(bench, server, port, controllers),
+            lambda port: kube_components.controller_manager(bench, server, port),
             found["kube-controller-manager"].version,
         )
-        if host and traces:
-            self._start_node(bench, server, host, traces)
         self._install_definitions(server, further, manifests)
-        if host:
-            self._deploy_cluster_api(bench, server)
         self._start_cluster_api(bench, server, manifests)
         provider = components.provider(bench, server, etcd.port, workloads=workloads)
-        self._started(self._launched(provider), found["kube-apiserver"].version, 0)
+        provider.launch()
+        self._started(provider, found["kube-apiserver"].version, 0)
         if self.settings.operator:
             releases = self.settings.releases or private_directory(self._state.releases)
             self._launch(lambda port: components.operator(bench, server, port, releases.absolute()), "")
-
-    def _start_node(self, bench: kube_components.Components, server: ApiServer, host: Host, traces: Traces) -> None:
-        version = bench.binaries["kubelet"].version
-        self._launch(lambda port: kube_components.scheduler(bench, server, port), version)
-        parts = NodeParts(
-            state=self._state,
-            host=host,
-            network=traces.network,
-            binaries=bench.binaries,
-            server=server,
-            environment=bench.environment,
-        )
-        core, images = bench.binaries[capi_managers.CORE.program], node_files.images(self._state)
-        write_image(images / "core.tar", cluster_api_deployment.image(core.version), core.path.read_bytes())
-        if self.settings.image:
-            archive_layout(images / "operator.tar", OPERATOR, self.settings.image)
-        self._started(self._launched(NodeProcess(parts, traces)), version, 0)
 
     def _management(self, bench: kube_components.Components, etcd: Etcd) -> ApiServerSettings:
         return ApiServerSettings(
@@ -235,26 +192,12 @@ class Environment:
                 self._report(
                     f"the environment installs its own version of these CRDs and skips those of the files: {left}"
                 )
-        installation.install(server.kubeconfig_path, [*ours, *chosen, *roles()])
+        installation.install(server.kubeconfig_path, [*ours, *chosen])
         if chosen:
             self._report(f"{len(chosen)} CRDs of other providers are served")
 
-    def _deploy_cluster_api(self, bench: kube_components.Components, server: ApiServer) -> None:
-        version = bench.binaries[capi_managers.CORE.program].version
-        text = cluster_api_deployment.components(bench.binaries["kubectl"], binaries.cache_directory(), self._report)
-        authority = Authority(server.keys.authority.read())
-        objects, webhooks = cluster_api_deployment.deployment(
-            text, version, authority, rate_limits=self.settings.rate_limits
-        )
-        installation.install_in_order(server.kubeconfig_path, objects)
-        cluster_api_deployment.await_available(server)
-        installation.install(server.kubeconfig_path, webhooks)
-        self._report(f"{capi_managers.CORE.name} {version} is available as a Deployment")
-
     def _start_cluster_api(self, bench: kube_components.Components, server: ApiServer, manifests: list[Path]) -> None:
         for manager, directory in zip(self._managers, manifests, strict=True):
-            if self.settings.node and manager is capi_managers.CORE:
-                continue  # a Deployment
             started = start_manager(bench, server, manager, directory, rate_limits=self.settings.rate_limits)
             self._started(started.process, bench.binaries[manager.program].version, started.port)
             started.install_webhooks()
@@ -267,10 +210,6 @@ class Environment:
             return make(port)
 
         self._started(start_on_free_port(remember), version, ports[-1])
-
-    def _launched(self, process: Process) -> Process:
-        process.launch()
-        return process
 
     def _started(self, process: Process, version: str, port: int) -> None:
         self._processes.append(process)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from clusterstacks.dev import process_records
-from clusterstacks.dev.node import cgroups, node_process
-from clusterstacks.dev.node.node_files import NAME as NODE
 from clusterstacks.dev.state_directory import EnvironmentPhase
 
 if TYPE_CHECKING:
@@ -18,10 +16,6 @@ DEGRADED = "Degraded"
 
 WEBHOOK_NOTE = (
     "Cluster API's webhook ports listen on all interfaces (they have no address flag); the others on 127.0.0.1"
-)
-NODE_NOTE = (
-    "the API servers listen on the network of the node, the others on 127.0.0.1; "
-    "'csctl dev kubectl get pods --all-namespaces' shows the operator and Cluster API, which run as pods"
 )
 
 
@@ -65,12 +59,6 @@ def inspect(state: StateDirectory) -> EnvironmentState | None:
         return None
     supervisor = process_records.ProcessRecord(name="supervisor", pid=summary.pid, identity=summary.identity)
     found = [_component(record) for record in (supervisor, *process_records.read_all(state.records))]
-    traces = node_process.read_traces(state)
-    if traces:  # its process is only the first of all programs and containers of the node
-        found = [
-            replace(one, memory_bytes=cgroups.resident_bytes(traces.cgroups)) if one.name == NODE else one
-            for one in found
-        ]
     phase, message = str(summary.phase), summary.message
     if not supervisor.alive and summary.phase is not EnvironmentPhase.FAILED:
         phase = DEGRADED

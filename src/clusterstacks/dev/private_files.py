@@ -64,7 +64,7 @@ class ServerKeys:
     front_proxy: KeyFiles
 
 
-def server_keys(directory: Path, addresses: Sequence[str] = ("127.0.0.1", "10.0.0.1")) -> ServerKeys:
+def server_keys(directory: Path, addresses: Sequence[str]) -> ServerKeys:
     """Return the keys of the kube-apiserver in ``directory``, created once.
 
     ``addresses`` are its own and the first one of its service network. A new authority would disconnect every client of

@@ -53,8 +53,6 @@ class Command:
     ready: Callable[[], bool]
     environment: Mapping[str, str] = field(default_factory=dict)
     """Added to the environment of this program."""
-    ready_timeout: timedelta = READY_TIMEOUT
-    """Time to become ready; a kube-apiserver takes 2 s, several at once on a busy machine far longer."""
 
 
 class Server(Protocol):
@@ -144,7 +142,7 @@ class Process:
             ProcessError: It ended, or the probe did not succeed in time.
         """
         began = time.monotonic()
-        ready_timeout = self.command.ready_timeout.total_seconds()
+        ready_timeout = READY_TIMEOUT.total_seconds()
         while not self.command.ready():
             if self.exit_code is not None:
                 raise ProcessError(f"{self.name} {describe_exit(self.exit_code)} while starting", self.tail())

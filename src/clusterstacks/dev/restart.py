@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from clusterstacks.dev import process_records
-from clusterstacks.dev.node import node_files, node_process
 from clusterstacks.dev.private_files import write_private
 from clusterstacks.dev.processes import READY_TIMEOUT
 from clusterstacks.dev.state_directory import EnvironmentPhase
@@ -27,8 +26,8 @@ if TYPE_CHECKING:
 
 OPERATOR = "operator"
 POLL_SECONDS = 0.1
-EXTRA_SECONDS = 30.0
-"""Time for an answer beyond that until a component is ready: it has 6 s to end; the rest is arbitrary."""
+TIMEOUT_SECONDS = READY_TIMEOUT.total_seconds() + 30
+"""Timeout for an answer: the time until a component is ready, 6 s in which it ends, and an arbitrary rest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,14 +53,13 @@ def ask(state: StateDirectory, request: RestartRequest) -> None:
     _check(state, request)
     state.restart_answer.unlink(missing_ok=True)
     write_private(state.restart_request, json.dumps(dataclasses.asdict(request)).encode())
-    seconds = timeout_seconds(request.component)
-    end = time.monotonic() + seconds
+    end = time.monotonic() + TIMEOUT_SECONDS
     while not state.restart_answer.exists():
         if time.monotonic() > end:
             state.restart_request.unlink(missing_ok=True)
             raise DependencyError(
                 "RestartTimedOut",
-                f"{request.component} was not restarted within {seconds:g} s: "
+                f"{request.component} was not restarted within {TIMEOUT_SECONDS:g} s: "
                 f"'csctl dev logs{state.options} supervisor' shows why",
             )
         time.sleep(POLL_SECONDS)
@@ -69,12 +67,6 @@ def ask(state: StateDirectory, request: RestartRequest) -> None:
     state.restart_answer.unlink(missing_ok=True)
     if message:
         raise DependencyError("RestartFailed", message)
-
-
-def timeout_seconds(component: str) -> float:
-    """Return the timeout for an answer about a component."""
-    ready = node_process.TIMEOUT if component == node_files.NAME else READY_TIMEOUT
-    return ready.total_seconds() + EXTRA_SECONDS
 
 
 def serve(state: StateDirectory, restart: Callable[[RestartRequest], None]) -> None:

@@ -104,11 +104,6 @@ class StateDirectory:
         return self.management / "kubeconfig"
 
     @property
-    def node(self) -> Path:
-        """Configuration, images and disk of the node."""
-        return self.root / "node"
-
-    @property
     def releases(self) -> Path:
         """Default directory of the operator's releases."""
         return self.root / "releases"
@@ -209,8 +204,7 @@ def read_log(state: StateDirectory, component: str, *, follow: bool = False) -> 
     if not path.resolve().is_relative_to(state.root.resolve()) or not path.is_file():
         known = components(state)
         there = f"there are: {', '.join(known)}" if known else "no environment runs there"
-        pods = "; logs of pods: csctl dev kubectl logs" if "kubelet" in known else ""
-        raise SpecError("NoSuchLog", f"{state.root} has no log of {component}; {there}{pods}")
+        raise SpecError("NoSuchLog", f"{state.root} has no log of {component}; {there}")
     with path.open(errors="replace") as file:
         while True:
             text = file.read(CHUNK_CHARACTERS)

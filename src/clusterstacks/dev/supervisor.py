@@ -188,12 +188,8 @@ def _arguments(settings: EnvironmentSettings) -> list[str]:
     arguments = [f"--state-dir={settings.state.root}"]
     arguments += [f"--clusters-from={path.absolute()}" for path in settings.clusters_from]
     arguments += [f"--with={name}" for name in settings.providers]
-    if settings.node:
-        arguments.append("--node")
     if settings.workloads:
         arguments.append("--workloads")
-    if settings.image:
-        arguments.append(f"--image={settings.image.absolute()}")
     arguments += [f"--crds={path.absolute()}" for path in settings.definitions_from]
     if settings.releases:
         arguments.append(f"--release-dir={settings.releases.absolute()}")
@@ -209,9 +205,7 @@ def _parse(arguments: list[str]) -> EnvironmentSettings:
     parser.add_argument("--state-dir", type=Path, required=True)
     parser.add_argument("--clusters-from", type=Path, action="append", default=[])
     parser.add_argument("--with", dest="providers", action="append", default=[])
-    parser.add_argument("--node", action="store_true")
     parser.add_argument("--workloads", action="store_true")
-    parser.add_argument("--image", type=Path)
     parser.add_argument("--crds", type=Path, action="append", default=[])
     parser.add_argument("--release-dir", type=Path)
     parser.add_argument("--default-rate-limits", action="store_true")
@@ -225,9 +219,7 @@ def _parse(arguments: list[str]) -> EnvironmentSettings:
         providers=tuple(found.providers),
         definitions_from=tuple(found.crds),
         rate_limits=found.default_rate_limits,
-        node=found.node,
         workloads=found.workloads,
-        image=found.image,
     )
 
 

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from clusterstacks.dev import process_records
-from clusterstacks.dev.node.node_process import remove_traces
 from clusterstacks.dev.state_directory import MARKER_VARIABLE
 from clusterstacks.model.errors import DependencyError
 
@@ -73,12 +72,11 @@ def _command(entry: Path) -> str:
 
 
 def remove_files(state: StateDirectory) -> None:
-    """Remove the state directory, its parent when that is empty, and the network and cgroups of a node.
+    """Remove the state directory, and its parent when that is empty.
 
     Raises:
         DependencyError: A file cannot be removed.
     """
-    remove_traces(state)
     shutil.rmtree(state.root, ignore_errors=True)
     if state.root.exists():
         raise DependencyError("FilesLeft", f"{state.root} cannot be removed; remove it by hand")

@@ -82,10 +82,9 @@ TOOLS = {
         Tool("kwok", "kwok", KWOK, f"{KWOK}/cmd/kwok", ("--version",)),
     )
 }
+"""All programs by their names; only tests use clusterctl, Helm, kubelet and kube-proxy."""
 ALWAYS = ("etcd", "kube-apiserver", "kube-controller-manager", "kubectl", CORE)
 """Programs of every environment; ``--with`` adds others."""
-NODE = ("kubelet", "kube-scheduler", "kube-proxy")
-"""Programs of a node, beside containerd and runc, which the machine provides."""
 WORKLOADS = ("kube-controller-manager", "kube-scheduler", "kwok")
 """Programs beside the API server of a workload cluster whose Pods are simulated."""
 

@@ -19,13 +19,13 @@ import yaml
 
 from clusterstacks.csctl.shared.registry_options import ServerTrust, open_registry
 from clusterstacks.dev import installation, process_records
-from clusterstacks.dev.node import node_files
 from clusterstacks.dev.provider.kinds import GROUP, TEMPLATES
 from clusterstacks.net.kube.client import Client
 from clusterstacks.net.kube.kubeconfig import load_kubeconfig
 from clusterstacks.net.oci.reference import Reference
 from clusterstacks.net.pool import Pool
 from tests.support.builders.manifests import crd
+from tests.support.node import node_files
 from tests.support.observing.write_counter import writes
 from tests.support.running.kubectl import Kubectl
 from tools.image.pushing import Stored, push
@@ -35,9 +35,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from clusterstacks.dev.binaries import Binary
-    from clusterstacks.dev.state_directory import StateDirectory
     from clusterstacks.model.names import ReleaseName
     from clusterstacks.model.objects import Manifest
+    from tests.support.node.environment import NodeEnvironment
     from tests.support.servers.registries import RegistryServer
 
 ROOT = Path(__file__).parents[3]
@@ -60,20 +60,21 @@ class NodeCluster:
     """The management cluster of an environment with a node.
 
     Args:
-        state: State directory of the environment.
+        environment: The environment with its node.
         registry: A registry that the node reaches.
         programs: Helm and clusterctl.
         root: Directory for files of the tests.
     """
 
     def __init__(
-        self, state: StateDirectory, registry: RegistryServer, programs: Mapping[str, Binary], root: Path
+        self, environment: NodeEnvironment, registry: RegistryServer, programs: Mapping[str, Binary], root: Path
     ) -> None:
-        self.state = state
+        self.environment = environment
+        self.state = environment.state
         self.registry = registry
         self.programs = programs
         self.root = root
-        self.kubectl = Kubectl(state.kubeconfig, "default", TIMEOUT_SECONDS)
+        self.kubectl = Kubectl(self.state.kubeconfig, "default", TIMEOUT_SECONDS)
         self._look_at(NAMESPACE, NAME)
 
     def with_operator(self, namespace: str, name: str) -> NodeCluster:
@@ -109,10 +110,10 @@ class NodeCluster:
         assert done.returncode == 0, f"{done.stdout}{done.stderr}\n{self.explain()}"
         return done.stdout
 
-    def install(self, version: str, *more: str) -> None:
+    def install(self, version: str, *more: str, **other_values: object) -> None:
         """Install the chart, or upgrade it, with a build of the image; return when all pods are ready."""
         values = self.root / "values.yaml"
-        values.write_text(yaml.safe_dump(self.values(version)))
+        values.write_text(yaml.safe_dump({**self.values(version), **other_values}))
         arguments = ("upgrade", "--install", NAME, str(CHART), f"--namespace={NAMESPACE}", f"--values={values}")
         self.helm(*arguments, *more, "--wait", f"--timeout={TIMEOUT_SECONDS}s")
 

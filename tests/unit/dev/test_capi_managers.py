@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from clusterstacks.dev import capi_managers, go_build
-from clusterstacks.dev.toolchain import ALWAYS, CLUSTER_API, NODE, TOOLS
+from clusterstacks.dev.toolchain import ALWAYS, CLUSTER_API, TOOLS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -84,4 +84,11 @@ def test_only_requested_managers_and_their_programs_are_added() -> None:
 
     managers = capi_managers.chosen(("kubeadm", "kubeadm"))
     assert [manager.name for manager in managers] == ["cluster-api", "kubeadm-bootstrap", "kubeadm-control-plane"]
-    assert set(capi_managers.programs_of(managers)) == set(TOOLS) - {*NODE, "clusterctl", "helm", "kwok"}
+    assert set(capi_managers.programs_of(managers)) == set(TOOLS) - {
+        "clusterctl",
+        "helm",
+        "kubelet",
+        "kube-proxy",
+        "kube-scheduler",
+        "kwok",
+    }

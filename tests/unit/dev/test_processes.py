@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from clusterstacks.dev import process_records
+from clusterstacks.dev import process_records, processes
 from clusterstacks.dev.processes import Command, Process, ProcessError, describe_exit, start_on_free_port
 
 if TYPE_CHECKING:
@@ -26,7 +26,6 @@ def command(tmp_path: Path, code: str, *, ready: bool = True) -> Command:
         argv=(sys.executable, "-S", "-c", code),
         log=tmp_path / "demo.log",
         ready=lambda: ready,
-        ready_timeout=timedelta(milliseconds=300),
     )
 
 
@@ -36,13 +35,13 @@ def record_of(process: subprocess.Popen[bytes]) -> process_records.ProcessRecord
 
 def test_process_that_exits_while_starting_is_reported_with_its_last_log_lines(tmp_path: Path) -> None:
     process = Process(command(tmp_path, "import sys; sys.exit('flag provided but not defined')", ready=False))
-    process.command = replace(process.command, ready_timeout=timedelta(seconds=20))
 
     with pytest.raises(ProcessError, match=r"(?s)demo exited with code 1 while starting\nflag provided"):
         process.launch()
 
 
-def test_process_that_is_not_ready_in_time_is_stopped(tmp_path: Path) -> None:
+def test_process_that_is_not_ready_in_time_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(processes, "READY_TIMEOUT", timedelta(milliseconds=300))
     process = Process(command(tmp_path, SLEEP, ready=False))
 
     with pytest.raises(ProcessError, match=r"demo was not ready after 0\.3 s"):

@@ -1,4 +1,4 @@
-"""The provider's kinds, their CustomResourceDefinitions and the rights on them."""
+"""The provider's kinds and their CustomResourceDefinitions."""
 
 from __future__ import annotations
 
@@ -20,27 +20,6 @@ MACHINE = "LocalMachine"
 BOOTSTRAP_CONFIG = "LocalBootstrapConfig"
 TEMPLATES = tuple(f"{kind}Template" for kind in (CLUSTER, CONTROL_PLANE, MACHINE, BOOTSTRAP_CONFIG))
 """The kinds that cluster classes contain."""
-
-
-def roles() -> list[Manifest]:
-    """Return the ClusterRoles that add the kinds to the rights of Cluster API's core manager and of our operator."""
-    templates = [f"{kind.lower()}s" for kind in TEMPLATES]
-    manager = {"apiGroups": [GROUP], "resources": ["*"], "verbs": ["*"]}
-    objects = {"apiGroups": [GROUP], "resources": ["*"], "verbs": ["get"]}
-    classes = {"apiGroups": [GROUP], "resources": templates, "verbs": ["create", "patch", "delete"]}
-    return [
-        _role("manager", {"cluster.x-k8s.io/aggregate-to-manager": "true"}, manager),
-        _role("operator", {"clusterstack.x-k8s.io/aggregate-to-operator": "true"}, objects, classes),
-    ]
-
-
-def _role(name: str, labels: dict[str, str], *rules: Manifest) -> Manifest:
-    return {
-        "apiVersion": "rbac.authorization.k8s.io/v1",
-        "kind": "ClusterRole",
-        "metadata": {"name": f"{GROUP}-{name}", "labels": labels},
-        "rules": list(rules),
-    }
 
 
 def definitions() -> list[Manifest]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import os
-import stat
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +17,6 @@ from clusterstacks.model.errors import SpecError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from clusterstacks.dev.environment import EnvironmentSettings
     from clusterstacks.dev.inspection import ComponentState
     from clusterstacks.dev.state_directory import StateDirectory
 
@@ -53,16 +51,14 @@ def environment_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return with_state
 
 
-NODE = "node"
 WORKLOADS = "workloads"
 with_option = click.option(
     "--with",
     "parts",
-    type=click.Choice(["kubeadm", WORKLOADS, NODE]),
+    type=click.Choice(["kubeadm", WORKLOADS]),
     multiple=True,
     help="kubeadm: also run the managers of KubeadmControlPlane, KubeadmConfig and their templates. workloads: "
-    "simulate the Pods of workload clusters, so that Deployments become ready. node: also run a real node, so that "
-    "pods run (needs root, cgroup v1, containerd and runc). Repeatable.",
+    "simulate the Pods of workload clusters, so that Deployments become ready. Repeatable.",
 )
 
 
@@ -81,12 +77,6 @@ with_option = click.option(
 )
 @with_option
 @click.option(
-    "--operator-image",
-    "image",
-    type=click.Path(path_type=Path),
-    help="Image of the operator's pods on a node: the directory that 'make image' writes.  [default: dist/image]",
-)
-@click.option(
     "--crds",
     "definitions_from",
     type=DIRECTORY,
@@ -99,7 +89,6 @@ def up(
     detach: bool,
     parts: tuple[str, ...],
     operator: bool,
-    image: Path | None,
     **settings_of_options: Any,  # noqa: ANN401 - options by name
 ) -> None:
     """Start an environment and run it until Ctrl-C, which ends it and removes everything.
@@ -110,66 +99,23 @@ def up(
     from clusterstacks.dev import supervisor
     from clusterstacks.dev.environment import EnvironmentSettings
 
-    node = NODE in parts
-    pods = node and operator
-    if pods and (releases := settings_of_options["releases"]):
-        _check_readable(releases)
     settings = EnvironmentSettings(
         state=state,
-        operator=operator and not node,
+        operator=operator,
         providers=_providers(parts),
         workloads=WORKLOADS in parts,
-        node=node,
-        image=_image(image) if pods else None,
         **settings_of_options,
     )
-
-    def ready(end: str) -> None:
-        if pods:
-            _install_operator(settings)
-        _say_what_next(state, end, operator=operator)
-
     if detach:
         with counting(output.progress(), shows=not output.SETTINGS.quiet) as report:
             supervisor.detach(settings, report)
-        ready(f"'csctl dev down{state.options}'")
+        _say_what_next(state, f"'csctl dev down{state.options}'", operator=operator)
     else:
-        supervisor.run(settings, output.progress(), lambda: ready("Ctrl-C"))
+        supervisor.run(settings, output.progress(), lambda: _say_what_next(state, "Ctrl-C", operator=operator))
 
 
 def _providers(parts: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(part for part in parts if part not in {NODE, WORKLOADS})
-
-
-def _image(image: Path | None) -> Path:
-    found = image or Path("dist/image")
-    if not (found / "index.json").is_file():
-        raise SpecError(
-            "ImageMissing",
-            f"{found} has no image of the operator, which runs as pods on a node: build it with 'make image', name "
-            "another directory with --operator-image, or start without the operator (--no-operator)",
-        )
-    return found
-
-
-def _check_readable(releases: Path) -> None:
-    everyone = stat.S_IROTH | stat.S_IXOTH
-    if releases.stat().st_mode & everyone != everyone:
-        raise SpecError(
-            "ReleasesUnreadable",
-            f"{releases} can be read only by its owner or group, but the operator's pods run as another user: run "
-            f"'chmod o+rx {releases}'",
-        )
-
-
-def _install_operator(settings: EnvironmentSettings) -> None:
-    from clusterstacks.dev.on_node import install_on_node
-    from clusterstacks.dev.private_files import private_directory
-
-    releases = settings.releases or private_directory(settings.state.releases)
-    if not settings.releases:
-        releases.chmod(0o755)  # the operator's user reads it
-    install_on_node(settings.state.kubeconfig, releases.absolute(), output.progress())
+    return tuple(part for part in parts if part != WORKLOADS)
 
 
 @dev.command(short_help="End an environment and remove its files.")
@@ -207,7 +153,7 @@ def status(state: StateDirectory, form: str) -> int:
     judged = f"{seen.phase}: {seen.message}" if seen.message else seen.phase
     output.say_judged(ResultMark.GOOD if seen.healthy else ResultMark.BAD, judged)
     output.say(f"{memory} in total, state in {state.root}")
-    output.say(inspection.NODE_NOTE if any(one.name == NODE for one in seen.components) else inspection.WEBHOOK_NOTE)
+    output.say(inspection.WEBHOOK_NOTE)
     return 0 if seen.healthy else output.FAILED
 
 
@@ -280,8 +226,7 @@ def list_binaries(parts: tuple[str, ...]) -> None:
 
     report = output.progress()
     managers = capi_managers.chosen(_providers(parts))
-    more = {NODE: toolchain.NODE, WORKLOADS: toolchain.WORKLOADS}
-    programs = (*capi_managers.programs_of(managers), *(name for part in parts for name in more.get(part, ())))
+    programs = (*capi_managers.programs_of(managers), *(toolchain.WORKLOADS if WORKLOADS in parts else ()))
     found = binaries.resolve(programs, report=report)
     for manager in managers:
         capi_managers.manifests(manager, report=report)

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
+ADDRESSES = ("127.0.0.1", "10.0.0.1")
+
+
 def loaded(pem: bytes) -> x509.Certificate:
     return x509.load_pem_x509_certificate(pem)
 
@@ -51,10 +54,10 @@ def test_a_private_key_is_never_printed() -> None:
 
 
 def test_keys_are_made_once_and_private(tmp_path: Path) -> None:
-    first = server_keys(tmp_path / "keys")
+    first = server_keys(tmp_path / "keys", ADDRESSES)
     before = {path.name: path.read_bytes() for path in (tmp_path / "keys").iterdir()}
 
-    assert server_keys(tmp_path / "keys") == first
+    assert server_keys(tmp_path / "keys", ADDRESSES) == first
     assert {path.name: path.read_bytes() for path in (tmp_path / "keys").iterdir()} == before
     assert {stat.S_IMODE(path.stat().st_mode) for path in (tmp_path / "keys").iterdir()} == {0o600}
     assert stat.S_IMODE((tmp_path / "keys").stat().st_mode) == 0o700

@@ -1,4 +1,4 @@
-"""First process of a node: ``python -m clusterstacks.dev.node.node_init FILE``.
+"""First process of a node: ``python node_init.py FILE``.
 
 It runs in new namespaces and cgroups. It mounts the node's file systems, configures its network, starts containerd,
 imports images, and starts kubelet and kube-proxy. When one of them ends, or it is killed, the kernel ends all others.

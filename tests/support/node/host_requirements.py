@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from clusterstacks.dev.node.node_init import HIDDEN
 from clusterstacks.model.errors import SpecError
+from tests.support.node.node_init import HIDDEN
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -72,7 +72,7 @@ def require_host(*used: Path) -> Host:
 
 
 def _rights() -> list[str]:
-    return [] if os.geteuid() == 0 else ["csctl does not run as root"]
+    return [] if os.geteuid() == 0 else ["the tests do not run as root"]
 
 
 def _cgroups() -> list[str]:

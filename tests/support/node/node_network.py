@@ -19,8 +19,6 @@ FIRST, LAST = 200, 254
 TIMEOUT_SECONDS = 30.0
 """Timeout for the kernel to remove the namespace of a node that has ended; it takes less than a second."""
 POLL_SECONDS = 0.05
-ALIAS_LENGTH = 255
-"""Maximum length of an alias; the kernel's IFALIASZ is 256."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,11 +58,8 @@ class NodeNetwork:
         return f"10.{self.number}.2.0/24"
 
 
-def claim(owner: str) -> NodeNetwork:
+def claim() -> NodeNetwork:
     """Choose unused addresses and create the pair; the pair reserves them.
-
-    Args:
-        owner: The environment, as the alias of the interface: another one uses the number after the interface is gone.
 
     Raises:
         DependencyError: All addresses are used, or the pair cannot be created.
@@ -76,26 +71,26 @@ def claim(owner: str) -> NodeNetwork:
     ]
     for number in range(FIRST, LAST + 1):
         network = NodeNetwork(number)
-        if not any(ip_network(f"10.{number}.0.0/16").overlaps(route) for route in used) and _create(network, owner):
+        if not any(ip_network(f"10.{number}.0.0/16").overlaps(route) for route in used) and _create(network):
             return network
     raise DependencyError(
         "NoFreeNetwork", f"no free network 10.N.0.0/16 with N from {FIRST} to {LAST}: 'ip route' shows the used ones"
     )
 
 
-def restore(network: NodeNetwork, owner: str) -> None:
+def restore(network: NodeNetwork) -> None:
     """Create the pair again after its node ended.
 
     Raises:
         DependencyError: The pair cannot be created.
     """
     end = time.monotonic() + TIMEOUT_SECONDS
-    remove(network, owner)
-    while not _create(network, owner):
+    remove(network)
+    while not _create(network):
         if time.monotonic() > end:
             raise DependencyError("InterfaceLeft", f"interface {network.link} cannot be removed")
         time.sleep(POLL_SECONDS)
-        remove(network, owner)
+        remove(network)
 
 
 def connect(network: NodeNetwork, pid: int) -> None:
@@ -109,20 +104,17 @@ def connect(network: NodeNetwork, pid: int) -> None:
         _ip("route", "replace", target, "via", network.node, "dev", network.link, "onlink")
 
 
-def remove(network: NodeNetwork, owner: str) -> bool:
-    """Remove the pair, and so the routes, if they exist; False when another environment uses them."""
-    done = _try("-json", "link", "show", "dev", network.link)
-    if done.returncode == 0 and json.loads(done.stdout)[0].get("ifalias", "") not in {"", _alias(owner)}:
-        return False
+def remove(network: NodeNetwork) -> None:
+    """Remove the pair, and so the routes, if they exist."""
     _try("link", "delete", network.link)
-    return True
 
 
-def _alias(owner: str) -> str:
-    return owner[-ALIAS_LENGTH:]
+def interfaces() -> set[str]:
+    """Return the names of the interfaces of this machine."""
+    return {link["ifname"] for link in json.loads(_ip("-json", "link", "show"))}
 
 
-def _create(network: NodeNetwork, owner: str) -> bool:
+def _create(network: NodeNetwork) -> bool:
     """Create the pair; False when it exists."""
     done = _try("link", "add", network.link, "type", "veth", "peer", "name", network.peer)
     if done.returncode:
@@ -130,7 +122,6 @@ def _create(network: NodeNetwork, owner: str) -> bool:
             return False
         raise DependencyError("NetworkFailed", f"cannot create interface {network.link}: {done.stderr.strip()}")
     try:
-        _ip("link", "set", network.link, "alias", _alias(owner))
         _ip("address", "add", f"{network.host}/24", "dev", network.link)
         _ip("link", "set", network.link, "up")
     except BaseException:

@@ -8,8 +8,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from clusterstacks.dev.node.host_requirements import CGROUPS
 from clusterstacks.model.errors import DependencyError
+from tests.support.node.host_requirements import CGROUPS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -54,15 +54,6 @@ def create(paths: Iterable[Path]) -> None:
             ) from error
 
 
-def resident_bytes(paths: Iterable[Path]) -> int:
-    """Return the resident memory of all processes in the cgroups ``paths``; 0 when they have none."""
-    for path in paths:
-        statistics = path / "memory.stat"
-        if statistics.exists():
-            return int(dict(line.split() for line in statistics.read_text().splitlines())["total_rss"])
-    return 0
-
-
 def remove(paths: list[Path]) -> None:
     """Remove cgroups with those below them, once their processes have ended.
 
@@ -70,8 +61,7 @@ def remove(paths: list[Path]) -> None:
         DependencyError: A process does not end.
     """
     end = time.monotonic() + TIMEOUT_SECONDS
-    left = paths
-    while left := [path for path in left if not _removed(path)]:
+    while left := [path for path in paths if not _removed(path)]:
         if time.monotonic() > end:
             raise DependencyError("CgroupLeft", f"{left[0]} cannot be removed: a process of the node has not ended")
         time.sleep(POLL_SECONDS)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, replace
+from ipaddress import ip_network
 from typing import TYPE_CHECKING, Any
 
 from clusterstacks.dev.kubeconfig_writer import kubeconfig, to_bytes
-from clusterstacks.dev.node.node_init import ROOT, SOCKET, NodeSettings
-from clusterstacks.dev.node.program_images import PAUSE, architecture, pause_program, write_image
-from clusterstacks.dev.private_files import key_files, private_directory, write_private
+from clusterstacks.dev.private_files import key_files, private_directory, server_keys, write_private
 from clusterstacks.net.kube.pki import Authority
+from tests.support.node.node_init import ROOT, SOCKET, NodeSettings
+from tests.support.node.program_images import PAUSE, architecture, pause_program, write_image
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -18,12 +19,12 @@ if TYPE_CHECKING:
 
     from clusterstacks.dev.apiserver import ApiServer, ApiServerSettings
     from clusterstacks.dev.binaries import Binary
-    from clusterstacks.dev.node.host_requirements import Host
-    from clusterstacks.dev.node.node_network import NodeNetwork
     from clusterstacks.dev.state_directory import StateDirectory
+    from tests.support.node.host_requirements import Host
+    from tests.support.node.node_network import NodeNetwork
 
 NAME = "node"
-"""Name of the node, and of its component."""
+"""Name of the node, and of its process."""
 INSIDE = ROOT / "node"
 """The node's directory inside the node."""
 
@@ -41,9 +42,14 @@ class NodeParts:
 
 
 def with_node(settings: ApiServerSettings, network: NodeNetwork) -> ApiServerSettings:
-    """Return the settings of an API server whose clients include a node and its pods."""
+    """Return the settings of an API server whose clients include a node and its pods.
+
+    It gets its keys here, because pods find it by the first address of the node's Services.
+    """
     keys = settings.directory / "keys"
+    server_keys(keys, (network.host, str(ip_network(network.services)[1])))
     flags = (
+        f"--service-cluster-ip-range={network.services}",
         "--authorization-mode=Node",  # beside RBAC
         "--enable-admission-plugins=NodeRestriction",
         # Pods find it in the Service "kubernetes".
@@ -54,39 +60,44 @@ def with_node(settings: ApiServerSettings, network: NodeNetwork) -> ApiServerSet
         f"--kubelet-client-certificate={keys / 'admin.crt'}",
         f"--kubelet-client-key={keys / 'admin.key'}",
     )
-    return replace(settings, address=network.host, services=network.services, flags=(*settings.flags, *flags))
+    return replace(settings, address=network.host, flags=(*settings.flags, *flags))
+
+
+def directory(state: StateDirectory) -> Path:
+    """Return the directory of the node's configuration, images and disk."""
+    return state.root / "node"
 
 
 def settings_file(state: StateDirectory) -> Path:
     """Return the path of the settings of the node's first process."""
-    return state.node / "settings.json"
+    return directory(state) / "settings.json"
 
 
 def disk(state: StateDirectory) -> Path:
     """Return the directory with everything that kubelet and containerd write."""
-    return state.node / "disk"
+    return directory(state) / "disk"
 
 
 def images(state: StateDirectory) -> Path:
     """Return the directory of image archives; the node imports all of them when it starts."""
-    return private_directory(state.node / "images")
+    return private_directory(directory(state) / "images")
 
 
 def registries(state: StateDirectory) -> Path:
     """Return the directory with containerd's ``<registry>/hosts.toml`` files."""
-    return private_directory(state.node / "registries")
+    return private_directory(directory(state) / "registries")
 
 
 def write(parts: NodeParts) -> None:
     """Write all files of a node that is about to start."""
     state, network = parts.state, parts.network
-    for directory in (disk(state) / "pods", registries(state), state.node / "cni"):
-        private_directory(directory)
+    for folder in (disk(state) / "pods", registries(state), directory(state) / "cni"):
+        private_directory(folder)
     write_image(images(state) / "pause.tar", PAUSE, pause_program(architecture()))
     _write_kubeconfigs(parts)
-    write_private(state.node / "containerd.toml", _containerd(parts.host.plugins).encode())
-    write_private(state.node / "cni" / "10-bridge.conflist", _json(_bridge(network.pods)))
-    write_private(state.node / "kubelet.json", _json(_kubelet()))
+    write_private(directory(state) / "containerd.toml", _containerd(parts.host.plugins).encode())
+    write_private(directory(state) / "cni" / "10-bridge.conflist", _json(_bridge(network.pods)))
+    write_private(directory(state) / "kubelet.json", _json(_kubelet()))
     settings = NodeSettings(
         name=NAME,
         state=str(state.root),
@@ -99,20 +110,20 @@ def write(parts: NodeParts) -> None:
 
 
 def _write_kubeconfigs(parts: NodeParts) -> None:
-    server, directory = parts.server, parts.state.node
+    server, files = parts.server, directory(parts.state)
     issuer = Authority(server.keys.authority.read())
     kubelet = key_files(
-        directory,
+        files,
         "kubelet",
         lambda: issuer.issue(
             f"system:node:{NAME}", organizations=("system:nodes",), addresses=(parts.network.node,), hosts=(NAME,)
         ),
     )
-    proxy = key_files(directory, "kube-proxy", lambda: issuer.issue("system:kube-proxy"))
-    (directory / "ca.crt").write_bytes(issuer.certificate)
+    proxy = key_files(files, "kube-proxy", lambda: issuer.issue("system:kube-proxy"))
+    (files / "ca.crt").write_bytes(issuer.certificate)
     for name, keys in (("kubelet", kubelet), ("kube-proxy", proxy)):
         document = kubeconfig(server.settings.name, server.url, issuer.certificate, keys.read())
-        write_private(directory / f"{name}.kubeconfig", to_bytes(document))
+        write_private(files / f"{name}.kubeconfig", to_bytes(document))
 
 
 def _programs(parts: NodeParts) -> dict[str, list[str]]:

@@ -1,4 +1,4 @@
-"""Image archives for ``ctr images import``: images of single static programs, and image layouts."""
+"""Image archives for ``ctr images import``: images of single static programs."""
 
 from __future__ import annotations
 
@@ -18,12 +18,8 @@ if TYPE_CHECKING:
 
 PAUSE = "cluster-stacks.local/pause:1"
 """Image of the process that holds the namespaces of a pod."""
-OPERATOR = "cluster-stacks.local/cluster-stack-operator:local"
-"""Name of the operator's image on the node."""
 IMAGE_NAME = "io.containerd.image.name"
 """Annotation with the name that containerd gives an imported image."""
-REF_NAME = "org.opencontainers.image.ref.name"
-"""Annotation of the image in a layout; other manifests in its index, such as SBOMs, have none."""
 USER = "65532:65532"
 ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 _CODE = {
@@ -93,29 +89,6 @@ def write_image(target: Path, name: str, program: bytes) -> None:
     index = {"schemaVersion": 2, "manifests": [entry]}
     files = {f"blobs/sha256/{digest}": content for digest, content in blobs.items()}
     files |= {"oci-layout": b'{"imageLayoutVersion":"1.0.0"}', "index.json": json.dumps(index).encode()}
-    target.write_bytes(_tar(files))
-
-
-def archive_layout(target: Path, name: str, layout: Path) -> None:
-    """Write an archive of the image in an OCI image layout with the name ``name``.
-
-    Raises:
-        SpecError: The directory is not an image layout.
-    """
-    try:
-        listed = json.loads((layout / "index.json").read_bytes())["manifests"]
-        images = [entry for entry in listed if REF_NAME in entry.get("annotations", {})]
-    except (OSError, ValueError, KeyError) as error:
-        raise SpecError(
-            "NoLayout", f"{layout} is not an image layout: {error!r}; write one with 'make image'"
-        ) from None
-    for entry in images:
-        entry["annotations"] = {IMAGE_NAME: name}
-    files = {
-        str(path.relative_to(layout)): path.read_bytes() for path in (layout / "blobs").rglob("*") if path.is_file()
-    }
-    files |= {"oci-layout": (layout / "oci-layout").read_bytes()}
-    files |= {"index.json": json.dumps({"schemaVersion": 2, "manifests": images}).encode()}
     target.write_bytes(_tar(files))
 
 
