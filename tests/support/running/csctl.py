@@ -46,7 +46,6 @@ class Csctl:
     """Runs ``csctl dev``."""
 
     states: Path
-    seconds: int = DEADLINE_SECONDS
 
     def start(self, *arguments: str) -> subprocess.Popen[str]:
         return subprocess.Popen(
@@ -59,7 +58,7 @@ class Csctl:
 
     def tried(self, *arguments: str) -> tuple[int, str]:
         with self.start(*arguments) as run:
-            out, err = run.communicate(timeout=self.seconds)
+            out, err = run.communicate(timeout=DEADLINE_SECONDS)
         return run.returncode, out + err
 
     def __call__(self, *arguments: str) -> str:
@@ -70,7 +69,7 @@ class Csctl:
     def get(self, *arguments: str) -> dict[str, Any]:
         """Read an object of the management cluster."""
         with self.start("kubectl", "get", "--output=json", *arguments) as run:
-            out, err = run.communicate(timeout=self.seconds)
+            out, err = run.communicate(timeout=DEADLINE_SECONDS)
         assert run.returncode == 0, err
         found: dict[str, Any] = json.loads(out)
         return found
