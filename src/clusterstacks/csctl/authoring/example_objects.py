@@ -37,13 +37,6 @@ _HEADER = """\
 """
 
 
-class InvalidSample(SpecError):
-    """The file with the example objects is broken."""
-
-    def __init__(self, message: str) -> None:
-        super().__init__("InvalidSample", message)
-
-
 @dataclass(frozen=True, slots=True)
 class ExampleObjects:
     """The objects that a values template sees."""
@@ -72,8 +65,9 @@ def read_example_objects(content: bytes, file: str) -> ExampleObjects:
     documents = [document for document in yaml.load_all(content, name=file) if isinstance(document, dict)]
     clusters = [document for document in documents if _is_cluster(document)]
     if len(clusters) != 1:
-        raise InvalidSample(
-            f"{file} has {len(clusters)} objects of kind Cluster(expected one; see csctl template --sample)"
+        raise SpecError(
+            "InvalidSample",
+            f"{file} has {len(clusters)} objects of kind Cluster (expected one; see csctl template --sample)",
         )
     view = cluster_view(clusters[0])
     return ExampleObjects(

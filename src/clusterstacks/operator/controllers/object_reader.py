@@ -40,16 +40,6 @@ class Reader(Protocol):
         """Read one object; None if it does not exist."""
 
 
-class StaleAnswer(DependencyError):
-    """The API server returned an earlier version of an object than the cache has."""
-
-    def __init__(self, resource: Resource, key: ObjectKey) -> None:
-        super().__init__(
-            "StaleAnswer",
-            f"get {resource} {key}: the API server returned an earlier version than before; it is read again",
-        )
-
-
 @dataclass(frozen=True, slots=True)
 class LiveReader:
     """Reads from the API server, and refuses versions that are older than the cache was before the request.
@@ -66,13 +56,16 @@ class LiveReader:
         return await self.client.resource(group, kind, version)
 
     async def find(self, resource: Resource, name: str, namespace: str = "") -> Manifest | None:
-        """Read one object; None if it does not exist. An answer older than the cache raises StaleAnswer."""
+        """Read one object; None if it does not exist. An answer older than the cache raises DependencyError."""
         key = ObjectKey(namespace, name)
         informer = self.informers.get((resource.group, resource.kind))
         known = informer.cache.get(key) if informer is not None else None
         manifest = await self.client.find(resource, name, namespace)
         if manifest is not None and known is not None and is_older(manifest, known):
-            raise StaleAnswer(resource, key)
+            raise DependencyError(
+                "StaleAnswer",
+                f"get {resource} {key}: the API server returned an earlier version than before; it is read again",
+            )
         return manifest
 
 

@@ -35,14 +35,6 @@ if TYPE_CHECKING:
     from clusterstacks.release.sources.source_opener import SourceOpener
 
 
-class TargetUnknown(SpecError):
-    """A Cluster is to move to an unknown release."""
-
-    def __init__(self, release: ReleaseName, notices: Sequence[str]) -> None:
-        message = f"release {release} is not among those that could be read: correct its name, or publish it"
-        super().__init__("TargetUnknown", "\n".join([message, *notices]))
-
-
 @dataclass(frozen=True, slots=True)
 class UpgradeContext:
     """A Cluster with the releases and rules that decide about its upgrade."""
@@ -61,14 +53,14 @@ class UpgradeContext:
         """Return the facts of a release to which the cluster is to move.
 
         Raises:
-            TargetUnknown: The release is not known.
-            SpecError: It is of another stack.
+            SpecError: The release is not known, or is of another stack.
         """
         if problem := other_stack(self.cluster.release, release):
             raise SpecError("AnotherStack", problem)
         candidate = next((known for known in self.world.candidates if known.name == release), None)
         if candidate is None:
-            raise TargetUnknown(release, self.notices)
+            problem = f"release {release} is not among those that could be read: correct its name, or publish it"
+            raise SpecError("TargetUnknown", "\n".join([problem, *self.notices]))
         return candidate
 
     def combination(self) -> Candidate:

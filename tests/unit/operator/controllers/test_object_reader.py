@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from clusterstacks.model.errors import DependencyError
 from clusterstacks.model.objects import ObjectKey
 from clusterstacks.net.kube.errors import Forbidden
 from clusterstacks.net.kube.resources import Resource
-from clusterstacks.operator.controllers.object_reader import CachedReader, LiveReader, StaleAnswer
+from clusterstacks.operator.controllers.object_reader import CachedReader, LiveReader
 from clusterstacks.runtime.informer import Informer
 from tests.support.fakes.api_server import FakeApi
 from tests.support.virtual_time import in_virtual_time
@@ -99,7 +100,7 @@ async def test_answer_that_is_older_than_the_cache_is_refused(monkeypatch: pytes
         return copy.deepcopy(old)
 
     monkeypatch.setattr(api, "find", stale)
-    with pytest.raises(StaleAnswer, match=r"Plane.controlplane.cluster.x-k8s.io team/one: .* an earlier version"):
+    with pytest.raises(DependencyError, match=r"Plane.controlplane.cluster.x-k8s.io team/one: .* an earlier version"):
         await reader.find(PLANES, KEY.name, KEY.namespace)
     old["metadata"]["uid"] = "another object of that name"
     assert await reader.find(PLANES, KEY.name, KEY.namespace) == old

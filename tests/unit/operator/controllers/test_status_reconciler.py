@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from clusterstacks.model.errors import SpecError
+from clusterstacks.model.errors import DependencyError, SpecError
 from clusterstacks.model.kinds.names import API_VERSION, GROUP, Kind
 from clusterstacks.model.objects import Manifest, ObjectKey
 from clusterstacks.model.outcomes import Outcome, Settled, Waiting
 from clusterstacks.net.kube.resources import ObjectList, Resource
 from clusterstacks.operator.controllers.held_reports import HeldReports
-from clusterstacks.operator.controllers.object_reader import StaleAnswer
 from clusterstacks.operator.controllers.status_reconciler import (
     ConditionEvent,
     StatusPatch,
@@ -311,7 +310,7 @@ async def test_a_live_read_with_an_earlier_version_than_the_cache_has_is_repeate
 
     with monkeypatch.context() as answers:
         answers.setattr(api, "find", stale)
-        with pytest.raises(StaleAnswer):
+        with pytest.raises(DependencyError, match="an earlier version"):
             await reconciler.reconcile(KEY)
     assert not seen
     await reconciler.reconcile(KEY)

@@ -20,8 +20,8 @@ from clusterstacks.model.kinds.names import (
     PENDING_HOOKS_ANNOTATION,
     UPGRADE_HOLD_ANNOTATION,
 )
-from clusterstacks.model.objects import ObjectKey
 from clusterstacks.model.yaml import MAX_DEPTH
+from clusterstacks.runtime.cache import key_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -57,24 +57,11 @@ _NOISY_ANNOTATIONS = {
 Source: https://cluster-api.sigs.k8s.io/reference/api/labels-and-annotations"""
 
 
-class NestedTooDeep(SpecError):
-    """An object that addons are rendered from is nested too deep."""
-
-    def __init__(self, manifest: Manifest) -> None:
-        metadata = manifest.get("metadata") or {}
-        name = ObjectKey(metadata.get("namespace") or "", metadata.get("name") or "")
-        super().__init__(
-            "NestedTooDeep",
-            f"{manifest.get('kind')} {name} is nested deeper than {MAX_LEVELS} levels, so no addon can be rendered "
-            "from it: flatten the values of its variables",
-        )
-
-
 def snapshot_digest(kubernetes_minor: str, class_digest: str, objects: Manifest) -> str:
     """Return the digest of everything that the addons depend on, without rendering.
 
     ``objects`` are the root objects of the templates: Cluster, control plane and infrastructure object. A changed
-    digest means that values *may* differ: the rendered values decide. Raises NestedTooDeep for an object of too many
+    digest means that values *may* differ: the rendered values decide. Raises SpecError for an object of too many
     levels.
     """
     for manifest in objects.values():
@@ -115,7 +102,11 @@ def _check_levels(manifest: Manifest) -> None:
     try:
         orjson.dumps(wrapped)
     except orjson.JSONEncodeError:
-        raise NestedTooDeep(manifest) from None
+        raise SpecError(
+            "NestedTooDeep",
+            f"{manifest.get('kind')} {key_of(manifest)} is nested deeper than {MAX_LEVELS} levels, so no addon can "
+            "be rendered from it: flatten the values of its variables",
+        ) from None
 
 
 def _digest_json(value: list[object]) -> str:
@@ -135,13 +126,6 @@ many over others takes half a second of a render worker)."""
 
 SHOWN_NAMES = 10
 """Names that a message lists (arbitrary: most releases have fewer addons)."""
-
-
-class AddonValuesInvalid(SpecError):
-    """The values of a Cluster for an addon are not valid."""
-
-    def __init__(self, message: str) -> None:
-        super().__init__("AddonValuesInvalid", message)
 
 
 def unknown_settings(cluster: Manifest, addons: Collection[str]) -> str:
@@ -172,7 +156,7 @@ def _named(names: list[str]) -> str:
 def cluster_values(addon: str, cluster: Manifest) -> Manifest | None:
     """Return the Cluster's own values for an addon, which are merged over those of its release; None for none.
 
-    Raises AddonValuesInvalid if the variable does not contain mappings, or too many or too deep values.
+    Raises SpecError if the variable does not contain mappings, or too many or too deep values.
     """
     by_addon = topology_variables(cluster).get(VARIABLE)
     if by_addon is None:
@@ -183,9 +167,11 @@ def cluster_values(addon: str, cluster: Manifest) -> Manifest | None:
     where = f"{VARIABLE}.{addon}" if isinstance(by_addon, dict) else VARIABLE
     title = f"variable {where} of Cluster {cluster['metadata']['namespace']}/{cluster['metadata']['name']}"
     if not isinstance(own, dict):
-        raise AddonValuesInvalid(f"{title} is {shown(own)}: write the values of the addon's chart as a mapping")
+        raise SpecError(
+            "AddonValuesInvalid", f"{title} is {shown(own)}: write the values of the addon's chart as a mapping"
+        )
     if excess := _excess(own):
-        raise AddonValuesInvalid(f"{title} {excess}: write fewer values, or put them into the release")
+        raise SpecError("AddonValuesInvalid", f"{title} {excess}: write fewer values, or put them into the release")
     return own
 
 

@@ -19,13 +19,6 @@ if TYPE_CHECKING:
     from clusterstacks.operator.controllers.status_reconciler import StatusPatch
 
 
-class ReleaseUnsigned(DependencyError):
-    """The release must be signed and is not; a change of its ClusterStackRelease enqueues the ClusterAddon."""
-
-    def __init__(self, message: str) -> None:
-        super().__init__(Reason.SIGNATURE_REQUIRED, message)
-
-
 @dataclass(frozen=True, slots=True)
 class ClassAdmission:
     """Checks that a Cluster may use its class and releases, and notes it in the status, which users cannot write."""
@@ -36,7 +29,7 @@ class ClassAdmission:
         """Check that the Cluster may use its addons, unless the status says so for the same ones.
 
         The spec does not prove it, because users write it. During a rollout it is checked in each reconcile. Raises a
-        SpecError for a class or release that is not offered, ReleaseUnsigned for one without a required signature.
+        SpecError for a class or release that is not offered, DependencyError for one without a required signature.
         """
         admitted, known = _admitted(snapshot), addon.status.admitted
         # Earlier versions did not record the uid; the digest contains it.
@@ -47,7 +40,7 @@ class ClassAdmission:
         await self.check_offer(patch, snapshot)
         if snapshot.unsigned:
             patch.false(AddonCondition.CHART_FOUND, Reason.CHART_MISSING, snapshot.unsigned)
-            raise ReleaseUnsigned(snapshot.unsigned)
+            raise DependencyError(Reason.SIGNATURE_REQUIRED, snapshot.unsigned)
         if not snapshot.release_missing:
             patch.status["admitted"] = admitted.document()
 

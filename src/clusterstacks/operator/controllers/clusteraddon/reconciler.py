@@ -73,17 +73,6 @@ PAUSED = "Paused"
 log = logging.getLogger(__name__)
 
 
-class NameNotCanonical(SpecError):
-    """A ClusterAddon does not have the name that is reconciled for its Cluster."""
-
-    def __init__(self, addon: ObjectKey, cluster: ObjectKey) -> None:
-        message = (
-            f"ClusterAddon {addon} is not reconciled: Cluster {cluster} has one ClusterAddon, which is "
-            f"ClusterAddon {cluster.namespace}/{addon_name(cluster.name)}; delete this one"
-        )
-        super().__init__("NameNotCanonical", message)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AddonReconciler:
     """Compares the addons of a cluster with those of its class, and rolls out the difference.
@@ -119,7 +108,11 @@ class AddonReconciler:
         addon = ClusterAddon.parse(patch.manifest)
         if not counts:
             patch.status["ready"] = False
-            raise NameNotCanonical(patch.key, cluster_key)
+            raise SpecError(
+                "NameNotCanonical",
+                f"ClusterAddon {patch.key} is not reconciled: Cluster {cluster_key} has one ClusterAddon, which is "
+                f"ClusterAddon {cluster_key.namespace}/{addon_name(cluster_key.name)}; delete this one",
+            )
         reads = self.cached_reads if patch.cached else LiveReader(self.client, self.cached_reads.informers)
         snapshot = await read_snapshot(reads, cluster_key, self.contracts)
         if snapshot is None or snapshot.cluster.deleting:

@@ -27,17 +27,10 @@ if TYPE_CHECKING:
 TEMPLATE_DIGEST_ANNOTATION = "clusterstack.x-k8s.io/template-digest"
 
 
-class ProviderTemplateNotFound(DependencyError):
-    """The template named by ``spec.providerRef`` does not exist (yet)."""
-
-    def __init__(self, message: str) -> None:
-        super().__init__(Reason.PROVIDER_TEMPLATE_NOT_FOUND, message)
-
-
 async def read_template(client: Client, stack: ClusterStack, kinds: Collection[KindPattern]) -> Manifest:
     """Read the template that ``spec.providerRef`` names, in the ClusterStack's own namespace.
 
-    Raises a SpecError if the reference is missing or not allowed by ``kinds``, ProviderTemplateNotFound if the object
+    Raises a SpecError if the reference is missing or not allowed by ``kinds``, DependencyError if the object
     does not exist, and KindNotServed if its CustomResourceDefinition does not.
     """
     reference = stack.spec.provider_ref
@@ -56,8 +49,9 @@ async def read_template(client: Client, stack: ClusterStack, kinds: Collection[K
     template = await client.find(resource, reference.name, stack.key.namespace)
     if template is None:
         title = f"{reference.kind} {stack.key.namespace}/{reference.name}"
-        raise ProviderTemplateNotFound(
-            f"ClusterStack {stack.key}: {title}, which spec.providerRef names, does not exist; create it"
+        raise DependencyError(
+            Reason.PROVIDER_TEMPLATE_NOT_FOUND,
+            f"ClusterStack {stack.key}: {title}, which spec.providerRef names, does not exist; create it",
         )
     return template
 
