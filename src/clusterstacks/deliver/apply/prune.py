@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from clusterstacks.deliver.apply.failing_webhooks import FailingWebhooks
     from clusterstacks.deliver.apply.record_store import RecordStore, Stored
     from clusterstacks.deliver.apply.results import Deadlines
+    from clusterstacks.model.objects import Manifest
     from clusterstacks.net.kube.client import Client
     from clusterstacks.net.kube.resources import Resource
 
@@ -99,17 +100,17 @@ def _without_deletes(plan: PrunePlan, seen: LiveMembers) -> tuple[dict[ObjectId,
     }
     candidates = []
     for known in plan.candidates:
-        result = _without_delete(known, seen)
-        if result:
+        served = (known.id.group, known.id.kind) in seen.places
+        if result := without_delete(known, seen.live.get(known.id), served=served):
             settled[known.id] = result
         else:
             candidates.append(_candidate(known, seen, plan.record.addon))
     return settled, candidates
 
 
-def _without_delete(known: RecordedObject, seen: LiveMembers) -> PruneResult | None:
-    live = seen.live.get(known.id)
-    if (known.id.group, known.id.kind) not in seen.places:
+def without_delete(known: RecordedObject, live: Manifest | None, *, served: bool = True) -> PruneResult | None:
+    """Return the result of an object that needs no delete or forbids it; None for an object to delete."""
+    if not served:
         return PruneResult(PruneOutcome.GONE, "the server no longer serves its kind")
     if live is None:
         return PruneResult(PruneOutcome.GONE, "it does not exist any longer, or is not part of the addon")

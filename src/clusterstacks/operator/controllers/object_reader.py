@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from clusterstacks.runtime.informer import Informer
 
 MAX_KINDS = 32
-"""Further kinds that are watched. Arbitrary: a provider has two for each kind of cluster. Objects of more kinds are
-read from the API server."""
+"""Further kinds that are watched. Arbitrary: a provider has two for each kind of cluster, and a class about five.
+Objects of more kinds are read from the API server."""
 
 SYNC_WAIT = timedelta(seconds=2)
 """Time limit for the first list of a kind, which takes some milliseconds; afterwards the object is read from the API
@@ -93,8 +93,8 @@ class CachedReader:
     async def find(self, resource: Resource, name: str, namespace: str = "") -> Manifest | None:
         """Read one object; None if it does not exist."""
         key = ObjectKey(namespace, name)
-        informer = await self._informer(resource)
-        if informer is None or not informer.follows(key):
+        informer = await self.informer(resource.group, resource.kind)
+        if informer is None or not informer.follows(key) or informer.resource.version != resource.version:
             return await self.client.find(resource, name, namespace)
         return informer.cache.get(key)
 
@@ -104,18 +104,19 @@ class CachedReader:
         if informer is not None:
             informer.written(manifest)
 
-    async def _informer(self, resource: Resource) -> Informer | None:
-        kind = (resource.group, resource.kind)
-        informer = self.informers.get(kind) or self._further.get(kind)
+    async def informer(self, group: str, kind: str) -> Informer | None:
+        """Return the informer of a kind, which the first call starts; None while its first list is not complete."""
+        place = (group, kind)
+        informer = self.informers.get(place) or self._further.get(place)
         if informer is None:
             if self.watch_kind is None or len(self._further) >= MAX_KINDS:
                 return None
-            informer = self._further[kind] = self.watch_kind(*kind)
+            informer = self._further[place] = self.watch_kind(group, kind)
             informer.subscribe(partial(self._changed, informer))
         if not informer.is_synced and not informer.health.is_failing:
             with suppress(TimeoutError):
                 await asyncio.wait_for(informer.synced(), SYNC_WAIT.total_seconds())
-        return informer if informer.is_synced and informer.resource.version == resource.version else None
+        return informer if informer.is_synced else None
 
     def _changed(self, informer: Informer, change: CacheChange) -> None:
         if informer.is_synced:  # readers wait for the first list

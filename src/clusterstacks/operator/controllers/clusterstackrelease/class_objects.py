@@ -5,7 +5,11 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from clusterstacks.deliver.apply.delivery_plan import RecordedObject
+from clusterstacks.deliver.apply.class_object_rules import check_class_objects
+from clusterstacks.deliver.apply.delivery_plan import Mark, RecordedObject
+from clusterstacks.deliver.apply.object_applier import ObjectStep
+from clusterstacks.deliver.apply.targets import documents, resolve
+from clusterstacks.deliver.apply.wave_applier import WaveApplier
 from clusterstacks.deliver.apply.waves import CLASS_KIND
 from clusterstacks.deliver.render.renderer import class_request
 from clusterstacks.model.conditions import Severity
@@ -19,16 +23,17 @@ from clusterstacks.model.kinds.names import (
     ReleaseCondition,
     ResourceStatus,
 )
-from clusterstacks.model.objects import ObjectId, object_id, split_api_version
+from clusterstacks.model.objects import ObjectId
 from clusterstacks.model.outcomes import Outcome, Settled, Waiting
 from clusterstacks.net.kube.errors import KindNotServed
 from clusterstacks.operator.controllers.resource_list import describe_failures, entries, listed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Iterable, Sequence
 
-    from clusterstacks.deliver.apply.class_applier import ClassApplier
+    from clusterstacks.deliver.apply.class_object_rules import GroupKind
     from clusterstacks.deliver.apply.results import ObjectResult
+    from clusterstacks.deliver.apply.targets import ApplyTarget
     from clusterstacks.deliver.render.renderer import Renderer
     from clusterstacks.model.names import ReleaseName
     from clusterstacks.model.objects import Manifest
@@ -38,28 +43,27 @@ if TYPE_CHECKING:
 
 
 async def apply_class_chart(
-    patch: StatusPatch, release: Release, renderer: Renderer, applier: ClassApplier
+    patch: StatusPatch, release: Release, renderer: Renderer, client: Client, extra_kinds: Collection[GroupKind] = ()
 ) -> Sequence[ObjectResult]:
     """Render the class chart and apply its objects; the condition HelmChartApplied is True when all are in place.
 
     The objects are listed in status before the first one is applied, so that after a crash the deletion of the release
-    finds all of them.
+    finds all of them. ``extra_kinds`` are the kinds of ``--class-kinds``.
 
     Raises:
         SpecError: The chart cannot be rendered, or a class may not contain one of its objects.
         DependencyError: The API server or a render worker failed.
     """
+    namespace = patch.key.namespace
     with patch.failing_condition(ReleaseCondition.CHART_APPLIED, Reason.FAILED_TO_APPLY_OBJECTS):
         rendered = await renderer.chart(
-            class_request(
-                release.class_chart(), release.name, release.metadata.kubernetes, namespace=patch.key.namespace
-            )
+            class_request(release.class_chart(), release.name, release.metadata.kubernetes, namespace=namespace)
         )
-        manifests = applier.checked(rendered, patch.key.namespace)
-        _check_class(manifests, release.name)
-        known = {one.id: one for one in known_objects(patch.status)}
-        await _announce(patch, manifests, known)
-        results = await applier.apply_class(manifests, default_namespace=patch.key.namespace, known=known)
+        targets = await class_targets(client, rendered, namespace, extra_kinds)
+        _check_class(targets, release.name)
+        known = {one.id: one for one in recorded_objects(patch.status, namespace)}
+        await _record_planned(patch, [target for target in targets if target.id not in known])
+        results = await WaveApplier(client).apply_objects([ObjectStep(one, known.get(one.id)) for one in targets])
     patch.status["resources"] = _with_details(results)
     failed = sum(not result.synced for result in results)
     if failed:
@@ -70,19 +74,48 @@ async def apply_class_chart(
     return results
 
 
-def known_objects(status: Manifest) -> list[RecordedObject]:
-    """Return the objects in ``status.resources``; entries of the Go operator have no uid."""
-    resources = [ResourceEntry.model_validate(document) for document in status.get("resources") or []]
+async def class_targets(
+    client: Client, manifests: Iterable[Manifest], namespace: str, extra_kinds: Collection[GroupKind] = ()
+) -> list[ApplyTarget]:
+    """Prepare the objects of a class for the namespace of its release, the only one that is allowed.
+
+    Raises:
+        SpecError: A document is not an object, or a class may not contain the object.
+        DependencyError: Discovery failed.
+    """
+    objects = list(documents(manifests))
+    check_class_objects(objects, namespace=namespace, extra_kinds=extra_kinds)
+    targets = await resolve(client, objects, default_namespace=namespace)
+    for target in targets:
+        if target.resource and not target.resource.namespaced:
+            raise SpecError(
+                "ObjectNotAllowed",
+                f"{target.id} is cluster-scoped, but a cluster class contains namespaced objects only: remove it",
+            )
+    return targets
+
+
+def recorded_objects(status: Manifest, namespace: str) -> list[RecordedObject]:
+    """Return the objects in ``status.resources`` of a release in a namespace.
+
+    An entry without a namespace is in that of the release. Entries of the Go operator have no uid and no mark.
+    """
+    entries = [ResourceEntry.model_validate(document) for document in status.get("resources") or []]
     return [
-        RecordedObject(ObjectId(one.group, one.kind, one.namespace, one.name), one.version, one.uid, one.digest)
-        for one in resources
+        RecordedObject(
+            ObjectId(one.group, one.kind, one.namespace or namespace, one.name),
+            one.version,
+            one.uid,
+            one.digest,
+            Mark(one.generation, "", "") if one.generation else None,
+        )
+        for one in entries
     ]
 
 
-def _check_class(manifests: Sequence[Manifest], name: ReleaseName) -> None:
+def _check_class(targets: Iterable[ApplyTarget], name: ReleaseName) -> None:
     """Reject a chart without the ClusterClass of the release, which would be applied again and again."""
-    identities = [object_id(manifest) for manifest in manifests]
-    classes = [one.name for one in identities if (one.group, one.kind) == CLASS_KIND]
+    classes = [target.id.name for target in targets if (target.id.group, target.id.kind) == CLASS_KIND]
     if name.class_name not in classes:
         found = f"only {', '.join(classes)}" if classes else "none at all"
         raise SpecError(
@@ -92,30 +125,21 @@ def _check_class(manifests: Sequence[Manifest], name: ReleaseName) -> None:
         )
 
 
-async def _announce(patch: StatusPatch, manifests: Sequence[Manifest], known: dict[ObjectId, RecordedObject]) -> None:
-    planned = []
-    for manifest in manifests:
-        identity = object_id(manifest)
-        if not identity.namespace:
-            identity = ObjectId(identity.group, identity.kind, patch.key.namespace, identity.name)
-        if identity not in known:
-            _, version = split_api_version(manifest["apiVersion"])
-            planned.append(listed(identity, version, ResourceStatus.NOT_SYNCED))
-    if planned:
+async def _record_planned(patch: StatusPatch, targets: Sequence[ApplyTarget]) -> None:
+    if targets:
+        planned = [listed(target.id, target.version, ResourceStatus.NOT_SYNCED) for target in targets]
         patch.status["resources"] = [*(patch.status.get("resources") or []), *planned]
         await patch.checkpoint(Waiting(Reason.OBJECTS_APPLYING_ONGOING, "the objects of the class are being applied"))
 
 
 def _with_details(results: Sequence[ObjectResult]) -> list[Manifest]:
-    return [
-        {**entry, **{key: value for key, value in _details(result).items() if value}}
-        for entry, result in zip(entries(results), results, strict=True)
+    details = [
+        {"uid": one.uid, "digest": one.digest, "generation": one.mark.generation if one.mark else 0} for one in results
     ]
-
-
-def _details(result: ObjectResult) -> Manifest:
-    generation = result.mark.generation if result.mark else 0
-    return {"uid": result.uid, "digest": result.digest, "generation": generation}
+    return [
+        {**entry, **{key: value for key, value in more.items() if value}}
+        for entry, more in zip(entries(results), details, strict=True)
+    ]
 
 
 RECHECK = timedelta(seconds=30)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from clusterstacks.deliver.apply.prune_plan import PruneOutcome
+from clusterstacks.deliver.apply.class_object_rules import deletion_fault
+from clusterstacks.deliver.apply.ownership import is_marked
+from clusterstacks.deliver.apply.prune import PruneCandidate, Remover, without_delete
+from clusterstacks.deliver.apply.prune_plan import PruneOutcome, PruneResult
+from clusterstacks.deliver.apply.results import Deadlines
 from clusterstacks.model.documents import and_more
+from clusterstacks.model.errors import SpecError
 from clusterstacks.model.kinds.clusterapi import cluster_view
 from clusterstacks.model.kinds.names import (
     CLUSTER_API_GROUP,
@@ -23,12 +27,17 @@ from clusterstacks.model.kinds.names import (
 from clusterstacks.model.names import release_named
 from clusterstacks.model.objects import ObjectKey
 from clusterstacks.model.outcomes import Outcome, Settled, Waiting
+from clusterstacks.net.kube.errors import KindNotServed
 from clusterstacks.operator.controllers.class_usage import releases_used
-from clusterstacks.operator.controllers.clusterstackrelease.class_objects import known_objects
+from clusterstacks.operator.controllers.clusterstackrelease.class_objects import recorded_objects
 from clusterstacks.operator.controllers.status_reconciler import remove_finalizer
+from clusterstacks.runtime.concurrency import gather
 
 if TYPE_CHECKING:
-    from clusterstacks.deliver.apply.class_applier import ClassApplier
+    from collections.abc import Collection, Sequence
+
+    from clusterstacks.deliver.apply.class_object_rules import GroupKind
+    from clusterstacks.deliver.apply.delivery_plan import RecordedObject
     from clusterstacks.model.names import ReleaseName
     from clusterstacks.model.objects import Manifest, ObjectId
     from clusterstacks.net.kube.client import Client
@@ -44,7 +53,11 @@ KEPT_SHOWN = 5
 
 
 async def delete_release(
-    patch: StatusPatch, client: Client, access: ClassAccess, applier: ClassApplier, events: EventRecorder
+    patch: StatusPatch,
+    client: Client,
+    access: ClassAccess,
+    events: EventRecorder,
+    extra_kinds: Collection[GroupKind] = (),
 ) -> Outcome:
     """Delete the objects of the release and remove its finalizer; an event names objects that are kept.
 
@@ -60,21 +73,68 @@ async def delete_release(
             return Waiting("ClassInUse", _in_use(name, users), timedelta(minutes=1))
         with patch.failing_condition(ReleaseCondition.CHART_APPLIED, Reason.FAILED_TO_DELETE_OBJECTS):
             shared = await _held_by_others(patch.key, client, access)
-            fates = await applier.delete_class(
-                known_objects(patch.status), namespace=patch.key.namespace, wanted_elsewhere=shared
-            )
+            listed = recorded_objects(patch.status, patch.key.namespace)
+            leaving = [one for one in listed if one.id not in shared]
+            results = await delete_class_objects(client, leaving, patch.key.namespace, extra_kinds)
         pending = [
-            f"{identity} ({fate.reason})" for identity, fate in fates.items() if fate.outcome is PruneOutcome.PENDING
+            f"{identity} ({one.reason})" for identity, one in results.items() if one.outcome is PruneOutcome.PENDING
         ]
         if pending:
             patch.status["ready"] = False
             message = f"waiting for {', '.join(pending[:USERS_SHOWN])} to be deleted"
             return Waiting(Reason.FAILED_TO_DELETE_OBJECTS, message, timedelta(seconds=2))
-        kept = [f"{identity}: {fate.reason}" for identity, fate in fates.items() if fate.outcome is PruneOutcome.KEPT]
+        kept = [f"{identity}: {one.reason}" for identity, one in results.items() if one.outcome is PruneOutcome.KEPT]
         if kept:
             await events.record(patch.manifest, "Warning", EventReason.OBJECTS_KEPT, _kept(kept))
     await remove_finalizer(patch, RELEASE_FINALIZER, client)
     return Settled()
+
+
+async def delete_class_objects(
+    client: Client,
+    objects: Sequence[RecordedObject],
+    namespace: str,
+    extra_kinds: Collection[GroupKind] = (),
+    deadlines: Deadlines | None = None,
+) -> dict[ObjectId, PruneResult]:
+    """Delete objects of a class, the ClusterClass first, and wait until they are gone; call again while one is pending.
+
+    The status of a release is only a hint: users who may write it can list any object there. An object is deleted if a
+    class in the namespace may contain it and its metadata shows that this operator or the Go operator applied it.
+
+    Raises:
+        DependencyError: The server is not available, or rejects our credentials.
+    """
+
+    async def look(known: RecordedObject) -> PruneCandidate | PruneResult:
+        fault = deletion_fault(known.id, namespace=namespace, extra_kinds=extra_kinds)
+        try:
+            return PruneResult(PruneOutcome.KEPT, fault) if fault else await _look(client, known)
+        except KindNotServed:
+            return PruneResult(PruneOutcome.GONE)
+        except SpecError as error:
+            # No object can have this name; the entry must not block the deletion of the release.
+            return PruneResult(PruneOutcome.KEPT, error.message)
+
+    found = await gather(look, objects)
+    settled = {known.id: one for known, one in zip(objects, found, strict=True) if isinstance(one, PruneResult)}
+    candidates = [one for one in found if isinstance(one, PruneCandidate)]
+    return settled | await Remover(client, deadlines or Deadlines()).remove(candidates)
+
+
+async def _look(client: Client, known: RecordedObject) -> PruneCandidate | PruneResult:
+    place = await client.resource(known.id.group, known.id.kind)
+    if not place.namespaced:
+        return PruneResult(PruneOutcome.KEPT, "its kind is cluster-scoped, which is not allowed in a cluster class")
+    live = await client.find(place, known.id.name, known.id.namespace)
+    settled = without_delete(known, live)
+    if live is None or settled:
+        return settled or PruneResult(PruneOutcome.GONE)
+    if not is_marked(live):
+        reason = "its metadata does not show that this operator or the Go operator applied it"
+        return PruneResult(PruneOutcome.KEPT, reason)
+    leaving = bool(live["metadata"].get("deletionTimestamp"))
+    return PruneCandidate(known.id, place, live["metadata"]["uid"], awaited=True, leaving=leaving)
 
 
 async def clusters_using(
@@ -117,8 +177,7 @@ async def _held_by_others(key: ObjectKey, client: Client, access: ClassAccess) -
             or metadata["name"] > key.name
             or await _in_use_still(release, client, access)
         ):
-            known = known_objects(release.get("status") or {})
-            held |= {replace(one.id, namespace=one.id.namespace or key.namespace) for one in known}
+            held |= {one.id for one in recorded_objects(release.get("status") or {}, key.namespace)}
     return held
 
 

@@ -32,7 +32,9 @@ from clusterstacks.release.sources.verification import Unsigned
 from clusterstacks.release.sources.verified_content import VerifiedContent
 
 if TYPE_CHECKING:
-    from clusterstacks.deliver.apply.class_applier import ClassApplier
+    from collections.abc import Collection
+
+    from clusterstacks.deliver.apply.class_object_rules import GroupKind
     from clusterstacks.deliver.render.renderer import Renderer
     from clusterstacks.net.kube.client import Client
     from clusterstacks.operator.controllers.class_access import ClassAccess
@@ -88,7 +90,8 @@ class ReleaseReconciler:
     drift: DriftDetector
     renderer: Renderer
     access: ClassAccess
-    applier: ClassApplier
+    class_kinds: Collection[GroupKind]
+    """Kinds that a class may contain besides Cluster API's, from ``--class-kinds``."""
     providers: ProviderObjects
     events: EventRecorder
     facts: StatusFacts
@@ -98,7 +101,7 @@ class ReleaseReconciler:
         if patch.deleting:
             patch.require_live()
             self.facts.forget(patch.key)
-            return await delete_release(patch, self.client, self.access, self.applier, self.events)
+            return await delete_release(patch, self.client, self.access, self.events, self.class_kinds)
         with patch.failing_condition(ReleaseCondition.DOWNLOADED, Reason.ISSUE_WITH_RELEASE):
             name = parse_release(patch.key.name)
         await add_finalizer(patch, RELEASE_FINALIZER, self.client)
@@ -121,10 +124,10 @@ class ReleaseReconciler:
         release = None
         if changed:
             patch.require_live()
-            pause = self.drift.pause(patch.key)
+            pause = self.drift.repairs.pause(patch.key)
             if pause:
                 return Waiting(Reason.CLASS_OBJECTS_CHANGED, _repeated(changed), pause)
-            self.drift.repaired(patch.key)
+            self.drift.repairs.repaired(patch.key)
             message = f"{_named(changed)}; will be applied again"
             patch.false(ReleaseCondition.CHART_APPLIED, Reason.CLASS_OBJECTS_CHANGED, message)
         parts = map(patch.condition, (ReleaseCondition.DOWNLOADED, ReleaseCondition.DEPENDENCIES_RESOLVED))
@@ -164,7 +167,8 @@ class ReleaseReconciler:
 
     async def _apply(self, patch: StatusPatch, release: Release, changed: list[str]) -> Outcome | None:
         """Apply the class; return None when all its objects are in place."""
-        results = await apply_class_chart(patch, release, self.renderer.for_object(patch.key), self.applier)
+        renderer = self.renderer.for_object(patch.key)
+        results = await apply_class_chart(patch, release, renderer, self.client, self.class_kinds)
         self.drift.applied(patch.key, results)
         failed = patch.condition(ReleaseCondition.CHART_APPLIED)
         if failed is not None and failed.status == "False":

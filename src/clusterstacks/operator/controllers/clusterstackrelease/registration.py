@@ -5,7 +5,6 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from clusterstacks.deliver.apply.class_applier import ClassApplier
 from clusterstacks.deliver.apply.class_object_rules import GroupKind
 from clusterstacks.model.documents import at
 from clusterstacks.model.kinds.names import CLUSTER_API_GROUP, CLUSTER_CLASS_KIND, CLUSTER_KIND, Kind
@@ -13,9 +12,11 @@ from clusterstacks.model.names import InvalidName, parse_class
 from clusterstacks.model.objects import ObjectKey
 from clusterstacks.operator.controllers.class_usage import CLUSTERS, releases_of_new_delivery, releases_taken_or_left
 from clusterstacks.operator.controllers.clusterstackrelease.drift import (
+    OBJECT_INDEX,
     DriftDetector,
     class_metadata,
     class_metadata_and_status,
+    listed_objects,
 )
 from clusterstacks.operator.controllers.clusterstackrelease.facts_status import StatusFacts
 from clusterstacks.operator.controllers.clusterstackrelease.reconciler import ReleaseReconciler
@@ -31,6 +32,7 @@ from clusterstacks.operator.controllers.registration import (
     present,
     self_key,
 )
+from clusterstacks.operator.controllers.repair_pauses import RepairPauses
 from clusterstacks.release.sources.owners import STACK_INDEX, stacks_owning
 from clusterstacks.runtime.cache import key_of
 
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
 
     from clusterstacks.operator.controllers.registration import ControllerContext
     from clusterstacks.runtime.cache import CacheChange, ObjectCache
+    from clusterstacks.runtime.informer import Informer
 
 NAME = "clusterstackrelease"
 
@@ -95,21 +98,25 @@ def _build(env: ControllerContext) -> Reconciler:
     fetcher = env.make_fetcher(enqueue)
     source_check = SourceCheck(fetcher=fetcher, clock=env.clock)
     class_kinds = [GroupKind.parse(kind) for kind in env.class_kinds]
-    drift = DriftDetector(
-        client=env.client,
-        classes=env.informers[CLUSTER_CLASS_KIND],
-        informer=lambda group, kind: env.make_informer(
-            CachedKind(group=group, kind=kind, trim=class_metadata, metadata_only=True)
-        ),
-        start=env.run_informer,
-        enqueue=enqueue,
-        clock=env.clock,
-        extra_kinds=class_kinds,
-    )
 
     def enqueue_existing(key: ObjectKey) -> None:
         for release in watches.existing([key]):
             enqueue(release)
+
+    def watch_kind(group: str, kind: str) -> Informer:
+        informer = env.make_informer(CachedKind(group=group, kind=kind, trim=class_metadata, metadata_only=True))
+        env.run_informer(informer)
+        return informer
+
+    drift = DriftDetector(
+        client=env.client,
+        classes=env.informers[CLUSTER_CLASS_KIND],
+        releases=env.cache(Kind.CLUSTER_STACK_RELEASE),
+        watch_kind=watch_kind,
+        enqueue=enqueue_existing,
+        repairs=RepairPauses(env.clock),
+        extra_kinds=class_kinds,
+    )
 
     def forget(key: ObjectKey) -> None:
         for part in (fetcher, source_check, drift):
@@ -123,7 +130,7 @@ def _build(env: ControllerContext) -> Reconciler:
         drift=drift,
         renderer=env.renderer,
         access=env.class_access(),
-        applier=ClassApplier(env.client, extra_kinds=class_kinds),
+        class_kinds=class_kinds,
         providers=ProviderObjects(
             client=env.client,
             kinds=env.provider_kinds,
@@ -152,7 +159,7 @@ REGISTRATION = Registration(
     kind=Kind.CLUSTER_STACK_RELEASE,
     build=_build,
     caches=(
-        CachedKind(kind=Kind.CLUSTER_STACK_RELEASE, indexes={STACK_INDEX: stacks_owning}),
+        CachedKind(kind=Kind.CLUSTER_STACK_RELEASE, indexes={STACK_INDEX: stacks_owning, OBJECT_INDEX: listed_objects}),
         CLUSTERS,
         CachedKind(
             kind=CLUSTER_CLASS_KIND, group=CLUSTER_API_GROUP, trim=class_metadata_and_status, keep_unreadable=True

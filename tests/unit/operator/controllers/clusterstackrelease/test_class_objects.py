@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from clusterstacks.deliver.apply.class_applier import ClassApplier
 from clusterstacks.model.errors import SpecError
 from clusterstacks.model.names import parse_release
 from clusterstacks.operator.controllers.clusterstackrelease.class_objects import apply_class_chart
@@ -48,6 +47,7 @@ async def test_class_chart_without_its_class_is_rejected_before_anything_is_appl
     renderer = ChartOf(*map(cluster_class, classes))
 
     with pytest.raises(SpecError, match=r"renders no ClusterClass openstack-scs-1-35-v0-beta\.2"):
-        await apply_class_chart(patch, cast("Any", release), cast("Any", renderer), ClassApplier(api))
+        await apply_class_chart(patch, cast("Any", release), cast("Any", renderer), api)
 
-    assert not api.calls
+    assert {verb for verb, _ in api.calls} <= {"resource"}
+    assert "resources" not in patch.status

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from clusterstacks.deliver.apply.class_applier import ClassApplier
 from clusterstacks.deliver.apply.ownership import OWNED_LABEL, OWNED_VALUE
 from clusterstacks.model.kinds.names import API_VERSION, GROUP, RELEASE_FINALIZER, Kind
 from clusterstacks.model.objects import Manifest, ObjectKey
@@ -59,9 +58,7 @@ class Namespace:
 
     async def delete(self, release: Manifest) -> Outcome:
         access = class_access(self.api, releases=self.api.objects(RELEASES).values())
-        return await delete_release(
-            StatusPatch(release), self.api, access, ClassApplier(self.api), EventRecorder(self.api, "test")
-        )
+        return await delete_release(StatusPatch(release), self.api, access, EventRecorder(self.api, "test"))
 
     def told(self) -> str:
         """Return the messages of all events."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
@@ -10,20 +11,28 @@ import pytest
 from clusterstacks.deliver.apply.delivery_plan import Mark
 from clusterstacks.deliver.apply.results import ObjectResult
 from clusterstacks.model.kinds.clusterapi import MAX_REFERENCES, template_references
+from clusterstacks.model.kinds.names import DELETE_FOR_MOVE_ANNOTATION
 from clusterstacks.model.objects import ObjectId, ObjectKey
+from clusterstacks.net.kube.resources import Resource
 from clusterstacks.operator.controllers.clusterstackrelease.drift import (
+    OBJECT_INDEX,
     DriftDetector,
     class_metadata,
     difference_of,
+    listed_objects,
     writers_of,
 )
-from clusterstacks.operator.controllers.repair_pauses import REPAIRS
+from clusterstacks.operator.controllers.repair_pauses import REPAIRS, RepairPauses
 from clusterstacks.operator.controllers.status_reconciler import StatusPatch
-from clusterstacks.runtime.informer import Informer
+from clusterstacks.runtime.cache import CacheChange, ObjectCache, key_of
+from tests.support.fakes.api_server import FakeApi
 from tests.support.virtual_time import VirtualClock, in_virtual_time
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from clusterstacks.model.objects import Manifest
+    from clusterstacks.net.kube.client import Client
 
 KEY = ObjectKey("stacks", "local-demo-1-35-v1")
 INFRASTRUCTURE = "infrastructure.cluster.x-k8s.io/v1beta2"
@@ -81,25 +90,109 @@ def test_other_field_managers_are_named(found: Manifest | None, writers: str) ->
 @pytest.mark.regression("LIVE-H3")
 @in_virtual_time
 async def test_repair_of_a_repeatedly_changed_release_backs_off() -> None:
-    clock = VirtualClock()
-    objects = DriftDetector(
-        client=cast("Any", None),
-        classes=Informer(cast("Any", None), "cluster.x-k8s.io", "ClusterClass"),
-        informer=cast("Any", None),
-        start=lambda _: None,
-        enqueue=lambda _: None,
-        clock=clock,
-    )
+    repairs = RepairPauses[ObjectKey](VirtualClock())
     pauses = []
     for _ in range(15):
-        objects.repaired(KEY)
-        pauses.append(objects.pause(KEY).total_seconds())
+        repairs.repaired(KEY)
+        pauses.append(repairs.pause(KEY).total_seconds())
     assert pauses[0] == 0
     assert 10 <= pauses[1] <= 12.5
     assert pauses[-1] >= 2000
     assert max(pauses) <= REPAIRS.limit.total_seconds()
-    objects.forget(KEY)
-    assert not objects.pause(KEY)
+    repairs.forget(KEY)
+    assert not repairs.pause(KEY)
+
+
+IDENTITY = ObjectId("cluster.x-k8s.io", "ClusterClass", KEY.namespace, "x")
+
+
+def release_with(name: str, *identities: ObjectId) -> Manifest:
+    """Return a release whose status lists objects as they are after the apply; the first has no namespace."""
+    entries = [
+        {
+            "group": one.group,
+            "version": "v1beta2",
+            "kind": one.kind,
+            **({"namespace": one.namespace} if number else {}),
+            "name": one.name,
+            "status": "synced",
+            "uid": "a",
+        }
+        for number, one in enumerate(identities)
+    ]
+    return {"metadata": {"namespace": KEY.namespace, "name": name}, "status": {"resources": entries}}
+
+
+class Watched:
+    """A detector with an informer of ClusterClasses, whose changes the test makes."""
+
+    def __init__(self, *releases: Manifest, client: Client | None = None, follows: bool = True) -> None:
+        self.enqueued: list[ObjectKey] = []
+        self.handlers: list[Callable[[CacheChange], None]] = []
+        self.cached: dict[ObjectKey, Manifest] = {}
+        cache = ObjectCache({OBJECT_INDEX: listed_objects})
+        for release in releases:
+            cache.put(key_of(release), release)
+        informer = SimpleNamespace(
+            cache=self.cached, follows=lambda _: follows, is_synced=True, subscribe=self.handlers.append
+        )
+        self.detector = DriftDetector(
+            client=cast("Any", client),
+            classes=cast("Any", informer),
+            releases=cache,
+            watch_kind=cast("Any", None),
+            enqueue=self.enqueued.append,
+            repairs=RepairPauses(VirtualClock()),
+        )
+
+    def change(self, identity: ObjectId, old: Manifest | None, new: Manifest | None) -> None:
+        of_kind = {"apiVersion": f"{identity.group}/v1beta2", "kind": identity.kind}
+        metadata = {"namespace": identity.namespace, "name": identity.name}
+        old, new = (one and {**of_kind, **one, "metadata": {**one["metadata"], **metadata}} for one in (old, new))
+        for handler in self.handlers:
+            handler(CacheChange(ObjectKey(identity.namespace, identity.name), old, new))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "enqueued"),
+    [
+        (None, live("a", 1), []),
+        (live("a", 1), live("a", 1), []),
+        (live("a", 1), live("a", 2), ["first", "second"]),
+        (live("a", 1), None, ["first", "second"]),
+    ],
+)
+def test_change_of_an_object_enqueues_the_releases_that_list_it(
+    old: Manifest | None, new: Manifest | None, enqueued: list[str]
+) -> None:
+    other = replace(IDENTITY, name="y")
+    watched = Watched(
+        release_with("first", IDENTITY), release_with("second", other, IDENTITY), release_with("third", other)
+    )
+
+    watched.change(IDENTITY, old, new)
+
+    assert [key.name for key in watched.enqueued] == enqueued
+
+
+MOVED = {"metadata": {**live("a", 1)["metadata"], "annotations": {DELETE_FOR_MOVE_ANNOTATION: ""}}}
+CLASSES = Resource(IDENTITY.group, "v1beta2", IDENTITY.kind, "clusterclasses", namespaced=True)
+
+
+@pytest.mark.parametrize(
+    ("deleted", "found"),
+    [(MOVED, None), (live("a", 1), ["ClusterClass.cluster.x-k8s.io stacks/x was deleted"])],
+)
+async def test_objects_that_clusterctl_move_deleted_are_not_drift(deleted: Manifest, found: list[str] | None) -> None:
+    release = release_with(KEY.name, IDENTITY)
+    watched = Watched(release, client=FakeApi(CLASSES))
+    watched.change(IDENTITY, deleted, None)
+
+    assert await watched.detector.find_changed(StatusPatch(release)) == found
+
+    watched.change(IDENTITY, None, live("a", 1))
+    watched.change(IDENTITY, live("a", 1), None)
+    assert await watched.detector.find_changed(StatusPatch(release)) is not None
 
 
 @pytest.mark.parametrize(
@@ -116,31 +209,14 @@ async def test_repair_of_a_repeatedly_changed_release_backs_off() -> None:
 def test_the_class_is_read_live_unless_the_cache_has_it_as_it_was_applied(
     found: Manifest | None, *, follows: bool, is_used: bool
 ) -> None:
-    cached = {} if found is None else {ObjectKey(KEY.namespace, "x"): found}
-    informer = SimpleNamespace(cache=cached, follows=lambda _: follows, subscribe=lambda _: None)
-    objects = DriftDetector(
-        client=cast("Any", None),
-        classes=cast("Any", informer),
-        informer=cast("Any", None),
-        start=lambda _: None,
-        enqueue=lambda _: None,
-        clock=VirtualClock(),
-    )
-    identity = ObjectId("cluster.x-k8s.io", "ClusterClass", KEY.namespace, "x")
-    objects.applied(KEY, [ObjectResult(identity, "v1beta2", synced=True, uid="a", mark=Mark(5, "", ""))])
-    entry = {
-        "group": identity.group,
-        "version": "v1beta2",
-        "kind": identity.kind,
-        "namespace": KEY.namespace,
-        "name": "x",
-    }
-    resources = [{**entry, "status": "synced", "uid": "a"}]
-    patch = StatusPatch(
-        {"metadata": {"namespace": KEY.namespace, "name": KEY.name}, "status": {"resources": resources}}
-    )
+    release = release_with(KEY.name, IDENTITY)
+    watched = Watched(release, follows=follows)
+    if found is not None:
+        watched.cached[ObjectKey(KEY.namespace, "x")] = found
+    detector = watched.detector
+    detector.applied(KEY, [ObjectResult(IDENTITY, "v1beta2", synced=True, uid="a", mark=Mark(5, "", ""))])
 
-    assert objects.cached_class(patch, "x") is (found if is_used else None)
+    assert detector.cached_class(StatusPatch(release), "x") is (found if is_used else None)
 
 
 @pytest.mark.regression("LIVE-H3")
