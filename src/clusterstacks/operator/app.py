@@ -225,6 +225,11 @@ class Operator:
             self._unreadable.follow(informer)
         return informer
 
+    def _watch_kind(self, cache: CachedKind) -> Informer:
+        informer = self._make_informer(cache)
+        self._further_informers.put_nowait(informer)
+        return informer
+
     def _environment(self) -> ControllerContext:
         return ControllerContext(
             client=self._client,
@@ -242,8 +247,7 @@ class Operator:
                 renderer=self._renderer,
             ),
             informers=self._caches,
-            make_informer=self._make_informer,
-            run_informer=self._further_informers.put_nowait,
+            watch_kind=self._watch_kind,
             enqueue=self._enqueue,
             make_fetcher=self._sources.fetcher,
             source_policy=self._sources.policy,

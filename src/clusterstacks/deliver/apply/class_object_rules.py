@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from clusterstacks.deliver.apply.waves import CLASS_KIND
+from clusterstacks.model.documents import and_more
 from clusterstacks.model.errors import SpecError
 from clusterstacks.model.objects import Manifest, object_id
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
 
     from clusterstacks.model.objects import ObjectId
 
@@ -20,6 +21,9 @@ TEMPLATE_GROUPS: Final = frozenset(
 """Groups of Cluster API's providers; all their kinds that end in ``Template`` are allowed."""
 
 IMAGE_KIND: Final = ("openstack.k-orc.cloud", "Image")
+
+FAULTS_SHOWN: Final = 5
+"""Faults that a message names; arbitrary."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -46,7 +50,7 @@ class GroupKind:
 
 
 def check_class_objects(
-    manifests: Iterable[Manifest], *, namespace: str, extra_kinds: Iterable[GroupKind] = ()
+    manifests: Iterable[Manifest], *, namespace: str, extra_kinds: Collection[GroupKind] = ()
 ) -> None:
     """Check that a class chart contains nothing but the parts of a cluster class.
 
@@ -56,13 +60,12 @@ def check_class_objects(
         extra_kinds: Kinds allowed by ``--class-kinds``; they must be namespaced.
 
     Raises:
-        SpecError: Names the objects that are not allowed (at most five) and what to do.
+        SpecError: Names the objects that are not allowed, at most ``FAULTS_SHOWN``, and what to do.
     """
-    allowed = frozenset(extra_kinds)
     faults = []
     for manifest in manifests:
         identity = object_id(manifest)
-        if not _is_allowed(identity.group, identity.kind, allowed):
+        if not _is_allowed(identity.group, identity.kind, extra_kinds):
             # --class-kinds does not take kinds of the core group, so that a class cannot contain Secrets.
             allow = f", or start the operator with --class-kinds {identity.kind}.{identity.group}"
             faults.append(
@@ -72,11 +75,10 @@ def check_class_objects(
         elif identity.namespace not in ("", namespace):
             faults.append(f"{identity} is not in namespace {namespace}: remove metadata.namespace from the chart")
     if faults:
-        more = f"; and {len(faults) - 5} more" if len(faults) > 5 else ""
-        raise SpecError("ObjectNotAllowed", "; ".join(faults[:5]) + more)
+        raise SpecError("ObjectNotAllowed", and_more(faults, FAULTS_SHOWN, separator="; "))
 
 
-def deletion_fault(identity: ObjectId, *, namespace: str, extra_kinds: Iterable[GroupKind] = ()) -> str:
+def deletion_fault(identity: ObjectId, *, namespace: str, extra_kinds: Collection[GroupKind] = ()) -> str:
     """Return why an object in the status of a ClusterStackRelease is not deleted with it; empty when it may be.
 
     A user who may write the status can list any object there: only objects that a class may contain are deleted.
@@ -88,12 +90,12 @@ def deletion_fault(identity: ObjectId, *, namespace: str, extra_kinds: Iterable[
     """
     if identity.namespace not in ("", namespace):
         return f"it is not in namespace {namespace}"
-    if not _is_allowed(identity.group, identity.kind, frozenset(extra_kinds)):
+    if not _is_allowed(identity.group, identity.kind, extra_kinds):
         return "its kind is not allowed in a cluster class"
     return ""
 
 
-def _is_allowed(group: str, kind: str, extra: frozenset[GroupKind]) -> bool:
+def _is_allowed(group: str, kind: str, extra: Collection[GroupKind]) -> bool:
     if (group, kind) in (CLASS_KIND, IMAGE_KIND) or GroupKind(group, kind) in extra:
         return True
     return group in TEMPLATE_GROUPS and kind.endswith("Template")

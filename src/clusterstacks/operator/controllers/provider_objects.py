@@ -32,9 +32,8 @@ class ProviderObjects:
     client: Client
     kinds: Collection[KindPattern]
     """Allowed kinds, from ``--provider-kinds``."""
-    informer: Callable[[str, str], Informer]
-    start: Callable[[Informer], None]
-    """Starts a new informer; called once per kind."""
+    watch_kind: Callable[[str, str], Informer]
+    """Builds and starts the informer of a group and kind; called once per kind."""
     enqueue: Callable[[ObjectKey], None]
     """Enqueues the ClusterStackRelease whose provider object changed."""
     _watched: set[tuple[str, str]] = field(default_factory=set)
@@ -76,12 +75,9 @@ class ProviderObjects:
         await self.client.merge_patch(resource, metadata["name"], patch, metadata.get("namespace", ""))
 
     def _watch(self, group: str, kind: str) -> None:
-        if (group, kind) in self._watched:
-            return
-        self._watched.add((group, kind))
-        informer = self.informer(group, kind)
-        informer.subscribe(self._changed)
-        self.start(informer)
+        if (group, kind) not in self._watched:
+            self._watched.add((group, kind))
+            self.watch_kind(group, kind).subscribe(self._changed)
 
     def _changed(self, change: CacheChange) -> None:
         # A provider object has the name of its ClusterStackRelease.

@@ -95,8 +95,8 @@ class ControllerContext:
     addon_sweep: AddonSweep
     informers: Mapping[str, Informer]
     """By kind; one for each :class:`CachedKind`."""
-    make_informer: Callable[[CachedKind], Informer]
-    run_informer: Callable[[Informer], None]
+    watch_kind: Callable[[CachedKind], Informer]
+    """Builds and starts the informer of a further kind, which is known only from references to its objects."""
     enqueue: Callable[[str], Enqueue]
     """By name of a controller, the function that enqueues one of its objects; callable once the controllers run."""
     make_fetcher: Callable[[Enqueue], ReleaseFetcher]

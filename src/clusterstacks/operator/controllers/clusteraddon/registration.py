@@ -182,9 +182,7 @@ def _cached_reads(env: ControllerContext) -> CachedReader:
     enqueue, to_keys = env.enqueue(NAME), addons_of(_cluster_watches(env).of_referenced)
 
     def watch_kind(group: str, kind: str) -> Informer:
-        informer = env.make_informer(CachedKind(group=group, kind=kind, trim=_decisive_parts))
-        env.run_informer(informer)
-        return informer
+        return env.watch_kind(CachedKind(group=group, kind=kind, trim=_decisive_parts))
 
     def changed(change: CacheChange) -> None:
         for addon in to_keys(change):

@@ -104,9 +104,7 @@ def _build(env: ControllerContext) -> Reconciler:
             enqueue(release)
 
     def watch_kind(group: str, kind: str) -> Informer:
-        informer = env.make_informer(CachedKind(group=group, kind=kind, trim=class_metadata, metadata_only=True))
-        env.run_informer(informer)
-        return informer
+        return env.watch_kind(CachedKind(group=group, kind=kind, trim=class_metadata, metadata_only=True))
 
     drift = DriftDetector(
         client=env.client,
@@ -134,8 +132,7 @@ def _build(env: ControllerContext) -> Reconciler:
         providers=ProviderObjects(
             client=env.client,
             kinds=env.provider_kinds,
-            informer=lambda group, kind: env.make_informer(CachedKind(group=group, kind=kind)),
-            start=env.run_informer,
+            watch_kind=lambda group, kind: env.watch_kind(CachedKind(group=group, kind=kind)),
             enqueue=enqueue_existing,
         ),
         events=env.events,
