@@ -127,9 +127,10 @@ async def _look(client: Client, known: RecordedObject) -> PruneCandidate | Prune
     if not place.namespaced:
         return PruneResult(PruneOutcome.KEPT, "its kind is cluster-scoped, which is not allowed in a cluster class")
     live = await client.find(place, known.id.name, known.id.namespace)
-    settled = without_delete(known, live)
-    if live is None or settled:
-        return settled or PruneResult(PruneOutcome.GONE)
+    if live is None:
+        return PruneResult(PruneOutcome.GONE)
+    if settled := without_delete(known, live):
+        return settled
     if not is_marked(live):
         reason = "its metadata does not show that this operator or the Go operator applied it"
         return PruneResult(PruneOutcome.KEPT, reason)
