@@ -34,7 +34,9 @@ PATTERNS = {
     "csctl/authoring/scaffold.py": AUTHOR,
     "csctl/authoring/findings.py": AUTHOR,
     "csctl/authoring/infer_compat.py": AUTHOR,
+    "csctl/authoring/missing_values.py": "a message of Helm: deliver.render.errors.LONGEST_MESSAGE",
     "csctl/authoring/stack.py": AUTHOR,
+    "csctl/authoring/template_syntax.py": AUTHOR,
     "csctl/authoring/release_diff.py": AUTHOR,
     "csctl/authoring/rules/layout.py": AUTHOR,
     "csctl/authoring/rules/rendering.py": f"{AUTHOR}; a template: MAX_TEMPLATE_BYTES",
@@ -82,8 +84,6 @@ PATTERNS = {
     "net/kube/pipeline.py": "paths and headers of our own requests; one set of characters each",
     "deliver/render/helm_output.py": "a rendered text: MAX_RENDERED; linear",
     "deliver/render/cel.py": "an expression: deliver.render.renderer.MAX_EXPRESSION; in a worker with a deadline",
-    "deliver/render/gotemplate.py": "a message of Helm, in a worker with a deadline",
-    "deliver/render/template_syntax.py": "a file of a release, in a worker with a deadline",
 }
 """Modules that use regular expressions, and what bounds the length of their input."""
 

@@ -11,11 +11,12 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from clusterstacks.csctl.authoring.example_objects import NAMESPACE, make_example_objects
+from clusterstacks.csctl.authoring.missing_values import check_missing_values
 from clusterstacks.csctl.authoring.stack import BrokenAnnotation, BrokenCondition, ServerRefusal, oversized
 from clusterstacks.deliver.apply.health_expressions import VARIABLE
 from clusterstacks.deliver.apply.policy import HEALTH_ANNOTATION, HEALTH_FAILED_ANNOTATION
 from clusterstacks.deliver.render.errors import CelUndecided
-from clusterstacks.deliver.render.renderer import addon_request, addon_values, class_request
+from clusterstacks.deliver.render.renderer import addon_request, class_request
 from clusterstacks.model.documents import at, mapping, mappings, text
 from clusterstacks.model.errors import ClusterStacksError, DependencyError, SpecError
 from clusterstacks.model.objects import split_api_version
@@ -96,8 +97,13 @@ async def _addon(
 
 
 async def _values(chart: LintedChart, renderer: Renderer, data: Mapping[str, Manifest]) -> str:
-    template = chart.values_template.decode() if chart.values_path else None
-    return await addon_values(renderer, template, data, label=chart.title, file=chart.values_path)
+    """Render values as ``addon_values`` does; a missing value is reported before the YAML error that it may cause."""
+    if not chart.values_path:
+        return ""
+    template, label, file = chart.values_template.decode(), chart.title, chart.values_path
+    text = await renderer.template(template, dict(data), label=label, file=file)
+    await check_missing_values(renderer, template, data, label=label, file=file)
+    return await renderer.values(text, label=f"{label}: {file}")
 
 
 async def _rendered(chart: LintedChart, renderer: Renderer, request: Callable[[bytes], ChartRequest]) -> LintedChart:

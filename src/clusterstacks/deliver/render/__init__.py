@@ -9,7 +9,7 @@
     protocol          messages between the program and a worker
     worker            the main program of a worker
     helm, helm_output Helm's engine, and the objects it renders
-    gotemplate        single Go templates; ``missing`` and ``template_syntax`` find missing values
+    gotemplate        single Go templates
     values_document   values of an addon
     cel               CEL expressions
 

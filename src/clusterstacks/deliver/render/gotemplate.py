@@ -9,14 +9,11 @@ from __future__ import annotations
 
 import io
 import json
-import re
 import tarfile
 from typing import TYPE_CHECKING, Any, Final
 
 from clusterstacks.deliver.render import helm
 from clusterstacks.deliver.render.errors import RenderFailed
-from clusterstacks.deliver.render.missing import MARK, RefusedFunctionError, described, with_checks
-from clusterstacks.deliver.render.template_syntax import UnreadableActionError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,7 +22,6 @@ if TYPE_CHECKING:
 
 _USER: Final = "t/templates/_t.tpl"
 _MAIN: Final = "t/templates/main.yaml"
-_MARKED: Final = re.compile(rf"{MARK}(\d+)\.")
 _OPTIONS: Final = {"name": "t", "namespace": "t"}
 
 
@@ -33,27 +29,8 @@ def render(text: str, data: Manifest, file: str) -> str:
     """Render ``text`` with ``data`` as its dot.
 
     Raises:
-        RenderFailed: The message of Helm about an invalid expression, or a missing value that would be printed; names
-            ``file``, line and expression.
+        RenderFailed: The message of Helm about an invalid expression; names ``file``, line and expression.
     """
-    rendered = _run(text, data, file)
-    try:
-        checked, checks = with_checks(text)
-    except RefusedFunctionError as error:
-        raise RenderFailed(f"{file}:{error.line}: tpl is not available here: write the template directly") from None
-    except UnreadableActionError as error:
-        raise RenderFailed(f"{file}:{error.line}: missing values cannot be found in this action: simplify it") from None
-    if checks:
-        try:
-            _run(checked, data, file)
-        except RenderFailed as error:
-            if mark := _MARKED.search(error.message):
-                raise RenderFailed(described(checks[int(mark[1])], file)) from None
-            raise
-    return rendered
-
-
-def _run(text: str, data: Manifest, file: str) -> str:
     main = f'{"".join(_integers(data))}{{{{ template "{_USER}" .Values }}}}'
     try:
         return helm.render(_packed(text, main), data, _OPTIONS).templates[_MAIN]

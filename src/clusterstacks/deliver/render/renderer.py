@@ -194,7 +194,7 @@ class Renderer:
         """Render a Go template with sprig; ``data`` is its dot. See docs/reference/templates.md.
 
         Raises:
-            RenderFailed: An expression is not valid, or a missing value would be printed; names ``file`` and line.
+            RenderFailed: An expression is not valid; names ``file`` and line. A missing value prints nothing.
         """
         message = {"text": text, "data": data, "file": file}
         return cast("str", await self._ask("template", message, label=label))

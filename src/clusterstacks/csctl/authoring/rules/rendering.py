@@ -6,8 +6,8 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from clusterstacks.csctl.authoring.findings import LintProblem, LintRule, LintSeverity, line_of_text
-from clusterstacks.deliver.render.missing import RefusedFunctionError, with_checks
-from clusterstacks.deliver.render.template_syntax import UnreadableActionError, actions
+from clusterstacks.csctl.authoring.missing_values import RefusedFunctionError, with_checks
+from clusterstacks.csctl.authoring.template_syntax import UnreadableActionError, actions
 from clusterstacks.model import yaml
 from clusterstacks.model.errors import SpecError
 from clusterstacks.model.semver import Constraint, SemVer

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clusterstacks.deliver.render.missing import RefusedFunctionError, described, with_checks
-from clusterstacks.deliver.render.template_syntax import UnreadableActionError, actions
+from clusterstacks.csctl.authoring.missing_values import RefusedFunctionError, described, with_checks
+from clusterstacks.csctl.authoring.template_syntax import UnreadableActionError, actions
 
 
 def examined(text: str) -> list[str]:

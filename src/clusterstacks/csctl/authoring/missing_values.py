@@ -1,4 +1,4 @@
-"""Adds checks for missing values to a Go template.
+"""Finds missing values that a Go template would print.
 
 Go prints ``<no value>`` for a missing map key, and Helm replaces that by nothing; the strict mode of Helm also fails in
 conditions. So the template is rendered a second time with a check before every action that prints or passes a value:
@@ -11,13 +11,25 @@ may be missing; so may the elements of a list, a dict or the data of another tem
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from clusterstacks.deliver.render.template_syntax import Operand, Pipeline, TemplateAction, TemplateCommand, actions
+from clusterstacks.csctl.authoring.template_syntax import (
+    Operand,
+    Pipeline,
+    TemplateAction,
+    TemplateCommand,
+    UnreadableActionError,
+    actions,
+)
+from clusterstacks.deliver.render.errors import RenderFailed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
+
+    from clusterstacks.deliver.render.renderer import Renderer
+    from clusterstacks.model.objects import Manifest
 
 ASKING: Final = frozenset(
     {"all", "and", "any", "coalesce", "default", "dig", "empty", "not", "or", "required", "ternary"}
@@ -38,6 +50,7 @@ REFUSED: Final = "tpl"
 """Renders text that is made at run time, in which missing values cannot be found."""
 
 MARK: Final = "missing-value-"
+_MARKED: Final = re.compile(rf"{MARK}(\d+)\.")
 _CONDITIONS: Final = frozenset({"if", "else", "with", "range"})
 
 
@@ -56,6 +69,34 @@ class RefusedFunctionError(Exception):
     def __init__(self, line: int) -> None:
         super().__init__(f"line {line}")
         self.line = line
+
+
+async def check_missing_values(
+    renderer: Renderer, template: str, data: Mapping[str, Manifest], *, label: str, file: str
+) -> None:
+    """Check that a values template, which renders with ``data``, prints no missing value.
+
+    Raises:
+        RenderFailed: It prints one, or cannot be checked; names ``label``, ``file``, line and expression.
+    """
+    place = f"{label}: {file}"
+    try:
+        checked, checks = with_checks(template)
+    except RefusedFunctionError as error:
+        problem = "tpl renders text in which missing values cannot be found: write the template directly"
+        raise RenderFailed(f"{place}:{error.line}: {problem}") from None
+    except UnreadableActionError as error:
+        raise RenderFailed(
+            f"{place}:{error.line}: missing values cannot be found in this action: simplify it"
+        ) from None
+    if not checks:
+        return
+    try:
+        await renderer.template(checked, dict(data), label=label, file=file)
+    except RenderFailed as error:
+        if mark := _MARKED.search(error.message):
+            raise RenderFailed(f"{label}: {described(checks[int(mark[1])], file)}") from None
+        raise
 
 
 def with_checks(text: str) -> tuple[str, list[ValueCheck]]:
