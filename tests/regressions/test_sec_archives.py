@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from clusterstacks.deliver.render.errors import RenderFailed
 from clusterstacks.deliver.render.renderer import Renderer, class_request
 from clusterstacks.model.errors import ClusterStacksError, SpecError
 from clusterstacks.release.charts.archive import read_archive
+from clusterstacks.release.charts.chart import pack_chart
 from clusterstacks.release.charts.errors import UnsafeArchive
 from clusterstacks.release.open import open_directory
 from clusterstacks.release.release import class_chart_file
@@ -23,6 +25,7 @@ from tests.support.builders import charts
 from tests.support.builders.releases import STAGED, gzipped, read_release, staged_release, tar_of, write_release
 from tests.support.builders.tar_headers import GNU, USTAR, V7, Header, extended, long_name, record, stream
 from tests.support.fakes.api_server import FakeApi
+from tests.support.observing.render_workers import chart_request
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -94,6 +97,50 @@ async def test_helm_gets_the_checked_files_repacked(tmp_path: Path) -> None:
         await renderer.close()
 
     assert [manifest["metadata"]["name"] for manifest in rendered] == ["a"]
+
+
+def chart_archive(*members: tuple[str, bytes]) -> bytes:
+    chart = b"apiVersion: v2\nname: sub\nversion: 1.0.0\n"
+    return gzipped(tar_of(("sub/Chart.yaml", chart), *members))
+
+
+async def rendered_names(chart: dict[str, bytes]) -> list[str]:
+    renderer = Renderer()
+    files = {"Chart.yaml": b"apiVersion: v2\nname: c\nversion: v1\n", **chart}
+    try:
+        rendered = await renderer.chart(chart_request(pack_chart("c", files), label="addon cni"))
+    finally:
+        await renderer.close()
+    return [manifest["metadata"]["name"] for manifest in rendered]
+
+
+@pytest.mark.parametrize("file", ["charts/sub-1.0.0.tgz", "charts/dir/charts/sub-1.0.0.tgz"])
+async def test_sec_17_helm_gets_the_checked_files_of_archives_in_charts(file: str) -> None:
+    """Helm takes the first part off each name: ``./sub/templates/b.yaml`` is no template for it."""
+    parent = {"charts/dir/Chart.yaml": b"apiVersion: v2\nname: dir\nversion: 1.0.0\n"}
+    inner = chart_archive(("sub/templates/a.yaml", CONFIG_MAP))
+    nested = {
+        file: chart_archive(("./sub/templates/b.yaml", (charts.CONFIG_MAP % "b").encode()), ("sub/charts/i.tgz", inner))
+    }
+
+    assert sorted(await rendered_names(parent | nested)) == ["a", "b"]
+
+
+@pytest.mark.parametrize("file", ["charts/sub-1.0.0.tgz", "charts/dir/charts/sub-1.0.0.tgz"])
+async def test_sec_17_ambiguous_archive_in_charts_is_not_rendered(file: str) -> None:
+    parent = {"charts/dir/Chart.yaml": b"apiVersion: v2\nname: dir\nversion: 1.0.0\n"}
+    tar = tar_of(("c/Chart.yaml", b"apiVersion: v2\nname: c\nversion: v1\n"))[:1024]
+    ambiguous = gzipped(tar + stream(TEMPLATE, README, Header(content=CONFIG_MAP)))
+
+    with pytest.raises(RenderFailed, match=rf"addon cni: its archive: c/{file}: .* two extended headers"):
+        await rendered_names(parent | {file: ambiguous})
+
+
+async def test_sec_17_files_with_the_name_of_an_archive_stay_as_they_are() -> None:
+    """Helm loads archives only from ``charts/``, without those that it ignores by their name."""
+    other = dict.fromkeys(("files/charts/a.tgz", "charts/_a.tgz", "charts/.a.tgz", "a.tgz"), b"no archive")
+
+    assert await rendered_names({"templates/a.yaml": CONFIG_MAP} | other) == ["a"]
 
 
 LONG = "/".join(["directory" * 4] * 4) + "/file.yaml"

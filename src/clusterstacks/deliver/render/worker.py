@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 from clusterstacks.deliver.render import protocol
+from clusterstacks.deliver.render.errors import RenderFailed
 from clusterstacks.model.errors import ClusterStacksError
 
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ class Worker:
             return {"bug": f"{type(error).__name__} at {' > '.join(places[-4:])}"}
 
     def _chart(self, request: dict[str, Any], blob: bytes) -> dict[str, Any]:
-        chart = self._charts.chart(request["digest"], blob)
+        chart = self._charts.chart(request["digest"], _repacked(blob) if blob else blob)
         if chart is None:
             return {"wanted": True}
         from clusterstacks.deliver.render import helm, helm_output
@@ -119,6 +120,16 @@ class Worker:
         from clusterstacks.deliver.render import cel
 
         return {"result": cel.holds(request["expression"], request["variables"])}
+
+
+def _repacked(chart: bytes) -> bytes:
+    from clusterstacks.release.charts.chart import repack
+    from clusterstacks.release.charts.errors import UnsafeArchive
+
+    try:
+        return repack(chart, "its archive")
+    except UnsafeArchive as error:
+        raise RenderFailed(error.message) from None
 
 
 def main() -> None:

@@ -87,6 +87,25 @@ def pack_chart(name: str, files: Mapping[str, bytes]) -> bytes:
     return write_archive({f"{name}/{path}": content for path, content in files.items()}, level=1)
 
 
+def repack(packed: bytes, archive: str) -> bytes:
+    """Return a chart of :func:`pack_chart` in which the archives in ``charts/`` are packed again, at any depth.
+
+    So Helm sees only files that :func:`read_archive` has read.
+
+    Raises:
+        UnsafeArchive: An archive is rejected.
+    """
+    files = read_archive(packed, archive)
+    nested = {path: repack(content, f"{archive}: {path}") for path, content in files.items() if _is_subchart(path)}
+    return write_archive(files | nested, level=1) if nested else packed
+
+
+def _is_subchart(path: str) -> bool:
+    """Report whether Helm loads a file as an archive: ``a/charts/b.tgz``, ``a/charts/b/charts/c.tgz``."""
+    *parents, name = path.split("/")
+    return name.endswith(".tgz") and not name.startswith((".", "_")) and set(parents[1::2]) == {"charts"}
+
+
 def chart_digest(files: Mapping[str, bytes]) -> str:
     """Return the digest of the files of a chart, independent of its archive."""
     return content_digest((path, sha256(content).hexdigest()) for path, content in files.items())
