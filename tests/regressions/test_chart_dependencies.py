@@ -12,7 +12,7 @@ from clusterstacks.net.http.allowlist import AllowedHosts
 from clusterstacks.net.http.client import HTTPClient
 from clusterstacks.release.charts.archive import write_archive
 from clusterstacks.release.charts.errors import ChartDigestMismatch
-from clusterstacks.release.charts.requirements import ChartDependenciesMissing, lock_digest
+from clusterstacks.release.charts.requirements import ChartDependenciesMissing
 from clusterstacks.release.charts.vendor import ChartDependencies
 from clusterstacks.release.store import ReleaseStore
 from tests.support.builders.releases import STAGED, FakeSource, below, chart, staged_release
@@ -36,10 +36,9 @@ async def renderer() -> AsyncIterator[Renderer]:
 
 def build_script_release(url: str, *, locked: str = "", values: str = "{}") -> dict[str, bytes]:
     """A release in the build script's dialect: class and addon depend on a chart that was taken out of them."""
-    wanted = {"name": "cache", "version": "~1.2", "repository": url, "condition": "cache.enabled"}
     declared = f"dependencies: [{{name: cache, version: ~1.2, repository: '{url}', condition: cache.enabled}}]\n"
     lock = {"name": "cache", "version": locked, "repository": url}
-    lock_file = f"dependencies: [{lock}]\ndigest: {lock_digest([wanted], [lock])}\n".encode()
+    lock_file = f"dependencies: [{lock}]\n".encode()
     top = f"{STAGED.series}-cluster-class"
     own = {"values.yaml": values.encode(), **({"Chart.lock": lock_file} if locked else {})}
     cni = chart_files("cni", "1.0.0", extra=declared) | own

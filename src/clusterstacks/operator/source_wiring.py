@@ -72,7 +72,7 @@ class SourceServices:
     def _repository_charts(self, allowed: AllowedHosts) -> ChartDependencies | None:
         if not allowed.patterns:
             return None
-        from clusterstacks.release.charts.repository_charts import RepositoryCharts  # noqa: PLC0415 - few operators need it
+        from clusterstacks.release.charts.vendor import RepositoryCharts  # noqa: PLC0415 - few operators need it
 
         return RepositoryCharts(self._web, None, allowed=allowed)
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from clusterstacks.net.http.allowlist import AllowedHosts
     from clusterstacks.net.http.client import HTTPClient
     from clusterstacks.net.oci.credentials import RegistryCredentials
-    from clusterstacks.release.charts.requirements import WantedChart
+    from clusterstacks.release.charts.requirements import ChartRequirement
 
     FindCredentials = Callable[[Reference], Awaitable[RegistryCredentials]]
 
@@ -54,9 +54,12 @@ MAX_PART_BYTES = 8 * 1024 * 1024
 MAX_WHOLE_BYTES = 4 * 1024 * 1024
 """Maximum size of an index of an unusual form (arbitrary: about ten seconds)."""
 
-_ENTRIES = re.compile(rb"""^(?:entries|"entries"|'entries'):[ \t]*\r?\n""", re.MULTILINE)
-_TOP = re.compile(rb"^[^\s#-]", re.MULTILINE)
-_FIRST = re.compile(rb"^( +)[^\s#-]", re.MULTILINE)
+_ENTRIES = re.compile(
+    rb"""^(?:entries|"entries"|'entries'):[ \t]*\r?\n(?:[ \t]*(?:#.*)?\r?\n)*(?P<margin> +)""", re.MULTILINE
+)
+"""The start of the entries, and the margin of the chart names."""
+_CHART = rb"""^%(margin)s["']?%(name)s["']?:.*\n(?:%(margin)s[ -].*\n?|[ \t]*(?:#.*)?\r?\n)*+"""
+"""The name of a chart with its versions: lines with a larger margin, or with a dash."""
 _DIGEST = re.compile(r"(?:sha256:)?([0-9a-f]{64})")
 
 
@@ -154,23 +157,11 @@ def _load_json(index: bytes, label: str) -> Any:  # noqa: ANN401 - an unchecked 
 def _cut(index: bytes, chart: bytes) -> bytes | None:
     """Return the index with only this chart; None if it does not have the form that Helm writes."""
     entries = _ENTRIES.search(index)
-    first = _FIRST.search(index, entries.end()) if entries else None
-    if entries is None or first is None:
+    if entries is None:
         return None
-    end = _start(_TOP.search(index, entries.end()), index)
-    margin = re.escape(first[1])
-    key = re.compile(rb"^%s[\"']?%s[\"']?:(?P<rest>[^\r\n]*)" % (margin, re.escape(chart)), re.MULTILINE)
-    key_line = key.search(index, entries.end(), end)
-    if key_line is None:
-        return b"entries: {}"
-    if key_line["rest"].strip():
-        return None
-    after = re.compile(rb"^ {0,%d}[^\s#-]" % len(first[1]), re.MULTILINE)
-    return b"entries:\n" + index[key_line.start() : min(end, _start(after.search(index, key_line.end()), index))]
-
-
-def _start(following: re.Match[bytes] | None, text: bytes) -> int:
-    return following.start() if following else len(text)
+    pattern = _CHART % {b"margin": entries["margin"], b"name": re.escape(chart)}
+    part = re.compile(pattern, re.MULTILINE).search(index, entries.start("margin"))
+    return b"entries:\n" + part.group() if part else b"entries: {}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +177,7 @@ class ChartVersion:
 class Repository(Protocol):
     """A web server with an index, or an OCI registry."""
 
-    async def find(self, wanted: WantedChart) -> ChartVersion:
+    async def find(self, wanted: ChartRequirement) -> ChartVersion:
         """Find the version to use.
 
         Raises:
@@ -196,7 +187,7 @@ class Repository(Protocol):
         """
         ...
 
-    async def fetch(self, wanted: WantedChart, version: ChartVersion) -> bytes:
+    async def fetch(self, wanted: ChartRequirement, version: ChartVersion) -> bytes:
         """Return the archive of a version; raises as :meth:`find`."""
         ...
 
@@ -210,7 +201,7 @@ class IndexRepository:
     _index: bytes | None = None
     _reading: asyncio.Lock = field(default_factory=asyncio.Lock)
 
-    async def find(self, wanted: WantedChart) -> ChartVersion:
+    async def find(self, wanted: ChartRequirement) -> ChartVersion:
         """Find the version to use in the index."""
         url = self._resolve(wanted, "index.yaml")
         async with self._reading:
@@ -224,7 +215,7 @@ class IndexRepository:
         entry = next(entry for entry in entries if entry.version == version)
         return ChartVersion(version, entry.digest, entry.url)
 
-    async def fetch(self, wanted: WantedChart, version: ChartVersion) -> bytes:
+    async def fetch(self, wanted: ChartRequirement, version: ChartVersion) -> bytes:
         """Download the archive from the URL in the index, which may be a registry."""
         if version.url.startswith(SCHEME):
             reference = Reference.parse(version.url)
@@ -233,7 +224,7 @@ class IndexRepository:
             return await _fetch_layer(await registry_at(self.downloads, wanted, reference), target)
         return await self.downloads.get(wanted, self._resolve(wanted, version.url), MAX_CHART_BYTES)
 
-    def _resolve(self, wanted: WantedChart, path: str) -> URL:
+    def _resolve(self, wanted: ChartRequirement, path: str) -> URL:
         try:
             base = URL(self.repository)
             target = base.with_path(f"{base.path.rstrip('/')}/").join(URL(path))
@@ -251,10 +242,10 @@ class RegistryRepository:
     downloads: ChartDownloader
     repository: str
 
-    async def find(self, wanted: WantedChart) -> ChartVersion:
+    async def find(self, wanted: ChartRequirement) -> ChartVersion:
         """Find the version to use; an exact version does not need the list of tags."""
         registry = await self._registry(wanted)
-        version = wanted.named or await self._newest(registry, wanted)
+        version = wanted.exact or await self._newest(registry, wanted)
         try:
             digest = await registry.head(_tag(version))
         except NotThere:
@@ -264,16 +255,16 @@ class RegistryRepository:
         # The manifest digest also pins the archive: the tag may move in between.
         return ChartVersion(version, "", digest)
 
-    async def fetch(self, wanted: WantedChart, version: ChartVersion) -> bytes:
+    async def fetch(self, wanted: ChartRequirement, version: ChartVersion) -> bytes:
         """Download the layer that contains the chart."""
         return await _fetch_layer(await self._registry(wanted), version.url)
 
-    async def _registry(self, wanted: WantedChart) -> Registry:
+    async def _registry(self, wanted: ChartRequirement) -> Registry:
         return await registry_at(
             self.downloads, wanted, Reference.parse(f"{self.repository.rstrip('/')}/{wanted.name}")
         )
 
-    async def _newest(self, registry: Registry, wanted: WantedChart) -> str:
+    async def _newest(self, registry: Registry, wanted: ChartRequirement) -> str:
         try:
             tags = await registry.tags()
         except NotThere:

@@ -7,13 +7,11 @@ that lacks any.
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from clusterstacks.model import yaml
-from clusterstacks.model.digests import sha256_digest
 from clusterstacks.model.documents import DocumentError, Node
 from clusterstacks.model.errors import SpecError
 from clusterstacks.model.semver import Constraint, InvalidConstraint, SemVer
@@ -22,7 +20,7 @@ from clusterstacks.release.charts.chart import CHART_FILE, MAX_DOCUMENT_BYTES, r
 from clusterstacks.release.charts.errors import ChartBroken, ChartDigestMismatch, ChartNotFound, ChartsUnavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
 
 CHARTS = "charts/"
@@ -37,8 +35,6 @@ MAX_URL_CHARACTERS = 2000
 """Maximum length of the URL of a repository (arbitrary; many servers reject longer ones)."""
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,249}")
-_HASHED = ("name", "version", "repository", "condition", "tags", "enabled", "import-values", "alias")
-"""The fields of a dependency in the order in which Helm hashes them; optional except for name and repository."""
 
 
 class ChartInvalid(DocumentError):
@@ -47,11 +43,11 @@ class ChartInvalid(DocumentError):
     CODE = "ChartInvalid"
 
 
-def chart_lock_outdated(chart: str, lock: str) -> SpecError:
-    """Return the error for a lock file that does not match the dependencies of its chart; Helm rejects it as well."""
+def chart_lock_outdated(chart: str, lock: str, problem: str) -> SpecError:
+    """Return the error for a lock file that does not match the dependencies of its chart."""
     return SpecError(
         "ChartLockOutdated",
-        f"{chart}: {lock} does not match the dependencies of the chart: run helm dependency update",
+        f"{chart}: {lock} does not match the dependencies of the chart: {problem}; run helm dependency update",
     )
 
 
@@ -64,7 +60,7 @@ class ChartRequirement:
     repository: str
     """Its repository, as written; empty if it is part of the chart."""
     locked: str = ""
-    """The version in the lock file; empty without a lock file."""
+    """The version in the lock file, or of an earlier resolution; empty for the newest allowed."""
 
     def fits(self, chart: ChartIdentity) -> bool:
         """Report whether a chart fulfils the requirement by the rules of Helm."""
@@ -77,6 +73,22 @@ class ChartRequirement:
     def exact(self) -> str:
         """The only version that the lock file, or the chart itself, allows; empty if there are several."""
         return self.locked or self.constraint.exact
+
+    def choose(self, versions: Iterable[str]) -> str | None:
+        """Return the version to use of those in a repository; None if none is allowed.
+
+        A locked version matches in any spelling (``v1.2.3`` or ``1.2.3``), including its build. Otherwise the newest
+        allowed version is used; texts that are not versions are skipped, as in Helm.
+        """
+        known = list(dict.fromkeys(versions))
+        if self.locked and self.locked not in known:
+            return next((text for text in known if same_version(text, self.locked)), None)
+        if self.locked:
+            return self.locked
+        if self.constraint.text in known:
+            return self.constraint.text
+        allowed = [(version, text) for text, version in _parsed(known) if self.constraint.allows(version)]
+        return max(allowed)[1] if allowed else None
 
     def __str__(self) -> str:
         return f"{self.name} {self.locked or self.constraint}"
@@ -133,6 +145,9 @@ def requirements(files: Mapping[str, bytes], label: str) -> tuple[ChartRequireme
 def locked(files: Mapping[str, bytes], label: str) -> tuple[ChartRequirement, ...]:
     """Read the dependencies of a chart with the versions of its lock file.
 
+    The lock file must list the same charts of the same repositories, in allowed versions. Its digest is not compared:
+    it also covers fields such as ``condition``, which do not matter here.
+
     Raises:
         SpecError: The lock file was made for other dependencies.
     """
@@ -140,17 +155,17 @@ def locked(files: Mapping[str, bytes], label: str) -> tuple[ChartRequirement, ..
     lock = next((file for file in (CHART_LOCK, OLD_LOCK) if file in files), None)
     if lock is None or not wanted:
         return wanted
-    document = _load(files, lock, label)
-    entries = _list(document)
-    if document.child("digest").value not in tuple(_digests(files, label, [entry.value for entry in entries])):
-        raise chart_lock_outdated(label, lock)
-    names = [_texts(entry, "name").value for entry in entries]
-    if names != [requirement.name for requirement in wanted]:
-        raise chart_lock_outdated(label, lock)
-    return tuple(
-        replace(requirement, locked=_version(entry, requirement))
-        for requirement, entry in zip(wanted, entries, strict=True)
-    )
+    entries = _list(_load(files, lock, label))
+    charts = [(_texts(entry, "name").value, entry.child("repository").optional_text().strip()) for entry in entries]
+    if charts != [(requirement.name, requirement.repository) for requirement in wanted]:
+        listed = ", ".join(f"{name} of {repository}" if repository else str(name) for name, repository in charts)
+        raise chart_lock_outdated(label, lock, f"it lists {listed or 'nothing'}")
+    versions = [_version(entry, requirement) for requirement, entry in zip(wanted, entries, strict=True)]
+    for requirement, version in zip(wanted, versions, strict=True):
+        if version and not requirement.constraint.allows(SemVer.parse(version)):
+            problem = f"it has {requirement.name} {version}, but the chart requires {requirement.constraint}"
+            raise chart_lock_outdated(label, lock, problem)
+    return tuple(replace(requirement, locked=version) for requirement, version in zip(wanted, versions, strict=True))
 
 
 def lacking(files: Mapping[str, bytes], label: str) -> tuple[ChartRequirement, ...]:
@@ -200,19 +215,6 @@ def held(files: Mapping[str, bytes], label: str) -> dict[str, ChartIdentity]:
     return charts
 
 
-def lock_digest(requirements: list[Any], lock: list[Any]) -> str:
-    """Return the digest of dependencies and lock file entries, as Helm 3 and 4 compute it."""
-    return _go_digest([[_hashed(entry) for entry in requirements], [_hashed(entry) for entry in lock]])
-
-
-def _digests(files: Mapping[str, bytes], label: str, lock: list[Any]) -> Iterator[str]:
-    declared = [node.value for node in _declared(files, label)]
-    yield lock_digest(declared, lock)
-    if _load(files, CHART_FILE, label).child("apiVersion").value == "v1":
-        # Helm 2 hashed only the requirements.
-        yield _go_digest({"dependencies": [_hashed(entry) for entry in declared]})
-
-
 def _declared(files: Mapping[str, bytes], label: str) -> tuple[Node, ...]:
     # Helm reads requirements.yaml after Chart.yaml, into the same field.
     old = _list(_load(files, OLD_FILE, label)) if OLD_FILE in files else ()
@@ -256,25 +258,13 @@ def _requirement(node: Node) -> ChartRequirement:
 def _version(entry: Node, requirement: ChartRequirement) -> str:
     version = _texts(entry, "version")
     try:
-        allowed = requirement.constraint.allows(SemVer.parse(version.value))
+        SemVer.parse(version.value)
     except InvalidVersion:
         # A dependency that is part of the chart is locked to its constraint.
         if requirement.repository:
             raise version.refuse("a lock file names exact versions: run helm dependency update") from None
         return ""
-    if not allowed:
-        raise version.refuse(f"the chart requires {requirement.constraint}: run helm dependency update")
     return version.text()
-
-
-def _hashed(entry: Any) -> dict[str, object]:  # noqa: ANN401 - an unchecked document
-    read = {key: _as_text(value) for key, value in entry.items()} if isinstance(entry, dict) else {}
-    if isinstance(tags := read.get("tags"), list):
-        read["tags"] = [_as_text(tag) for tag in tags]
-    read |= {"name": read.get("name") or "", "repository": read.get("repository") or ""}
-    if isinstance(entry, dict) and "enabled" in entry:
-        read["enabled"] = entry["enabled"]
-    return {key: _sorted(read[key]) for key in _HASHED if read.get(key) or key in ("name", "repository")}
 
 
 def _as_text(value: object) -> object:
@@ -287,53 +277,6 @@ def _as_text(value: object) -> object:
 def _texts(node: Node, key: str) -> Node:
     child = node.child(key)
     return replace(child, value=_as_text(child.value))
-
-
-def _sorted(value: object) -> object:
-    """Sort the keys of mappings as Go does."""
-    if isinstance(value, dict):
-        return {key: _sorted(value[key]) for key in sorted(value)}
-    return [_sorted(item) for item in value] if isinstance(value, list) else value
-
-
-def _go_digest(document: object) -> str:
-    text = json.dumps(document, ensure_ascii=False, separators=(",", ":"))
-    for sign in "<>&\u2028\u2029":
-        text = text.replace(sign, f"\\u{ord(sign):04x}")
-    return sha256_digest(text.encode(errors="surrogatepass"))
-
-
-@dataclass(frozen=True, slots=True)
-class WantedChart:
-    """A query for a chart in a repository; ``exact`` is the locked or pinned version, empty for the newest allowed."""
-
-    name: str
-    constraint: Constraint
-    exact: str = ""
-
-    @property
-    def named(self) -> str:
-        """The version that can be fetched by name: the exact one, or the only one that the constraint allows."""
-        return self.exact or self.constraint.exact
-
-    def choose(self, versions: Iterable[str]) -> str | None:
-        """Return the version to use; None if none is allowed.
-
-        An exact version matches in any spelling (``v1.2.3`` or ``1.2.3``), including its build. Otherwise the newest
-        allowed version is used; texts that are not versions are skipped, as in Helm.
-        """
-        known = list(dict.fromkeys(versions))
-        if self.exact and self.exact not in known:
-            return next((text for text in known if same_version(text, self.exact)), None)
-        if self.exact:
-            return self.exact
-        if self.constraint.text in known:
-            return self.constraint.text
-        allowed = [(version, text) for text, version in _parsed(known) if self.constraint.allows(version)]
-        return max(allowed)[1] if allowed else None
-
-    def __str__(self) -> str:
-        return f"{self.name} {self.exact or self.constraint}"
 
 
 def same_version(first_text: str, second_text: str) -> bool:

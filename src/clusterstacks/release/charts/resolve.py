@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import posixpath
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from clusterstacks.model.digests import sha256_digest
@@ -22,7 +22,7 @@ from clusterstacks.release.charts.errors import (
 from clusterstacks.release.charts.helmignore import chart_files
 from clusterstacks.release.charts.lockfile import ResolvedChart, pin_of
 from clusterstacks.release.charts.repository import IndexRepository, RegistryRepository, Repository
-from clusterstacks.release.charts.requirements import ChartIdentity, WantedChart, identify, lacking, same_version
+from clusterstacks.release.charts.requirements import ChartIdentity, identify, lacking, same_version
 from clusterstacks.runtime.concurrency import gather
 
 if TYPE_CHECKING:
@@ -139,11 +139,12 @@ class ChartResolver:
             identity, packed = await asyncio.to_thread(pack_local_chart, requirement, label, self._tree)
             return self._verified(label, requirement, identity.version, packed, pin)
         repository = self._repository(label, requirement)
-        wanted = WantedChart(requirement.name, requirement.constraint, pin.version if pin else requirement.locked)
-        cached = await asyncio.to_thread(self._cached, requirement, wanted, pin)
+        if pin:
+            requirement = replace(requirement, locked=pin.version)
+        cached = await asyncio.to_thread(self._cached, requirement, pin)
         if cached is None and self._offline:
-            raise chart_not_cached(f"{label}: {wanted}", requirement.repository)
-        version, packed = cached or await self._fetched(repository, wanted, requirement, pin)
+            raise chart_not_cached(f"{label}: {requirement}", requirement.repository)
+        version, packed = cached or await self._fetched(repository, requirement, pin)
         chart = self._verified(label, requirement, version, packed, pin)
         place = f"chart {requirement.name} {version} of {requirement.repository}"
         await asyncio.to_thread(check_package, packed, requirement.name, version, place)
@@ -175,27 +176,25 @@ class ChartResolver:
             return self._repositories.setdefault(name, IndexRepository(self._downloads, name))
         raise ChartRepositoryRefused(subject, name, "is of an unknown kind", "use https://, oci:// or file://")
 
-    def _cached(
-        self, requirement: ChartRequirement, wanted: WantedChart, pin: ResolvedChart | None
-    ) -> tuple[str, bytes] | None:
+    def _cached(self, requirement: ChartRequirement, pin: ResolvedChart | None) -> tuple[str, bytes] | None:
         """Return version and archive from the cache if the repository would certainly return the same."""
         place = (requirement.repository, requirement.name)
-        version = wanted.named
+        version = requirement.exact
         if self._offline:
-            version = wanted.choose(self._cache.versions(*place)) or version
+            version = requirement.choose(self._cache.versions(*place)) or version
         digest = pin.digest if pin else version and self._cache.digest(*place, version)
         packed = self._cache.read(digest) if digest else None
         return None if packed is None else (version, packed)
 
     async def _fetched(
-        self, repository: Repository, wanted: WantedChart, requirement: ChartRequirement, pin: ResolvedChart | None
+        self, repository: Repository, requirement: ChartRequirement, pin: ResolvedChart | None
     ) -> tuple[str, bytes]:
-        chart_version = await repository.find(wanted)
+        chart_version = await repository.find(requirement)
         if pin and chart_version.digest and chart_version.digest != pin.digest:
             raise ChartDigestMismatch(pin, expected=pin.digest, found=chart_version.digest)
         packed = await asyncio.to_thread(self._cache.read, chart_version.digest)
         if packed is None:
-            packed = await repository.fetch(wanted, chart_version)
+            packed = await repository.fetch(requirement, chart_version)
         digest = sha256_digest(packed)
         if chart_version.digest and digest != chart_version.digest:
             chart = f"chart {requirement.name} {chart_version.version} of {requirement.repository}"

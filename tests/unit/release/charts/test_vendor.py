@@ -22,7 +22,7 @@ from clusterstacks.release.charts.errors import (
     UnsafeArchive,
 )
 from clusterstacks.release.charts.repository import ChartDownloader, ChartVersion, IndexRepository
-from clusterstacks.release.charts.requirements import WantedChart, lock_digest
+from clusterstacks.release.charts.requirements import ChartRequirement
 from clusterstacks.release.charts.vendor import ChartDependencies
 from tests.support.servers.chart_repository import ChartRepository, chart_files, chart_repository, digest_of, packaged
 
@@ -63,8 +63,7 @@ def needing(*dependencies: tuple[str, str, str], extra: str = "", lock: str = ""
     files = chart_files("web", "1.0.0", extra=f"dependencies:\n{lines}")
     if lock:
         found = [document | {"version": lock} for document in documents]
-        digest = lock_digest(documents, found)
-        files["Chart.lock"] = f"dependencies: {found}\ndigest: {digest}\n".encode()
+        files["Chart.lock"] = f"dependencies: {found}\n".encode()
     return files
 
 
@@ -480,4 +479,6 @@ async def test_index_cannot_redirect_into_the_local_network(url: str) -> None:
     async with HTTPClient(environ={}) as web:
         repository = IndexRepository(ChartDownloader(web, None, no_credentials), "https://charts.example/stable")
         with pytest.raises(ChartRepositoryRefused, match="invalid or disallowed URL"):
-            await repository.fetch(WantedChart("x", Constraint.parse("1.0.0")), ChartVersion("1.0.0", "", url))
+            await repository.fetch(
+                ChartRequirement("x", Constraint.parse("1.0.0"), "https://h.example"), ChartVersion("1.0.0", "", url)
+            )
