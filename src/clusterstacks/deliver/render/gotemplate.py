@@ -7,13 +7,12 @@ template.
 
 from __future__ import annotations
 
-import io
 import json
-import tarfile
 from typing import TYPE_CHECKING, Any, Final
 
 from clusterstacks.deliver.render import helm
 from clusterstacks.deliver.render.errors import RenderFailed
+from clusterstacks.release.charts.archive import write_archive
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,18 +38,8 @@ def render(text: str, data: Manifest, file: str) -> str:
 
 
 def _packed(text: str, main: str) -> bytes:
-    buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w:gz", compresslevel=1) as archive:
-        for name, content in (
-            ("t/Chart.yaml", "apiVersion: v2\nname: t\nversion: 0.0.0\n"),
-            (_USER, text),
-            (_MAIN, main),
-        ):
-            payload = content.encode()
-            member = tarfile.TarInfo(name)
-            member.size = len(payload)
-            archive.addfile(member, io.BytesIO(payload))
-    return buffer.getvalue()
+    files = {"t/Chart.yaml": "apiVersion: v2\nname: t\nversion: 0.0.0\n", _USER: text, _MAIN: main}
+    return write_archive({path: content.encode() for path, content in files.items()}, level=1)
 
 
 def _integers(data: Manifest) -> Iterator[str]:
