@@ -160,12 +160,16 @@ def locked(files: Mapping[str, bytes], label: str) -> tuple[ChartRequirement, ..
     if charts != [(requirement.name, requirement.repository) for requirement in wanted]:
         listed = ", ".join(f"{name} of {repository}" if repository else str(name) for name, repository in charts)
         raise chart_lock_outdated(label, lock, f"it lists {listed or 'nothing'}")
-    versions = [_version(entry, requirement) for requirement, entry in zip(wanted, entries, strict=True)]
-    for requirement, version in zip(wanted, versions, strict=True):
-        if version and not requirement.constraint.allows(SemVer.parse(version)):
-            problem = f"it has {requirement.name} {version}, but the chart requires {requirement.constraint}"
-            raise chart_lock_outdated(label, lock, problem)
-    return tuple(replace(requirement, locked=version) for requirement, version in zip(wanted, versions, strict=True))
+    pinned = [
+        replace(requirement, locked=_version(entry, requirement))
+        for requirement, entry in zip(wanted, entries, strict=True)
+    ]
+    for requirement in pinned:
+        if requirement.locked and not requirement.constraint.allows(SemVer.parse(requirement.locked)):
+            raise chart_lock_outdated(
+                label, lock, f"it has {requirement}, but the chart requires {requirement.constraint}"
+            )
+    return tuple(pinned)
 
 
 def lacking(files: Mapping[str, bytes], label: str) -> tuple[ChartRequirement, ...]:
