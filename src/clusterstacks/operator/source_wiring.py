@@ -72,9 +72,9 @@ class SourceServices:
     def _repository_charts(self, allowed: AllowedHosts) -> ChartDependencies | None:
         if not allowed.patterns:
             return None
-        from clusterstacks.release.charts.vendor import RepositoryCharts  # noqa: PLC0415 - few operators need it
+        from clusterstacks.release.charts.vendor import ChartDependencies  # noqa: PLC0415 - few operators need it
 
-        return RepositoryCharts(self._web, None, allowed=allowed)
+        return ChartDependencies(self._web, None, allowed=allowed)
 
     def fetcher(self, enqueue: Callable[[ObjectKey], None], limiter: RateLimiter | None = None) -> ReleaseFetcher:
         """Return a fetcher of releases for the objects of one kind; ``enqueue`` reconciles one after its download."""

@@ -20,12 +20,12 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from clusterstacks.model.documents import shown
-from clusterstacks.model.errors import SpecError
+from clusterstacks.model.errors import DependencyError, SpecError
 from clusterstacks.net.http.allowlist import host_of
 from clusterstacks.net.http.errors import SourceUnavailable, store_unavailable
 from clusterstacks.release.chart_store import find_charts, remove_charts, store_charts
 from clusterstacks.release.charts.chart import ChartCache
-from clusterstacks.release.charts.errors import ChartRepositoryRefused
+from clusterstacks.release.charts.errors import ChartRepositoryRefused, ChartsUnavailable
 from clusterstacks.release.charts.requirements import CHART_ERRORS, ChartDependenciesMissing
 from clusterstacks.release.contents import read_contents
 from clusterstacks.release.errors import DigestMismatch, ReleaseBroken, ReleaseDamaged
@@ -35,12 +35,12 @@ from clusterstacks.release.staging import Staging, discard, sweep
 from clusterstacks.runtime.files import sync_directory
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Collection, Coroutine, Hashable, Sequence
+    from collections.abc import Awaitable, Callable, Collection, Coroutine, Hashable, Mapping, Sequence
     from pathlib import Path
 
     from clusterstacks.model.names import ReleaseName
     from clusterstacks.release.charts.lockfile import ResolvedChart
-    from clusterstacks.release.charts.vendor import ChartDependencies
+    from clusterstacks.release.charts.vendor import ChartDependencies, Vendored
     from clusterstacks.release.contents import Contents
     from clusterstacks.release.release import Release
     from clusterstacks.release.release_source import ReleaseSource
@@ -192,7 +192,7 @@ class ReleaseStore:
         charts = {label: await asyncio.to_thread(release.chart_files, label) for label in release.lacking}
         try:
             complete_charts = await self._in_time(
-                dependencies.vendor_all(charts, pins), release.name, "not all dependencies of its charts"
+                _vendored(dependencies, charts, pins), release.name, "not all dependencies of its charts"
             )
         except ChartRepositoryRefused as error:
             raise ChartDependenciesMissing(release.name, release.lacking, error.remedy) from None
@@ -324,6 +324,15 @@ class ReleaseStore:
     def _unapproved(self, digest: str) -> Path:
         place = self._place(digest)
         return place.with_name(f"{_UNAPPROVED}{place.name}")
+
+
+async def _vendored(
+    dependencies: ChartDependencies, charts: Mapping[str, Mapping[str, bytes]], pins: tuple[ResolvedChart, ...]
+) -> dict[str, Vendored]:
+    try:
+        return await dependencies.vendor_all(charts, pins)
+    except DependencyError as error:  # of a repository, not of the source
+        raise ChartsUnavailable(error) from error
 
 
 def _permission(release: Release) -> str:

@@ -15,7 +15,7 @@ from clusterstacks.net.http.errors import SourceUnavailable
 from clusterstacks.net.retry import RetryPolicy
 from clusterstacks.release.charts.archive import write_archive
 from clusterstacks.release.charts.chart import read_chart
-from clusterstacks.release.charts.errors import ChartDigestMismatch, ChartNotFound
+from clusterstacks.release.charts.errors import ChartDigestMismatch, ChartsUnavailable
 from clusterstacks.release.charts.requirements import ChartDependenciesMissing
 from clusterstacks.release.charts.vendor import ChartDependencies
 from clusterstacks.release.errors import DigestMismatch, ReleaseDamaged
@@ -176,7 +176,7 @@ async def test_changed_or_missing_pinned_chart_is_an_error(
 
     repository.index.clear()
     repository.add("cache", "1.2.0", "1.2.10")
-    with pytest.raises(ChartNotFound, match=r"cache 1\.2\.9 is not in"):
+    with pytest.raises(ChartsUnavailable, match=r"cache 1\.2\.9 is not in"):
         await lost.ensure(STAGED, source, dependencies=charts, pinned=pins)
     repository.publish(packaged("cache", "1.2.9", text="changed"), "cache", "1.2.9")
     with pytest.raises(ChartDigestMismatch, match=rf"cache 1\.2\.9 of .*{pins[0].digest}"):

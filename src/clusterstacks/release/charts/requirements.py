@@ -17,7 +17,7 @@ from clusterstacks.model.errors import SpecError
 from clusterstacks.model.semver import Constraint, InvalidConstraint, SemVer
 from clusterstacks.model.versions import InvalidVersion
 from clusterstacks.release.charts.chart import CHART_FILE, MAX_DOCUMENT_BYTES, read_chart
-from clusterstacks.release.charts.errors import ChartBroken, ChartDigestMismatch, ChartNotFound, ChartsUnavailable
+from clusterstacks.release.charts.errors import ChartBroken, ChartDigestMismatch, ChartsUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -110,7 +110,7 @@ class ChartDependenciesMissing(SpecError):
         )
 
 
-CHART_ERRORS: Final = (ChartBroken, ChartDependenciesMissing, ChartDigestMismatch, ChartNotFound, ChartsUnavailable)
+CHART_ERRORS: Final = (ChartBroken, ChartDependenciesMissing, ChartDigestMismatch, ChartsUnavailable)
 """Errors that are caused by the dependencies of a release's charts, not by the release itself."""
 
 

@@ -6,10 +6,9 @@ import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from clusterstacks.model.errors import DependencyError
 from clusterstacks.net.oci.credentials import ANONYMOUS
 from clusterstacks.release.charts.chart_cache import DiskChartCache
-from clusterstacks.release.charts.errors import ChartBroken, ChartsUnavailable
+from clusterstacks.release.charts.errors import ChartBroken
 from clusterstacks.release.charts.repository import ChartDownloader
 from clusterstacks.release.charts.requirements import ChartIdentity, held, lacking, requirements
 from clusterstacks.release.charts.resolve import ChartResolver, FoundChart
@@ -113,27 +112,6 @@ class ChartDependencies:
             )
             for label, files in charts.items()
         }
-
-
-class RepositoryCharts(ChartDependencies):
-    """Chart dependencies of the operator: their errors tell unavailable repositories from unavailable sources."""
-
-    async def vendor_all(
-        self,
-        charts: Mapping[str, Mapping[str, bytes]],
-        pinned: Sequence[ResolvedChart] = (),
-        *,
-        tree: Mapping[str, bytes] | None = None,
-    ) -> dict[str, Vendored]:
-        """Add the missing dependencies of each chart.
-
-        Raises:
-            ChartsUnavailable: A repository lacks a chart or is unavailable.
-        """
-        try:
-            return await super().vendor_all(charts, pinned, tree=tree)
-        except DependencyError as error:
-            raise ChartsUnavailable(error) from error
 
 
 def _completed(files: Mapping[str, bytes], label: str, added: Mapping[ChartRequirement, FoundChart]) -> Vendored:
