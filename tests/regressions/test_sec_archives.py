@@ -114,8 +114,9 @@ async def rendered_names(chart: dict[str, bytes]) -> list[str]:
     return [manifest["metadata"]["name"] for manifest in rendered]
 
 
+@pytest.mark.regression("SEC-17")
 @pytest.mark.parametrize("file", ["charts/sub-1.0.0.tgz", "charts/dir/charts/sub-1.0.0.tgz"])
-async def test_sec_17_helm_gets_the_checked_files_of_archives_in_charts(file: str) -> None:
+async def test_helm_gets_the_checked_files_of_archives_in_charts(file: str) -> None:
     """Helm takes the first part off each name: ``./sub/templates/b.yaml`` is no template for it."""
     parent = {"charts/dir/Chart.yaml": b"apiVersion: v2\nname: dir\nversion: 1.0.0\n"}
     inner = chart_archive(("sub/templates/a.yaml", CONFIG_MAP))
@@ -126,8 +127,9 @@ async def test_sec_17_helm_gets_the_checked_files_of_archives_in_charts(file: st
     assert sorted(await rendered_names(parent | nested)) == ["a", "b"]
 
 
+@pytest.mark.regression("SEC-17")
 @pytest.mark.parametrize("file", ["charts/sub-1.0.0.tgz", "charts/dir/charts/sub-1.0.0.tgz"])
-async def test_sec_17_ambiguous_archive_in_charts_is_not_rendered(file: str) -> None:
+async def test_ambiguous_archive_in_charts_is_not_rendered(file: str) -> None:
     parent = {"charts/dir/Chart.yaml": b"apiVersion: v2\nname: dir\nversion: 1.0.0\n"}
     tar = tar_of(("c/Chart.yaml", b"apiVersion: v2\nname: c\nversion: v1\n"))[:1024]
     ambiguous = gzipped(tar + stream(TEMPLATE, README, Header(content=CONFIG_MAP)))
@@ -136,7 +138,8 @@ async def test_sec_17_ambiguous_archive_in_charts_is_not_rendered(file: str) -> 
         await rendered_names(parent | {file: ambiguous})
 
 
-async def test_sec_17_files_with_the_name_of_an_archive_stay_as_they_are() -> None:
+@pytest.mark.regression("SEC-17")
+async def test_files_with_the_name_of_an_archive_stay_as_they_are() -> None:
     """Helm loads archives only from ``charts/``, without those that it ignores by their name."""
     other = dict.fromkeys(("files/charts/a.tgz", "charts/_a.tgz", "charts/.a.tgz", "a.tgz"), b"no archive")
 
