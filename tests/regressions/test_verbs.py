@@ -11,7 +11,7 @@ import click
 import pytest
 
 from clusterstacks.csctl.main import VERBS, csctl
-from clusterstacks.csctl.shared import output
+from clusterstacks.csctl.shared import output, terminal
 from clusterstacks.csctl.shared.help_texts import EXAMPLES, SUGGESTIONS
 from clusterstacks.csctl.verbs.version import commit_of
 from clusterstacks.net.http.client import HTTPClient
@@ -168,7 +168,7 @@ def test_colours_follow_option_and_environment(
     for name, value in environ.items():
         monkeypatch.setenv(name, value)
 
-    assert output.OutputSettings(colour=colour).colours is coloured
+    assert terminal.OutputSettings(colour=colour).colours is coloured
 
 
 @pytest.mark.regression("USER-15")
@@ -214,7 +214,7 @@ def test_verbose_prints_the_traceback_of_an_error(arguments: tuple[str, ...], ru
 async def test_verbose_prints_requests_without_secrets(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(output, "SETTINGS", output.OutputSettings(verbose=True))
+    monkeypatch.setattr(output, "SETTINGS", terminal.OutputSettings(verbose=True))
     (tmp_path / "file").write_text("content")
     async with StaticServer.started(tmp_path) as server, HTTPClient(trace=output.trace) as web:
         await web.read(f"{server.url}/file?token=secret", limit=10, headers={"Authorization": "Basic secret"})

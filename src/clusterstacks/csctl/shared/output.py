@@ -10,14 +10,13 @@ import shutil
 import sys
 import time
 import traceback
-from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from clusterstacks.csctl.shared.terminal import HANGING, ResultMark, columns, cut, is_terminal, wrap
+from clusterstacks.csctl.shared.terminal import HANGING, OutputSettings, ResultMark, columns, cut, is_terminal, wrap
 from clusterstacks.model.documents import CONTROL_CHARACTERS
 from clusterstacks.model.errors import ClusterStacksError, DependencyError, SpecError
 
@@ -83,28 +82,6 @@ _EVIDENCE = {
     )
 }
 """Details that only csctl prints, by error code; the same errors also occur in the operator."""
-
-
-@dataclass(slots=True)
-class OutputSettings:
-    """The global output options of this run."""
-
-    colour: str = "auto"
-    """``auto``, ``always`` or ``never``."""
-    quiet: bool = False
-    """Suppress progress and notes."""
-    verbose: bool = False
-    """Also print HTTP requests, and the traceback of an error."""
-
-    @property
-    def colours(self) -> bool | None:
-        """True or false to print colours or not; None to print them only on a terminal.
-
-        NO_COLOR: https://no-color.org.
-        """
-        if self.colour != "auto":
-            return self.colour == "always"
-        return False if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb" else None
 
 
 _STATUS_SHOWN: list[str] = []

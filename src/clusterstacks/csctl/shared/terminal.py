@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from contextlib import contextmanager
+from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Final
 
@@ -31,6 +32,28 @@ SILENT_SECONDS = 2
 
 _ERASE: Final = "\r\x1b[K"
 """Erases the line of the cursor."""
+
+
+@dataclass(slots=True)
+class OutputSettings:
+    """The global output options of this run."""
+
+    colour: str = "auto"
+    """``auto``, ``always`` or ``never``."""
+    quiet: bool = False
+    """Suppress progress and notes."""
+    verbose: bool = False
+    """Also print HTTP requests, and the traceback of an error."""
+
+    @property
+    def colours(self) -> bool | None:
+        """True or false to print colours or not; None to print them only on a terminal.
+
+        NO_COLOR: https://no-color.org.
+        """
+        if self.colour != "auto":
+            return self.colour == "always"
+        return False if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb" else None
 
 
 class ResultMark(Enum):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from clusterstacks.model.errors import SpecError
 from clusterstacks.net.kube.connection import Connection, DataOrFile, User
-from clusterstacks.net.kube.kubeconfig_fields import Fields, parse_yaml, read_cluster, read_user, refusal, refuse_unsafe
+from clusterstacks.net.kube.kubeconfig_fields import Fields, parse_yaml, read_cluster, read_user, refusal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -25,6 +25,17 @@ a Linux distribution add 300 KB)."""
 
 MAX_SECRET_VALUES = 2_000
 """Maximum number of values in such a kubeconfig (arbitrary; one cluster, user and context have about 20)."""
+
+_UNSAFE = {
+    "exec": "runs a command",
+    "auth-provider": "runs a command",
+    "certificate-authority": "reads a file",
+    "client-certificate": "reads a file",
+    "client-key": "reads a file",
+    "tokenFile": "reads a file",
+    "proxy-url": "uses a proxy",
+    "insecure-skip-tls-verify": "trusts any server",
+}
 
 
 def load_kubeconfig(paths: Sequence[Path], context: str = "") -> Connection:
@@ -196,7 +207,7 @@ def _connection(documents: Sequence[_Document], context: str, *, restricted: boo
     cluster_fields = cluster.fields.block("cluster")
     user_fields = user.fields.block("user") if user else Fields({}, chosen.where)
     if restricted:
-        refuse_unsafe(cluster_fields, user_fields)
+        _refuse_unsafe(cluster_fields, user_fields)
     connection = read_cluster(cluster_fields, cluster.base, chosen.text("namespace"))
     return read_user(connection, cluster_fields, user_fields, user.base if user else None)
 
@@ -221,3 +232,13 @@ def _entry(documents: Sequence[_Document], kind: str, name: str) -> _Document | 
         if found:
             return _Document(found[0], document.base)
     return None
+
+
+def _refuse_unsafe(cluster: Fields, user: Fields) -> None:
+    """Refuse fields that are not allowed in a kubeconfig from a Secret; the message names the first one."""
+    for fields in (cluster, user):
+        for name, effect in _UNSAFE.items():
+            if fields.has(name):
+                raise fields.error(name, f"{effect}, which is not allowed in a kubeconfig from a Secret")
+    if not cluster.text("server").startswith("https://"):
+        raise cluster.error("server", "must begin with https:// in a kubeconfig from a Secret")

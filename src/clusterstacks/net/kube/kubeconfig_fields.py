@@ -23,16 +23,6 @@ EXEC_VERSIONS = frozenset({"client.authentication.k8s.io/v1", "client.authentica
 
 _EXEC_EXTENSION = "client.authentication.k8s.io/exec"
 _HEADER_SIGNS = "!#$&'*+-.^_`|~"
-_UNSAFE = {
-    "exec": "runs a command",
-    "auth-provider": "runs a command",
-    "certificate-authority": "reads a file",
-    "client-certificate": "reads a file",
-    "client-key": "reads a file",
-    "tokenFile": "reads a file",
-    "proxy-url": "uses a proxy",
-    "insecure-skip-tls-verify": "trusts any server",
-}
 
 
 def parse_yaml(
@@ -149,20 +139,6 @@ def _mapping(value: object, where: str) -> Mapping[str, Any]:
     if not isinstance(value, dict):
         raise refusal(where, "is not a mapping")
     return value
-
-
-def refuse_unsafe(cluster: Fields, user: Fields) -> None:
-    """Refuse fields that are not allowed in a kubeconfig from a Secret.
-
-    Raises:
-        SpecError: The kubeconfig has such a field; the message names the first one.
-    """
-    for fields in (cluster, user):
-        for name, effect in _UNSAFE.items():
-            if fields.has(name):
-                raise fields.error(name, f"{effect}, which is not allowed in a kubeconfig from a Secret")
-    if not cluster.text("server").startswith("https://"):
-        raise cluster.error("server", "must begin with https:// in a kubeconfig from a Secret")
 
 
 def read_cluster(fields: Fields, base: Path | None, namespace: str) -> Connection:
