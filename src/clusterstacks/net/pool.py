@@ -48,17 +48,14 @@ class _AbortingProtocol(ResponseHandler):
     """
 
     def close(self) -> None:
-        """Abort the connection."""
         self.abort()
 
 
 class Pool:
-    """Connections that are kept for the next request. Its users share connections, but not their settings.
+    """Connections that are kept for the next request; its users share connections, but not their settings.
 
-    Args:
-        timeouts: Longest time for a connection attempt, and longest time in which a server may send nothing. None for
-            users that set a deadline for each request.
-        on_answer: Called with HTTP method and status of every response; for metrics.
+    ``timeouts`` are the longest connection attempt and the longest time in which a server may send nothing; None for
+    users that set a deadline for each request. ``on_answer`` gets HTTP method and status of every response.
     """
 
     def __init__(
@@ -103,12 +100,9 @@ class Pool:
         server_name: str = "",
         proxy: URL | str | None = None,
     ) -> aiohttp.ClientResponse:
-        """Send one request and wait for the status and headers of its response.
+        """Send one request, wait for the status and headers, and raise RequestBroken if it fails.
 
         Redirects are not followed, because they would send the credentials to another host.
-
-        Raises:
-            RequestBroken: The request failed.
         """
         try:
             response = await self.session.request(
@@ -141,11 +135,7 @@ class Pool:
 
 
 async def read_body(content: AsyncIterator[bytes], max_bytes: int) -> bytes | None:
-    """Read a whole body; return None if it is larger than ``max_bytes``.
-
-    Raises:
-        RequestBroken: The connection was lost.
-    """
+    """Read a whole body, None if it exceeds ``max_bytes``; raise RequestBroken if the connection is lost."""
     pieces = []
     size = 0
     try:

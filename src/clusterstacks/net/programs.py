@@ -31,15 +31,9 @@ async def run_program(  # noqa: PLR0913  # the limits of two kinds of programs
 ) -> tuple[int, bytes]:
     """Run a program and return its exit code and output; it and all processes that it started are ended.
 
-    Args:
-        command: The program and its arguments.
-        environ: Its environment.
-        text: Its input, as one line; empty for none.
-        show_errors: Whether its standard error goes to that of this process. It is never part of a message, because
-            it may contain secrets.
-        deadline: Longest run.
-        max_bytes: Largest output.
-        failed: Returns the error for a problem, such as ``cannot be started: Permission denied``.
+    Standard error is never part of a message, because it may contain secrets; ``show_errors`` sends it to that of this
+    process. ``text`` is one line of input, empty for none. ``failed`` returns the error for a problem, such as ``cannot
+    be started: Permission denied``.
     """
     try:
         process = await asyncio.create_subprocess_exec(

@@ -20,9 +20,7 @@ _MAX_CHARACTERS = 64  # a date has 29
 class RequestBroken(Exception):
     """A request without a response, or with an incomplete one; the text is the cause. It never leaves the package.
 
-    Args:
-        permanent: Whether the same request would fail again.
-        unsent: Whether the server cannot have received the request.
+    ``permanent``: the same request would fail again. ``unsent``: the server cannot have received the request.
     """
 
     def __init__(self, cause: str, *, permanent: bool = False, unsent: bool = False) -> None:
@@ -33,25 +31,18 @@ class RequestBroken(Exception):
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """Bounds of the retries of a request; all arbitrary.
-
-    Args:
-        attempts: Most requests that are sent.
-        pause: Pause before the second one; doubled each time.
-        longest: Longest ``Retry-After`` that is waited for.
-        sleep: Waits for the given seconds; tests replace it.
-    """
+    """Bounds of the retries of a request; all arbitrary."""
 
     attempts: int = 5
+    """Maximum number of requests, with the first."""
     pause: timedelta = timedelta(milliseconds=200)
+    """Pause before the second request; doubled each time."""
     longest: timedelta = timedelta(seconds=20)
+    """Longest ``Retry-After`` that is waited for."""
     sleep: Callable[[float], Awaitable[object]] = asyncio.sleep
 
     def delay(self, attempt: int, asked: timedelta = timedelta()) -> float | None:
-        """Return the seconds to wait after an attempt (the first is 1), or None to give up.
-
-        ``asked`` is the server's ``Retry-After``, zero without one.
-        """
+        """Return the seconds to wait after an attempt (the first is 1), None to give up; ``asked`` is Retry-After."""
         if attempt >= self.attempts or asked > self.longest:
             return None
         return (asked or self.pause * 2 ** (attempt - 1)).total_seconds()

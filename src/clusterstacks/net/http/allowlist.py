@@ -37,14 +37,14 @@ class _Pattern:
     @classmethod
     def parse(cls, text: str) -> _Pattern:
         host, slash, path = text.partition("/")
-        found = _PATTERN.fullmatch(f"{host.lower()}{slash}{path}")
-        if found is None or {".", ".."} & set(found["path"].split("/")):
+        match = _PATTERN.fullmatch(f"{host.lower()}{slash}{path}")
+        if match is None or {".", ".."} & set(match["path"].split("/")):
             raise SpecError(
                 "InvalidPattern",
                 f"{shown(text)} is not a valid host pattern (expected for example charts.example.com, *.k8s.io or "
                 "ghcr.io/org/*)",
             )
-        return cls(found["host"], found["port"] or "", tuple(found["path"].split("/")[1:]))
+        return cls(match["host"], match["port"] or "", tuple(match["path"].split("/")[1:]))
 
     def allows(self, place: _AllowedPlace) -> bool:
         return self._allows_host(place.host) and self._allows_port(place) and self._allows_path(place.path)
@@ -109,11 +109,7 @@ class AllowedHosts:
 
     @classmethod
     def parse(cls, text: str) -> AllowedHosts:
-        """Read patterns separated by commas, with optional blanks.
-
-        Raises:
-            SpecError: A pattern is not valid.
-        """
+        """Read patterns separated by commas, with optional blanks; raise SpecError for an invalid one."""
         return cls(tuple(_Pattern.parse(part.strip()) for part in text.split(",") if part.strip()))
 
     def allows(self, url: str) -> bool:

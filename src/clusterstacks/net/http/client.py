@@ -49,12 +49,7 @@ _TOO_MANY = 429
 
 @dataclass(frozen=True, slots=True)
 class _Request:
-    """One request, before redirects.
-
-    Args:
-        body: The body, or a function that makes it again for each attempt.
-        check: Called with the target of every redirect.
-    """
+    """One request, before redirects."""
 
     method: str
     url: URL
@@ -63,8 +58,7 @@ class _Request:
     check: Callable[[str], None] | None
 
     @property
-    def is_safe(self) -> bool:
-        """True if the method is safe: it changes nothing, however often it is sent."""
+    def is_safe(self) -> bool:  # it changes nothing, however often it is sent
         return self.method in _SAFE
 
     def may_repeat(self, error: RequestBroken) -> bool:
@@ -94,18 +88,11 @@ async def _watched(pieces: AsyncIterator[bytes], deadline: asyncio.Timeout) -> A
 
 
 class HTTPClient:
-    """A client with its own connection pool.
+    """A client with its own connection pool; raises SpecError if ``ca`` contains no certificates.
 
-    Args:
-        ca: PEM certificates that are trusted instead of the system's; empty for the system's.
-        plain_http: Whether ``http://`` is allowed for any host; it is always allowed for this machine.
-        retries: Bounds of the retries.
-        environ: The environment, which names the proxies.
-        report: Called with a line before each retry.
-        trace: Called with a line about each response.
-
-    Raises:
-        SpecError: ``ca`` contains no certificates.
+    ``ca`` are PEM certificates that are trusted instead of the system's. ``plain_http`` allows ``http://`` to other
+    machines; it is always allowed to this one. ``environ`` names the proxies. ``report`` gets a line before each retry,
+    ``trace`` a line about each response.
     """
 
     def __init__(
@@ -143,13 +130,7 @@ class HTTPClient:
     async def read(
         self, url: str, *, limit: int, headers: Mapping[str, str] | None = None, also: Collection[int] = ()
     ) -> HTTPDocument:
-        """Read a small document.
-
-        Args:
-            url: Address of the document.
-            limit: Most bytes it may have.
-            headers: Headers of the request.
-            also: Accepted statuses besides 200, for example 304.
+        """Read a document of at most ``limit`` bytes; ``also`` are accepted statuses besides 200, for example 304.
 
         Raises:
             NotThere: The status is 404.
@@ -183,16 +164,9 @@ class HTTPClient:
         """Send a request and return the response; the caller checks every status but 429 and 5xx.
 
         A GET or HEAD is retried when the connection fails or the server is overloaded; other requests are retried only
-        while they cannot have had an effect. Redirects of a GET or HEAD are followed; credentials are not sent to
-        another host.
-
-        Args:
-            method: GET, HEAD, PUT, ...
-            url: Target of the request.
-            headers: Headers of the request.
-            body: The body, or a function that makes it again for each attempt.
-            length: Size of a body that is not ``bytes``; without it the body is sent in chunks.
-            check: Called with the target of every redirect; raises to refuse it.
+        while they cannot have had an effect. Redirects of a GET or HEAD are followed, except those that ``check``
+        refuses by an exception; credentials are not sent to another host. Without ``length``, a body that is not
+        ``bytes`` is sent in chunks.
 
         Raises:
             ServerUnavailable: The server cannot be reached, or keeps failing.
@@ -305,11 +279,7 @@ def _transient_error(response: HTTPResponse, asked: timedelta) -> ServerUnavaila
 
 
 def _sent_headers(headers: Mapping[str, str], body: Body | None, length: int | None) -> dict[str, str]:
-    """Return headers with those of the client and of the body.
-
-    Raises:
-        SpecError: A value contains a control character; it is not shown, as it may be secret.
-    """
+    """Return headers with those of the client and of the body; a message never shows a value, which may be secret."""
     for name, value in headers.items():
         if not value.isprintable():
             raise SpecError("HeaderInvalid", f"the value of {name} contains an invisible character; remove it")

@@ -28,10 +28,8 @@ class _Kept(Generic[T]):
 class ConditionalCache(Generic[T]):
     """Keeps the values of documents, and requests a document only if it changed (RFC 9110 section 13).
 
-    Args:
-        read: Reads a URL with the given headers; may return a document of status 304 only when there are headers.
-        parse: Makes the value of a document.
-        most: Number of documents that are kept; the least recently used one is dropped first.
+    ``read`` may return a document of status 304 only if it gets headers. The least recently used of more than ``most``
+    documents is dropped first.
     """
 
     def __init__(self, read: Read, parse: Callable[[HTTPDocument], T], *, most: int) -> None:

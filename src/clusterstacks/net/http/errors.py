@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class SourceUnavailable(DependencyError):
-    """A source cannot be read."""
+    """A source cannot be read; a retry may succeed."""
 
     def __init__(self, place: object, cause: str) -> None:
         super().__init__("SourceUnavailable", f"the release source {place} cannot be read: {cause}")
@@ -38,12 +38,7 @@ class ServerUnavailable(SourceUnavailable):
 
 
 class RateLimited(ServerUnavailable):
-    """A server asks its client to wait.
-
-    Args:
-        place: The source.
-        wait: Time to wait; zero when the server does not state it.
-    """
+    """A server asks its client to wait; ``wait`` is zero if it does not state how long."""
 
     def __init__(self, place: object, wait: timedelta) -> None:
         when = f"in {wait}" if wait else "later"
@@ -52,13 +47,7 @@ class RateLimited(ServerUnavailable):
 
 
 class CredentialsRefused(DependencyError):
-    """A server rejects the credentials, or requires some.
-
-    Args:
-        place: The address that was refused.
-        status: The HTTP status.
-        who: Whether credentials were sent, and which ones; empty when that is not known.
-    """
+    """A server rejects the credentials, or requires some; ``who`` says which were sent, empty if not known."""
 
     def __init__(self, place: object, status: int, who: str = "") -> None:
         sent = f" ({who})" if who else ""

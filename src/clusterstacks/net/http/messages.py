@@ -20,12 +20,7 @@ Body = bytes | Callable[[], AsyncIterator[bytes]]
 
 @dataclass(frozen=True, slots=True)
 class HTTPDocument:
-    """A small response, read completely.
-
-    Args:
-        headers: Names are compared without case.
-        body: Empty for a HEAD.
-    """
+    """A small response, read completely; a HEAD has an empty body."""
 
     status: int
     headers: CIMultiDictProxy[str]

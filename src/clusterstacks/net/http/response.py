@@ -53,11 +53,7 @@ class HTTPResponse:
         return body
 
     async def chunks(self) -> AsyncIterator[bytes]:
-        """Read the body in pieces of at most ``PIECE_BYTES``.
-
-        Raises:
-            ServerUnavailable: The connection was lost; the pieces before that were yielded.
-        """
+        """Read the body in pieces of at most ``PIECE_BYTES``; raise ServerUnavailable if the connection is lost."""
         try:
             async for piece in self._response.content.iter_chunked(PIECE_BYTES):
                 yield piece

@@ -18,14 +18,12 @@ if TYPE_CHECKING:
 
 
 def proxy_for(url: URL, environ: Mapping[str, str]) -> URL | None:
-    """Find the proxy for a URL, None for a direct connection.
+    """Find the proxy for a URL, None for a direct connection; raise SpecError if the variable is not a proxy URL.
 
     ``HTTPS_PROXY``, ``HTTP_PROXY`` and ``NO_PROXY``, also in lower case, mean the same as to Go programs
     (golang.org/x/net ``httpproxy``): ``NO_PROXY`` lists names (with their sub-domains; only these after a leading dot),
     addresses, networks and ``*``, each with an optional port. This machine itself is never reached through a proxy.
-
-    Raises:
-        SpecError: The variable is not a proxy URL; its value is not shown, as it may contain a password.
+    Messages do not show a value, which may contain a password.
     """
     variable = f"{url.scheme.upper()}_PROXY"
     text = _read(environ, variable)
@@ -41,7 +39,7 @@ def proxy_for(url: URL, environ: Mapping[str, str]) -> URL | None:
 
 
 def is_loopback(url: URL) -> bool:
-    """Return whether a URL names this machine."""
+    """Return whether a URL names this machine, by address or as localhost."""
     address = address_of(url)
     if address is None:
         return (url.host or "").rstrip(".").lower() == "localhost"
@@ -95,11 +93,7 @@ def _is_within(address: ipaddress.IPv4Address | ipaddress.IPv6Address, network: 
 
 
 def read_url(text: str) -> URL:
-    """Read a URL without normalizing it, which would break a signature in it.
-
-    Raises:
-        ValueError: The text is not a URL.
-    """
+    """Read a URL without normalizing it, which would break a signature in it; raise ValueError if it is none."""
     return URL(text, encoded=text.isascii() and text.isprintable() and " " not in text)
 
 
