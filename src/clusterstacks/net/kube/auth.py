@@ -36,11 +36,7 @@ class ReloadingFile:
         self._read_at = float("-inf")
 
     def read(self) -> bytes:
-        """Return the content, which is at most ``READ_INTERVAL`` old.
-
-        Raises:
-            CredentialsFailed: The file was never readable. If it disappears later, its last content is used.
-        """
+        """Return the content, which is at most ``READ_INTERVAL`` old; if the file disappears, its last content."""
         now = self._monotonic()
         if self._path is not None and now - self._read_at >= READ_INTERVAL.total_seconds():
             try:
@@ -98,11 +94,7 @@ class ConnectionCredentials:
         self._current_sources: tuple[object, ...] | None = None
 
     async def current(self) -> RequestCredentials:
-        """Return the current credentials; run the plugin first if it never ran or its credentials expired.
-
-        Raises:
-            CredentialsFailed: A file cannot be read, a certificate is broken, or the plugin failed.
-        """
+        """Return the current credentials; run the plugin first if it never ran or its credentials expired."""
         if self._connection.user.plugin is not None and self._expired():
             await self._run_plugin(self._plugin_credentials)
         token = self._token.read()

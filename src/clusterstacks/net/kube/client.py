@@ -59,12 +59,8 @@ class ServerVersion:
 class Client:
     """Client for one cluster and one user. All verbs raise the types of :mod:`.errors`, and SpecError for bad objects.
 
-    Args:
-        budget: Maximum number of concurrent requests, not counting watches.
-        deadline: Deadline of each request including retries; for a watch, of its first response.
-        retries: Bounds of the retries; a retry that would begin after the deadline is not made.
-        bounds: Limits on what is read from the server.
-        gate: Checked when a write is sent; None allows all writes.
+    ``budget`` is the maximum number of concurrent requests, not counting watches. ``deadline`` includes retries; for a
+    watch, it is that of the first response. ``gate`` is checked when a write is sent; None allows all writes.
     """
 
     def __init__(  # noqa: PLR0913  # all but two have defaults
@@ -110,18 +106,13 @@ class Client:
         return ServerVersion(KubernetesMinor(int(major), int(minor.rstrip("+"))), answer["gitVersion"])
 
     async def ready(self) -> None:
-        """Check that the server is ready.
-
-        Raises:
-            Unreachable: It is not ready.
-        """
+        """Check that the server is ready; raise Unreachable if it is not."""
         await self._transport.send(Call("get /readyz", "GET", "/readyz", accept="text/plain"))
 
     async def resource(self, group: str, kind: str, version: str = "") -> Resource:
         """Find the resource of a kind in ``version``, or in the preferred version if that is empty or not served.
 
-        Raises:
-            KindNotServed: The server does not serve the kind; discovery is repeated at most every few seconds.
+        Raises KindNotServed if the server does not serve it; discovery is repeated at most every few seconds.
         """
         return await self._discovery.resource(group, kind, version)
 
@@ -130,11 +121,7 @@ class Client:
         self._discovery.forget()
 
     async def get(self, resource: Resource, name: str, namespace: str = "") -> Manifest:
-        """Read one object.
-
-        Raises:
-            NotFound: The object does not exist.
-        """
+        """Read one object; raise NotFound if it does not exist."""
         return await self._send(RequestTarget(resource, namespace, name).named().call("get"))
 
     async def find(self, resource: Resource, name: str, namespace: str = "") -> Manifest | None:
@@ -147,22 +134,19 @@ class Client:
     async def find_metadata(self, resource: Resource, name: str, namespace: str = "") -> Manifest | None:
         """Read the metadata of one object; return None if it does not exist."""
         try:
-            found = await self._send(RequestTarget(resource, namespace, name).named().call("get", accept=_METADATA))
+            partial = await self._send(RequestTarget(resource, namespace, name).named().call("get", accept=_METADATA))
         except NotFound:
             return None
-        return strip_to_metadata(found, resource)
+        return strip_to_metadata(partial, resource)
 
     async def list(
         self, resource: Resource, namespace: str = "", *, labels: str = "", fields: str = "", pages: int = 0
     ) -> ObjectList:
-        """List objects page by page; an empty namespace means all namespaces.
+        """List objects page by page in one namespace, or in all if it is empty.
 
         ``labels`` and ``fields`` are selectors in the syntax of kubectl. ``pages`` is the maximum number of requests; 0
-        means the limit of the client.
-
-        Raises:
-            SpecError: One of the objects cannot be read.
-            Unreachable: The list exceeds a limit.
+        means the limit of the client. Raises SpecError if an object cannot be read, and Unreachable if the list exceeds
+        a limit.
         """
         listing = await self.read_list(ListRequest(resource, namespace, labels, fields, pages=pages))
         for unreadable in listing.unreadable:
@@ -185,18 +169,18 @@ class Client:
     async def list_keys(self, resource: Resource, namespace: str = "", *, limit: int) -> Sequence[ObjectKey]:
         """Read namespace and name of the first objects, page by page until there are at least ``limit``, or no more."""
         request = ListRequest(resource, namespace, metadata_only=True)
-        found: list[ObjectKey] = []
+        keys: list[ObjectKey] = []
         token = ""
         for _ in range(self._bounds.list_pages):
             page = await self._send(request.page(token))
-            found += [
-                ObjectKey(text(one, "metadata", "namespace"), text(one, "metadata", "name"))
-                for one in mappings(page, "items")
+            keys += [
+                ObjectKey(text(item, "metadata", "namespace"), text(item, "metadata", "name"))
+                for item in mappings(page, "items")
             ]
             token = text(page, "metadata", "continue")
-            if not token or len(found) >= limit:
+            if not token or len(keys) >= limit:
                 break
-        return found
+        return keys
 
     async def first_pages(self, requests: Sequence[ListRequest]) -> Sequence[bytes | None]:
         """Read the first pages of lists over one connection, for ``read_list``; None for those that failed."""
@@ -207,10 +191,8 @@ class Client:
     ) -> ObjectList:
         """List objects as ``list_readable``, without decoding them if they are the same as before.
 
-        Args:
-            request: The list.
-            first_page: Its first page, from ``first_pages``.
-            known: The digest of a list that the caller knows, or empty to get one; None computes no digest.
+        ``first_page`` is the response of ``first_pages``. ``known`` is the digest of a list that the caller has, or
+        empty to get one; None computes no digest.
         """
         reader = ListReader(
             transport=self._transport, bounds=self._bounds, request=request, first_page=first_page, known=known
@@ -230,11 +212,7 @@ class Client:
         return listing
 
     async def create(self, resource: Resource, manifest: Manifest, namespace: str = "") -> Manifest:
-        """Create an object, in the manifest's own namespace unless another is given.
-
-        Raises:
-            AlreadyExists: There is one of that name.
-        """
+        """Create an object, in the manifest's own namespace unless another is given; raise AlreadyExists."""
         namespace = namespace or (manifest.get("metadata") or {}).get("namespace") or ""
         call = RequestTarget(resource, namespace).call("create", body=Body(manifest), repeatable=False)
         return await self._send(call)
@@ -271,11 +249,7 @@ class Client:
         dry_run: bool = False,
         manager: str = "",
     ) -> Manifest:
-        """Set and remove fields with a JSON merge patch.
-
-        Raises:
-            Conflict: The patch contains a resource version and the object has another one.
-        """
+        """Set and remove fields with a JSON merge patch; raise Conflict if it has an outdated resource version."""
         target = RequestTarget(resource, namespace, name, subresource).named()
         parameters = query(fieldManager=manager, dryRun="All" if dry_run else "")
         # Repeating a successful patch with a resource version would conflict with itself.
@@ -293,10 +267,8 @@ class Client:
     ) -> Manifest:
         """Change an object with JSON patch operations; sent only once, because adding to a list is not idempotent.
 
-        The server itself repeats the operations on the newest object after a concurrent write.
-
-        Raises:
-            Invalid: A ``test`` operation fails, or a path does not exist.
+        The server itself repeats the operations on the newest object after a concurrent write. Raises Invalid if a
+        ``test`` operation fails or a path does not exist.
         """
         target = RequestTarget(resource, namespace, name, subresource).named()
         return await self._send(target.call("patch", body=Body(operations, _JSON_PATCH), repeatable=False))
@@ -310,14 +282,11 @@ class Client:
         uid: str = "",
         resource_version: str = "",
     ) -> None:
-        """Delete one object; the object remains while it has finalizers.
-
-        With ``uid`` or ``resource_version`` the object is deleted only if they match. Objects that it owns are deleted
-        in the background.
+        """Delete one object; it remains while it has finalizers, and its dependents are deleted in the background.
 
         Raises:
             NotFound: The object does not exist.
-            Conflict: The object has another uid or resource version.
+            Conflict: Its uid or resource version is not the given one.
         """
         conditions = {"uid": uid, "resourceVersion": resource_version}
         preconditions = {field: value for field, value in conditions.items() if value}

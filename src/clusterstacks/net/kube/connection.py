@@ -26,30 +26,22 @@ class DataOrFile:
 
 @dataclass(frozen=True, slots=True)
 class ExecPlugin:
-    """A credential plugin: a command that prints credentials (``client.authentication.k8s.io`` v1 or v1beta1).
-
-    Args:
-        api_version: API version of the request to the command and of its answer.
-        environ: Added to the environment of this process.
-        cluster: Cluster information passed to the command; None without ``provideClusterInfo``.
-        install_hint: Shown when the command does not exist.
-    """
+    """A credential plugin: a command that prints credentials (``client.authentication.k8s.io`` v1 or v1beta1)."""
 
     api_version: str
     command: str
     arguments: tuple[str, ...] = field(default=(), repr=False)
     environ: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Added to the environment of this process."""
     cluster: Mapping[str, Any] | None = field(default=None, repr=False)
+    """Cluster information passed to the command; None without ``provideClusterInfo``."""
     install_hint: str = ""
+    """Shown when the command does not exist."""
 
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """Credentials of a user. A token has precedence over a name and password, and both over a plugin.
-
-    Args:
-        impersonation: ``Impersonate-*`` headers, in order.
-    """
+    """Credentials of a user. A token has precedence over a name and password, and both over a plugin."""
 
     token: DataOrFile = DataOrFile()
     username: str = ""
@@ -58,25 +50,21 @@ class User:
     key: DataOrFile = DataOrFile()
     plugin: ExecPlugin | None = None
     impersonation: tuple[tuple[str, str], ...] = ()
+    """``Impersonate-*`` headers, in order."""
 
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """One API server and a user of it.
-
-    Args:
-        server: ``https://host:port`` and an optional path, without a trailing slash.
-        ca: CA certificates for the server; those of the system when empty.
-        verify: False only where a kubeconfig file says ``insecure-skip-tls-verify``.
-        server_name: Name expected in the server's certificate, when it differs from the host of ``server``.
-        proxy: ``http://`` or ``https://`` URL; may contain a password.
-        namespace: Default namespace, from the context of the kubeconfig.
-    """
+    """One API server and a user of it."""
 
     server: str
+    """``https://host:port`` and an optional path, without a trailing slash."""
     ca: DataOrFile = DataOrFile()
+    """CA certificates for the server; those of the system when empty."""
     verify: bool = True
     server_name: str = ""
+    """Name expected in the server's certificate, when it differs from the host of ``server``."""
     proxy: str = field(default="", repr=False)
+    """``http://`` or ``https://`` URL; may contain a password."""
     namespace: str = "default"
     user: User = User()

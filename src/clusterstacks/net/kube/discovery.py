@@ -117,8 +117,10 @@ def _add_aggregated(served: Served, answer: Mapping[str, Any]) -> None:
                 kind = (entry.get("responseKind") or {}).get("kind")
                 # Entries without a kind have only subresources.
                 if kind and entry.get("verbs"):
-                    found = Resource(name, version["version"], kind, entry["resource"], entry["scope"] == "Namespaced")
-                    served.setdefault((name, kind), []).append(found)
+                    resource = Resource(
+                        name, version["version"], kind, entry["resource"], entry["scope"] == "Namespaced"
+                    )
+                    served.setdefault((name, kind), []).append(resource)
 
 
 def _legacy_core(answer: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -126,12 +128,12 @@ def _legacy_core(answer: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def _legacy_groups(answer: Mapping[str, Any]) -> list[tuple[str, str]]:
-    found = []
+    pairs = []
     for group in answer.get("groups") or []:
         preferred = (group.get("preferredVersion") or {}).get("version", "")
         versions = [entry["version"] for entry in group.get("versions") or []]
-        found += [(group["name"], version) for version in sorted(versions, key=lambda one: one != preferred)]
-    return found
+        pairs += [(group["name"], version) for version in sorted(versions, key=lambda name: name != preferred)]
+    return pairs
 
 
 async def _add_legacy(served: Served, fetch: Fetch, versions: list[tuple[str, str]]) -> None:
@@ -150,10 +152,10 @@ async def _add_legacy(served: Served, fetch: Fetch, versions: list[tuple[str, st
         )
     answers: list[Mapping[str, Any]] = []
     for start in range(0, len(versions), MAX_CONCURRENT_REQUESTS):
-        some = versions[start : start + MAX_CONCURRENT_REQUESTS]
-        answers += await asyncio.gather(*(read(group, version) for group, version in some))
+        batch = versions[start : start + MAX_CONCURRENT_REQUESTS]
+        answers += await asyncio.gather(*(read(group, version) for group, version in batch))
     for (group, version), answer in zip(versions, answers, strict=True):
         for entry in answer.get("resources") or []:
             if "/" not in entry["name"]:
-                found = Resource(group, version, entry["kind"], entry["name"], entry["namespaced"])
-                served.setdefault((group, entry["kind"]), []).append(found)
+                resource = Resource(group, version, entry["kind"], entry["name"], entry["namespaced"])
+                served.setdefault((group, entry["kind"]), []).append(resource)

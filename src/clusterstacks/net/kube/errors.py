@@ -62,7 +62,7 @@ class AlreadyExists(ApiError):
 
 
 class Forbidden(ApiError):
-    """403."""
+    """403: the user may not do this."""
 
 
 class Unauthorized(ApiError):

@@ -39,11 +39,7 @@ class PluginCredentials:
 
 
 async def run_plugin(plugin: ExecPlugin, *, deadline: timedelta = DEADLINE) -> PluginCredentials:
-    """Run the command and read its output; its standard error is shown, as by kubectl.
-
-    Raises:
-        DependencyError: The command cannot be started, fails, times out, or prints no usable credentials.
-    """
+    """Run the command and read its output; its standard error is shown, as by kubectl."""
     code, output = await run_program(
         [plugin.command, *plugin.arguments],
         environ={**os.environ, **plugin.environ, "KUBERNETES_EXEC_INFO": _exec_info(plugin)},

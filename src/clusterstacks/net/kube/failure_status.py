@@ -92,7 +92,7 @@ _FAILING_CHECK = re.compile(r"^\[-\](\S+) failed", re.MULTILINE)
 _MANAGER = re.compile(r'conflict with ("(?:[^"\\]|\\.)*")')
 
 
-# The same holds for these messages.
+# At the beginning of a message, these are also the server's own text.
 _VALIDATION = ("Apply failed with ", 'Secret "')
 
 WITHHELD: Final = (
@@ -106,13 +106,10 @@ _KNOWN_REASONS: Final = frozenset({*REASONS.values(), "AlreadyExists", "Expired"
 def status_error(
     about: str, status: int, body: Mapping[str, Any], *, confidential: bool = False
 ) -> ApiError | Unreachable | KindNotServed:
-    """Return the error for a failure response.
+    """Return the error for a failure response; for a Secret, ``confidential`` keeps the server's text out of it.
 
-    Args:
-        about: Verb and object, e.g. ``apply Deployment.apps kube-system/coredns``.
-        status: The HTTP status, or the code of an ERROR event of a watch.
-        body: The Status object; any other mapping if the server sent none.
-        confidential: Whether the object is a Secret.
+    ``about`` is verb and object, e.g. ``apply Deployment.apps kube-system/coredns``. ``status`` is the HTTP status, or
+    the code of an ERROR event. ``body`` is the Status object, or any other mapping if the server sent none.
     """
     reason = _reason(status, body, confidential=confidential)
     message = f"{about}: {status} {reason}: {_message(status, body, confidential=confidential)}"
@@ -195,17 +192,17 @@ def _message(status: int, body: Mapping[str, Any], *, confidential: bool) -> str
 
 
 def _conflicts(body: Mapping[str, Any], *, confidential: bool) -> tuple[FieldConflict, ...]:
-    found = []
+    conflicts = []
     for cause in _causes(body, confidential=confidential):
         if cause.get("reason") != "FieldManagerConflict":
             continue
         quoted = _MANAGER.search(_text(cause.get("message")))
-        found.append(FieldConflict(_unquoted(quoted[1]) if quoted else "unknown", _text(cause.get("field"))))
-    return tuple(found)
+        conflicts.append(FieldConflict(_unquoted(quoted[1]) if quoted else "unknown", _text(cause.get("field"))))
+    return tuple(conflicts)
 
 
 def _field_causes(body: Mapping[str, Any], *, confidential: bool) -> tuple[FieldCause, ...]:
-    found = [
+    causes = [
         FieldCause(
             _text(cause.get("field")),
             _text(cause.get("reason")),
@@ -213,10 +210,10 @@ def _field_causes(body: Mapping[str, Any], *, confidential: bool) -> tuple[Field
         )
         for cause in _causes(body, confidential=confidential)
     ]
-    if not found and not confidential and (message := _schema_errors(500, body)):
+    if not causes and not confidential and (message := _schema_errors(500, body)):
         lines = [matched for line in message.splitlines() if (matched := _SCHEMA_LINE.fullmatch(line.strip()))]
-        found = [FieldCause(line[1], "SchemaMismatch", line[2]) for line in lines]
-    return tuple(found)
+        causes = [FieldCause(line[1], "SchemaMismatch", line[2]) for line in lines]
+    return tuple(causes)
 
 
 def _causes(body: Mapping[str, Any], *, confidential: bool) -> list[dict[str, Any]]:

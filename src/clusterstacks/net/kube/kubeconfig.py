@@ -41,13 +41,8 @@ _UNSAFE = {
 def load_kubeconfig(paths: Sequence[Path], context: str = "") -> Connection:
     """Load and merge files as kubectl does: the first entry of a name and the first current-context win.
 
-    Args:
-        paths: Files; relative paths inside a file are relative to it. Missing files are skipped, as in KUBECONFIG,
-            unless all are missing.
-        context: Used instead of current-context.
-
-    Raises:
-        SpecError: No file exists, or a file or field is not valid; the message names both.
+    Relative paths inside a file are relative to it. Missing files are skipped, as in KUBECONFIG. Raises SpecError if
+    all are missing, or a file or field is not valid; the message names both.
     """
     return _connection(_documents(paths), context)
 
@@ -61,14 +56,8 @@ def parse_secret_kubeconfig(data: bytes, *, origin: str) -> Connection:
     """Read a kubeconfig whose author may not access this machine.
 
     It must not run commands, read files, use a proxy or disable TLS. Size, depth and number of values are limited
-    before it is parsed, so that parsing takes only milliseconds.
-
-    Args:
-        data: The YAML text.
-        origin: Names the Secret in messages, e.g. ``Secret default/prod-kubeconfig``.
-
-    Raises:
-        SpecError: The kubeconfig is not valid; the message names origin and field, never the content.
+    before it is parsed, so that parsing takes only milliseconds. A SpecError names the field and ``origin`` (such as
+    ``Secret default/prod-kubeconfig``), never the content.
     """
     fields = parse_yaml(data, origin, max_bytes=MAX_SECRET_BYTES, max_values=MAX_SECRET_VALUES)
     return _connection([_Document(fields, None)], "", restricted=True)
@@ -85,8 +74,7 @@ def pod_namespace(root: Path = SERVICE_ACCOUNT) -> str:
 def in_cluster(root: Path = SERVICE_ACCOUNT, environ: Mapping[str, str] | None = None) -> Connection:
     """Return the connection of the pod's service account; token and CA are reread when Kubernetes renews them.
 
-    Raises:
-        SpecError: The process does not run in a pod, or the service account is not mounted.
+    Raises SpecError if the process does not run in a pod, or the service account is not mounted.
     """
     environ = environ or {}
     host, port = environ.get("KUBERNETES_SERVICE_HOST", ""), environ.get("KUBERNETES_SERVICE_PORT", "443")
@@ -102,11 +90,7 @@ def in_cluster(root: Path = SERVICE_ACCOUNT, environ: Mapping[str, str] | None =
 
 
 def default_connection(environ: Mapping[str, str], kubeconfig: str = "", context: str = "") -> Connection:
-    """Choose as kubectl does: the flag's file, KUBECONFIG, the pod's service account, ``~/.kube/config``.
-
-    Raises:
-        SpecError: The chosen configuration does not exist or is not valid.
-    """
+    """Choose as kubectl does: the flag's file, KUBECONFIG, the pod's service account, ``~/.kube/config``."""
     if files := _named_files(environ, kubeconfig):
         return load_kubeconfig(files, context)
     if _is_pod(environ) and not context:
@@ -115,26 +99,17 @@ def default_connection(environ: Mapping[str, str], kubeconfig: str = "", context
 
 
 def context_names(environ: Mapping[str, str], kubeconfig: str = "") -> list[str]:
-    """Return the contexts that can be given to :func:`default_connection`.
-
-    Raises:
-        SpecError: There is no kubeconfig, or it is not valid.
-    """
+    """Return the contexts that can be given to :func:`default_connection`."""
     documents = _documents(_named_files(environ, kubeconfig) or [_home_file(environ)])
-    found = (one.fields.blocks("contexts") for one in documents)
-    return [*dict.fromkeys(entry.text("name") for entries in found for entry in entries)]
+    contexts = (context for document in documents for context in document.fields.blocks("contexts"))
+    return [*dict.fromkeys(context.text("name") for context in contexts)]
 
 
 def named_connection(environ: Mapping[str, str], kubeconfig: str = "") -> tuple[Connection, str]:
     """Choose for a program that writes on its own: the flag's file, KUBECONFIG, or the pod's service account.
 
-    ``~/.kube/config`` is not used, because its current context is the cluster that a person used last.
-
-    Returns:
-        The connection, and a description of its source.
-
-    Raises:
-        SpecError: No cluster is configured, or the chosen configuration does not exist or is not valid.
+    ``~/.kube/config`` is not used, because its current context is the cluster that a person used last. Returns the
+    connection and a description of its source; raises SpecError if no cluster is configured.
     """
     if files := _named_files(environ, kubeconfig):
         chooser = "--kubeconfig" if kubeconfig else "KUBECONFIG"
@@ -194,21 +169,21 @@ def _content(path: Path) -> bytes:
 
 def _connection(documents: Sequence[_Document], context: str, *, restricted: bool = False) -> Connection:
     name, chooser = _choose_context(documents, context)
-    found = _entry(documents, "contexts", name)
-    if found is None:
+    entry = _entry(documents, "contexts", name)
+    if entry is None:
         raise refusal(chooser, "names a context that does not exist" if not context else f"has no context {context}")
-    chosen = found.fields.block("context")
-    cluster = _entry(documents, "clusters", chosen.text("cluster"))
+    fields = entry.fields.block("context")
+    cluster = _entry(documents, "clusters", fields.text("cluster"))
     if cluster is None:
-        raise chosen.error("cluster", "names a cluster that does not exist")
-    user = _entry(documents, "users", chosen.text("user"))
-    if user is None and chosen.text("user"):
-        raise chosen.error("user", "names a user that does not exist")
+        raise fields.error("cluster", "names a cluster that does not exist")
+    user = _entry(documents, "users", fields.text("user"))
+    if user is None and fields.text("user"):
+        raise fields.error("user", "names a user that does not exist")
     cluster_fields = cluster.fields.block("cluster")
-    user_fields = user.fields.block("user") if user else Fields({}, chosen.where)
+    user_fields = user.fields.block("user") if user else Fields({}, fields.where)
     if restricted:
         _refuse_unsafe(cluster_fields, user_fields)
-    connection = read_cluster(cluster_fields, cluster.base, chosen.text("namespace"))
+    connection = read_cluster(cluster_fields, cluster.base, fields.text("namespace"))
     return read_user(connection, cluster_fields, user_fields, user.base if user else None)
 
 
@@ -226,11 +201,11 @@ def _choose_context(documents: Sequence[_Document], context: str) -> tuple[str, 
 def _entry(documents: Sequence[_Document], kind: str, name: str) -> _Document | None:
     """Find a named entry in the first file that has it; a duplicate name in one file is an error."""
     for document in documents:
-        found = [entry for entry in document.fields.blocks(kind) if entry.text("name") == name]
-        if len(found) > 1:
-            raise refusal(found[1].where, "has the same name as another entry")
-        if found:
-            return _Document(found[0], document.base)
+        entries = [entry for entry in document.fields.blocks(kind) if entry.text("name") == name]
+        if len(entries) > 1:
+            raise refusal(entries[1].where, "has the same name as another entry")
+        if entries:
+            return _Document(entries[0], document.base)
     return None
 
 

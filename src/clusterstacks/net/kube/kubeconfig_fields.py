@@ -31,9 +31,7 @@ def parse_yaml(
     """Parse a YAML (or JSON) document; ``origin`` names the file or Secret in messages.
 
     Aliases and merge keys work as in kubectl, within the limits, and so does UTF-16, which PowerShell's ``>`` writes.
-
-    Raises:
-        SpecError: The text is not valid YAML, not a mapping, or exceeds the limits.
+    Raises SpecError if it is not valid YAML or no mapping, or exceeds the limits.
     """
     if len(text) > max_bytes:
         raise refusal(origin, f"is larger than {max_bytes} bytes")
@@ -63,7 +61,7 @@ def as_written(text: str) -> yaml_scalars.Scalar:
 
 
 def refusal(where: str, problem: str) -> SpecError:
-    """Return an error about a kubeconfig."""
+    """Return a SpecError about a kubeconfig; ``problem`` must not quote its content."""
     return SpecError("KubeconfigInvalid", f"{where} {problem}")
 
 
@@ -79,7 +77,7 @@ class Fields:
         return self.content.get(name) not in (None, "", False, {}, [])
 
     def error(self, name: str, problem: str) -> SpecError:
-        """Return an error about a field."""
+        """Return a SpecError about a field; ``problem`` must not quote its content."""
         return refusal(self._path(name), problem)
 
     def text(self, name: str) -> str:
@@ -281,7 +279,6 @@ def _plugin(connection: Connection, cluster: Fields, fields: Fields, base: Path 
 
 
 def _cluster_info(connection: Connection, cluster: Fields) -> dict[str, Any]:
-    """Return the cluster information for a plugin with ``provideClusterInfo``."""
     info: dict[str, Any] = {
         "server": connection.server,
         "tls-server-name": connection.server_name,
@@ -290,9 +287,9 @@ def _cluster_info(connection: Connection, cluster: Fields) -> dict[str, Any]:
         "proxy-url": connection.proxy,
         "config": next(
             (
-                one.content.get("extension")
-                for one in cluster.blocks("extensions")
-                if one.text("name") == _EXEC_EXTENSION
+                extension.content.get("extension")
+                for extension in cluster.blocks("extensions")
+                if extension.text("name") == _EXEC_EXTENSION
             ),
             None,
         ),

@@ -14,34 +14,26 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
-    """Limits of one client; the defaults are for a trusted server that stores objects of untrusted users.
-
-    Args:
-        response_bytes: Maximum size of a response and of a watch event. Default: six times etcd's 1.5 MiB per object,
-            because JSON encodes a control character in six bytes, plus a margin.
-        list_bytes: Maximum size of a list, all pages together. Default: etcd's default quota (--quota-backend-bytes).
-        list_values: Maximum number of values in a list, as counted by ``bounded_json.estimate_values``; a value takes
-            30 to 100 bytes of memory. Default: as many as fit in ``list_bytes``.
-        list_pages: Maximum number of requests for one list. Default (arbitrary): one for each of 100,000 objects.
-        list_time: Maximum duration of one list. The default is arbitrary.
-        busy_time: Maximum time spent in requests until ``BusyTime.restart`` is called.
-    """
+    """Limits of one client; the defaults are for a trusted server that stores objects of untrusted users."""
 
     response_bytes: int = 10 * 1024 * 1024
+    """Maximum size of a response and of a watch event: six times etcd's 1.5 MiB per object, because JSON encodes a
+    control character in six bytes, plus a margin."""
     list_bytes: int = 2 * 1024**3
+    """Maximum size of a list, all pages together: etcd's default quota (--quota-backend-bytes)."""
     list_values: int = 2 * 1024**3
+    """Maximum number of values in a list, by ``bounded_json.estimate_values``: as many as fit in ``list_bytes``. A
+    value takes 30 to 100 bytes of memory."""
     list_pages: int = 100_000
+    """Maximum number of requests for one list (arbitrary): one for each of 100,000 objects."""
     list_time: timedelta = timedelta(minutes=10)
+    """Maximum duration of one list (arbitrary)."""
     busy_time: timedelta | None = None
+    """Maximum time spent in requests until ``BusyTime.restart`` is called."""
 
 
 class BusyTime:
-    """Measures the time spent in requests; concurrent requests count once.
-
-    Args:
-        limit: Maximum time until ``restart``; None for no limit.
-        monotonic: The event loop's time in seconds.
-    """
+    """Measures the time spent in requests, by the event loop's clock; concurrent requests count once."""
 
     def __init__(self, limit: timedelta | None, monotonic: Callable[[], float]) -> None:
         self._limit = limit.total_seconds() if limit is not None else math.inf
@@ -63,12 +55,12 @@ class BusyTime:
         return self._limit - self.seconds
 
     def restart(self) -> None:
-        """Reset the measured time."""
+        """Reset the measured time; running requests count from now."""
         self._spent, self._since = 0.0, self._monotonic()
 
     @contextmanager
     def request(self) -> Iterator[None]:
-        """Measure a request."""
+        """Measure the request that runs in the context."""
         if not self._running:
             self._since = self._monotonic()
         self._running += 1

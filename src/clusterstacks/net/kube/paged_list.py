@@ -38,22 +38,16 @@ _ITEMS = b'"items":['
 
 @dataclass(frozen=True, slots=True)
 class ListRequest:
-    """A list of the objects of one resource.
-
-    Args:
-        namespace: Empty for all namespaces.
-        labels: Label selector in the syntax of kubectl.
-        fields: Field selector in the syntax of kubectl.
-        metadata_only: Whether only the metadata of the objects is read.
-        pages: Maximum number of requests; 0 for the limit of the client.
-    """
+    """A list of the objects of one resource; ``labels`` and ``fields`` are selectors in the syntax of kubectl."""
 
     resource: Resource
     namespace: str = ""
+    """Empty for all namespaces."""
     labels: str = ""
     fields: str = ""
     metadata_only: bool = False
     pages: int = 0
+    """Maximum number of requests; 0 for the limit of the client."""
 
     def page(self, token: str = "", limit: int = PAGE_SIZE) -> Call:
         """Return the request of a page; ``token`` is that of the page before, and empty for the first page."""
@@ -69,14 +63,9 @@ def _page_query(token: str, limit: int, labels: str, fields: str) -> str:
 
 
 def unchanged_list(page: bytes | None, known: bytes) -> ObjectList | None:
-    """Return the list of a first page without its objects, which are not decoded.
+    """Return the list of a first page without decoding its objects, if its digest is ``known``.
 
-    Args:
-        page: The first page; None if it was not read.
-        known: The digest of a list whose objects need not be read again.
-
-    Returns:
-        None if there are further pages, or the digest differs.
+    None if the page was not read, there are further pages, or the digest differs.
     """
     content = hashlib.blake2b(digest_size=DIGEST_BYTES)
     metadata = _add_to_digest(content, page) if page is not None and known else None
@@ -87,31 +76,21 @@ def unchanged_list(page: bytes | None, known: bytes) -> ObjectList | None:
 
 @dataclass(slots=True, kw_only=True)
 class ListReader:
-    """Reads one list.
-
-    Args:
-        transport: The server.
-        bounds: Limits on what is read.
-        request: The list.
-        first_page: The response to the request of the first page, if it was already read.
-        known: The ``digest`` of a list whose objects need not be read again; None computes no digest.
-    """
+    """Reads one list."""
 
     transport: Transport
     bounds: Bounds
     request: ListRequest
     first_page: bytes | None = None
+    """The response to the request of the first page, if it was already read."""
     known: bytes | None = None
+    """The ``digest`` of a list whose objects need not be read again; None computes no digest."""
     _items: list[Manifest] = field(default_factory=list)
     _unreadable: list[UnreadableObject] = field(default_factory=list)
     _values: int = 0
 
     async def read(self) -> ObjectList:
-        """Read all pages. Call it only once.
-
-        Raises:
-            Unreachable: The list exceeds a limit, or the response is not a list.
-        """
+        """Read all pages, once; raise Unreachable if the list exceeds a limit or the response is not a list."""
         try:
             async with asyncio.timeout(self.bounds.list_time.total_seconds()):
                 return await self._read_pages()

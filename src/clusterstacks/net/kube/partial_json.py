@@ -32,15 +32,11 @@ class ListPage(NamedTuple):
 
 
 async def read_page(document: bytes) -> ListPage:
-    """Split a list into its items without decoding them; scans the whole document.
-
-    Raises:
-        Undecodable: The document is not a list.
-    """
+    """Split a list into its items without decoding them; raise Undecodable if it is not a list."""
     text, items = await _truncate(document, 2)
     envelope = decode(text)
     listed = envelope.get("items") if isinstance(envelope, dict) else None
-    if not isinstance(listed, list) or len(listed) != len(items) or any(one is not None for one in listed):
+    if not isinstance(listed, list) or len(listed) != len(items) or any(item is not None for item in listed):
         raise Undecodable("is not a list of objects")
     return ListPage(envelope, items)
 
@@ -48,12 +44,8 @@ async def read_page(document: bytes) -> ListPage:
 async def decode_partial(document: bytes, *, outer: int = 0) -> Any:  # noqa: ANN401  # as ``decode``
     """Decode an object with null in place of everything nested deeper than ``KEPT_LEVELS``.
 
-    Args:
-        document: The text.
-        outer: Levels around the object: 1 for an event of a watch.
-
-    Raises:
-        Undecodable: The object cannot be decoded with the fewest levels.
+    ``outer`` is the number of levels around the object: 1 for an event of a watch. Raises Undecodable if the object
+    cannot be decoded with the fewest levels.
     """
     for levels in KEPT_LEVELS:
         try:
@@ -65,23 +57,19 @@ async def decode_partial(document: bytes, *, outer: int = 0) -> Any:  # noqa: AN
 
 
 async def _truncate(document: bytes, levels: int) -> tuple[bytes, list[bytes]]:
-    """Replace every container nested deeper than ``levels`` with null; return the document and these containers.
-
-    Raises:
-        Undecodable: The brackets do not match, or more than ``MAX_VALUES`` containers must be replaced.
-    """
+    """Replace every container nested deeper than ``levels`` with null; return the document and these containers."""
     kept: list[bytes] = []
     cut: list[bytes] = []
     depth = begin = end = number = 0
     plain = without_escapes(document)
-    while (found := _NEXT.match(plain, end)) and found.end() > end:
-        end = found.end()
+    while (bracket := _NEXT.match(plain, end)) and bracket.end() > end:
+        end = bracket.end()
         number += 1
-        if number % BRACKETS_AT_ONCE == 0 or not found[1]:
+        if number % BRACKETS_AT_ONCE == 0 or not bracket[1]:
             await asyncio.sleep(0)
-        if not found[1]:
+        if not bracket[1]:
             continue
-        if found[1] in _OPENING:
+        if bracket[1] in _OPENING:
             depth += 1
             if depth == levels + 1:
                 kept.append(document[begin : end - 1])

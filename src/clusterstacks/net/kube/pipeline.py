@@ -34,22 +34,11 @@ async def answers(
     credentials: RequestCredentials,
     server_name: str,
 ) -> AsyncGenerator[tuple[int, AsyncIterator[bytes]], None]:
-    """Send reads, and yield status and body of each response, in order.
+    """Send reads (escaped path with query, and Accept header); yield status and body of each response, in order.
 
     The caller reads each body before the next response. There are fewer responses if the server closes the connection.
-
-    Args:
-        session: The session whose connections are used.
-        server: ``https://host:port`` and an optional path.
-        reads: Escaped path with query, and Accept header, of each read.
-        user_agent: User-Agent header.
-        credentials: Headers and TLS context.
-        server_name: Name expected in the server's certificate; empty for the host.
-
-    Raises:
-        aiohttp.ClientError: The connection failed.
-        OSError: The connection failed.
-        aiohttp.http.HttpProcessingError: The server does not speak HTTP.
+    Raises aiohttp.ClientError or OSError if the connection fails, and HttpProcessingError if the server does not speak
+    HTTP.
     """
     url = URL(server, encoded=True)
     address = aiohttp.ClientRequest(

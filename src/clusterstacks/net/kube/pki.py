@@ -33,8 +33,7 @@ class KeyPair:
     certificate: bytes
     key: bytes
 
-    def __repr__(self) -> str:
-        """Keep the private key out of tracebacks and logs."""
+    def __repr__(self) -> str:  # no private key in tracebacks and logs
         return "KeyPair(...)"
 
 
@@ -70,21 +69,13 @@ class Authority:
         hosts: Sequence[str] = (),
         lifetime: timedelta = LIFETIME,
     ) -> KeyPair:
-        """Issue a certificate for servers and clients.
-
-        Args:
-            name: Common name; for Kubernetes, the user name.
-            organizations: For Kubernetes, the groups.
-            addresses: IP addresses of the server.
-            hosts: DNS names of the server.
-            lifetime: Validity period.
-        """
+        """Issue a certificate for servers and clients; Kubernetes reads user name and groups from its subject."""
         key = ec.generate_private_key(ec.SECP256R1())
-        ours = x509.load_pem_x509_certificate(self.pair.certificate)
+        authority = x509.load_pem_x509_certificate(self.pair.certificate)
         signer = serialization.load_pem_private_key(self.pair.key, password=None)
         if not isinstance(signer, ec.EllipticCurvePrivateKey):
             raise TypeError("the key of the authority is not an ECDSA key")
-        builder = _builder(_subject(name, organizations), ours.subject, key.public_key(), lifetime)
+        builder = _builder(_subject(name, organizations), authority.subject, key.public_key(), lifetime)
         builder = builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         builder = builder.add_extension(_usage(sign_certificates=False), critical=True)
         builder = builder.add_extension(
@@ -115,38 +106,26 @@ class Validity:
 
 
 def validity(certificate: bytes) -> Validity:
-    """Return the validity period of a PEM certificate (the first of a chain).
-
-    Raises:
-        ValueError: The text is not a PEM certificate.
-    """
-    found = x509.load_pem_x509_certificate(certificate)
-    return Validity(found.not_valid_before_utc, found.not_valid_after_utc)
+    """Return the validity period of a PEM certificate (the first of a chain); raise ValueError if it is none."""
+    parsed = x509.load_pem_x509_certificate(certificate)
+    return Validity(parsed.not_valid_before_utc, parsed.not_valid_after_utc)
 
 
 def answers_to(certificate: bytes, names: Sequence[str]) -> bool:
-    """Return whether a PEM certificate is valid for all of these hosts and addresses.
-
-    Raises:
-        ValueError: The text is not a PEM certificate.
-    """
-    found = x509.load_pem_x509_certificate(certificate)
+    """Return whether a certificate is valid for all of these hosts and addresses; raise ValueError if not PEM."""
+    parsed = x509.load_pem_x509_certificate(certificate)
     try:
-        stated = found.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        alternatives = parsed.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except x509.ExtensionNotFound:
         return not names
-    hosts = stated.get_values_for_type(x509.DNSName)
-    addresses = map(str, stated.get_values_for_type(x509.IPAddress))
+    hosts = alternatives.get_values_for_type(x509.DNSName)
+    addresses = map(str, alternatives.get_values_for_type(x509.IPAddress))
     return set(names) <= {*hosts, *addresses}
 
 
 def single_certificates(bundle: bytes) -> list[bytes]:
-    """Split a PEM bundle into its certificates.
-
-    Raises:
-        ValueError: The bundle contains no certificate.
-    """
-    return [_pem(one) for one in x509.load_pem_x509_certificates(bundle)]
+    """Split a PEM bundle into its certificates; raise ValueError if there are none."""
+    return [_pem(certificate) for certificate in x509.load_pem_x509_certificates(bundle)]
 
 
 def _builder(

@@ -45,11 +45,7 @@ class RequestTarget:
 
     @classmethod
     def of(cls, resource: Resource, manifest: Manifest, namespace: str = "", subresource: str = "") -> RequestTarget:
-        """Read name and namespace from a manifest; ``namespace`` has precedence.
-
-        Raises:
-            SpecError: The manifest has no name.
-        """
+        """Read name and namespace from a manifest; ``namespace`` has precedence. Raises SpecError without a name."""
         metadata = manifest.get("metadata") or {}
         return cls(
             resource, namespace or metadata.get("namespace") or "", metadata.get("name") or "", subresource
@@ -64,11 +60,7 @@ class RequestTarget:
     def call(
         self, verb: str, query: str = "", *, body: Body | None = None, accept: str = JSON, repeatable: bool = True
     ) -> Call:
-        """Build the call; ``query`` is already escaped.
-
-        Raises:
-            SpecError: The body cannot be encoded as JSON.
-        """
+        """Build the call; ``query`` is already escaped. Raises SpecError if the body cannot be encoded as JSON."""
         about = f"{verb} {self.resource.describe(self.namespace, self.name)}"
         path = self.resource.path(self.namespace, self.name, self.subresource)
         return Call(

@@ -32,11 +32,9 @@ class Resource:
     def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
         """Build the escaped request path; the namespace is ignored for cluster-scoped kinds.
 
-        Without a name it is the path of the collection, in all namespaces if ``namespace`` is empty.
-
-        Raises:
-            SpecError: The namespace of a named object is missing, or the name is not a valid path segment (it would
-                address another object).
+        Without a name it is the path of the collection, in all namespaces if ``namespace`` is empty. Raises SpecError
+        if the namespace of a named object is missing, or a name is not a valid path segment (it would address another
+        object).
         """
         path = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
         if self.namespaced and namespace:
@@ -71,53 +69,42 @@ def _segment(resource: Resource, text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class UnreadableObject:
-    """An object that cannot be decoded within the limits.
-
-    Args:
-        object: Its readable part: apiVersion, kind, metadata, and null for deeply nested values; may be empty.
-        why: Reason for messages, a predicate such as ``has more than 100000 values``.
-    """
+    """An object that cannot be decoded within the limits."""
 
     object: Manifest
+    """Its readable part: apiVersion, kind, metadata, and null for deeply nested values; may be empty."""
     why: str
+    """Reason for messages, a predicate such as ``has more than 100000 values``."""
 
     @property
     def key(self) -> ObjectKey:
         """Namespace and name; both empty if they cannot be read."""
         metadata = self.object.get("metadata")
-        found = metadata if isinstance(metadata, dict) else {}
-        return ObjectKey(str(found.get("namespace") or ""), str(found.get("name") or ""))
+        if not isinstance(metadata, dict):
+            return ObjectKey("", "")
+        return ObjectKey(str(metadata.get("namespace") or ""), str(metadata.get("name") or ""))
 
 
 @dataclass(frozen=True, slots=True)
 class ObjectList:
-    """A complete list; every item has apiVersion and kind.
-
-    Args:
-        items: The objects.
-        resource_version: Start of a subsequent watch.
-        unreadable: Objects that cannot be read; only ``Client.list_readable`` and ``Client.read_list`` return any.
-        digest: Digest of the objects as the server wrote them; empty if it was not asked for, or cannot be computed.
-        unchanged: Whether the objects have the digest that the caller knows; then ``items`` is empty.
-    """
+    """A complete list; every item has apiVersion and kind, and a watch can start at ``resource_version``."""
 
     items: list[Manifest]
     resource_version: str
     unreadable: tuple[UnreadableObject, ...] = ()
+    """Only ``Client.list_readable`` and ``Client.read_list`` return any."""
     digest: bytes = b""
+    """Digest of the objects as the server wrote them; empty if it was not requested or cannot be computed."""
     unchanged: bool = False
+    """Whether the objects have the digest that the caller knows; then ``items`` is empty."""
 
 
 @dataclass(frozen=True, slots=True)
 class WatchEvent:
-    """An event of a watch.
-
-    Args:
-        type: ADDED, MODIFIED, DELETED or BOOKMARK (whose object has only a resource version); empty when unknown.
-        object: The object, or its readable part.
-        unreadable: Reason why it cannot be read, as in ``UnreadableObject.why``; otherwise empty.
-    """
+    """An event of a watch; its object may be only the readable part."""
 
     type: str
+    """ADDED, MODIFIED, DELETED or BOOKMARK (whose object has only a resource version); empty when unknown."""
     object: Manifest
     unreadable: str = ""
+    """Reason why the object cannot be read, as in ``UnreadableObject.why``; otherwise empty."""

@@ -45,23 +45,19 @@ PIPELINE_PATIENCE = timedelta(seconds=5)
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A request.
-
-    Args:
-        about: Verb and object for messages, e.g. ``apply Deployment.apps kube-system/coredns``.
-        path: Escaped path with query.
-        repeatable: The call is idempotent, so it is retried when its result is unknown.
-        confidential: The call is about Secrets, so the server's message is not shown.
-    """
+    """A request; ``path`` is escaped and contains the query."""
 
     about: str
+    """Verb and object for messages, e.g. ``apply Deployment.apps kube-system/coredns``."""
     method: str
     path: str
     body: bytes = field(default=b"", repr=False)
     content_type: str = JSON
     accept: str = JSON
     repeatable: bool = True
+    """The call is idempotent, so it is retried when its result is unknown."""
     confidential: bool = False
+    """The call is about Secrets, so the server's message is not shown."""
 
     @property
     def writes(self) -> bool:
@@ -111,11 +107,7 @@ class Transport:
         self._closed = True
 
     async def send(self, call: Call) -> bytes:
-        """Send a call within the deadline, which includes waiting for the budget and all retries.
-
-        Raises:
-            ClusterStacksError: One of ``errors``.
-        """
+        """Send a call within the deadline, which includes waiting for the budget and all retries."""
 
         async def read(response: aiohttp.ClientResponse) -> bytes:
             answer = await read_body(response.content.iter_any(), self._max_bytes)
@@ -138,13 +130,10 @@ class Transport:
 
         Reads that are not successful have no body here, nor do those after them if the connection breaks, the server is
         slow, or the bodies exceed the limit of one response: ``send`` sends them again, and raises their errors.
-
-        Raises:
-            CredentialsFailed: There are no usable credentials.
         """
-        found: list[bytes | None] = [None] * len(reads)
+        bodies: list[bytes | None] = [None] * len(reads)
         if self._closed or self._connection.proxy or self.busy.left <= 0:
-            return found
+            return bodies
         size = 0
         with self.busy.request(), suppress(*FAILURES, aiohttp.http.HttpProcessingError, RequestBroken):
             async with asyncio.timeout(PIPELINE_PATIENCE.total_seconds()), self._slots:
@@ -164,9 +153,9 @@ class Transport:
                         if body is None:
                             break
                         size += len(body)
-                        found[number] = body if status == 200 else None
+                        bodies[number] = body if status == 200 else None
                         number += 1
-        return found
+        return bodies
 
     async def open(self, call: Call) -> aiohttp.ClientResponse:
         """Send a call and return its response, whose headers must arrive within the deadline; the caller closes it.
@@ -257,11 +246,10 @@ class Transport:
                 body.ended()
 
     def _remaining(self, call: Call) -> float:
-        """Return the seconds left for a call."""
-        left = self.busy.left
-        if left <= 0:
+        seconds = self.busy.left
+        if seconds <= 0:
             raise Unreachable(f"{call.about}: {self.host} took {self.busy.seconds:.0f} s for the previous requests")
-        return min(self._deadline, left)
+        return min(self._deadline, seconds)
 
     def _timeout_error(self, call: Call, seconds: float) -> Unreachable:
         return Unreachable(f"{call.about}: {self.host} did not answer within {seconds:g} s")

@@ -31,8 +31,7 @@ async def lines(
 ) -> AsyncGenerator[bytes | None, None]:
     """Yield the lines of a stream without line breaks; None for a line longer than ``max_bytes``.
 
-    Raises:
-        RequestBroken: The stream was idle for ``idle_timeout``, broke, or ended in the middle of a line.
+    Raises RequestBroken if the stream is idle for ``idle_timeout``, breaks, or ends in the middle of a line.
     """
     pending = bytearray()
     size = 0
@@ -65,11 +64,7 @@ async def _next_piece(content: aiohttp.StreamReader, idle_timeout: timedelta) ->
 
 
 async def event(line: bytes, resource: Resource, about: str, *, metadata_only: bool) -> WatchEvent:
-    """Decode one line.
-
-    Raises:
-        ClusterStacksError: The line is an ERROR event (raised as one of ``errors``) or not an event (Unreachable).
-    """
+    """Decode one line; raise an ERROR event as one of ``errors``, and Unreachable for any other text."""
     unreadable = ""
     try:
         document = decode(line)

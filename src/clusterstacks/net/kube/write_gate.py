@@ -34,8 +34,7 @@ drain (``StreamWriter.write``)."""
 class WriteGate:
     """Decides whether writes may be sent; closed until it is opened for a limited time.
 
-    Args:
-        now: Local clock in seconds; it must advance while the process or machine is suspended.
+    ``now`` is a clock in seconds that advances while the process or machine is suspended.
     """
 
     def __init__(self, now: Callable[[], float]) -> None:
@@ -63,11 +62,7 @@ class WriteGate:
         self._pending.clear()
 
     def check(self, about: str) -> None:
-        """Check that a write may be sent now.
-
-        Raises:
-            DependencyError: The gate is closed.
-        """
+        """Raise DependencyError unless a write may be sent now."""
         if not self.is_open:
             raise DependencyError("WriteRefused", f"{about}: this process does not hold its lease, so it may not write")
 
@@ -81,13 +76,7 @@ class WriteGate:
 
 
 class GuardedBody(aiohttp.Payload):
-    """Body of a write, sent in pieces; the gate is checked in the same step as each piece is sent. It may be empty.
-
-    Args:
-        content: The bytes.
-        about: Verb and object for messages.
-        gate: None allows all writes.
-    """
+    """Body of a write, sent in pieces; the gate is checked in the same step as each piece is sent. It may be empty."""
 
     _autoclose = True  # there is nothing to close
 
@@ -99,19 +88,15 @@ class GuardedBody(aiohttp.Payload):
         self._connection: asyncio.Transport | None = None
 
     def decode(self, encoding: str = "utf-8", errors: str = "strict") -> str:
-        """Return the content as text."""
+        """Return the content as text, as aiohttp requires of a payload."""
         return str(self._value, encoding, errors)
 
     async def write(self, writer: AbstractStreamWriter) -> None:
-        """Send the content."""
+        """Send the whole content, as ``write_with_length``."""
         await self.write_with_length(writer, None)
 
     async def write_with_length(self, writer: AbstractStreamWriter, content_length: int | None) -> None:
-        """Send the content, at most ``content_length`` bytes of it.
-
-        Raises:
-            DependencyError: The gate is closed.
-        """
+        """Send the content, at most ``content_length`` bytes of it, while the gate is open."""
         content: bytes = self._value[:content_length]
         for start in range(0, max(len(content), 1), PIECE_BYTES):
             piece = content[start : start + PIECE_BYTES]
