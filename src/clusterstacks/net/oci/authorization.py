@@ -45,11 +45,7 @@ class _Token:
 class Authorization:
     """Authorization at one registry, cached per scope (``repository:<name>:pull,push``).
 
-    Args:
-        web: HTTP client for the token server.
-        registry: URL of the registry; only a plain HTTP registry may name a plain HTTP token server.
-        credentials: The credentials.
-        now: A monotonic clock in seconds.
+    Only a plain HTTP registry may name a plain HTTP token server. ``now`` is a monotonic clock in seconds.
     """
 
     def __init__(
@@ -68,7 +64,7 @@ class Authorization:
         self._tokens: dict[str, _Token] = {}
 
     def headers(self, scope: str) -> dict[str, str]:
-        """Return the headers of a request; none before the first challenge of the registry."""
+        """Return the headers of a request; there are none before the registry has sent a challenge."""
         if self._basic:
             return {"Authorization": f"Basic {self._credentials.basic}"}
         token = self._tokens.get(scope)
@@ -77,17 +73,10 @@ class Authorization:
         return {"Authorization": f"Bearer {token.text}"}
 
     async def answer(self, challenges: Iterable[str], scope: str, sent: Mapping[str, str]) -> bool:
-        """Answer the challenges of a 401; False when there is nothing else to send than what was refused.
+        """Answer the challenges (``WWW-Authenticate``) of a 401; False when it could only repeat what was refused.
 
-        Args:
-            challenges: The values of ``WWW-Authenticate``.
-            scope: The required scope.
-            sent: The result of :meth:`headers` for the refused request.
-
-        Raises:
-            CredentialsRefused: The token server rejects the credentials.
-            AnswerRefused: Its response is not valid, or its URL is not safe.
-            ServerUnavailable: It cannot be reached.
+        ``sent`` is the result of :meth:`headers` for the refused request. Raises AnswerRefused if the response of the
+        token server is not valid, or its URL is not safe.
         """
         async with self._answering:
             if self.headers(scope) not in ({}, sent):
@@ -167,12 +156,7 @@ _PARAMETER = re.compile(r"\s*+,?\s*+([A-Za-z0-9_-]+)\s*=\s*(?:\"((?:[^\"\\]|\\.)
 
 @dataclass(frozen=True, slots=True)
 class Challenge:
-    """One challenge of ``WWW-Authenticate`` (RFC 9110 section 11.6.1, and docker's token scheme).
-
-    Args:
-        scheme: In lower case: ``basic``, ``bearer``.
-        parameters: With names in lower case: realm, service, scope, ...
-    """
+    """One challenge of ``WWW-Authenticate`` (RFC 9110 section 11.6.1); scheme and names are in lower case."""
 
     scheme: str
     parameters: Mapping[str, str]
@@ -184,12 +168,12 @@ def parse_challenges(headers: Iterable[str]) -> tuple[Challenge, ...]:
 
 
 def _parse(header: str) -> list[Challenge]:
-    found, position = [], 0
+    challenges, position = [], 0
     while scheme := _SCHEME.match(header, position):
         position, parameters = scheme.end(), {}
         while parameter := _PARAMETER.match(header, position):
             name, quoted, plain = parameter.groups()
             parameters[name.lower()] = re.sub(r"\\(.)", r"\1", quoted) if quoted is not None else plain
             position = parameter.end()
-        found.append(Challenge(scheme[1].lower(), parameters))
-    return found
+        challenges.append(Challenge(scheme[1].lower(), parameters))
+    return challenges

@@ -29,18 +29,11 @@ _WHOLE, _PART, _NO_SUCH_PART = 200, 206, 416
 
 
 async def download(session: Session, blob: Descriptor, into: Path, progress: TransferProgress) -> None:
-    """Write a blob to a new file.
-
-    Args:
-        session: The repository.
-        blob: Its digest and size.
-        into: The file; it must not exist, and is removed after a failure.
-        progress: Receives the progress.
+    """Write a blob to a new file, which must not exist and is removed after a failure.
 
     Raises:
         ContentCorrupt: The content does not match the digest.
         NotThere: The registry does not have the blob.
-        AnswerRefused: Its answer is not valid.
         ServerUnavailable: The connection broke repeatedly.
         DependencyError: The disk is full or read-only.
     """
@@ -117,12 +110,12 @@ class _Partial:
         return self.size == self.blob.size
 
     def accept(self, answer: HTTPResponse) -> None:
-        """Prepare for the body of an answer, which continues or restarts the file."""
+        """Prepare for a body that continues or restarts the file."""
         if answer.status == _WHOLE:
             self.restart()
             return
-        found = _CONTENT_RANGE.fullmatch(answer.headers.get("Content-Range", ""))
-        if found is None or int(found[1]) != self.size:
+        content_range = _CONTENT_RANGE.fullmatch(answer.headers.get("Content-Range", ""))
+        if content_range is None or int(content_range[1]) != self.size:
             raise AnswerRefused(answer.place, "answered with another part than requested")
 
     def restart(self) -> None:
@@ -139,6 +132,6 @@ class _Partial:
 
     def verify(self) -> None:
         self._file.flush()
-        found = f"sha256:{self._digest.hexdigest()}"
-        if found != self.blob.digest:
-            raise ContentCorrupt(self._place, expected=self.blob.digest, found=found)
+        digest = f"sha256:{self._digest.hexdigest()}"
+        if digest != self.blob.digest:
+            raise ContentCorrupt(self._place, expected=self.blob.digest, found=digest)

@@ -46,14 +46,7 @@ class UploadLost(ServerUnavailable):
 
 @dataclass(frozen=True, slots=True)
 class Upload:
-    """The upload of a blob.
-
-    Args:
-        session: The repository.
-        blob: Its digest and size.
-        content: The bytes, or the file with them.
-        progress: Receives the progress.
-    """
+    """The upload of a blob; ``content`` are its bytes, or the file with them."""
 
     session: Session
     blob: Descriptor
@@ -61,14 +54,7 @@ class Upload:
     progress: TransferProgress
 
     async def run(self) -> None:
-        """Send the blob.
-
-        Raises:
-            AnswerRefused: The registry rejects it.
-            CredentialsRefused: It rejects the credentials.
-            ServerUnavailable: The connection broke repeatedly.
-            OSError: The file cannot be read.
-        """
+        """Send the blob; an OSError means that its file cannot be read."""
         retries = TransferRetries()
         while True:
             try:
@@ -113,7 +99,6 @@ class _Sending:
             return cls(upload, retries, answer)
 
     async def whole(self) -> None:
-        """Send the whole blob with the request that ends the upload."""
         await self._finish(0, self._upload.blob.size)
 
     async def in_parts(self) -> None:
@@ -150,8 +135,8 @@ class _Sending:
         await _check(answer)
         if "Location" in answer.headers:
             self._location = next_location(self._upload.session, answer)
-        found = _RANGE.fullmatch(answer.headers.get("Range", f"0-{assumed}"))
-        end = int(found[1]) if found else -1
+        received = _RANGE.fullmatch(answer.headers.get("Range", f"0-{assumed}"))
+        end = int(received[1]) if received else -1
         if not 0 <= end < self._upload.blob.size:
             raise AnswerRefused(answer.place, "reports an invalid part of the upload")
         # "0-0" means empty: a single byte is never sent.
@@ -192,11 +177,7 @@ def _with_digest(location: URL, digest: str) -> URL:
 
 
 def next_location(session: Session, answer: HTTPResponse) -> URL:
-    """Return the URL for the next request of an upload.
-
-    Raises:
-        AnswerRefused: It is missing or unsafe.
-    """
+    """Return the URL for the next request of an upload; raise AnswerRefused if it is missing or unsafe."""
     location = answer.headers.get("Location", "")
     if not location:
         raise AnswerRefused(answer.place, "does not name the URL of the upload")
@@ -204,11 +185,7 @@ def next_location(session: Session, answer: HTTPResponse) -> URL:
 
 
 async def digest_file(path: Path) -> tuple[str, int]:
-    """Return digest and size of a file.
-
-    Raises:
-        OSError: It cannot be read.
-    """
+    """Return digest and size of a file, which is read in other threads."""
     size = (await asyncio.to_thread(path.stat)).st_size
     digest = sha256()
     async for piece in read_pieces(path, 0, size):

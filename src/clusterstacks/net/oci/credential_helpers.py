@@ -33,14 +33,8 @@ async def ask_helper(
 ) -> tuple[str, str] | None:
     """Return user name and secret of a server from a helper; None when it has none.
 
-    Args:
-        helper: Program name without ``docker-credential-``.
-        server: Name of the registry in the configuration.
-        environ: Environment of the helper; its ``PATH`` is searched.
-        deadline: Longest run.
-
-    Raises:
-        DependencyError: The program is missing or fails.
+    ``helper`` is the program's name without ``docker-credential-``; the ``PATH`` of ``environ`` is searched. ``server``
+    is the registry's name in the configuration. Raises DependencyError if the program is missing or fails.
     """
     answer = await _run(helper, "get", server, environ, deadline)
     if answer is None:
@@ -56,22 +50,14 @@ async def ask_helper(
 
 
 async def store_in_helper(helper: str, server: str, username: str, secret: str, environ: Mapping[str, str]) -> None:
-    """Store the credentials of a server.
-
-    Raises:
-        DependencyError: The program is missing or fails.
-    """
+    """Store the credentials of a server; raise DependencyError if the program is missing or fails."""
     document = json.dumps({"ServerURL": server, "Username": username, "Secret": secret})
     if await _run(helper, "store", document, environ) is None:
         raise helper_failed(f"{_PREFIX}{helper}", "did not store the credentials")
 
 
 async def erase_from_helper(helper: str, server: str, environ: Mapping[str, str]) -> bool:
-    """Delete the credentials of a server; return whether there were any.
-
-    Raises:
-        DependencyError: The program is missing or fails.
-    """
+    """Delete the credentials of a server; return whether there were any."""
     if await ask_helper(helper, server, environ) is None:
         return False
     await _run(helper, "erase", server, environ)

@@ -29,12 +29,9 @@ _TOKEN_USER = "<token>"  # noqa: S105 - no secret: a helper's user name that say
 class RegistryCredentials:
     """Credentials for a registry; all fields are empty for anonymous access.
 
-    Args:
-        username: For Basic, and to request a token.
-        password: For Basic, and to request a token.
-        token: A bearer token for the registry, used directly.
-        identity: A refresh token that requests tokens instead of user name and password.
-        origin: Origin for messages: a variable, a file, a helper; for anonymous access, why there are none.
+    User name and password are for Basic, and to request a token. ``token`` is a bearer token for the registry,
+    ``identity`` a refresh token that requests such tokens. ``origin`` names a variable, a file or a helper in messages;
+    for anonymous access, it says why there are none.
     """
 
     username: str = field(default="", repr=False)
@@ -61,27 +58,19 @@ ANONYMOUS = RegistryCredentials()
 
 @dataclass(frozen=True, slots=True)
 class DockerConfig:
-    """A configuration file of docker or podman.
-
-    Args:
-        file: Name in messages.
-        auths: Entries by registry.
-        helpers: Credential helpers by registry.
-        store: Helper for all other registries; empty for none.
-    """
+    """A configuration file of docker or podman."""
 
     file: str
     auths: Mapping[str, Mapping[str, Any]] = field(repr=False)
+    """Entries by registry."""
     helpers: Mapping[str, str]
+    """Credential helpers by registry."""
     store: str = ""
+    """Helper for all other registries; empty for none."""
 
     @classmethod
     def parse(cls, text: str | bytes, file: str) -> DockerConfig:
-        """Parse a file; the format before 2014, a plain map of registries, is also read.
-
-        Raises:
-            SpecError: The file is not valid.
-        """
+        """Parse a file, also in the format before 2014, a plain map of registries; raise SpecError if not valid."""
         try:
             document = json.loads(text)
         except (ValueError, RecursionError):
@@ -97,16 +86,12 @@ class DockerConfig:
         return cls(file, {key: entry for key, entry in auths.items() if isinstance(entry, dict)}, helpers, store)
 
     def stored(self, reference: Reference) -> RegistryCredentials | None:
-        """Return the credentials in the file for a repository; None without any.
-
-        Raises:
-            SpecError: The entry is not valid.
-        """
+        """Return the credentials in the file for a repository; None without any. An invalid entry is a SpecError."""
         hosts = {_host_of(key): entry for key, entry in self.auths.items()}
         for key in _keys(reference):
             entry = self.auths.get(key) or hosts.get(key)
-            if entry and (found := self._entry(key, entry)) is not None:
-                return found
+            if entry and (credentials := self._entry(key, entry)) is not None:
+                return credentials
         return None
 
     def helper(self, reference: Reference) -> tuple[str, str] | None:
@@ -138,12 +123,12 @@ class DockerConfig:
             except ValueError:
                 raise docker_config_invalid(self.file, f"contains an 'auth' for {key} that is not base64") from None
             password = password.rstrip("\0")
-        found = RegistryCredentials(username, password, token, identity, f"{self.file} (entry {key})")
-        return None if found == ANONYMOUS else found
+        credentials = RegistryCredentials(username, password, token, identity, f"{self.file} (entry {key})")
+        return None if credentials == ANONYMOUS else credentials
 
 
 def from_helper(username: str, secret: str, origin: str = "") -> RegistryCredentials:
-    """Return the credentials in a helper's answer."""
+    """Return the credentials in a helper's answer; the user name may mark the secret as an identity token."""
     if username == _TOKEN_USER:
         return RegistryCredentials(identity=secret, origin=origin)
     return RegistryCredentials(username, secret, origin=origin)
@@ -188,21 +173,18 @@ async def find_credentials(reference: Reference, environ: Mapping[str, str]) -> 
     In this order: ``OCI_ACCESS_TOKEN``, or ``OCI_USERNAME`` and ``OCI_PASSWORD``, for the registry ``OCI_REGISTRY``
     names and no other; the files ``REGISTRY_AUTH_FILE``, ``$DOCKER_CONFIG/config.json`` (``~/.docker`` without the
     variable) and ``$XDG_RUNTIME_DIR/containers/auth.json`` with the helpers they name. Anonymous when none has any.
-
-    Raises:
-        SpecError: A file is not valid.
-        DependencyError: A helper fails.
+    Raises SpecError if a file is not valid, and DependencyError if a helper fails.
     """
-    found = _from_variables(reference, environ)
-    if found is not None:
-        return found
+    credentials = _from_variables(reference, environ)
+    if credentials is not None:
+        return credentials
     reasons = [*_unused_variables(reference, environ)]
     for path in _files(environ):
         config = await asyncio.to_thread(_read, path)
         if config is None:
             continue
-        if (found := await _from_config(config, reference, environ)) is not None:
-            return found
+        if (credentials := await _from_config(config, reference, environ)) is not None:
+            return credentials
         reasons.append(f"{path} has none for {reference.registry}")
     return replace(ANONYMOUS, origin="; ".join(reasons) or "neither a variable nor a configuration file has any")
 
@@ -212,13 +194,7 @@ def from_docker_config(
 ) -> RegistryCredentials:
     """Return the credentials for a repository in a Secret of type ``kubernetes.io/dockerconfigjson``; runs no helper.
 
-    Args:
-        text: The Secret's value.
-        reference: The repository.
-        file: How messages call it.
-
-    Raises:
-        SpecError: The value is not valid.
+    ``file`` names the value in messages. Raises SpecError if it is not valid.
     """
     nothing = replace(ANONYMOUS, origin=f"{file} has none for {reference.registry}")
     return DockerConfig.parse(text, file).stored(reference) or nothing
@@ -273,11 +249,7 @@ def docker_config_file(environ: Mapping[str, str]) -> Path | None:
 
 
 def read_config_file(path: Path) -> bytes | None:
-    """Read a configuration file; None if it does not exist.
-
-    Raises:
-        SpecError: It cannot be read, or is too large.
-    """
+    """Read a configuration file; None if there is none, SpecError if it cannot be read or is too large."""
     try:
         with path.open("rb") as file:
             text = file.read(MAX_CONFIG_BYTES + 1)
@@ -299,8 +271,8 @@ async def _from_config(
     config: DockerConfig, reference: Reference, environ: Mapping[str, str]
 ) -> RegistryCredentials | None:
     named = config.helper(reference)
-    if named is None and (found := config.stored(reference)) is not None:
-        return found
+    if named is None and (credentials := config.stored(reference)) is not None:
+        return credentials
     named = named or config.general_helper(reference)
     answer = await ask_helper(*named, environ) if named is not None else None
     if named is None or answer is None:

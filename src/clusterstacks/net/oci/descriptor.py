@@ -20,21 +20,14 @@ EMPTY = b"{}"
 
 @dataclass(frozen=True, slots=True)
 class Descriptor:
-    """A reference to content, with its type, digest and size.
-
-    Args:
-        media_type: Type of the content.
-        digest: ``sha256:<hex>`` of the content.
-        size: Number of bytes.
-        annotations: The title is the file's name.
-        artifact_type: Artifact type of a manifest in an index.
-    """
+    """A reference to content, with its type, digest (``sha256:<hex>``) and size in bytes."""
 
     media_type: str
     digest: str
     size: int
     annotations: Mapping[str, str] = field(default_factory=dict)
     artifact_type: str = ""
+    """Artifact type of a manifest in an index."""
 
     @property
     def title(self) -> str:
@@ -47,7 +40,7 @@ class Descriptor:
         return self.digest.removeprefix("sha256:")
 
     def document(self) -> dict[str, Any]:
-        """Return its JSON form."""
+        """Return the JSON form that manifests contain."""
         document: dict[str, Any] = {"mediaType": self.media_type, "digest": self.digest, "size": self.size}
         if self.media_type == EMPTY_TYPE:
             document["data"] = "e30="  # the two bytes, as the library of csctl in Go writes them
@@ -59,7 +52,7 @@ class Descriptor:
 
 
 def describe(content: bytes, media_type: str) -> Descriptor:
-    """Return the descriptor of some bytes."""
+    """Return a descriptor with the digest and size of some bytes."""
     return Descriptor(media_type, digest_of(content), len(content))
 
 
@@ -74,11 +67,7 @@ def digest_tag(digest: str) -> str:
 
 
 def parse_descriptor(node: Node) -> Descriptor:
-    """Parse a descriptor.
-
-    Raises:
-        DocumentError: It violates the image-spec, or its digest is not sha256.
-    """
+    """Parse a descriptor; raise DocumentError if it violates the image-spec or its digest is not sha256."""
     digest = node.child("digest")
     if not is_sha256(digest.value):
         raise digest.refuse("only digests of the form sha256:<64 hex digits> can be verified; push it again with one")

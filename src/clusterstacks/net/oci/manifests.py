@@ -37,46 +37,36 @@ MAX_BLOBS = 200
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """A manifest or index.
-
-    Args:
-        raw: Its exact bytes.
-        digest: ``sha256:<hex>`` of ``raw``.
-        media_type: Stated type.
-        document: Content.
-        place: Origin for messages.
-    """
+    """A manifest or index."""
 
     raw: bytes = field(repr=False)
+    """Its exact bytes, which ``digest`` is computed from."""
     digest: str
     media_type: str
     document: Mapping[str, Any] = field(repr=False)
     place: str
+    """Origin for messages."""
 
     @property
     def descriptor(self) -> Descriptor:
-        """Its descriptor."""
+        """The descriptor that an index or a referrer contains."""
         return Descriptor(self.media_type, self.digest, len(self.raw))
 
     @property
     def artifact_type(self) -> str:
-        """Its artifact type; before image-spec 1.1 the config's media type."""
+        """The artifact type; before image-spec 1.1 the config's media type."""
         return self._node.child("artifactType").optional_text() or (
             self.config.media_type if self.media_type == OCI_MANIFEST else ""
         )
 
     @property
     def config(self) -> Descriptor:
-        """The config blob."""
+        """The config blob, in a manifest of an image."""
         return parse_descriptor(self._node.child("config"))
 
     @property
     def layers(self) -> tuple[Descriptor, ...]:
-        """The layers.
-
-        Raises:
-            ManifestInvalid: There are too many, or one violates the image-spec.
-        """
+        """The layers; raises ManifestInvalid if there are too many, or one violates the image-spec."""
         items = self._node.child("layers").items()
         if len(items) > MAX_BLOBS:
             raise ManifestInvalid(
@@ -96,23 +86,19 @@ class Manifest:
 
     @property
     def annotations(self) -> Mapping[str, str]:
-        """Its annotations, without values that are not strings."""
+        """Annotations, without values that are not strings."""
         node = self._node.child("annotations")
         words = {} if node.value is None else node.mapping()
         return {key: word for key, word in words.items() if isinstance(key, str) and isinstance(word, str)}
 
     @property
     def subject(self) -> Descriptor | None:
-        """The subject to which it refers."""
+        """The manifest that this one refers to; None without one."""
         node = self._node.child("subject")
         return None if node.value is None else parse_descriptor(node)
 
     def require_image(self) -> None:
-        """Check that it is an OCI image manifest, as every release is.
-
-        Raises:
-            SpecError: It has another type.
-        """
+        """Raise SpecError unless it is an OCI image manifest, as every release is."""
         what = {
             OCI_INDEX: "is an image index",
             DOCKER_LIST: "is a list of Docker images",
@@ -128,16 +114,9 @@ class Manifest:
 
 
 def read_manifest(raw: bytes, media_type: str, place: str) -> Manifest:
-    """Parse a manifest or index.
+    """Parse a manifest or index; the type in the document has precedence over that in the server's answer.
 
-    Args:
-        raw: The exact bytes.
-        media_type: Type in the server's answer; the type in the document has precedence.
-        place: Origin for messages.
-
-    Raises:
-        ManifestInvalid: It is not a manifest.
-        SpecError: It has the format before 2016.
+    Raises ManifestInvalid if it is not a manifest, and SpecError if it has the format before 2016.
     """
     document = decode_object(raw)
     if document is None:
@@ -168,7 +147,7 @@ def write_manifest(
 
 
 def write_index(members: Sequence[object]) -> bytes:
-    """Write an image index, with its members as descriptors stand in JSON."""
+    """Write an image index; ``members`` are descriptors as JSON values."""
     return orjson.dumps({"schemaVersion": 2, "mediaType": OCI_INDEX, "manifests": members})
 
 
@@ -177,13 +156,7 @@ SUBJECT_HEADER = "OCI-Subject"
 
 
 async def find_digest(session: Session, target: str) -> str | None:
-    """Return the digest of a manifest by tag or digest; None when it does not exist.
-
-    Raises:
-        CredentialsRefused: The registry rejects the credentials.
-        AnswerRefused: Its answer is not valid.
-        ServerUnavailable: It cannot be reached.
-    """
+    """Return the digest of a manifest by tag or digest; None when it does not exist."""
     async with session.open("HEAD", f"manifests/{target}", headers={"Accept": ACCEPT}) as answer:
         if answer.status == 404:
             return None
@@ -197,35 +170,29 @@ async def find_digest(session: Session, target: str) -> str | None:
 async def get_manifest(session: Session, target: str, limit: int = MAX_MANIFEST_BYTES) -> Manifest:
     """Pull a manifest by tag or digest and verify it against the requested or stated digest.
 
-    Args:
-        session: The repository.
-        target: Tag or digest.
-        limit: Largest size in bytes.
+    ``limit`` is its largest size in bytes.
 
     Raises:
         NotThere: It does not exist.
         ContentCorrupt: It has another digest.
         SpecError: It is not a manifest.
-        DependencyError: As :func:`find_digest`.
     """
     place = str(session.reference.at(target))
     document = await session.read(f"manifests/{target}", limit=limit, headers={"Accept": ACCEPT})
-    found = digest_of(document.body)
-    stated = document.headers.get(DIGEST_HEADER, found)
+    digest = digest_of(document.body)
+    stated = document.headers.get(DIGEST_HEADER, digest)
     for expected in (target, stated) if ":" in target else (stated,):
         if not is_sha256(expected):
             raise AnswerRefused(place, f"has the digest {shown(expected)}, and only sha256 can be verified")
-        if expected != found:
-            raise ContentCorrupt(place, expected=expected, found=found)
+        if expected != digest:
+            raise ContentCorrupt(place, expected=expected, found=digest)
     return read_manifest(document.body, document.headers.get("Content-Type", ""), place)
 
 
 async def put_manifest(session: Session, raw: bytes, media_type: str, target: str) -> Mapping[str, str]:
     """Push a manifest by tag or digest; return the headers of the answer.
 
-    Raises:
-        ContentCorrupt: The registry reports another digest.
-        DependencyError: As :func:`find_digest`.
+    Raises ContentCorrupt if the registry reports another digest.
     """
     digest = digest_of(raw)
     async with session.open(

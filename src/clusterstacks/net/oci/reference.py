@@ -27,22 +27,15 @@ _DOCKER_HUB = {"docker.io": "registry-1.docker.io", "index.docker.io": "registry
 
 
 def is_sha256(digest: object) -> bool:
-    """Return whether a value is a sha256 digest."""
+    """Return whether a value has the form ``sha256:<64 hex digits>``."""
     return isinstance(digest, str) and _DIGEST.fullmatch(digest) is not None
 
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """A repository in a registry, with an optional tag or digest.
+    """A repository in a registry, with an optional tag or digest; an invalid part raises SpecError.
 
-    Args:
-        registry: Host, with the port unless it is the default.
-        repository: Path below it.
-        tag: Empty for none.
-        digest: ``sha256:<hex>``; empty for none; wins over the tag.
-
-    Raises:
-        SpecError: A part is not valid.
+    ``registry`` is the host, with the port unless it is the default. A digest has precedence over a tag.
     """
 
     registry: str
@@ -66,11 +59,7 @@ class Reference:
 
     @classmethod
     def parse(cls, text: str) -> Reference:
-        """Parse a reference.
-
-        Raises:
-            SpecError: The text is not a reference.
-        """
+        """Parse a reference; raise SpecError if it is not valid, without text that may be a password."""
         rest, at, digest = text.removeprefix(SCHEME).partition("@")
         registry, slash, path = rest.partition("/")
         if at and not digest.startswith("sha256:"):
@@ -91,11 +80,7 @@ class Reference:
 
     @classmethod
     def parse_image(cls, text: str) -> Reference:
-        """Parse the name of a container image, with the defaults of docker: docker.io, library, latest.
-
-        Raises:
-            SpecError: The text is not the name of an image.
-        """
+        """Parse the name of a container image, with the defaults of docker: docker.io, library, latest."""
         name, at, digest = text.partition("@")
         host, slash, path = name.partition("/")
         if not (slash and looks_like_registry(host)):
@@ -109,9 +94,6 @@ class Reference:
         """Read ``OCI_REGISTRY`` and ``OCI_REPOSITORY``; None without ``OCI_REPOSITORY``.
 
         The repository may contain the registry's host, as in csctl, or not, as in build.sh.
-
-        Raises:
-            SpecError: They are not a valid reference.
         """
         registry = environ.get("OCI_REGISTRY", "").strip().removeprefix(SCHEME).rstrip("/")
         repository = environ.get("OCI_REPOSITORY", "").strip().removeprefix(SCHEME).strip("/")

@@ -40,27 +40,17 @@ Arbitrary: a key rotation leaves two, everything above was added by others; 500 
 
 @dataclass(frozen=True, slots=True)
 class Referrers:
-    """The referrers of a manifest.
-
-    Args:
-        members: The valid ones, at most ``MAX_CANDIDATES``.
-        problems: Problems of the others.
-        complete: True when the list was read to its end.
-    """
+    """The referrers of a manifest: the valid ones, at most ``MAX_CANDIDATES``, and problems of the others."""
 
     members: tuple[Descriptor, ...] = ()
     problems: tuple[str, ...] = ()
     complete: bool = True
+    """True when the list was read to its end."""
 
 
 @dataclass(slots=True)
 class _Reading:
-    """Collects the pages of a list.
-
-    Args:
-        place: Name in messages.
-        artifact_type: Type of the wanted members; empty for all.
-    """
+    """Collects the pages of a list; an empty ``artifact_type`` means all members."""
 
     place: str
     artifact_type: str
@@ -70,11 +60,7 @@ class _Reading:
     _seen: int = 0
 
     def take(self, manifests: object) -> None:
-        """Add a page, until there are enough.
-
-        Raises:
-            ManifestInvalid: It is not a list.
-        """
+        """Add a page, until there are enough."""
         if manifests is None:
             return
         if not isinstance(manifests, list):
@@ -99,26 +85,18 @@ class _Reading:
         if self.artifact_type and isinstance(member, dict) and member.get("artifactType") != self.artifact_type:
             return
         try:
-            found = parse_descriptor(Node(member, self.place, f"manifests[{self._seen - 1}]", ManifestInvalid))
+            descriptor = parse_descriptor(Node(member, self.place, f"manifests[{self._seen - 1}]", ManifestInvalid))
         except ManifestInvalid as error:
             self.problems.append(error.message)
         else:
-            self.members.setdefault(found.digest, found)
+            self.members.setdefault(descriptor.digest, descriptor)
 
 
 async def list_referrers(session: Session, digest: str, artifact_type: str = "") -> Referrers | None:
     """Read the registry's list; None when the registry does not support such lists.
 
-    Args:
-        session: The repository.
-        digest: Digest of the manifest.
-        artifact_type: Type of the wanted members; empty for all. A registry may also list others.
-
-    Raises:
-        ManifestInvalid: The list is not valid.
-        AnswerRefused: The registry's answer is not valid.
-        CredentialsRefused: It rejects the credentials.
-        ServerUnavailable: It cannot be reached.
+    An empty ``artifact_type`` means all; a registry may list members of other types as well. Raises ManifestInvalid if
+    the list is not valid.
     """
     reading = _Reading(f"the referrers of {session.reference.place}@{digest}", artifact_type)
     query = f"?artifactType={quote(artifact_type, safe='')}" if artifact_type else ""
@@ -146,12 +124,7 @@ async def list_referrers(session: Session, digest: str, artifact_type: str = "")
 
 
 async def read_index(session: Session, digest: str, artifact_type: str = "") -> Referrers:
-    """Read the index of the referrers tag; empty when it does not exist.
-
-    Raises:
-        SpecError: It is not an index.
-        DependencyError: The registry fails.
-    """
+    """Read the index of the referrers tag; empty when it does not exist."""
     reading = _Reading(f"{session.reference.at(digest_tag(digest))}", artifact_type)
     reading.take(await _members(session, digest))
     return reading.result()
@@ -161,10 +134,6 @@ async def add_to_index(session: Session, digest: str, referrer: Descriptor) -> N
     """Add a referrer to the index unless it has it; the other members are kept unchanged.
 
     If two programs do this at the same moment, one entry may be lost: the protocol cannot prevent that.
-
-    Raises:
-        SpecError: The existing content is not an index.
-        DependencyError: The registry fails.
     """
     members = await _members(session, digest)
     if not any(isinstance(member, dict) and member.get("digest") == referrer.digest for member in members):

@@ -47,12 +47,8 @@ MAX_TAG_PAGE_BYTES = 8 * 1024 * 1024
 class Registry:
     """One repository: every method may raise ``CredentialsRefused``, ``AnswerRefused`` and ``ServerUnavailable``.
 
-    Args:
-        web: The HTTP client.
-        reference: The repository; tag and digest are ignored.
-        credentials: The credentials.
-        plain_http: Whether the registry speaks plain HTTP; ``web`` must allow it. On this machine it is detected.
-        progress: Called as the transfer of a large blob proceeds.
+    Tag and digest of the reference are ignored. ``plain_http`` says that the registry speaks plain HTTP, which ``web``
+    must allow; on this machine it is detected.
     """
 
     def __init__(
@@ -73,34 +69,25 @@ class Registry:
         return str(self.reference.at(target))
 
     async def tags(self) -> tuple[str, ...]:
-        """Return all tags, sorted.
-
-        Raises:
-            NotThere: The registry has no such repository.
-        """
-        found: set[str] = set()
+        """Return all tags, sorted; raise NotThere if the registry has no such repository."""
+        names: set[str] = set()
         async for document in read_pages(self._session, f"tags/list?n={PAGE}", limit=MAX_TAG_PAGE_BYTES, headers={}):
             tags = parse_page(document, self._session).get("tags") or []
             if not isinstance(tags, list) or not all(isinstance(tag, str) for tag in tags):
                 raise AnswerRefused(self.reference.place, "returned tags that are not a list of strings")
-            found.update(tags)
-            if len(found) > MAX_TAGS:
+            names.update(tags)
+            if len(names) > MAX_TAGS:
                 raise AnswerRefused(self.reference.place, f"has more than {MAX_TAGS} tags")
-        return tuple(sorted(found))
+        return tuple(sorted(names))
 
     async def head(self, target: str) -> str | None:
-        """Return the digest of the manifest with a tag or digest; None when it does not exist.
-
-        Only a 404 means that; any other status is an error.
-        """
+        """Return the digest of the manifest with a tag or digest; None if and only if the registry answers 404."""
         return await find_digest(self._session, target)
 
     async def manifest(self, target: str, limit: int = MAX_MANIFEST_BYTES) -> Manifest:
         """Pull a manifest by tag or digest and verify it against the requested or stated digest.
 
-        Args:
-            target: Tag or digest.
-            limit: Largest size in bytes.
+        ``limit`` is its largest size in bytes.
 
         Raises:
             NotThere: It does not exist.
@@ -127,62 +114,36 @@ class Registry:
         await download(self._session, blob, into, self._progress)
 
     async def small_blob(self, blob: Descriptor, limit: int) -> bytes:
-        """Return a blob of at most ``limit`` bytes.
-
-        Raises:
-            NotThere: The registry does not have the blob.
-            ContentCorrupt: It has another digest.
-        """
+        """Return a blob of at most ``limit`` bytes; raise NotThere, or ContentCorrupt for another digest."""
         place = f"{self.reference.place}@{blob.digest}"
         if blob.size > limit:
             raise AnswerRefused(place, f"has {blob.size} bytes, and at most {limit} are read")
         content = (await self._session.read(f"blobs/{blob.digest}", limit=blob.size)).body
-        if (found := digest_of(content)) != blob.digest:
-            raise ContentCorrupt(place, expected=blob.digest, found=found)
+        if (digest := digest_of(content)) != blob.digest:
+            raise ContentCorrupt(place, expected=blob.digest, found=digest)
         return content
 
     @asynccontextmanager
     async def blob_file(self, blob: Descriptor) -> AsyncIterator[Path]:
-        """Yield a temporary file with a blob, verified.
-
-        Raises:
-            As :meth:`blob`.
-        """
+        """Yield a temporary file with a blob, verified. Raises as :meth:`blob`."""
         with tempfile.TemporaryDirectory(prefix="csctl-") as directory:
             file = Path(directory, "blob")
             await self.blob(blob, file)
             yield file
 
     async def add_blob(self, blob: Descriptor, file: Path) -> None:
-        """Upload a verified file as a blob that does not exist.
-
-        Raises:
-            OSError: The file cannot be read.
-        """
+        """Upload a verified file as a blob that does not exist; an OSError means that it cannot be read."""
         await Upload(self._session, blob, file, self._progress).run()
 
     async def push_blob(self, content: bytes | Path, *, title: str = "") -> str:
-        """Upload a blob unless it exists; return its digest.
-
-        Args:
-            content: The bytes, or the file that holds them.
-            title: Name in the progress.
-
-        Raises:
-            OSError: The file cannot be read.
-        """
+        """Upload bytes or a file unless the blob exists; return its digest. ``title`` names it in the progress."""
         blob = await _describe(content, title)
         if not await self.has_blob(blob.digest):
             await Upload(self._session, blob, content, self._progress).run()
         return blob.digest
 
     async def mount(self, digest: str, origin: str) -> bool:
-        """Mount a blob from another repository of the same registry; False when the registry does not mount it.
-
-        Args:
-            digest: Of the blob.
-            origin: The other repository's path.
-        """
+        """Mount a blob from the repository ``origin`` of the same registry; False when the registry refuses."""
         path = str(URL("blobs/uploads/").with_query({"mount": digest, "from": origin}))
         try:
             async with self._session.open(
@@ -190,40 +151,33 @@ class Registry:
             ) as answer:
                 if answer.status >= 500:
                     raise await registry_error(answer)
-                left = next_location(self._session, answer) if answer.status == 202 else None
+                unused = next_location(self._session, answer) if answer.status == 202 else None
                 mounted = answer.status == 201
         except CredentialsRefused:
             return False  # the credentials may not read that repository
-        if left is not None:
+        if unused is not None:
             # The registry started an upload instead, which is not used.
-            async with self._session.open("DELETE", left, access=PUSH):
+            async with self._session.open("DELETE", unused, access=PUSH):
                 pass
         return mounted
 
     async def push_manifest(self, raw: bytes, media_type: str, target: str = "") -> str:
         """Push a manifest by tag, or by its digest without a tag; return the digest.
 
-        A manifest with a subject becomes its referrer, also in registries without such lists.
-
-        Raises:
-            ContentCorrupt: The registry reports another digest.
-            SpecError: It is not a manifest.
+        A manifest with a subject becomes its referrer, also in registries without such lists. Raises ContentCorrupt if
+        the registry reports another digest.
         """
         manifest = read_manifest(raw, media_type, self.reference.place)
         headers = await put_manifest(self._session, raw, media_type, target or manifest.digest)
         if manifest.subject is not None and SUBJECT_HEADER not in headers:
-            kept = Descriptor(
+            referrer = Descriptor(
                 manifest.media_type, manifest.digest, len(raw), manifest.annotations, manifest.artifact_type
             )
-            await add_to_index(self._session, manifest.subject.digest, kept)
+            await add_to_index(self._session, manifest.subject.digest, referrer)
         return manifest.digest
 
     async def referrers(self, digest: str, artifact_type: str = "") -> Referrers:
-        """Return the unverified referrers of a manifest, of one artifact type or of all.
-
-        Raises:
-            SpecError: The list is not valid.
-        """
+        """Return the unverified referrers of a manifest, of one artifact type or of all."""
         listed = await list_referrers(self._session, digest, artifact_type)
         return await read_index(self._session, digest, artifact_type) if listed is None else listed
 

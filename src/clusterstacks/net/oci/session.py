@@ -31,15 +31,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RegistryAccess:
-    """The permissions that a request needs.
-
-    Args:
-        actions: Actions in the repository, as in the scopes of tokens.
-        origin: Another repository that must be readable, for a mount; empty for none.
-    """
+    """The permissions that a request needs: actions as in the scopes of tokens, such as ``pull,push``."""
 
     actions: str
     origin: str = ""
+    """Another repository that must be readable, for a mount; empty for none."""
 
 
 PULL = RegistryAccess("pull")
@@ -49,14 +45,7 @@ _MAX_ERROR_BYTES = 16 * 1024
 
 
 class Session:
-    """One repository of one registry.
-
-    Args:
-        web: HTTP client.
-        reference: The repository.
-        credentials: The credentials.
-        plain_http: Whether the registry speaks plain HTTP. On this machine it is detected.
-    """
+    """One repository of one registry; ``plain_http`` is detected for a registry on this machine."""
 
     def __init__(
         self, web: HTTPClient, reference: Reference, credentials: RegistryCredentials, *, plain_http: bool = False
@@ -81,13 +70,8 @@ class Session:
     ) -> AsyncIterator[HTTPResponse]:
         """Send a request; the caller handles all statuses except 401, 429 and 5xx.
 
-        Args:
-            method: GET, HEAD, PUT, ...
-            target: A path below the repository, or a URL from the registry: other hosts get no credentials.
-            access: The needed permissions.
-            headers: Additional headers.
-            body: The content, or a function that creates it for each attempt.
-            length: Size of ``body`` when that is not ``bytes``.
+        ``target`` is a path below the repository, or a URL from the registry: other hosts get no credentials.
+        ``length`` is the size of a body that is not ``bytes``.
 
         Raises:
             CredentialsRefused: The registry rejects the credentials.
@@ -121,14 +105,7 @@ class Session:
         limit: int,
         headers: Mapping[str, str] | None = None,
     ) -> HTTPDocument:
-        """Read a document of limited size.
-
-        Raises:
-            NotThere: The registry says 404.
-            AnswerRefused: It answers with another status, or the document is too large.
-            CredentialsRefused: It rejects the credentials.
-            ServerUnavailable: It cannot be reached.
-        """
+        """Read a document of at most ``limit`` bytes; raise NotThere for a 404, AnswerRefused for other statuses."""
         async with self.open("GET", target, headers=headers) as answer:
             if answer.status != 200:
                 raise await registry_error(answer)
@@ -143,11 +120,7 @@ class Session:
         return URL(f"{root}/v2/{self.reference.repository}/{path}", encoded=True)
 
     def location(self, base: str, location: str) -> URL:
-        """Resolve the next URL from the registry, which must be as secure and must not be internal.
-
-        Raises:
-            AnswerRefused: It is unsafe.
-        """
+        """Resolve the next URL from the registry; raise AnswerRefused if it is less secure, or internal."""
         target = follow(URL(base), location)
         if target is None:
             raise AnswerRefused(shown_url(base), "redirects to an unsafe URL")
@@ -215,20 +188,7 @@ _NEXT = re.compile(r'<([^<>]{1,4096})>\s*;[^<]*?\brel\s*=\s*"?next\b', re.IGNORE
 async def read_pages(
     session: Session, first: str, *, limit: int, headers: Mapping[str, str]
 ) -> AsyncGenerator[HTTPDocument, None]:
-    """Yield the pages of a list.
-
-    Args:
-        session: The repository.
-        first: Path of the first page.
-        limit: Largest size of a page in bytes.
-        headers: Additional headers.
-
-    Raises:
-        NotThere: The list does not exist.
-        AnswerRefused: It has too many pages.
-        CredentialsRefused: The registry rejects the credentials.
-        ServerUnavailable: It cannot be reached.
-    """
+    """Yield the pages of a list, each of at most ``limit`` bytes; raise NotThere if the list does not exist."""
     target: str | URL = first
     seen: set[str] = set()
     while True:
@@ -245,11 +205,7 @@ async def read_pages(
 
 
 def parse_page(document: HTTPDocument, session: Session) -> dict[str, Any]:
-    """Parse a page, a JSON object.
-
-    Raises:
-        AnswerRefused: It is not one.
-    """
+    """Parse a page; raise AnswerRefused if it is not a JSON object."""
     page = decode_object(document.body)
     if page is None:
         raise AnswerRefused(session.reference.place, "returned a list that is not a JSON object")

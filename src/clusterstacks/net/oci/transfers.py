@@ -27,12 +27,12 @@ class TransferProgress(Protocol):
     """Receives the progress of a transfer."""
 
     def __call__(self, what: str, done: int, total: int) -> None:
-        """Note that ``done`` of ``total`` bytes of ``what`` are transferred."""
+        """Report that ``done`` of ``total`` bytes of ``what`` are transferred."""
         ...
 
 
 def silent(what: str, done: int, total: int) -> None:
-    """Ignore the progress."""
+    """Ignore the progress; the default where nobody watches."""
 
 
 @dataclass(slots=True)
@@ -43,12 +43,7 @@ class TransferRetries:
     failures: int = 0
 
     async def wait(self, reached: int, error: ServerUnavailable) -> None:
-        """Wait before the next attempt; raise the error after too many attempts without progress.
-
-        Args:
-            reached: Number of transferred bytes.
-            error: The error of this attempt.
-        """
+        """Wait before the next attempt after ``reached`` bytes; raise the error if too many made no progress."""
         if reached > self.reached:
             self.reached, self.failures = reached, 0
         self.failures += 1
@@ -61,10 +56,7 @@ class TransferRetries:
 async def read_pieces(path: Path, start: int, length: int) -> AsyncIterator[bytes]:
     """Read a part of a file piece by piece, away from the event loop.
 
-    Between two pieces the file is closed: a request that breaks leaves its body unfinished.
-
-    Raises:
-        OSError: The file cannot be read.
+    Between two pieces the file is closed, because a request that breaks leaves its body unfinished.
     """
     end = start + length
     while start < end and (piece := await asyncio.to_thread(_read_piece, path, start, min(end - start, PIECE_BYTES))):
