@@ -68,8 +68,7 @@ class BackgroundTasks:
         """Return the result of the task, or None while it runs; the object is then enqueued when the task ends.
 
         A result is returned once: the next call starts another task. ``what`` identifies the task and contains
-        everything that the result depends on. Raises what ``work`` raises, and a DependencyError when the limiter
-        allows no further task.
+        everything that the result depends on. Raises DependencyError if the limiter allows no further task.
         """
         task_id = (key, what)
         task = self._running.get(task_id)

@@ -54,7 +54,7 @@ class ObjectCache:
         return self._objects.get(key)
 
     def all(self) -> list[Manifest]:
-        """Return the objects of all namespaces."""
+        """Return the objects of all namespaces, in the order in which they were added."""
         return list(self._objects.values())
 
     def by_index(self, index: str, value: str) -> list[Manifest]:
@@ -74,7 +74,7 @@ class ObjectCache:
         return old
 
     def remove(self, key: ObjectKey) -> Manifest | None:
-        """Remove the object; return it if it was in the cache."""
+        """Remove the object and return it; None if it is not in the cache."""
         old = self._objects.pop(key, None)
         if old is not None:
             for index in self._indexes:

@@ -25,7 +25,7 @@ class Clock(Protocol):
 
 
 class SystemClock:
-    """The system time; monotonic time is the time of the event loop and its timers."""
+    """The system time; monotonic time is that of the event loop, so it needs a running loop."""
 
     def now(self) -> datetime:
         """Return the system's time, aware and in UTC."""

@@ -104,7 +104,7 @@ class Probes:
         return _combine({})
 
     def ready(self) -> ProbeAnswer:
-        """Return the result of /readyz."""
+        """Return the result of /readyz, which runs all readiness checks."""
         return _combine(self._ready)
 
 

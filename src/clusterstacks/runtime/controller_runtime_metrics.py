@@ -96,7 +96,7 @@ class ControllerRuntimeMetrics(Collector):
         self._sources = sources
 
     def collect(self) -> Iterator[Metric]:
-        """Return the metrics under their other names."""
+        """Return the aliases of those metrics that ``sources`` have."""
         metrics = {metric.name: metric for source in self._sources for metric in source.collect()}
         return (_renamed(metrics[alias.source], alias) for alias in ALIASES if alias.source in metrics)
 

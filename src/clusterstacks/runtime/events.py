@@ -42,8 +42,7 @@ class EventRecorder:
     async def record(self, regarding: Manifest, type: EventType, reason: str, message: str) -> None:  # noqa: A002 - its name in the API
         """Write an event unless it equals the last one of the object; failures are logged and not raised.
 
-        ``regarding`` is the object as read from the server, with its uid; Warning asks a person to check it. The
-        message must not contain secrets.
+        ``regarding`` contains the object's uid. The message must not contain secrets.
         """
         uid = regarding["metadata"].get("uid", "")
         content = hash((type, reason, message))

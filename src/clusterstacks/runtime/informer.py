@@ -45,10 +45,6 @@ arbitrary."""
 log = logging.getLogger(__name__)
 
 
-def _do_nothing() -> None:
-    """Do nothing."""
-
-
 class Informer:
     """Lists, then watches, forever; after a gap, the list is compared with the cache, so deletions are found as well.
 
@@ -81,7 +77,7 @@ class Informer:
         self.health = ComponentHealth(clock=clock)
         self.unreadable: dict[ObjectKey, UnreadableObject] = {}
         """By key; the key is empty if the name cannot be read."""
-        self.on_unreadable: Callable[[], None] = _do_nothing
+        self.on_unreadable: Callable[[], None] = lambda: None
         """Called when an object is added to ``unreadable``."""
         self._client = client
         self._group = group
@@ -120,7 +116,7 @@ class Informer:
         return watched and self.is_synced and not self.health.is_failing and key not in self.unreadable
 
     async def synced(self) -> None:
-        """Wait until the first list is complete."""
+        """Wait until the first list is complete, which never ends if the kind is not served."""
         await self._synced.wait()
 
     def subscribe(self, handler: Handler) -> Callable[[], None]:
@@ -316,9 +312,7 @@ def _version(manifest: Manifest) -> int:
     return _number(manifest["metadata"].get("resourceVersion", ""))
 
 
+# Source: https://kubernetes.io/docs/reference/using-api/api-concepts/#resource-versions
 def _number(resource_version: str) -> int:
-    """Return 0 for a text that is not a number, which no Kubernetes API server returns.
-
-    Source: https://kubernetes.io/docs/reference/using-api/api-concepts/#resource-versions
-    """
+    """Return 0 for a text that is not a number, which no Kubernetes API server returns."""
     return int(resource_version) if resource_version.isdecimal() else 0

@@ -57,12 +57,9 @@ class LeaderElector:
     Services of ``while_held`` start when the lease is held. A cancelled ``run`` waits for their end and then releases
     the lease, so that the next holder can start immediately. ``gate`` is open only while the lease is certainly held.
 
-    Args:
-        client: Must not use the gate. Its deadline limits one attempt; use at most half of the renew deadline.
-        identity: Unique among running processes; with the same identity after a restart, the process gets its lease
-            back immediately.
-        report: Called with True when the lease is acquired, and with False when it is lost or released.
-        now: Clock in seconds that advances while the machine is suspended.
+    ``client`` must not use the gate; its deadline limits one attempt and is at most half of the renew deadline.
+    ``identity`` is unique among running processes; a process that keeps it over a restart gets its lease back
+    immediately. ``report`` is called with True when the lease is acquired, and with False when it is lost or released.
     """
 
     def __init__(  # noqa: PLR0913 - half of them have defaults

@@ -127,7 +127,7 @@ def released_record(before: LeaseRecord, now: datetime) -> LeaseRecord:
 
 
 def read_record(lease: Manifest) -> LeaseRecord:
-    """Read the spec of a Lease."""
+    """Read the spec of a Lease, whose fields are all optional."""
     spec: dict[str, Any] = lease.get("spec") or {}
     return LeaseRecord(
         spec.get("holderIdentity") or "",

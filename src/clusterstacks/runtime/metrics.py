@@ -307,7 +307,7 @@ class Metrics:
         self._source_success.set_function(success)
 
     def set_version(self, version: str) -> None:
-        """Set the label of the build info."""
+        """Publish the version of the operator as a label of the build info."""
         self._build.labels(version).set(1)
 
     def watch_failing_sources(self, count: Callable[[], int]) -> None:
@@ -328,10 +328,7 @@ class Metrics:
         return ControllerMetrics(self, name)
 
     def count_request(self, target: str, method: str, code: int) -> None:
-        """Count one response of an API server.
-
-        A workload cluster may return any code, so codes that HTTP does not define are counted together.
-        """
+        """Count one response of an API server; codes that HTTP does not define are counted together."""
         self._requests.labels(target, method, str(code) if code in CODES else "other").inc()
 
     def count_applied(self, *, changed: int = 0, unchanged: int = 0, failed: int = 0) -> None:

@@ -33,12 +33,11 @@ NOT_READY: Final = "Ready"
 
 
 class ObjectProblem(NamedTuple):
-    """A problem of one object."""
+    """A condition of one object that is not True, or another problem with a fixed name."""
 
     namespace: str
     name: str
     problem: str
-    """Type of the condition that is not True, or another of a few fixed names."""
     reason: str
     since: float
     """Unix time; 0 if it is not known."""
@@ -59,7 +58,7 @@ class ObjectProblemMetrics(Collector):
         yield from _families()
 
     def collect(self) -> Iterator[Metric]:
-        """Return the metrics with their series."""
+        """Return the metrics with their series; calls the finders."""
         not_ready, not_ready_since, by_reason, named = families = _families()
         for kind, find in self._finders.items():
             problems = [problem._replace(reason=problem.reason[:REASON_CHARACTERS]) for problem in find()]

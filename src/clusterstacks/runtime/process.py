@@ -91,8 +91,8 @@ def _stop_signals() -> Iterator[asyncio.Event]:
 def memory_limit(root: Path = Path("/")) -> int | None:
     """Return the lowest memory limit of the process's control group and its parents in bytes, or None.
 
-    ``root`` contains ``proc`` and ``sys``. Source: cgroups(7), for both versions. In a container the path of the group
-    may not be visible; its directory is then the mount point of the file system.
+    ``root`` contains ``proc`` and ``sys``. Source: cgroups(7), for both versions. In a container, the group's path may
+    not be visible; its directory is then the mount point of the file system.
     """
     limits = [limit for file in _limit_files(root) if (limit := _read_limit(file)) is not None]
     return min(limits, default=None)

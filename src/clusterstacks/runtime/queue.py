@@ -22,7 +22,7 @@ TIMER_TOLERANCE: Final = 0.002
 
 
 class QueueClosedError(Exception):
-    """The queue is closed."""
+    """``get`` was called on a queue that is closed."""
 
 
 class WorkQueue(Generic[K]):
@@ -54,8 +54,7 @@ class WorkQueue(Generic[K]):
         self._failures: dict[K, int] = {}
         self._closed = False
 
-    def __len__(self) -> int:
-        """Return the number of keys to process now, without delayed ones."""
+    def __len__(self) -> int:  # keys to process now, without delayed ones
         return len(self._waiting)
 
     def oldest_wait(self) -> float:

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from clusterstacks.runtime.metrics import Metrics
 
 REASON: Final = "ObjectUnreadable"
-"""Reason of the events."""
 
 BATCH_SIZE: Final = 20
 """Objects per batch; the pause between batches prevents thousands of objects from flooding log and API server."""
@@ -47,7 +46,7 @@ class UnreadableObjectReporter:
         self._metrics.watch_unreadable(str(informer), informer.unreadable.__len__)
 
     async def run(self) -> None:
-        """Report objects until cancelled."""
+        """Report objects in batches until cancelled."""
         while True:
             with suppress(TimeoutError):
                 async with asyncio.timeout(REPEAT_INTERVAL.total_seconds()):
