@@ -56,66 +56,56 @@ class AddonReleaseRefused(SpecError):
 
 @dataclass(frozen=True, slots=True)
 class RequestedReleases:
-    """The releases that the addons of a cluster should come from.
-
-    Args:
-        release: Release of all addons without an annotation of their own; by default that of the class.
-        addons: Releases of single addons; None excludes an addon.
-    """
+    """The releases that the addons of a cluster should come from."""
 
     release: ReleaseName
+    """Release of all addons without an annotation of their own; by default that of the class."""
     addons: Mapping[str, ReleaseName | None]
+    """Releases of single addons; None excludes an addon."""
 
     def releases(self) -> tuple[ReleaseName, ...]:
         """Return all needed releases, sorted."""
         return tuple(sorted({self.release, *(name for name in self.addons.values() if name is not None)}))
 
     def sources(self, offered: Mapping[ReleaseName, Collection[str]]) -> dict[str, ReleaseName]:
-        """Return the release of each addon.
+        """Return the release of each addon; ``offered`` are the addons of each release.
 
-        Args:
-            offered: The addons of each release.
-
-        Raises:
-            AddonReleaseRefused: A release does not contain an addon that an annotation takes from it.
+        Raises AddonReleaseRefused if a release does not contain an addon that an annotation takes from it.
         """
-        found = dict.fromkeys(offered[self.release], self.release)
+        sources = dict.fromkeys(offered[self.release], self.release)
         for addon, release in self.addons.items():
             if release is None:
-                found.pop(addon, None)
+                sources.pop(addon, None)
                 continue
             if addon not in offered[release]:
-                there = ", ".join(sorted(offered[release])) or "none"
-                problem = f"release {release} has no addon {addon}, it has {there}"
+                present = ", ".join(sorted(offered[release])) or "none"
+                problem = f"release {release} has no addon {addon}, it has {present}"
                 raise AddonReleaseRefused(f"annotation {ADDON_ANNOTATION}{addon}: {problem}; correct the annotation")
-            found[addon] = release
-        return dict(sorted(found.items()))
+            sources[addon] = release
+        return dict(sorted(sources.items()))
 
 
 def without_effect(annotations: Mapping[str, str], addons: Collection[str]) -> list[str]:
     """Return messages about annotations without effect, with what to write instead; sorted and limited in number.
 
     These are misspelt annotations (``.../addons.network``) and those that exclude an addon that does not exist.
-
-    Args:
-        annotations: All annotations of a Cluster.
-        addons: The addons of its releases; empty if they are unknown.
+    ``addons`` are those of the Cluster's releases; empty if they are unknown.
     """
     faults = [(key, fault) for key in sorted(annotations) if (fault := _fault(key, annotations[key], addons))]
     written = [ADDON_ANNOTATION + addon for addon in islice(sorted(addons), COMPARED_ADDONS)]
-    found = [f"{fault}: {_advice(key, written)}" for key, fault in faults[:SHOWN_FAULTS]]
+    messages = [f"{fault}: {_advice(key, written)}" for key, fault in faults[:SHOWN_FAULTS]]
     if not faults:
         return []
     if addons:
-        found[-1] += f"; the addons are {and_more(sorted(addons), SHOWN_ADDONS)}"
-    return [*found, *([f"and {len(faults) - SHOWN_FAULTS} more"] if len(faults) > SHOWN_FAULTS else [])]
+        messages[-1] += f"; the addons are {and_more(sorted(addons), SHOWN_ADDONS)}"
+    return [*messages, *([f"and {len(faults) - SHOWN_FAULTS} more"] if len(faults) > SHOWN_FAULTS else [])]
 
 
 def _fault(key: str, value: str, addons: Collection[str]) -> str:
     if key.startswith(ADDON_ANNOTATION):
-        kept_out = key.removeprefix(ADDON_ANNOTATION)
-        absent = value == NO_RELEASE and addons and kept_out not in addons
-        return f"annotation {key} excludes addon {shown(kept_out)}, which does not exist" if absent else ""
+        excluded = key.removeprefix(ADDON_ANNOTATION)
+        absent = value == NO_RELEASE and addons and excluded not in addons
+        return f"annotation {key} excludes addon {shown(excluded)}, which does not exist" if absent else ""
     is_near = key.lower().startswith(ADDON_ANNOTATION.removesuffix("."))
     return f"annotation {key} is not read" if is_near and key != RELEASE_ANNOTATION else ""
 
@@ -130,15 +120,10 @@ def _advice(key: str, written: Sequence[str]) -> str:
 
 
 def read_requested_releases(annotations: Mapping[str, str], own: ReleaseName) -> RequestedReleases:
-    """Parse the annotations of a Cluster.
+    """Parse the annotations of a Cluster; ``own`` is the release of its class.
 
-    Args:
-        annotations: All annotations of the Cluster.
-        own: The release of its class.
-
-    Raises:
-        AddonReleaseRefused: A value is not a release of the class's provider and stack, or there are more than
-            :data:`MOST_ANNOTATIONS` annotations or :data:`MOST_RELEASES` releases.
+    Raises AddonReleaseRefused if a value is not a release of the class's provider and stack, or there are more than
+    :data:`MOST_ANNOTATIONS` annotations or :data:`MOST_RELEASES` releases.
     """
     release = own
     addons: dict[str, ReleaseName | None] = {}
@@ -200,55 +185,49 @@ def combined_config(
 ) -> AddonConfig:
     """Return the stages of a cluster: in the order of its class, with the conditions of each addon's own release.
 
-    An addon that the class does not contain comes last, with the stages of its own release.
-
-    Args:
-        own: The stages of the class's release.
-        sources: The release of each addon; other addons are excluded.
-        configs: The stages of each release.
-        home: The release of the class.
+    ``own`` and ``home`` are the stages and the name of the class's release. An addon without a release in ``sources``
+    is excluded. An addon that the class does not contain comes last, with the stages of its own release.
     """
     borrowed = {addon: configs[release] for addon, release in sources.items() if release != home}
     stages = {hook: list(_ordered(own, hook, sources, borrowed)) for hook in LifecycleHook}
     for addon in sorted(borrowed.keys() - set(own.addons())):
-        theirs = {hook: [one for one in borrowed[addon].stages[hook] if one.addon == addon] for hook in LifecycleHook}
-        for hook, found in theirs.items():
-            stages[hook] += found
-    return replace(own, stages={hook: tuple(found) for hook, found in stages.items()})
+        for hook in LifecycleHook:
+            stages[hook] += [stage for stage in borrowed[addon].stages[hook] if stage.addon == addon]
+    return replace(own, stages={hook: tuple(ordered) for hook, ordered in stages.items()})
 
 
 def _ordered(
     own: AddonConfig, hook: LifecycleHook, sources: Mapping[str, ReleaseName], borrowed: Mapping[str, AddonConfig]
 ) -> list[Stage]:
-    found: list[Stage] = []
+    stages: list[Stage] = []
     for stage in own.stages[hook]:
         if stage.addon in borrowed:
             # A stage of the class that deletes an addon means the class's own addon.
             if stage.action is StageAction.APPLY:
-                found.append(_conditions_of(stage, borrowed[stage.addon].stages[hook]))
+                stages.append(_conditions_of(stage, borrowed[stage.addon].stages[hook]))
         elif stage.addon in sources or stage.action is StageAction.DELETE:
-            found.append(stage)
-    return found
+            stages.append(stage)
+    return stages
 
 
 def _conditions_of(stage: Stage, theirs: Collection[Stage]) -> Stage:
-    same = next((one for one in theirs if (one.addon, one.action) == (stage.addon, stage.action)), None)
+    same = next((other for other in theirs if (other.addon, other.action) == (stage.addon, stage.action)), None)
     return Stage(stage.addon, stage.action) if same is None else same
 
 
 def _release(key: str, value: str, own: ReleaseName) -> ReleaseName:
-    found = _named(value)
-    if found is None:
+    release = _named(value)
+    if release is None:
         raise AddonReleaseRefused(
             f"annotation {key}: {shown(value)} is not a valid release (expected for example {own.release}); correct or "
             "remove the annotation"
         )
-    if not found.same_stack(own):
+    if not release.same_stack(own):
         raise AddonReleaseRefused(
-            f"annotation {key}: release {found} belongs to another cluster stack than {own}; name a release of "
+            f"annotation {key}: release {release} belongs to another cluster stack than {own}; name a release of "
             f"{own.provider}-{own.stack}"
         )
-    return found
+    return release
 
 
 def _named(value: str) -> ReleaseName | None:

@@ -30,23 +30,17 @@ _MESSAGE_LENGTH: Final = {"v1beta2": 32_768, "v1beta1": 10_240}
 
 @dataclass(frozen=True, slots=True)
 class ConditionView:
-    """A condition of an object; Unknown without a reason if the object does not have it.
-
-    Args:
-        status: True, False or Unknown.
-        reason: One CamelCase word.
-        message: For users.
-        current: Whether it is about the current generation of the object; always true for old-style conditions.
-    """
+    """A condition of an object; Unknown without a reason if the object does not have it."""
 
     status: str = "Unknown"
     reason: str = ""
     message: str = ""
     current: bool = True
+    """Whether it is about the current generation of the object; always true for old-style conditions."""
 
     @property
     def true(self) -> bool:
-        """True if the status is True."""
+        """True if the status is True, not False or Unknown."""
         return self.status == "True"
 
     @property
@@ -56,24 +50,21 @@ class ConditionView:
 
 
 def condition_view(manifest: Manifest, type_: str, old_type: str = "") -> ConditionView:
-    """Read a condition of a Cluster API object, the new style first.
+    """Read a condition of a Cluster API object in either API version, the new style first.
 
-    Args:
-        manifest: The object in either API version.
-        type_: Type of the condition.
-        old_type: Its type in the old style, where that differs.
+    ``old_type`` is its type in the old style, where that differs.
     """
     version = served_version(manifest)
-    found = _find(mappings(manifest, *_NEW_STYLE[version]), type_) or _find(
+    condition = _find(mappings(manifest, *_NEW_STYLE[version]), type_) or _find(
         mappings(manifest, *_OLD_STYLE[version]), old_type or type_
     )
-    if found is None:
+    if condition is None:
         return ConditionView()
     return ConditionView(
-        text(found, "status") or "Unknown",
-        text(found, "reason"),
-        text(found, "message"),
-        current=at(found, "observedGeneration") in (None, at(manifest, "metadata", "generation")),
+        text(condition, "status") or "Unknown",
+        text(condition, "reason"),
+        text(condition, "message"),
+        current=at(condition, "observedGeneration") in (None, at(manifest, "metadata", "generation")),
     )
 
 
@@ -83,15 +74,9 @@ def with_cluster_condition(
     """Return the merge patch of the status subresource that sets a condition, or None if nothing changes.
 
     The patch replaces the list of conditions and contains the resource version it was computed from, so the API server
-    refuses it with a conflict if Cluster API wrote in between.
-
-    Args:
-        cluster: The Cluster as it was read.
-        type_: Type of the condition.
-        status: True, False or Unknown.
-        reason: One CamelCase word, never empty.
-        message: Truncated to the length that the Cluster's CRD allows.
-        now: The transition time if the status changes.
+    refuses it with a conflict if Cluster API wrote in between. ``reason`` is one CamelCase word, never empty. The
+    message is truncated to the length that the Cluster's CRD allows. ``now`` is the transition time if the status
+    changes.
     """
     version = served_version(cluster)
     present = mappings(cluster, "status", "conditions")

@@ -22,7 +22,7 @@ MAX_REFERENCES = 64
 
 @dataclass(frozen=True, slots=True)
 class ObjectRef:
-    """An object a Cluster refers to; the version is empty where the reference names none (v1beta2)."""
+    """An object that a Cluster refers to; the version is empty if the reference contains none (v1beta2)."""
 
     group: str
     kind: str
@@ -33,23 +33,7 @@ class ObjectRef:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterView:
-    """The fields read from a Cluster.
-
-    Args:
-        class_name: Name of its ClusterClass; empty for a Cluster without topology.
-        class_namespace: Namespace of the class; the Cluster's own where it names none.
-        version: Kubernetes version of the topology, with the leading ``v``.
-        paused: Whether the spec says so or the annotation is present.
-        moving: Whether ``clusterctl move`` is about to delete it here, having copied it elsewhere.
-        port: 0 while there is no endpoint, as ``host`` is then empty.
-        control_plane_initialized: Whether the workload API server answered once; never goes back.
-        control_plane_versions: Kubernetes versions the control plane reports; more than one in a rollout, none
-            before Cluster API 1.14 (see :func:`reported_versions`).
-        worker_versions: Kubernetes versions the workers report; none before Cluster API 1.14.
-        outdated_workers: Workers that do not have the template of their pool; 0 before Cluster API 1.9, which does not
-            count them, and with MachinePools, whose providers may not.
-        raw: The object as it was served.
-    """
+    """The fields read from a Cluster."""
 
     name: str
     namespace: str
@@ -57,41 +41,52 @@ class ClusterView:
     labels: Mapping[str, str]
     annotations: Mapping[str, str]
     class_name: str
+    """Empty for a Cluster without topology."""
     class_namespace: str
+    """The Cluster's own namespace if it names none for the class."""
     version: str
+    """Kubernetes version of the topology, with the leading ``v``."""
     paused: bool
+    """By the spec or by the annotation."""
     moving: bool
+    """Whether ``clusterctl move`` is about to delete it here, because it was copied elsewhere."""
     deleting: bool
     host: str
     port: int
+    """0 while there is no endpoint; then ``host`` is empty."""
     control_plane_initialized: bool
+    """Whether the workload API server answered once; never becomes false again."""
     infrastructure_provisioned: bool
     topology_reconciled: ConditionView
     control_plane_versions: tuple[str, ...]
+    """Kubernetes versions that the control plane reports, several in a rollout; empty before Cluster API 1.14."""
     worker_versions: tuple[str, ...]
+    """Kubernetes versions that the workers report; empty before Cluster API 1.14."""
     outdated_workers: int
+    """Workers without the template of their pool; 0 before Cluster API 1.9 and with MachinePools, which may not count
+    them."""
     control_plane_ref: ObjectRef | None
     infrastructure_ref: ObjectRef | None
     raw: Manifest = field(repr=False, compare=False)
 
     @property
     def key(self) -> ObjectKey:
-        """Namespace and name."""
+        """Namespace and name of the Cluster."""
         return ObjectKey(self.namespace, self.name)
 
     @property
     def class_key(self) -> ObjectKey:
-        """Namespace and name of the class; only of meaning where ``class_name`` is not empty."""
+        """Namespace and name of the class; meaningless if ``class_name`` is empty."""
         return ObjectKey(self.class_namespace, self.class_name)
 
     def owner_reference(self) -> Manifest:
-        """Give the reference that makes the Cluster the owner of an object, in the version it is served in."""
+        """Return the reference that makes the Cluster the owner of an object, in the version it is served in."""
         return {"apiVersion": self.raw["apiVersion"], "kind": self.raw["kind"], "name": self.name, "uid": self.uid}
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterClassView:
-    """Usability of a ClusterClass; ``cause`` is the reason if not, ``refused`` means that waiting does not help."""
+    """A ClusterClass; ``cause`` says why it cannot be used, ``refused`` that waiting does not help."""
 
     name: str
     namespace: str
@@ -100,7 +95,7 @@ class ClusterClassView:
 
     @property
     def ready(self) -> bool:
-        """True if it can be used."""
+        """True if Clusters can use the class."""
         return not self.cause
 
 
@@ -139,8 +134,9 @@ def cluster_view(manifest: Manifest) -> ClusterView:
 
 
 def topology_variables(manifest: Manifest) -> dict[str, object]:
-    """Give the variables of a Cluster's topology, by name."""
-    return {text(one, "name"): one.get("value") for one in mappings(manifest, "spec", "topology", "variables")}
+    """Return the values of the variables in a Cluster's topology, by name."""
+    variables = mappings(manifest, "spec", "topology", "variables")
+    return {text(variable, "name"): variable.get("value") for variable in variables}
 
 
 def cluster_class_view(manifest: Manifest) -> ClusterClassView:
@@ -156,25 +152,25 @@ def cluster_class_view(manifest: Manifest) -> ClusterClassView:
 
 
 def template_references(cluster_class: Manifest) -> list[ObjectId]:
-    """Give the templates a ClusterClass refers to, each once, in order; at most ``MAX_REFERENCES``."""
+    """Return the templates that a ClusterClass refers to, each once, in order; at most ``MAX_REFERENCES``."""
     namespace = text(cluster_class, "metadata", "namespace")
-    found: dict[ObjectId, None] = {}
-    left: list[object] = [at(cluster_class, "spec", part) for part in ("workers", "controlPlane", "infrastructure")]
-    while left and len(found) < MAX_REFERENCES:
-        value = left.pop()
+    references: dict[ObjectId, None] = {}
+    pending: list[object] = [at(cluster_class, "spec", part) for part in ("workers", "controlPlane", "infrastructure")]
+    while pending and len(references) < MAX_REFERENCES:
+        value = pending.pop()
         if isinstance(value, list):
-            left += reversed(value)
+            pending += reversed(value)
         elif isinstance(value, dict):
             for field in ("templateRef", "ref"):
-                one = _reference(mapping(value, field), namespace)
-                if one is not None and one.kind and one.name:
-                    found[ObjectId(one.group, one.kind, one.namespace, one.name)] = None
-            left += reversed(value.values())
-    return list(found)
+                reference = _reference(mapping(value, field), namespace)
+                if reference is not None and reference.kind and reference.name:
+                    references[ObjectId(reference.group, reference.kind, reference.namespace, reference.name)] = None
+            pending += reversed(value.values())
+    return list(references)
 
 
 def class_of(cluster: Manifest) -> tuple[str, str]:
-    """Give name and namespace of a Cluster's class; the name is empty for a Cluster without topology."""
+    """Return name and namespace of a Cluster's class; the name is empty for a Cluster without topology."""
     topology = mapping(cluster, "spec", "topology")
     name = text(topology, "classRef", "name") or text(topology, "class")
     named = text(topology, "classRef", "namespace") or text(topology, "classNamespace")
@@ -182,7 +178,7 @@ def class_of(cluster: Manifest) -> tuple[str, str]:
 
 
 def reported_versions(control_plane: Manifest) -> tuple[str, ...]:
-    """Give the Kubernetes versions a control plane object reports itself, by either contract; none before the first."""
+    """Return the Kubernetes versions in a control plane's status (either contract); empty until it reports one."""
     single = text(control_plane, "status", "version")
     return _versions(mappings(control_plane, "status", "versions")) or ((single,) if single else ())
 
@@ -190,7 +186,7 @@ def reported_versions(control_plane: Manifest) -> tuple[str, ...]:
 def template_data(
     cluster: Manifest, control_plane: Manifest | None, infrastructure: Manifest | None
 ) -> dict[str, Manifest]:
-    """Give what the templates of addon values see.
+    """Return the objects that the templates of addon values can read.
 
     A Cluster of v1beta2 also gets ``spec.topology.class`` and ``classNamespace``, because most templates were written
     for v1beta1. An object that does not exist is empty, so that what a template reads of it is missing.
@@ -209,7 +205,7 @@ def is_paused(manifest: Manifest) -> bool:
 
 
 def is_moving(manifest: Manifest) -> bool:
-    """Return whether ``clusterctl move`` deletes this object: then nothing that belongs to it may be cleaned up."""
+    """Return whether ``clusterctl move`` deletes this object; then what belongs to it must not be cleaned up."""
     return DELETE_FOR_MOVE_ANNOTATION in mapping(manifest, "metadata", "annotations")
 
 

@@ -86,8 +86,7 @@ class CompatibilityRule(KubernetesObject):
     def rule(self) -> Rule:
         """Return the rule; its id is the name of the object.
 
-        Raises:
-            SpecError: A range contains no version, or ``overrides`` does not match ``severity``.
+        Raises SpecError if a range contains no version, or ``overrides`` does not match ``severity``.
         """
         spec = self.spec.document()
         statement = {key: value for key, value in spec.items() if key not in ("stacks", "clusters", "expires")}
@@ -96,29 +95,23 @@ class CompatibilityRule(KubernetesObject):
         return parse_rule({"id": self.metadata.name, **statement, "source": source}, file=f"{place}: spec")
 
     def concerns(self, release: ReleaseName, labels: Mapping[str, str], now: datetime) -> bool:
-        """Return whether the rule applies to a Cluster now.
+        """Return whether the rule applies now to a Cluster with these labels and the release of its class.
 
-        Args:
-            release: Release of the Cluster's class.
-            labels: Labels of the Cluster.
-            now: The time, with its time zone.
-
-        Raises:
-            SpecError: ``expires`` is not a valid time.
+        ``now`` has a time zone. Raises SpecError if ``expires`` is not a valid time.
         """
         return self.selects(release, labels) and (not self.spec.expires or now < self._expiry())
 
     def selects(self, release: ReleaseName, labels: Mapping[str, str]) -> bool:
-        """Return whether the rule selects a Cluster, expired or not; the parameters are those of :meth:`concerns`."""
+        """Return whether the rule selects a Cluster, expired or not; the parameters are those of ``concerns``."""
         spec = self.spec
         if spec.stacks and not any(
-            one.provider in ("", release.provider) and one.name in ("", release.stack) for one in spec.stacks
+            stack.provider in ("", release.provider) and stack.name in ("", release.stack) for stack in spec.stacks
         ):
             return False
         return spec.clusters is None or spec.clusters.matches(labels)
 
     def check(self) -> None:
-        """Raise SpecError if the rule is invalid."""
+        """Raise SpecError if the rule or its time of expiry is invalid."""
         self.rule()
         if self.spec.expires:
             self._expiry()

@@ -37,12 +37,9 @@ class UnsupportedSchemaError(TypeError):
 def structural_schema(model: type[BaseModel]) -> Manifest:
     """Return the structural schema of a model.
 
-    References are resolved, and only keywords of structural schemas are allowed. An optional field is not nullable: the
-    API server drops a null, as for the CRDs of the Go operator. Source:
-    https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resource-definitions/
-
-    Raises:
-        UnsupportedSchemaError: Names the field and the keyword or union that has no structural form.
+    References are resolved, and only keywords of structural schemas are allowed; UnsupportedSchemaError names the field
+    with any other. An optional field is not nullable: the API server drops a null, as for the CRDs of the Go operator.
+    Source: https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resource-definitions/
     """
     document = model.model_json_schema(by_alias=True, mode="validation")
     return _Converter(document.pop("$defs", {})).convert(document, (model.__name__,))

@@ -26,19 +26,15 @@ from clusterstacks.model.kinds.names import (
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """Explains a condition or reason.
-
-    Args:
-        name: The type of the condition, or the reason.
-        meaning: What it says; for a condition, what True means.
-        remedy: What to do; for a condition, while it is False. Empty if there is nothing to do.
-        kinds: The kinds that have the condition; empty for a reason.
-    """
+    """Explains a condition or reason."""
 
     name: str
     meaning: str
+    """For a condition, what True means."""
     remedy: str = ""
+    """For a condition, what to do while it is False; empty if there is nothing to do."""
     kinds: tuple[str, ...] = ()
+    """The kinds that have the condition; empty for a reason."""
 
 
 _STACK, _RELEASE, _ADDON = (Kind.CLUSTER_STACK.value,), (Kind.CLUSTER_STACK_RELEASE.value,), (Kind.CLUSTER_ADDON.value,)

@@ -93,12 +93,12 @@ class ObjectMeta(Model):
 
     @property
     def key(self) -> ObjectKey:
-        """Namespace and name."""
+        """Key of the object in queues and caches."""
         return ObjectKey(self.namespace, self.name)
 
     @property
     def deleting(self) -> bool:
-        """True if the object is being deleted."""
+        """True if the object has a deletion timestamp."""
         return bool(self.deletion_timestamp)
 
 
@@ -111,16 +111,12 @@ class KubernetesObject(Model):
 
     @property
     def key(self) -> ObjectKey:
-        """Namespace and name."""
+        """Key of the object in queues and caches."""
         return self.metadata.key
 
     @classmethod
     def parse(cls, manifest: Manifest) -> Self:
-        """Parse an object.
-
-        Raises:
-            SpecError: The message names the object and up to three invalid fields with their errors.
-        """
+        """Parse an object; a SpecError names the object and up to three invalid fields with their errors."""
         try:
             return cls.model_validate(manifest)
         except ValidationError as error:

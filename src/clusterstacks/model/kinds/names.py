@@ -1,7 +1,8 @@
 """Names in the Kubernetes API: groups, labels, annotations, finalizers, conditions and reasons.
 
 Names that are not marked "ours" are those of the Go operator or Cluster API. Users and scripts rely on all of them, so
-they never change. The labels of delivered objects are in :mod:`clusterstacks.deliver.apply.ownership`.
+they never change. :mod:`.explanations` says what conditions and reasons mean. The labels of delivered objects are in
+:mod:`clusterstacks.deliver.apply.ownership`.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ CLUSTER_KIND: Final = "Cluster"
 CLUSTER_CLASS_KIND: Final = "ClusterClass"
 
 KUBECONFIG_SUFFIX: Final = "-kubeconfig"
-"""The Secret ``<cluster>-kubeconfig`` beside a Cluster holds the kubeconfig of the workload cluster."""
+"""The Secret ``<cluster>-kubeconfig`` beside a Cluster contains the kubeconfig of the workload cluster."""
 KUBECONFIG_KEY: Final = "value"
 
 DIGEST_ANNOTATION: Final = "clusterstack.x-k8s.io/digest"
@@ -102,8 +103,8 @@ class StackCondition(StrEnum):
     PROVIDER_RELEASES_SYNCED = "ProviderClusterStackReleasesSynced"
     RELEASE_OBJECTS_SYNCED = "ClusterStackReleasesSynced"
     RELEASE_AVAILABLE = "ClusterStackReleaseAvailable"
+    # Ours:
     VERSIONS_AVAILABLE = "VersionsAvailable"
-    """False while the source lacks versions of the spec; absent else (ours)."""
 
 
 class ReleaseCondition(StrEnum):
@@ -113,16 +114,12 @@ class ReleaseCondition(StrEnum):
     DOWNLOADED = "ClusterStackReleaseDownloaded"
     PROVIDER_READY = "ProviderClusterStackReleaseReady"
     CHART_APPLIED = "HelmChartApplied"
+    # Ours:
     CLASS_ACCEPTED = "ClusterClassAccepted"
-    """Cluster API has reconciled the class without complaint (ours)."""
     SOURCE_UNCHANGED = "SourceUnchanged"
-    """The source has what was downloaded first; where it has not, the release stays as it is (ours)."""
     SIGNATURE_VERIFIED = "SignatureVerified"
-    """A key its ClusterStack trusts signed the release; absent where no keys are named (ours)."""
     DEPENDENCIES_RESOLVED = "ChartDependenciesResolved"
-    """The charts that its charts depend on are there; absent where the release holds them itself (ours)."""
     FACTS_KEPT = "FactsKept"
-    """The status holds what the release states about versions; absent where it does (ours)."""
 
 
 class AddonCondition(StrEnum):
@@ -137,19 +134,13 @@ class AddonCondition(StrEnum):
     CHART_APPLIED = "HelmChartApplied"
     CHART_DELETED = "HelmChartDeleted"
     CEL_EVALUATED = "EvaluatedCEL"
+    # Ours. HEALTHY counts for Ready in stages that wait for it; the others do not count.
     WITHIN_RANGES = "WithinRanges"
-    """Nothing speaks against the versions the cluster has, nor is about to (ours); it does not count for Ready."""
     DELIVERED = "Delivered"
-    """Every object of the addons is applied (ours); it does not count for Ready, which has the same cause."""
     HEALTHY = "Healthy"
-    """The objects of the addons are healthy (ours); it counts for Ready only in stages that wait for it."""
     IN_SYNC = "InSync"
-    """The objects of the addons are as they were delivered (ours); it does not count for Ready."""
     PAUSED = "Paused"
-    """True while the Cluster or the ClusterAddon is paused, else absent (ours); it does not count for Ready."""
     SETTINGS_USED = "AddonSettingsUsed"
-    """False while ``addonValues`` or an annotation of the Cluster names something unknown (ours); does not count for
-    Ready."""
 
 
 class Reason(StrEnum):
@@ -172,74 +163,52 @@ class Reason(StrEnum):
     TEMPLATE_NEW_OVERWRITE_FAILED = "TemplateNewClusterStackOverwriteFailed"
     FAILED_PRE_CONDITION = "FailedToEvaluatePreCondition"
     FAILED_POST_CONDITION = "FailedToEvaluatePostCondition"
+    # Ours:
     VERSIONS_MISSING = "VersionsMissing"
-    """A source lacks releases that a ClusterStack names (ours)."""
     CLASS_OBJECTS_CHANGED = "ClassObjectsChanged"
-    """Another writer deleted or changed objects of a class (ours)."""
     TAG_MOVED = "TagMoved"
-    """The source has another content under the name of a release (ours)."""
     RELEASE_GONE = "ReleaseGone"
-    """The source has a release no more (ours)."""
     SIGNATURE_REQUIRED = "SignatureRequired"
-    """No trusted key signed a release, which is therefore not used (ours)."""
     NOT_SIGNED = "NotSigned"
-    """No trusted key signed a release, which is used all the same (ours)."""
     RECORD_OF_ANOTHER_CLUSTER = "RecordOfAnotherCluster"
-    """The workload cluster has the addons of another Cluster (ours)."""
     OBJECT_IN_TWO_ADDONS = "ObjectInTwoAddons"
-    """Two addons of a release render the same object (ours)."""
     UNKNOWN_SETTINGS = "UnknownAddonSettings"
-    """A Cluster has values for an addon, or an annotation about addons, that are not known (ours)."""
     WEBHOOK_FAILED = "WebhookFailed"
-    """An admission webhook of the workload cluster could not be called (ours)."""
     OBJECTS_IN_PROGRESS = "ObjectsInProgress"
-    """Delivered objects are not healthy yet (ours)."""
     OBJECTS_FAILED = "ObjectsFailed"
-    """Delivered objects have failed (ours)."""
     HEALTH_UNKNOWN = "HealthUnknown"
-    """The delivered objects cannot be read (ours)."""
     OBJECTS_CHANGED = "ObjectsChanged"
-    """Another writer changed or deleted delivered objects (ours)."""
     CORRECTIONS_REVERTED = "CorrectionsReverted"
-    """Another writer changes delivered objects again after each correction (ours)."""
     DRIFT_UNKNOWN = "DriftUnknown"
-    """The delivered objects cannot be compared with what was delivered (ours)."""
     INVALID_INTERVAL = "InvalidInterval"
-    """The annotation about the interval of comparisons, or spec.drift of the ClusterStack, is not valid (ours)."""
     HEALTH_TIMEOUT = "HealthTimeout"
-    """The objects of a stage were not healthy within its timeout (ours)."""
     ROLLED_BACK = "RolledBack"
-    """An addon was not healthy within the timeout of its stage and returned to its last healthy revision (ours)."""
     ADDONS_DELETED = "AddonsDeleted"
-    """The Cluster left its cluster stack, and its addons were deleted (ours)."""
     HOLD_NOT_HONOURED = "HoldNotHonoured"
-    """Cluster API began an upgrade although it was held (ours)."""
     SIGNATURE_UNKNOWN = "SignatureUnknown"
-    """A release that must be signed was not verified yet with the source, keys and digest of today (ours)."""
     SIGNATURES_UNCLEAR = "SignaturesUnclear"
-    """Not all signatures of a release could be looked at, and none of a trusted key is known (ours)."""
 
 
 class EventReason(StrEnum):
-    """Reasons of the events users know."""
+    """Reasons of events, on which users rely."""
 
     FAILED_TO_DELETE_RELEASE = "FailedToDeleteClusterStackRelease"
     FAILED_TO_CREATE = "ErrorCreatingClusterStackRelease"
     RELEASE_CREATED = "ClusterStackReleaseCreated"
     RELEASE_DELETED = "ClusterStackReleaseDeleted"
-    """A ClusterStack needs a release no longer (ours)."""
+    """A ClusterStack no longer needs a release (ours)."""
     PROVIDER_RELEASE_CREATED = "CreateProviderStackRelease"
     PROVIDER_RELEASE_UPDATED = "UpdateProviderStackRelease"
     READY = "Ready"
-    """Every condition of an object holds (ours)."""
+    """Every condition of an object is True (ours)."""
     OBJECTS_KEPT = "ObjectsKept"
-    """Objects that were to go stay in the cluster, with the reason (ours)."""
+    """Objects that should be deleted stay in the cluster; the message says why (ours)."""
     STATUS_PRUNED = "StatusFieldsPruned"
     """The CustomResourceDefinition does not have fields of the status, so the API server drops them (ours)."""
     DRIFT_CORRECTED = "DriftCorrected"
     """Delivered objects that another writer changed or deleted were restored (ours)."""
     ADDONS_DELIVERED = "AddonsDelivered"
-    """A cluster has all addons of its class; of the Cluster, as all that fails with them (ours)."""
+    """A cluster has all addons of its class; an event of the Cluster, like those about their failures (ours)."""
     CLASS_OBJECTS_RESTORED = "ClassObjectsRestored"
     """Objects of a class that were changed or deleted by another writer were applied again (ours)."""
     UPGRADE_HELD = "UpgradeHeld"
@@ -247,7 +216,7 @@ class EventReason(StrEnum):
     UPGRADE_RELEASED = "UpgradeReleased"
     """Cluster API may begin the upgrade of a Cluster (ours)."""
     INCOMPATIBLE_ALLOWED = "IncompatibleAllowed"
-    """An annotation of a Cluster let through what the ranges forbid (ours)."""
+    """An annotation of a Cluster allowed what the ranges forbid (ours)."""
 
 
 class ReleasePhase(StrEnum):

@@ -24,9 +24,8 @@ CODE: Final = "ProviderRefNotAllowed"
 class KindPattern:
     """Kinds of one API group, as on the command line: ``*ClusterStackRelease.infrastructure.clusterstack.x-k8s.io``.
 
-    Args:
-        group: The API group, never empty: kinds of the core group, such as Secret, cannot be named.
-        kind: A kind, or ``*`` and the end of kinds.
+    The group is never empty: kinds of the core group, such as Secret, cannot be named. The kind may be ``*`` and the
+    end of kinds.
     """
 
     group: str
@@ -34,11 +33,7 @@ class KindPattern:
 
     @classmethod
     def parse(cls, text: str) -> KindPattern:
-        """Read ``Kind.group``.
-
-        Raises:
-            SpecError: The text names no kind or no group, or has a ``*`` elsewhere than at its beginning.
-        """
+        """Read ``Kind.group``; raise SpecError without kind or group, or for a ``*`` that is not at the beginning."""
         kind, _, group = text.strip().partition(".")
         if not kind or not group or "*" in kind[1:] or "*" in group:
             raise SpecError(
@@ -48,13 +43,12 @@ class KindPattern:
         return cls(group, kind)
 
     def matches(self, group: str, kind: str) -> bool:
-        """Return whether the pattern matches a kind."""
+        """Return whether the pattern matches a kind; it never matches an empty one."""
         if group != self.group or not kind:
             return False
         return kind.endswith(self.kind[1:]) if self.kind.startswith("*") else kind == self.kind
 
     def __str__(self) -> str:
-        """As on the command line."""
         return f"{self.kind}.{self.group}"
 
 
@@ -79,7 +73,7 @@ class ProviderReference:
 def template_refusal(reference: ProviderReference, namespace: str, kinds: Collection[KindPattern]) -> str:
     """Return why a ClusterStack in ``namespace`` may not name this template; empty if it may.
 
-    The kind of the objects created from the template must be allowed, too.
+    The kind of the objects created from the template must be allowed as well.
     """
     if not reference.kind.endswith(TEMPLATE_SUFFIX):
         return f"spec.providerRef names kind {reference.kind}; name one that ends in {TEMPLATE_SUFFIX}"
@@ -107,7 +101,7 @@ def _namespace_refusal(reference: ProviderReference, namespace: str) -> str:
 
 
 def _kind_refusal(references: Collection[ProviderReference], kinds: Collection[KindPattern]) -> str:
-    missing = [one for one in references if not any(pattern.matches(one.group, one.kind) for pattern in sorted(kinds))]
+    missing = [ref for ref in references if not any(pattern.matches(ref.group, ref.kind) for pattern in kinds)]
     if not missing:
         return ""
     first = missing[0]
@@ -115,7 +109,7 @@ def _kind_refusal(references: Collection[ProviderReference], kinds: Collection[K
     allowed = ", ".join(str(pattern) for pattern in sorted(kinds))
     # The kinds of the core group cannot be allowed: Secrets and the like are no objects of a provider.
     instead = (
-        f", or start the operator with --provider-kinds {','.join(f'{one.kind}.{one.group}' for one in missing)}"
+        f", or start the operator with --provider-kinds {','.join(f'{ref.kind}.{ref.group}' for ref in missing)}"
         if first.group
         else ""
     )

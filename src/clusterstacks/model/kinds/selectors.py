@@ -50,7 +50,7 @@ class LabelSelector(Model):
     )
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """Return whether these labels are selected."""
+        """Return whether an object with these labels is selected."""
         return all(labels.get(key) == value for key, value in self.match_labels.items()) and all(
             requirement.matches(labels) for requirement in self.match_expressions
         )
@@ -89,12 +89,9 @@ class ClusterNamespaces(Model):
     )
 
     def admit(self, namespace: str, *, stack_namespace: str, labels: Mapping[str, str]) -> bool:
-        """Return whether Clusters of a namespace may use the classes.
+        """Return whether Clusters of a namespace with these labels may use the classes.
 
-        Args:
-            namespace: Namespace of the Cluster.
-            stack_namespace: Namespace of the ClusterStack, whose Clusters are always admitted.
-            labels: Labels of the Cluster's namespace.
+        Clusters of ``stack_namespace``, that of the ClusterStack, always may.
         """
         if namespace == stack_namespace or self.from_ is NamespacesFrom.ALL:
             return True
