@@ -19,11 +19,9 @@ MAX_DEPTH: Final = 1024
 
 
 class Undecodable(Exception):  # callers translate it into an error of theirs
-    """A document cannot be decoded.
+    """A document cannot be decoded; the text is the end of a sentence about it.
 
-    Args:
-        why: The reason, as the end of a sentence about the document.
-        excess: The document is JSON but exceeds a limit.
+    ``excess`` says that the document is JSON but exceeds a limit.
     """
 
     def __init__(self, why: str, *, excess: bool = False) -> None:
@@ -32,15 +30,7 @@ class Undecodable(Exception):  # callers translate it into an error of theirs
 
 
 def decode(document: bytes | bytearray, *, max_values: int | None = None) -> Any:  # noqa: ANN401  # whatever was sent
-    """Decode a document.
-
-    Args:
-        document: The text.
-        max_values: Most values; by default ``MAX_VALUES``.
-
-    Raises:
-        Undecodable: The document has more values, is nested deeper than ``MAX_DEPTH``, or is not valid JSON.
-    """
+    """Decode a document; raise Undecodable if it is not JSON, too deep, or has too many values (``MAX_VALUES``)."""
     bound = MAX_VALUES if max_values is None else max_values
     if count_values(document, bound) > bound:
         raise Undecodable(f"has more than {bound} values", excess=True)

@@ -35,23 +35,17 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """One aspect of an object's state.
-
-    Args:
-        type: CamelCase; an object has at most one condition of a type.
-        status: ``True``, ``False`` or ``Unknown``, as text.
-        reason: CamelCase, for programs; :func:`updated` replaces an empty one by the type.
-        message: For people; may be empty when True.
-        severity: Only with status False.
-        last_transition_time: When the status last changed (RFC 3339); empty until :func:`updated` sets it.
-    """
+    """One aspect of an object's state; an object has at most one condition of a type."""
 
     type: str
     status: str
+    """``True``, ``False`` or ``Unknown``, as text."""
     reason: str = ""
+    """CamelCase, for programs; :func:`updated` replaces an empty one by the type."""
     message: str = ""
     severity: Severity = Severity.NONE
     last_transition_time: str = ""
+    """When the status last changed (RFC 3339); empty until :func:`updated` sets it."""
 
     def document(self) -> Manifest:
         """Return the entry of ``status.conditions``, without empty fields."""
@@ -95,23 +89,17 @@ def _text(document: Mapping[str, object], key: str) -> str:
 
 
 def to_documents(conditions: Iterable[Condition]) -> list[Manifest]:
-    """Return ``status.conditions`` for the conditions in their order."""
+    """Return ``status.conditions`` for the conditions, in the given order."""
     return [condition.document() for condition in conditions]
 
 
 def updated(
     existing: Iterable[Condition], changes: Mapping[str, Condition | None], now: datetime
 ) -> tuple[Condition, ...]:
-    """Set and remove conditions; those of other writers are kept.
+    """Set conditions by type, or remove them (None); those of other writers are kept.
 
-    Args:
-        existing: The object's conditions.
-        changes: The new condition by its type, or None to remove it; its transition time is ignored.
-        now: Transition time of new conditions and of those with a changed status.
-
-    Returns:
-        The conditions, each changed one with a reason, in Cluster API's order: Ready, then by type. Equal to
-        ``existing`` without a change.
+    ``now`` is the transition time of new conditions and of those with a changed status; a time in ``changes`` is
+    ignored. The result has Cluster API's order: Ready, then by type. It equals ``existing`` if nothing changes.
     """
     conditions = {condition.type: condition for condition in existing}
     for kind, change in changes.items():
@@ -139,14 +127,9 @@ def ready_summary(
 ) -> tuple[Condition, ...]:
     """Set Ready to the summary of all other conditions and of the outcome.
 
-    The worst condition decides, the first by type among equals: False by severity, then True, then Unknown. Without
-    a False condition, an outcome other than settled makes Ready False, so unfinished work never looks ready.
-
-    Args:
-        outcome: Result of the reconcile.
-        now: Time of the result.
-        advisory: Types that do not count, because the object works in spite of them.
-        message: Message of Ready when it is True.
+    The worst condition decides, the first by type among equals: False by severity, then True, then Unknown. Without a
+    False condition, an outcome other than settled makes Ready False, so unfinished work never looks ready. ``advisory``
+    types do not count, because the object works in spite of them. ``message`` is that of Ready when it is True.
     """
     others = [condition for condition in existing if condition.type != READY and condition.type not in advisory]
     return updated(existing, {READY: _summary(others, outcome, message)}, now)

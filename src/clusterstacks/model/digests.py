@@ -15,10 +15,6 @@ def sha256_digest(content: bytes) -> str:
 
 
 def content_digest(entries: Iterable[tuple[str, str]]) -> str:
-    """Digest a set of files: ``sha256:`` over the sorted lines ``<hex sha256>  <name>``.
-
-    Args:
-        entries: Name of each file and sha256 of its content in lower-case hex.
-    """
+    """Digest a set of files, given by name and hex sha256: over the sorted lines ``<hex sha256>  <name>``."""
     lines = sorted(f"{digest}  {name}\n" for name, digest in entries)
     return sha256_digest("".join(lines).encode())

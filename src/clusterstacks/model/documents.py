@@ -32,9 +32,7 @@ CONTROL_CHARACTERS = re.compile(
 class DocumentError(SpecError):
     """A file of a release or an object has invalid content; its author must edit it.
 
-    Args:
-        message: The first fault.
-        faults: The messages of all faults; by default this one.
+    ``faults`` are the messages of all faults, of which ``message`` is the first.
     """
 
     CODE = "DocumentInvalid"
@@ -60,11 +58,7 @@ def shown(value: object) -> str:
 def and_more(items: Sequence[str], limit: int, *, separator: str = ", ", noun: str = "") -> str:
     """Join the first ``limit`` items and the number of the others: ``a, b and 3 more``.
 
-    Args:
-        items: The items, in order.
-        limit: Most items that are named.
-        separator: Text between the items; a separator other than a comma is also written before "and".
-        noun: Text after "more", for example ``objects fail``.
+    ``noun`` follows "more", for example ``objects fail``. A separator other than a comma is also written before "and".
     """
     named = separator.join(items[:limit])
     if len(items) <= limit:
@@ -82,27 +76,23 @@ def _plain(value: object) -> object:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A value of a document with its place.
-
-    Args:
-        value: None when the field is absent or null.
-        file: Name of the document in messages, e.g. ``metadata.yaml``.
-        field: Path of the value, e.g. ``versions.kubernetes``; empty for the document.
-        error: Class of the errors for this document.
-    """
+    """A value of a document with its place."""
 
     value: object
+    """None when the field is absent or null."""
     file: str
+    """Name of the document in messages, e.g. ``metadata.yaml``."""
     field: str = ""
+    """Path of the value, e.g. ``versions.kubernetes``; empty for the document."""
     error: type[DocumentError] = DocumentError
 
     def refuse(self, remedy: str) -> DocumentError:
         """Return the error that names the place, the value found and the remedy."""
         place = f"{self.file}: {self.field}" if self.field else f"{self.file}: the document"
-        return self.error(f"{place} is {self._found}: {remedy}")
+        return self.error(f"{place} is {self._description}: {remedy}")
 
     @property
-    def _found(self) -> str:
+    def _description(self) -> str:
         if self.value is None:
             return "missing"
         # A file that is a single string is another file than was meant, perhaps a key: its content is not shown.
@@ -114,32 +104,20 @@ class Node:
         return replace(self, value=self.mapping().get(key), field=field)
 
     def mapping(self) -> Mapping[object, object]:
-        """Return the mapping.
-
-        Raises:
-            DocumentError: The value has another type.
-        """
+        """Return the mapping; raise DocumentError for another type."""
         if not isinstance(self.value, Mapping):
             raise self.refuse("write a mapping")
         return self.value
 
     def only(self, known: Collection[str]) -> None:
-        """Reject unknown fields of a mapping: a misspelled name would silently change the meaning.
-
-        Raises:
-            DocumentError: There is an unknown field, or the value is not a mapping.
-        """
+        """Raise DocumentError for unknown fields of a mapping: a misspelled name would silently change the meaning."""
         if unknown := sorted(str(key) for key in self.mapping() if key not in known):
             place = f"{self.file}: {self.field}" if self.field else self.file
             known_fields = ", ".join(sorted(known))
             raise self.error(f"{place} has the unknown field {unknown[0]}: known are {known_fields}")
 
     def items(self) -> tuple[Node, ...]:
-        """Return the members of the list; empty when it is missing.
-
-        Raises:
-            DocumentError: The value has another type.
-        """
+        """Return the members of the list, none when it is missing; raise DocumentError for another type."""
         if self.value is None:
             return ()
         if not isinstance(self.value, (list, tuple)):
@@ -147,21 +125,13 @@ class Node:
         return tuple(replace(self, value=item, field=f"{self.field}[{at}]") for at, item in enumerate(self.value))
 
     def text(self, remedy: str = "write a non-empty string") -> str:
-        """Return the string.
-
-        Raises:
-            DocumentError: The value is not a string, or is empty.
-        """
+        """Return the string; raise DocumentError if it is empty or not a string."""
         if not isinstance(self.value, str) or not self.value.strip():
             raise self.refuse(remedy)
         return self.value
 
     def optional_text(self) -> str:
-        """Return the string, empty when it is missing.
-
-        Raises:
-            DocumentError: The value is not a string.
-        """
+        """Return the string, empty when it is missing; raise DocumentError if it is not a string."""
         return self.text() if self.value not in (None, "") else ""
 
 
@@ -169,17 +139,13 @@ _DURATION = re.compile(r"(?=.)(?:(\d{1,9})h)?(?:(\d{1,9})m)?(?:(\d{1,9})s)?", re
 
 
 def parse_duration(text: str) -> timedelta:
-    """Parse ``1h30m``, ``10m`` or ``45s``.
-
-    Raises:
-        SpecError: It is not a duration.
-    """
-    found = _DURATION.fullmatch(text)
-    if found is None:
+    """Parse ``1h30m``, ``10m`` or ``45s``; raise SpecError for another form."""
+    match = _DURATION.fullmatch(text)
+    if match is None:
         raise SpecError(
             "InvalidDuration", f"{shown(text)} is not a valid duration (expected for example 1h30m, 10m or 45s)"
         )
-    hours, minutes, seconds = (int(number or 0) for number in found.groups())
+    hours, minutes, seconds = (int(number or 0) for number in match.groups())
     return timedelta(hours=hours, minutes=minutes, seconds=seconds)
 
 
@@ -193,18 +159,18 @@ def at(document: Any, *path: str) -> Any:  # noqa: ANN401 - JSON
 
 
 def text(document: Manifest, *path: str) -> str:
-    """Give the text at a path, or the empty text."""
+    """Return the string at a path; empty for any other value."""
     value = at(document, *path)
     return value if isinstance(value, str) else ""
 
 
 def mapping(document: Manifest, *path: str) -> Manifest:
-    """Give the object at a path, or an empty one."""
+    """Return the JSON object at a path; empty for any other value."""
     value = at(document, *path)
     return value if isinstance(value, dict) else {}
 
 
 def mappings(document: Manifest, *path: str) -> list[Manifest]:
-    """Give the objects in the list at a path."""
+    """Return the JSON objects in the list at a path, without its other members."""
     value = at(document, *path)
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []

@@ -38,7 +38,7 @@ class DriftMode(StrEnum):
 
 
 class InvalidInterval(SpecError):
-    """A text is not an interval of the sweep."""
+    """The text is not an interval of the sweep, or it is out of bounds."""
 
     def __init__(self, text: str) -> None:
         super().__init__(
@@ -48,11 +48,7 @@ class InvalidInterval(SpecError):
 
 
 def parse_interval(text: str) -> timedelta | None:
-    """Parse ``45s``, ``10m``, ``2h30m`` or ``off``, which is None.
-
-    Raises:
-        InvalidInterval: The text is not a duration, or the duration is out of bounds.
-    """
+    """Parse ``45s``, ``10m``, ``2h30m`` or ``off``, which is None; raise InvalidInterval for anything else."""
     if text == OFF:
         return None
     try:
@@ -66,41 +62,34 @@ def parse_interval(text: str) -> timedelta | None:
 
 @dataclass(frozen=True, slots=True)
 class IgnoredDifference:
-    """Fields of objects that other writers may change.
-
-    Args:
-        kind: ``Deployment``, or ``Deployment.apps`` where several groups have the kind.
-        name: Name of the object; empty for all objects of the kind.
-        fields: The fields.
-    """
+    """Fields of objects that other writers may change."""
 
     kind: str
+    """``Deployment``, or ``Deployment.apps`` where several groups have the kind."""
     name: str
+    """Name of the object; empty for all objects of the kind."""
     fields: tuple[FieldPath, ...]
 
     def concerns(self, identity: ObjectId) -> bool:
-        """Return whether the object is one of those that are meant."""
+        """Return whether kind and name match the object."""
         kind, _, group = self.kind.partition(".")
         return kind == identity.kind and group in ("", identity.group) and self.name in ("", identity.name)
 
 
 @dataclass(frozen=True, slots=True)
 class DriftSettings:
-    """Settings of the sweep of one cluster.
-
-    Args:
-        interval: Time between two sweeps; None switches them off.
-        complaint: Which setting is not used, and why; empty if there is none.
-    """
+    """Settings of the sweep of one cluster."""
 
     interval: timedelta | None = DEFAULT_INTERVAL
+    """Time between two sweeps; None switches them off."""
     mode: DriftMode = DriftMode.CORRECT
     ignored: tuple[IgnoredDifference, ...] = ()
     complaint: str = ""
+    """Which setting is not used, and why; empty if there is none."""
 
     def ignored_fields(self, identity: ObjectId) -> tuple[FieldPath, ...]:
         """Return the fields of an object that other writers may change."""
-        return tuple(field for one in self.ignored if one.concerns(identity) for field in one.fields)
+        return tuple(field for ignored in self.ignored if ignored.concerns(identity) for field in ignored.fields)
 
 
 def parse_pointer(pointer: str) -> FieldPath:
@@ -114,9 +103,7 @@ def first_interval(
 ) -> tuple[timedelta | None, tuple[str, ...]]:
     """Return the interval of the first setting that is valid, and a complaint for each one before it.
 
-    Args:
-        settings: What a person calls the setting, and its value, which is empty where it is not set.
-        default: Interval without a valid setting.
+    A setting is its name in messages and its value, which is empty where it is not set.
     """
     complaints: list[str] = []
     for name, text in settings:

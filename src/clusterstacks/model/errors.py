@@ -25,9 +25,8 @@ if TYPE_CHECKING:
 class ClusterStacksError(Exception):
     """A failure with a stable name.
 
-    Args:
-        code: CamelCase reason for conditions and events, e.g. ``ReleaseNotFound``.
-        message: Names the object, the cause and the remedy; never contains a secret.
+    ``code`` is a CamelCase reason for conditions and events, e.g. ``ReleaseNotFound``. The message names the object,
+    the cause and the remedy, and never contains a secret.
     """
 
     def __init__(self, code: str, message: str) -> None:
@@ -51,11 +50,7 @@ class DependencyError(ClusterStacksError):
 
 @contextmanager
 def error_context(place: object) -> Iterator[None]:
-    """Prefix errors of the block with a place, unless the message names it.
-
-    Raises:
-        ClusterStacksError: The error of the block, as :class:`SpecError` or :class:`DependencyError`.
-    """
+    """Prefix SpecErrors and DependencyErrors of the block with a place, unless the message names it."""
     try:
         yield
     except ClusterStacksError as error:

@@ -28,15 +28,8 @@ class InvalidName(SpecError):
 class ReleaseName:
     """The identity of a release of a cluster stack, ordered by stack, Kubernetes minor, then version.
 
-    Args:
-        provider: Infrastructure provider, e.g. ``openstack``.
-        stack: Name of the cluster stack, e.g. ``scs``.
-        kubernetes: Kubernetes minor of the stack.
-        version: Version of the release.
-
-    Raises:
-        InvalidName: Provider or stack contains characters other than lower-case letters and digits. Names with
-            a dash or dot could not be parsed; Kubernetes rejects other characters.
+    Raises InvalidName if provider (e.g. ``openstack``) or stack (e.g. ``scs``) have other characters than lower-case
+    letters and digits. Names with a dash or dot could not be parsed; Kubernetes rejects other characters.
     """
 
     provider: str
@@ -75,11 +68,7 @@ class ReleaseName:
 
 
 def parse_release(text: object) -> ReleaseName:
-    """Parse the name of a release, with the version in dash form.
-
-    Raises:
-        InvalidName: The text is not such a name.
-    """
+    """Parse the name of a release, with the version in dash form; raise InvalidName for anything else."""
     return _parse(text, StackVersion.parse_dash, "release", "openstack-scs-1-34-v0-beta-1")
 
 
@@ -93,11 +82,7 @@ def release_named(text: str) -> ReleaseName | None:
 
 
 def parse_class(text: object) -> ReleaseName:
-    """Parse the name of a cluster class, with the version in dot form.
-
-    Raises:
-        InvalidName: The text is not such a name; classes of other origin have other names.
-    """
+    """Parse the name of a class, with the version in dot form; raise InvalidName, as for classes of other origin."""
     return _parse(text, StackVersion.parse_dot, "cluster class", "openstack-scs-1-34-v0-beta.1")
 
 

@@ -32,7 +32,7 @@ _HOLDS: Final[dict[str, Callable[[Numbers, Numbers], bool]]] = {
 
 
 class InvalidRange(SpecError):
-    """The text is not a range."""
+    """The text is not a range, or the range is empty."""
 
     def __init__(self, text: object, problem: str = "is not a valid version range") -> None:
         super().__init__("InvalidRange", f"{shown(text)} {problem} (expected for example '>=1.30 <1.36' or '=1.38.2')")
@@ -40,18 +40,13 @@ class InvalidRange(SpecError):
 
 @dataclass(frozen=True, slots=True)
 class Comparator:
-    """A comparator with its version.
-
-    Args:
-        symbol: ``>=``, ``>``, ``<=``, ``<`` or ``=``.
-        numbers: The version to compare with.
-    """
+    """A comparator (``>=``, ``>``, ``<=``, ``<`` or ``=``) with its version."""
 
     symbol: str
     numbers: Numbers
 
     def holds(self, numbers: Numbers) -> bool:
-        """Return whether a release satisfies it."""
+        """Return whether a release is on this side of the version."""
         return _HOLDS[self.symbol](numbers, self.numbers)
 
 
@@ -59,9 +54,7 @@ class Comparator:
 class Range:
     """A set of releases; ranges do not contain pre-releases.
 
-    Args:
-        text: The range as written, for messages.
-        alternatives: At least one must match, with all of its comparators.
+    At least one of the alternatives must match, with all of its comparators.
     """
 
     text: str
@@ -71,15 +64,12 @@ class Range:
     def parse(cls, text: object) -> Range:
         """Parse a range: comparators separated by one blank, alternatives by ``||`` between blanks.
 
-        ``X.Y`` means ``X.Y.0``, so ``<1.33`` excludes every release of 1.33.
-
-        Raises:
-            InvalidRange: The text is not a range, or the range is empty.
+        ``X.Y`` means ``X.Y.0``, so ``<1.33`` excludes every release of 1.33. Raises InvalidRange.
         """
         if not isinstance(text, str) or len(text) > MAX_CHARACTERS:
             raise InvalidRange(text)
         alternatives = tuple(
-            tuple(_comparator(text, one) for one in alternative.split(" ")) for alternative in text.split(" || ")
+            tuple(_comparator(text, part) for part in alternative.split(" ")) for alternative in text.split(" || ")
         )
         if not any(_is_possible(comparators) for comparators in alternatives):
             raise InvalidRange(text, "contains no version")
@@ -87,24 +77,15 @@ class Range:
 
     @classmethod
     def at(cls, node: Node) -> Range:
-        """Parse a range in a document.
-
-        Raises:
-            DocumentError: It is not a range; the message names file and field.
-        """
+        """Parse a range in a document; the message of its DocumentError names file and field."""
         try:
             return cls.parse(node.value)
         except InvalidRange as error:
             raise node.error(f"{node.file}: {node.field}: {error.message}") from None
 
     def holds(self, numbers: Numbers, pre: str = "") -> bool:
-        """Return whether a version is in the range.
-
-        Args:
-            numbers: Major, minor and patch number.
-            pre: Identifiers of a pre-release; empty for a release.
-        """
-        return not pre and any(all(one.holds(numbers) for one in comparators) for comparators in self.alternatives)
+        """Return whether a version is in the range; ``pre`` are the identifiers of a pre-release."""
+        return not pre and any(all(bound.holds(numbers) for bound in bounds) for bounds in self.alternatives)
 
     def contains(self, kubernetes: KubernetesVersion) -> bool:
         """Return whether a Kubernetes version is in the range; build metadata (``+k3s1``) is ignored."""
@@ -115,31 +96,31 @@ class Range:
 
 
 def _comparator(text: str, part: str) -> Comparator:
-    found = _COMPARATOR.fullmatch(part)
-    if found is None:
+    match = _COMPARATOR.fullmatch(part)
+    if match is None:
         raise InvalidRange(text)
-    return Comparator(found[1], (int(found[2]), int(found[3]), int(found[4] or 0)))
+    return Comparator(match[1], (int(match[2]), int(match[3]), int(match[4] or 0)))
 
 
 def _is_possible(comparators: tuple[Comparator, ...]) -> bool:
     """Return whether a release satisfies all: if any does, one at or right above a bound does."""
     candidates = [(0, 0, 0)]
-    for one in comparators:
-        major, minor, patch = one.numbers
-        candidates += [one.numbers, (major, minor, patch + 1)]
-    return any(all(one.holds(candidate) for one in comparators) for candidate in candidates)
+    for bound in comparators:
+        major, minor, patch = bound.numbers
+        candidates += [bound.numbers, (major, minor, patch + 1)]
+    return any(all(bound.holds(candidate) for bound in comparators) for candidate in candidates)
 
 
 def merged(ranges: Iterable[Range]) -> str:
-    """Join several ranges: equal ones once, adjacent ones merged.
+    """Join ranges, each once; adjacent ones become one.
 
     Alternatives of another form than ``>=1.30 <1.36`` are kept.
     """
     spans: list[tuple[Numbers, Numbers]] = []
     words: dict[Numbers, str] = {}
     others: dict[str, None] = {}
-    for one in ranges:
-        for comparators, text in zip(one.alternatives, one.text.split(" || "), strict=True):
+    for range_ in ranges:
+        for comparators, text in zip(range_.alternatives, range_.text.split(" || "), strict=True):
             if [bound.symbol for bound in comparators] == [">=", "<"]:
                 spans.append((comparators[0].numbers, comparators[1].numbers))
                 words.update(zip(spans[-1], (bound.lstrip("<>=") for bound in text.split(" ")), strict=True))

@@ -58,9 +58,7 @@ class InvalidConstraint(SpecError):
 class SemVer:
     """A semantic version; ordered, compared and hashed by precedence, which ignores the build.
 
-    Args:
-        pre: Identifiers of a pre-release, without the dash: ``rc.1``.
-        build: Identifiers of the build, without the plus.
+    ``pre`` and ``build`` are the identifiers without dash or plus: ``rc.1``.
     """
 
     major: int
@@ -71,21 +69,20 @@ class SemVer:
 
     @classmethod
     def parse(cls, text: object) -> SemVer:
-        """Parse a version; a leading ``v``, leading zeros and absent minor or patch numbers are tolerated.
+        """Parse a version; raise InvalidVersion if it is none.
 
-        Raises:
-            InvalidVersion: The text is not a version.
+        A leading ``v``, leading zeros and absent minor or patch numbers are tolerated.
         """
-        found = _VERSION.fullmatch(text) if isinstance(text, str) and len(text) <= MAX_VERSION_CHARACTERS else None
-        if found is None or not _sound_pre(found[4] or ""):
+        match = _VERSION.fullmatch(text) if isinstance(text, str) and len(text) <= MAX_VERSION_CHARACTERS else None
+        if match is None or not _sound_pre(match[4] or ""):
             raise InvalidVersion(
                 f"{shown(text)} is not a valid semantic version (expected for example 1.2.3 or 1.2.3-rc.1)"
             )
-        return cls(int(found[1]), int(found[2] or 0), int(found[3] or 0), found[4] or "", found[5] or "")
+        return cls(int(match[1]), int(match[2] or 0), int(match[3] or 0), match[4] or "", match[5] or "")
 
     @property
     def release(self) -> tuple[int, int, int]:
-        """The three numbers."""
+        """Major, minor and patch number."""
         return self.major, self.minor, self.patch
 
     def __str__(self) -> str:
@@ -122,11 +119,7 @@ class Constraint:
 
     @classmethod
     def parse(cls, text: object) -> Constraint:
-        """Parse a constraint.
-
-        Raises:
-            InvalidConstraint: The text is empty or not a constraint.
-        """
+        """Parse a constraint; raise InvalidConstraint if the text is empty or has another form."""
         if not isinstance(text, str) or len(text) > MAX_CONSTRAINT_CHARACTERS:
             raise InvalidConstraint(text)
         alternatives = text.split("||")
@@ -140,7 +133,7 @@ class Constraint:
         return self.text if _WHOLE_VERSION.fullmatch(self.text) else ""
 
     def allows(self, version: SemVer) -> bool:
-        """Return whether the version is in the set."""
+        """Return whether one of the alternatives allows the version."""
         return any(_all_allow(terms, version) for terms in self._alternatives)
 
     def __str__(self) -> str:
@@ -149,13 +142,7 @@ class Constraint:
 
 @dataclass(frozen=True, slots=True)
 class _Term:
-    """A comparison with a version.
-
-    Args:
-        operator: One of ``= != > >= < <= ~ ^``.
-        base: The version, with zeros for omitted numbers.
-        parts: Number of given numbers, 0 for ``*``.
-    """
+    """A comparison with a version; ``parts`` is the number of given numbers (0 for ``*``), the others are 0."""
 
     operator: str
     base: SemVer
@@ -217,13 +204,13 @@ def _all_allow(terms: tuple[_Term, ...], version: SemVer) -> bool:
 def _terms(alternative: str, text: str) -> Iterator[_Term]:
     spelled = _OPERATOR_GAP.sub("", _RANGE.sub(r">=\1 <=\2 ", alternative)).strip()
     for piece in _AND.split(spelled):
-        found = _TERM.fullmatch(piece)
-        if found is None or not _sound_pre(found[5] or ""):
+        match = _TERM.fullmatch(piece)
+        if match is None or not _sound_pre(match[5] or ""):
             raise InvalidConstraint(text)
-        numbers = tuple(_named(found[2], found[3], found[4]))
+        numbers = tuple(_named(match[2], match[3], match[4]))
         major, minor, patch = (*numbers, 0, 0, 0)[:3]
-        operator = found[1] or ""
-        yield _Term(_SPELLINGS.get(operator, operator), SemVer(major, minor, patch, found[5] or ""), len(numbers))
+        operator = match[1] or ""
+        yield _Term(_SPELLINGS.get(operator, operator), SemVer(major, minor, patch, match[5] or ""), len(numbers))
 
 
 def _named(*parts: str | None) -> Iterator[int]:

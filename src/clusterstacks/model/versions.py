@@ -41,10 +41,10 @@ class InvalidVersion(SpecError):
 
 
 def _match(pattern: re.Pattern[str], text: object, refusal: str) -> re.Match[str]:
-    found = pattern.fullmatch(text) if isinstance(text, str) and len(text) <= MAX_CHARACTERS else None
-    if found is None:
+    match = pattern.fullmatch(text) if isinstance(text, str) and len(text) <= MAX_CHARACTERS else None
+    if match is None:
         raise InvalidVersion(f"{shown(text)} {refusal}")
-    return found
+    return match
 
 
 @total_ordering
@@ -52,13 +52,9 @@ def _match(pattern: re.Pattern[str], text: object, refusal: str) -> re.Match[str
 class StackVersion:
     """A version of a cluster stack or of one of its components: ``v3``, ``v0-sha.abc1234``, ``v1-beta.10``.
 
-    Within a channel, numeric builds compare as numbers (``beta.9 < beta.10``) and precede words. Channels have no
-    order; sorting groups by channel name.
-
-    Args:
-        major: The number after ``v``.
-        channel: ``stable``, or the word of a pre-release, such as sha, git, ttl, beta, custom.
-        build: The word after the channel; empty in the stable channel, because ``v1-stable.3`` is ``v1``.
+    The channel is ``stable`` or a word such as sha, git, ttl, beta or custom. The build is empty in the stable channel,
+    because ``v1-stable.3`` is ``v1``. Within a channel, numeric builds compare as numbers (``beta.9 < beta.10``) and
+    precede words. Channels have no order; sorting groups by channel name.
     """
 
     major: int
@@ -67,11 +63,7 @@ class StackVersion:
 
     @classmethod
     def parse(cls, text: object) -> StackVersion:
-        """Parse the dot form (``v0-sha.abc``) or the dash form (``v0-sha-abc``).
-
-        Raises:
-            InvalidVersion: The text has another form.
-        """
+        """Parse the dot form (``v0-sha.abc``) or the dash form (``v0-sha-abc``); raise InvalidVersion for others."""
         return cls._read(_DOT_OR_DASH, text, "v0-beta.1")
 
     @classmethod
@@ -86,8 +78,8 @@ class StackVersion:
 
     @classmethod
     def _read(cls, pattern: re.Pattern[str], text: object, example: str) -> StackVersion:
-        found = _match(pattern, text, f"is not a valid cluster stack version (expected for example v3 or {example})")
-        major, channel, build = int(found[1]), found[2] or STABLE, found[3] or ""
+        match = _match(pattern, text, f"is not a valid cluster stack version (expected for example v3 or {example})")
+        major, channel, build = int(match[1]), match[2] or STABLE, match[3] or ""
         return cls(major, channel, "" if channel == STABLE else build)
 
     @property
@@ -125,15 +117,11 @@ class KubernetesMinor:
 
     @classmethod
     def parse(cls, text: object) -> KubernetesMinor:
-        """Parse ``1.34`` or ``v1.34``.
-
-        Raises:
-            InvalidVersion: The text has another form.
-        """
-        found = _match(
+        """Parse ``1.34`` or ``v1.34``; raise InvalidVersion for another form."""
+        match = _match(
             _MINOR, text, "is not a valid Kubernetes minor version (expected for example 1.34, in quotes in YAML)"
         )
-        return cls(int(found[1]), int(found[2]))
+        return cls(int(match[1]), int(match[2]))
 
     def __str__(self) -> str:
         return f"{self.major}.{self.minor}"
@@ -144,13 +132,9 @@ class KubernetesMinor:
 class KubernetesVersion:
     """A Kubernetes version: ``v1.34.7``, ``v1.36.0-rc.1``, ``v1.35.4+k3s1``.
 
-    Args:
-        major: Always 1 today.
-        minor: See :class:`KubernetesMinor`.
-        patch: Patch number.
-        pre: ``alpha.N``, ``beta.N`` or ``rc.N``, as Kubernetes publishes them before a release.
-        build: Any other suffix with its separator (``+k3s1``, ``-eks-1``), as distributions report it. In the order it
-            only breaks ties.
+    ``pre`` is ``alpha.N``, ``beta.N`` or ``rc.N``, as Kubernetes publishes them before a release. ``build`` is any
+    other suffix with its separator (``+k3s1``, ``-eks-1``), as distributions report it; in the order it only breaks
+    ties.
     """
 
     major: int
@@ -161,13 +145,9 @@ class KubernetesVersion:
 
     @classmethod
     def parse(cls, text: object) -> KubernetesVersion:
-        """Parse a full version with or without the leading ``v``.
-
-        Raises:
-            InvalidVersion: A number is missing or invalid.
-        """
-        found = _match(_KUBERNETES, text, "is not a valid Kubernetes version (expected for example v1.34.7)")
-        return cls(int(found[1]), int(found[2]), int(found[3]), found[4] or "", found[5] or "")
+        """Parse a full version with or without the leading ``v``; raise InvalidVersion for another form."""
+        match = _match(_KUBERNETES, text, "is not a valid Kubernetes version (expected for example v1.34.7)")
+        return cls(int(match[1]), int(match[2]), int(match[3]), match[4] or "", match[5] or "")
 
     @property
     def text(self) -> str:
@@ -177,7 +157,7 @@ class KubernetesVersion:
 
     @property
     def series(self) -> KubernetesMinor:
-        """The minor version."""
+        """The minor version, for which stacks are made."""
         return KubernetesMinor(self.major, self.minor)
 
     def reaches(self, wanted: KubernetesVersion) -> bool:

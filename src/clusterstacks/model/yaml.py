@@ -120,17 +120,17 @@ class K8sLoader(yaml.CSafeLoader):
     """PyYAML's C parser and composer, leaving the meaning of plain scalars to this module."""
 
     def resolve(self, kind: type[yaml.Node], value: Any, implicit: Any) -> str:  # noqa: ANN401, ARG002 - PyYAML's signature
-        """Mark plain scalars; everything else keeps the tag its form says."""
+        """Mark plain scalars; everything else keeps the tag of its form."""
         if kind is yaml.ScalarNode:
             # ``implicit`` is (plain, quoted) as the C parser passes it.
             return _PLAIN if implicit[0] else f"{_TAG}str"
         return f"{_TAG}seq" if kind is yaml.SequenceNode else f"{_TAG}map"
 
     def descend_resolver(self, current_node: Any, current_index: Any) -> None:  # noqa: ANN401 - PyYAML's signature
-        """Path resolvers are not used; doing nothing saves a fifth of the time."""
+        """Do nothing, which saves a fifth of the time; path resolvers are not used."""
 
     def ascend_resolver(self) -> None:
-        """See ``descend_resolver``."""
+        """Do nothing, as ``descend_resolver``."""
 
 
 def load_all(
@@ -144,19 +144,14 @@ def load_all(
 ) -> list[Any]:
     """Parse every document of ``text``; an empty document is None.
 
-    Mappings have string keys only and hold no shared parts, so aliases behave as copies.
-
-    Args:
-        text: The documents; bytes must be UTF-8.
-        name: How messages call the text, e.g. ``metadata.yaml``.
-        max_bytes: Longest text taken.
-        max_values: Most values taken; an alias counts as its value.
-        unique_keys: False lets the last of several equal keys win, as Helm and kubectl do; published charts rely on it.
-        resolve: What a plain scalar means; raises ValueError for one that means nothing.
+    Mappings have string keys only and hold no shared parts, so aliases behave as copies. Bytes must be UTF-8. ``name``
+    names the text in messages, e.g. ``metadata.yaml``. An alias counts as the values it stands for. Without
+    ``unique_keys``, the last of several equal keys counts, as in Helm and kubectl; published charts rely on it.
+    ``resolve`` returns the value of a plain scalar; its ValueError becomes a YamlError.
 
     Raises:
-        YamlError: not YAML; a duplicate or null key; infinity or not-a-number; a tag Kubernetes does not know.
-        YamlTooLarge: larger, deeper or with more aliases or values than the bounds.
+        YamlError: Not YAML; a duplicate or null key; infinity or not-a-number; a tag Kubernetes does not know.
+        YamlTooLarge: Larger, deeper or with more aliases or values than the bounds.
     """
     with _reading(text, name, max_bytes, max_values) as loader:
         return _documents(loader, _Builder(max_values, resolve, unique_keys=unique_keys))
@@ -171,7 +166,7 @@ def load(
     unique_keys: bool = True,
     resolve: Resolver = yaml_scalars.resolve,
 ) -> Any:  # noqa: ANN401 - any JSON value
-    """Read the one document of ``text``; None when there is none. Takes and raises what ``load_all`` does."""
+    """Read the one document of ``text`` as ``load_all``; None when there is none."""
     documents = load_all(
         text, name=name, max_bytes=max_bytes, max_values=max_values, unique_keys=unique_keys, resolve=resolve
     )
@@ -183,8 +178,7 @@ def load(
 def compose(text: str | bytes, *, name: str = "YAML") -> yaml.Node | None:
     """Return the nodes of the one document of ``text`` with their positions; None when there is no document.
 
-    Raises:
-        YamlError: as ``load_all``, except for what only a node's meaning shows: keys, tags, expanded aliases.
+    Raises YamlError as ``load_all``, but does not see errors of keys, tags and expanded aliases.
     """
     with _reading(text, name, MAX_BYTES, MAX_VALUES) as loader:
         node: yaml.Node | None = loader.get_single_node()

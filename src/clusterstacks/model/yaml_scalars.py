@@ -32,11 +32,7 @@ _LARGEST_PLAIN_KEY: Final = 1e6
 
 
 def resolve(text: str) -> Scalar:
-    """Read a plain scalar.
-
-    Raises:
-        ValueError: infinity and not-a-number, which JSON does not have.
-    """
+    """Read a plain scalar; raise ValueError for infinity and not-a-number, which JSON does not have."""
     if text and text[0] not in _TELLING_START:
         return text
     if text in BOOLS:
@@ -55,8 +51,7 @@ def resolve(text: str) -> Scalar:
 def key_text(value: Scalar, text: str) -> str:
     """Write a resolved scalar as the string key it becomes: ``y`` is ``"true"``, ``0644`` is ``"420"``.
 
-    Raises:
-        ValueError: a null key, or a number that Kubernetes would write with an exponent or rounded.
+    Raises ValueError for null, and for a number that Kubernetes would write with an exponent or rounded.
     """
     if value is None:
         raise ValueError("a key is null; quote it to make it a string")
