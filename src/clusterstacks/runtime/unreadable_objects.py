@@ -37,12 +37,12 @@ class UnreadableObjectReporter:
         self._clock = clock
         self._informers: list[Informer] = []
         self._reported_at: dict[tuple[str, str], float] = {}
-        self._found = asyncio.Event()
+        self._unreported = asyncio.Event()
 
     def follow(self, informer: Informer) -> None:
         """Report the unreadable objects of this informer as well."""
         self._informers.append(informer)
-        informer.on_unreadable = self._found.set
+        informer.on_unreadable = self._unreported.set
         self._metrics.watch_unreadable(str(informer), informer.unreadable.__len__)
 
     async def run(self) -> None:
@@ -50,12 +50,12 @@ class UnreadableObjectReporter:
         while True:
             with suppress(TimeoutError):
                 async with asyncio.timeout(REPEAT_INTERVAL.total_seconds()):
-                    await self._found.wait()
+                    await self._unreported.wait()
             await self._report_batch()
             await self._clock.sleep(PAUSE_SECONDS)
 
     async def _report_batch(self) -> None:
-        self._found.clear()
+        self._unreported.clear()
         now = self._clock.monotonic()
         present = {
             (str(informer), str(key)): unreadable
@@ -69,7 +69,7 @@ class UnreadableObjectReporter:
             await self._report(kind, present[kind, key])
         if len(due) > BATCH_SIZE:
             log.warning("%d more objects cannot be read", len(due) - BATCH_SIZE)
-            self._found.set()
+            self._unreported.set()
 
     async def _report(self, kind: str, unreadable: UnreadableObject) -> None:
         message = f"{unreadable.why}, so it is skipped: simplify or delete it"

@@ -87,7 +87,7 @@ class _Sending:
         self._retries = retries
         self._location = next_location(upload.session, answer)
         self._least = _least_part(answer)
-        self._there = 0
+        self._received = 0
 
     @classmethod
     async def begun(cls, upload: Upload, retries: TransferRetries) -> _Sending:
@@ -104,19 +104,19 @@ class _Sending:
     async def in_parts(self) -> None:
         """Send the blob in parts; after a failed part the registry reports its offset."""
         size = self._upload.blob.size
-        while self._there < size:
+        while self._received < size:
             try:
-                await self._send_part(min(max(PART_BYTES, self._least), size - self._there))
+                await self._send_part(min(max(PART_BYTES, self._least), size - self._received))
             except UploadLost:
                 raise
             except ServerUnavailable as error:
-                await self._retries.wait(self._there, error)
+                await self._retries.wait(self._received, error)
                 async with self._upload.session.open("GET", self._location, access=PUSH) as answer:
                     await self._note(answer, 0)
         await self._finish(size, 0)
 
     async def _send_part(self, length: int) -> None:
-        start = self._there
+        start = self._received
         headers = {**_BINARY, "Content-Range": f"{start}-{start + length - 1}"}
         async with self._upload.session.open(
             "PATCH",
@@ -135,12 +135,12 @@ class _Sending:
         await _check(answer)
         if "Location" in answer.headers:
             self._location = next_location(self._upload.session, answer)
-        received = _RANGE.fullmatch(answer.headers.get("Range", f"0-{assumed}"))
-        end = int(received[1]) if received else -1
+        match = _RANGE.fullmatch(answer.headers.get("Range", f"0-{assumed}"))
+        end = int(match[1]) if match else -1
         if not 0 <= end < self._upload.blob.size:
             raise AnswerRefused(answer.place, "reports an invalid part of the upload")
         # "0-0" means empty: a single byte is never sent.
-        self._there = end + 1 if end else 0
+        self._received = end + 1 if end else 0
         self._least = max(self._least, _least_part(answer))
 
     async def _finish(self, start: int, length: int) -> None:

@@ -59,8 +59,8 @@ class _Reading:
     complete: bool = True
     _seen: int = 0
 
-    def take(self, manifests: object) -> None:
-        """Add a page, until there are enough."""
+    def add_page(self, manifests: object) -> None:
+        """Add the members of a page, until there are enough."""
         if manifests is None:
             return
         if not isinstance(manifests, list):
@@ -71,7 +71,7 @@ class _Reading:
                 limits = f"{MAX_CANDIDATES} of one type and {MAX_LISTED} of all types are read"
                 self.stop(f"{self.place} are too many: {limits}; delete those that are not needed")
                 return
-            self._take_member(member)
+            self._add_member(member)
 
     def stop(self, problem: str) -> None:
         """Note as the first problem that the list was not read to its end, and why."""
@@ -81,7 +81,7 @@ class _Reading:
     def result(self) -> Referrers:
         return Referrers(tuple(self.members.values()), tuple(self.problems), self.complete)
 
-    def _take_member(self, member: object) -> None:
+    def _add_member(self, member: object) -> None:
         if self.artifact_type and isinstance(member, dict) and member.get("artifactType") != self.artifact_type:
             return
         try:
@@ -106,7 +106,7 @@ async def list_referrers(session: Session, digest: str, artifact_type: str = "")
         async with aclosing(pages):
             async for document in pages:
                 number += 1
-                reading.take(parse_page(document, session).get("manifests"))
+                reading.add_page(parse_page(document, session).get("manifests"))
                 if not reading.complete:
                     break
                 if number >= MAX_LIST_PAGES:
@@ -126,7 +126,7 @@ async def list_referrers(session: Session, digest: str, artifact_type: str = "")
 async def read_index(session: Session, digest: str, artifact_type: str = "") -> Referrers:
     """Read the index of the referrers tag; empty when it does not exist."""
     reading = _Reading(f"{session.reference.at(digest_tag(digest))}", artifact_type)
-    reading.take(await _members(session, digest))
+    reading.add_page(await _members(session, digest))
     return reading.result()
 
 
