@@ -37,11 +37,9 @@ def without_system_cas() -> Iterator[None]:
 def client_context(ca: bytes, certificate: bytes, key: bytes, *, verify: bool) -> ssl.SSLContext:
     """Build a client context; it takes 0.3 ms and 17 KB with a CA, 20 ms and 825 KB with the CAs of the system.
 
-    An empty ``ca`` means the CAs of the system, an empty ``certificate`` means none; the key is not encrypted.
-
-    Raises:
-        ssl.SSLError: A certificate or key is not valid, or they do not match; the message never quotes the content.
-        ValueError: The CA is not ASCII text.
+    An empty ``ca`` means the CAs of the system, an empty ``certificate`` none; the key must not be encrypted. Raises
+    ValueError if the CA is not ASCII text, and ssl.SSLError if a certificate or key is not valid, or they do not match;
+    the message never quotes the content.
     """
     if verify:
         context = ssl.create_default_context(cadata=ca.decode("ascii") if ca else None)
@@ -64,7 +62,7 @@ def server_context() -> ssl.SSLContext:
 
 
 def serve_with(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
-    """Use this pair for new connections only; raise ssl.SSLError if it is not valid or the key is encrypted."""
+    """Use this PEM pair for new connections; raise ssl.SSLError if it does not match, is invalid or encrypted."""
     _load_pair(context, certificate, key)
 
 

@@ -38,12 +38,7 @@ class HTTPResponse:
                 return AnswerRefused(self.place, f"responds with status {self.status}")
 
     async def read(self, limit: int) -> bytes:
-        """Read the body.
-
-        Raises:
-            AnswerRefused: The body is longer than ``limit`` bytes.
-            ServerUnavailable: The connection was lost.
-        """
+        """Read the body; raise AnswerRefused if it exceeds ``limit`` bytes, ServerUnavailable if it is incomplete."""
         try:
             body = await read_body(self._response.content.iter_any(), limit)
         except RequestBroken as error:

@@ -230,9 +230,7 @@ class Client:
     ) -> Manifest:
         """Server-side apply: create the object, or set the fields of ``manifest`` as ``manager``.
 
-        Raises:
-            Conflict: Another manager owns fields of the manifest; not raised with ``force``.
-            Invalid: Fields of the manifest are not valid.
+        Raises Conflict if another manager owns fields (not with ``force``), and Invalid if fields are not valid.
         """
         target = RequestTarget.of(resource, manifest, namespace, subresource)
         parameters = apply_query(manager, force=force, dry_run=dry_run)
@@ -284,9 +282,7 @@ class Client:
     ) -> None:
         """Delete one object; it remains while it has finalizers, and its dependents are deleted in the background.
 
-        Raises:
-            NotFound: The object does not exist.
-            Conflict: Its uid or resource version is not the given one.
+        Raises NotFound, or Conflict if its uid or resource version is not the given one.
         """
         conditions = {"uid": uid, "resourceVersion": resource_version}
         preconditions = {field: value for field, value in conditions.items() if value}

@@ -54,9 +54,8 @@ class Discovery:
     async def resource(self, group: str, kind: str, version: str) -> Resource:
         """Find a kind in the given version, or in the preferred version if that is empty or not served.
 
-        Raises:
-            KindNotServed: The server does not serve the kind.
-            Unreachable: The response is not a discovery document, or has too many group versions.
+        Raises KindNotServed, or Unreachable for a response that is not a discovery document or has too many group
+        versions.
         """
         document = self._groups if group else self._core
         versions = document.served.get((group, kind), [])

@@ -29,14 +29,7 @@ _WHOLE, _PART, _NO_SUCH_PART = 200, 206, 416
 
 
 async def download(session: Session, blob: Descriptor, into: Path, progress: TransferProgress) -> None:
-    """Write a blob to a new file, which must not exist and is removed after a failure.
-
-    Raises:
-        ContentCorrupt: The content does not match the digest.
-        NotThere: The registry does not have the blob.
-        ServerUnavailable: The connection broke repeatedly.
-        DependencyError: The disk is full or read-only.
-    """
+    """Write a blob to a new file, which is removed after a failure; see ``Registry.blob``."""
     with _new_file(into) as file:
         partial = _Partial(blob, f"{session.reference.place}@{blob.digest}", file)
         await _fill(session, partial, progress)

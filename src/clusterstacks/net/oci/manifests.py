@@ -168,15 +168,7 @@ async def find_digest(session: Session, target: str) -> str | None:
 
 
 async def get_manifest(session: Session, target: str, limit: int = MAX_MANIFEST_BYTES) -> Manifest:
-    """Pull a manifest by tag or digest and verify it against the requested or stated digest.
-
-    ``limit`` is its largest size in bytes.
-
-    Raises:
-        NotThere: It does not exist.
-        ContentCorrupt: It has another digest.
-        SpecError: It is not a manifest.
-    """
+    """Pull a manifest of at most ``limit`` bytes and verify it; see ``Registry.manifest``."""
     place = str(session.reference.at(target))
     document = await session.read(f"manifests/{target}", limit=limit, headers={"Accept": ACCEPT})
     digest = digest_of(document.body)

@@ -85,9 +85,7 @@ class Registry:
         return await find_digest(self._session, target)
 
     async def manifest(self, target: str, limit: int = MAX_MANIFEST_BYTES) -> Manifest:
-        """Pull a manifest by tag or digest and verify it against the requested or stated digest.
-
-        ``limit`` is its largest size in bytes.
+        """Pull a manifest of at most ``limit`` bytes and verify it against the requested or stated digest.
 
         Raises:
             NotThere: It does not exist.
@@ -104,12 +102,10 @@ class Registry:
             return answer.status == 200
 
     async def blob(self, blob: Descriptor, into: Path) -> None:
-        """Write a blob to a new file, resumed when the connection breaks, and verified; no file when it fails.
+        """Write a blob to a file that does not exist, resumed when the connection breaks, and verified.
 
-        Raises:
-            NotThere: The registry does not have the blob.
-            ContentCorrupt: It has another digest.
-            DependencyError: The disk is full or read-only.
+        There is no file when it fails. Raises NotThere, ContentCorrupt, or DependencyError if the disk is full or
+        read-only.
         """
         await download(self._session, blob, into, self._progress)
 

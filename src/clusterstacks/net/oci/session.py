@@ -71,12 +71,8 @@ class Session:
         """Send a request; the caller handles all statuses except 401, 429 and 5xx.
 
         ``target`` is a path below the repository, or a URL from the registry: other hosts get no credentials.
-        ``length`` is the size of a body that is not ``bytes``.
-
-        Raises:
-            CredentialsRefused: The registry rejects the credentials.
-            ServerUnavailable: It cannot be reached.
-            AnswerRefused: Its challenge is not valid.
+        ``length`` is the size of a body that is not ``bytes``. Raises CredentialsRefused, ServerUnavailable, or
+        AnswerRefused if the challenge of the registry is not valid.
         """
         root, authorization = await self._resolve()
         url = target if isinstance(target, URL) else self._below(root, target)
