@@ -85,7 +85,7 @@ class DriftSettings:
     mode: DriftMode = DriftMode.CORRECT
     ignored: tuple[IgnoredDifference, ...] = ()
     complaint: str = ""
-    """Which setting is not used, and why; empty if there is none."""
+    """Says which setting is not used, and why; empty if there is none."""
 
     def ignored_fields(self, identity: ObjectId) -> tuple[FieldPath, ...]:
         """Return the fields of an object that other writers may change."""

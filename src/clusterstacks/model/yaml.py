@@ -145,7 +145,7 @@ def load_all(
     """Parse every document of ``text``; an empty document is None.
 
     Mappings have string keys only and hold no shared parts, so aliases behave as copies. Bytes must be UTF-8. ``name``
-    names the text in messages, e.g. ``metadata.yaml``. An alias counts as the values it stands for. Without
+    names the text in messages, e.g. ``metadata.yaml``. An alias counts as its expanded values. Without
     ``unique_keys``, the last of several equal keys counts, as in Helm and kubectl; published charts rely on it.
     ``resolve`` returns the value of a plain scalar; its ValueError becomes a YamlError.
 

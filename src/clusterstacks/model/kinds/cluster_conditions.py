@@ -36,7 +36,7 @@ class ConditionView:
     reason: str = ""
     message: str = ""
     current: bool = True
-    """Whether it is about the current generation of the object; always true for old-style conditions."""
+    """True if it is about the current generation of the object; always true for old-style conditions."""
 
     @property
     def true(self) -> bool:

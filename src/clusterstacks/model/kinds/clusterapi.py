@@ -49,13 +49,13 @@ class ClusterView:
     paused: bool
     """By the spec or by the annotation."""
     moving: bool
-    """Whether ``clusterctl move`` is about to delete it here, because it was copied elsewhere."""
+    """True if ``clusterctl move`` is about to delete it here, because it was copied elsewhere."""
     deleting: bool
     host: str
     port: int
     """0 while there is no endpoint; then ``host`` is empty."""
     control_plane_initialized: bool
-    """Whether the workload API server answered once; never becomes false again."""
+    """True once the workload API server answered; never becomes false again."""
     infrastructure_provisioned: bool
     topology_reconciled: ConditionView
     control_plane_versions: tuple[str, ...]

@@ -50,29 +50,27 @@ class _Converter:
         self._definitions = definitions
 
     def convert(self, node: Manifest, path: tuple[str, ...]) -> Manifest:
-        node = self._written_out(node, path)
+        node = self._resolve(node, path)
         unknown = [key for key in node if not self._known(key)]
         if unknown:
             raise UnsupportedSchemaError(f"{'.'.join(path)}: {', '.join(unknown)} has no place in a structural schema")
         if "type" not in node and not node.get(_UNCHECKED):
             raise UnsupportedSchemaError(f"{'.'.join(path)}: a structural schema names the type of every field")
-        written = {
-            key: self._value(key, value, path) for key, value in sorted(node.items()) if _says_something(key, value)
-        }
+        written = {key: self._value(key, value, path) for key, value in sorted(node.items()) if _is_written(key, value)}
         if "const" in written:
             written["enum"] = [written.pop("const")]
         return written
 
-    def _written_out(self, node: Manifest, path: tuple[str, ...]) -> Manifest:
+    def _resolve(self, node: Manifest, path: tuple[str, ...]) -> Manifest:
         """Resolve references and optional types; keywords of the field itself take precedence."""
         own = {key: value for key, value in node.items() if key not in ("$ref", "anyOf")}
         if "$ref" in node:
-            return self._written_out(self._definitions[node["$ref"].removeprefix(_REFERENCES)], path) | own
+            return self._resolve(self._definitions[node["$ref"].removeprefix(_REFERENCES)], path) | own
         if "anyOf" in node:
             choices = [choice for choice in node["anyOf"] if choice != {"type": "null"}]
             if len(choices) != 1:
                 raise UnsupportedSchemaError(f"{'.'.join(path)}: a union has no structural form")
-            return self._written_out(choices[0], path) | own
+            return self._resolve(choices[0], path) | own
         return node
 
     @staticmethod
@@ -89,7 +87,7 @@ class _Converter:
                 return value
 
 
-def _says_something(key: str, value: Any) -> bool:  # noqa: ANN401 - JSON
+def _is_written(key: str, value: Any) -> bool:  # noqa: ANN401 - JSON
     """Return whether a keyword is written; titles and empty defaults, which would fill stored objects, are not."""
     return key != "title" and not (key == "default" and value in (None, "", [], {}))
 

@@ -96,7 +96,7 @@ class ObjectList:
     digest: bytes = b""
     """Digest of the objects as the server wrote them; empty if it was not requested or cannot be computed."""
     unchanged: bool = False
-    """Whether the objects have the digest that the caller knows; then ``items`` is empty."""
+    """True if the objects have the digest that the caller knows; then ``items`` is empty."""
 
 
 @dataclass(frozen=True, slots=True)

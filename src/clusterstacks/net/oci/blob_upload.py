@@ -58,7 +58,7 @@ class Upload:
         retries = TransferRetries()
         while True:
             try:
-                sending = await _Sending.begun(self, retries)
+                sending = await _Sending.begin(self, retries)
                 await (sending.whole() if self.blob.size <= PART_BYTES else sending.in_parts())
             except ServerUnavailable as error:
                 await retries.wait(0, error)
@@ -90,7 +90,7 @@ class _Sending:
         self._received = 0
 
     @classmethod
-    async def begun(cls, upload: Upload, retries: TransferRetries) -> _Sending:
+    async def begin(cls, upload: Upload, retries: TransferRetries) -> _Sending:
         async with upload.session.open("POST", "blobs/uploads/", access=PUSH, body=b"") as answer:
             if answer.status >= _FAILING:
                 raise ServerUnavailable(answer.place, f"it answers with status {answer.status}")

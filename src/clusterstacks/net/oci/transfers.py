@@ -32,7 +32,7 @@ class TransferProgress(Protocol):
 
 
 def silent(what: str, done: int, total: int) -> None:
-    """Ignore the progress; the default where nobody watches."""
+    """Ignore the progress; the default."""
 
 
 @dataclass(slots=True)
