@@ -176,11 +176,11 @@ TROUBLES = {
         words=("addon WORD of local-WORD-1-35-v1", "memory"),
         chart={"templates/more.yaml": GREEDY},
     ),
-    "the values lack something": Trouble(
+    "the values lack something that they require": Trouble(
         condition="HelmChartTemplated",
         reason="TemplateNewClusterStackOverwriteFailed",
-        words=("addon WORD of local-WORD-1-35-v1", "overwrite.yaml", "missing"),
-        chart={"overwrite.yaml": "values: |\n  a: {{ .Cluster.spec.missing }}\n"},
+        words=("addon WORD of local-WORD-1-35-v1", "overwrite.yaml", "write spec.zone"),
+        chart={"overwrite.yaml": 'values: |\n  a: {{ required "write spec.zone" .Cluster.spec.zone }}\n'},
     ),
     "an object is no object": Trouble(
         condition="HelmChartTemplated",
