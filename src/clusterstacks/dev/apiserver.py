@@ -29,30 +29,27 @@ KUBERNETES_SERVICE = "10.0.0.1"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiServerSettings:
-    """Settings of one kube-apiserver.
-
-    Args:
-        name: Cluster name in the kubeconfig, and of the process.
-        directory: For keys, kubeconfig and log; existing keys are reused.
-        prefix: Prefix of its keys in etcd, e.g. ``/mgmt``.
-        flags: Appended to the command line.
-        emulated_version: The minor whose APIs it serves, e.g. ``1.34``; empty means that of the binary.
-        log: Log file; the default is ``kube-apiserver.log`` in the directory.
-        environment: Added to the environment variables of this program.
-        address: Address on which it listens; pods reach it only at one that is not the loopback address.
-    """
+    """Settings of one kube-apiserver."""
 
     name: str
+    """Cluster name in the kubeconfig, and of the process."""
     binary: Path
     directory: Path
+    """For keys, kubeconfig and log; existing keys are reused."""
     etcd: EtcdAccess
     prefix: str
+    """Prefix of its keys in etcd, e.g. ``/mgmt``."""
     port: int
     flags: tuple[str, ...] = ()
+    """Appended to the command line."""
     emulated_version: str = ""
+    """The minor whose APIs it serves, e.g. ``1.34``; empty means that of the binary."""
     log: Path | None = None
+    """Log file; the default is ``kube-apiserver.log`` in the directory."""
     environment: Mapping[str, str] = field(default_factory=dict)
+    """Added to the environment variables of this program."""
     address: str = LOOPBACK
+    """Address on which it listens; pods reach it only at one that is not the loopback address."""
 
 
 class ApiServer:

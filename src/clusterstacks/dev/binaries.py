@@ -50,17 +50,10 @@ def resolve(
     report: Callable[[str], None] = silent,
     environ: Mapping[str, str] = os.environ,
 ) -> dict[str, Binary]:
-    """Find these programs; fetch or build missing ones into the cache.
+    """Find programs by their keys in ``TOOLS``; fetch or build missing ones into the cache.
 
-    Two runs at once are safe: the second reports that it waits, and uses the result of the first.
-
-    Args:
-        names: Keys of ``TOOLS``.
-        report: Called with a line for every long step.
-        environ: Environment variables.
-
-    Raises:
-        DependencyError: A program is not found and cannot be built.
+    Two runs at once are safe: the second reports that it waits, and uses the result of the first. ``report`` is called
+    with a line for every long step.
     """
     wanted = [TOOLS[name] for name in names]
     cache = cache_directory(environ)

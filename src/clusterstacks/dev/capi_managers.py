@@ -30,17 +30,14 @@ LABELS = "kustomization.yaml"
 
 @dataclass(frozen=True, slots=True)
 class Manager:
-    """One manager of Cluster API.
-
-    Args:
-        name: Name in ``csctl dev status``.
-        program: Its key in ``toolchain.TOOLS``.
-        config: Directory of its manifests in the module since v1.14.
-    """
+    """One manager of Cluster API."""
 
     name: str
+    """Name in ``csctl dev status``."""
     program: str
+    """Its key in ``toolchain.TOOLS``."""
     config: Path
+    """Directory of its manifests in the module since v1.14."""
 
 
 CORE = Manager("cluster-api", toolchain.CORE, Path("core") / "config")
@@ -66,11 +63,7 @@ def programs_of(managers: Iterable[Manager]) -> tuple[str, ...]:
 def manifests(
     manager: Manager, *, report: Callable[[str], None] = binaries.silent, environ: Mapping[str, str] = os.environ
 ) -> Path:
-    """Return the directory with a manager's ``crds/*.yaml`` and ``webhooks.yaml`` in the pinned Cluster API version.
-
-    Raises:
-        DependencyError: They are not on this machine and cannot be downloaded.
-    """
+    """Return the directory with a manager's ``crds/*.yaml`` and ``webhooks.yaml`` in the pinned Cluster API version."""
     version = go_build.cluster_api_version()
     name = f"{manager.name}-{version}-manifests"
     assets = [Path(environ[variable]) for variable in binaries.ASSET_VARIABLES if environ.get(variable)]

@@ -42,27 +42,22 @@ CLIENT_GRACE = timedelta(seconds=6)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EnvironmentSettings:
-    """Settings of an environment.
-
-    Args:
-        state: Its state directory.
-        operator: Whether to start our operator.
-        releases: Directory of its releases; None means ``releases`` in the state directory.
-        clusters_from: YAML files applied last, in this order.
-        providers: Additional managers of Cluster API, by their names in ``capi_managers.PROVIDERS``.
-        definitions_from: Directories with CRDs of other providers, installed first.
-        rate_limits: Keep Cluster API's default of one reconcile per second and object; False is faster.
-        workloads: Whether workload clusters have controllers, a scheduler and simulated kubelets.
-    """
+    """Settings of an environment."""
 
     state: StateDirectory
     operator: bool = True
     releases: Path | None = None
+    """Directory of the operator's releases; None means ``releases`` in the state directory."""
     clusters_from: tuple[Path, ...] = ()
+    """YAML files applied last, in this order."""
     providers: tuple[str, ...] = ()
+    """Additional managers of Cluster API, by their names in ``capi_managers.PROVIDERS``."""
     definitions_from: tuple[Path, ...] = ()
+    """Directories with CRDs of other providers, installed first."""
     rate_limits: bool = False
+    """Keep Cluster API's default of one reconcile per second and object; False is faster."""
     workloads: bool = False
+    """Whether workload clusters have controllers, a scheduler and simulated kubelets."""
 
 
 class Environment:
@@ -275,11 +270,7 @@ class ManagerServer:
 def start_manager(
     bench: kube_components.Components, server: ApiServer, manager: Manager, manifests: Path, *, rate_limits: bool
 ) -> ManagerServer:
-    """Start a manager on a free port; its webhook configurations are installed later.
-
-    Raises:
-        ClusterStacksError: It does not start, or its CRDs cannot be installed.
-    """
+    """Start a manager on a free port; its webhook configurations are installed later."""
 
     def make(port: int) -> ManagerServer:
         process = components.cluster_api_manager(bench, server, manager, port, rate_limits=rate_limits)

@@ -63,12 +63,7 @@ def newest_fitting(index: Any, machine: str) -> tuple[str, str] | None:  # noqa:
 
 
 def unpack(archive: bytes, sha512: str, cache: Path) -> None:
-    """Verify an archive and extract its programs into the cache.
-
-    Raises:
-        ValueError: The checksum differs, or a program does not fit or is too large.
-        tarfile.TarError: It is not an archive.
-    """
+    """Verify an archive and extract its programs into the cache; ValueError if the checksum or a size is wrong."""
     if hashlib.sha512(archive).hexdigest() != sha512:
         raise ValueError("the archive does not have the checksum of the index")
     cache.mkdir(parents=True, exist_ok=True)

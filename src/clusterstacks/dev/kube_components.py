@@ -31,11 +31,7 @@ ALL_CONTROLLERS = ("*",)
 
 @dataclass(frozen=True, slots=True)
 class Components:
-    """State directory and binaries for all components.
-
-    Args:
-        cluster: ``<namespace>/<cluster>`` for the components of a workload cluster.
-    """
+    """State directory and binaries for all components; ``cluster`` is the workload cluster's, ``namespace/name``."""
 
     state: StateDirectory
     binaries: Mapping[str, Binary]

@@ -30,9 +30,6 @@ def free_port(is_free: Callable[[int], bool] | None = None) -> int:
     """Find a free port; the same process never gets the same port twice.
 
     Another program may take it before it is used: then the caller tries another port.
-
-    Raises:
-        DependencyError: Every port that was tried is in use.
     """
     check = is_free or can_bind
     for _ in range(ATTEMPTS):

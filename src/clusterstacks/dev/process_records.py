@@ -30,21 +30,18 @@ POLL_SECONDS = 0.05
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessRecord:
-    """One process of the environment.
-
-    Args:
-        name: ``etcd``, ``operator``, ``default/prod`` for the API server of a cluster.
-        identity: Distinguishes this process from a later one with the same id.
-        ended: Description of its end if that was seen; empty while it runs.
-    """
+    """One process of the environment."""
 
     name: str
+    """``etcd``, ``operator``, ``default/prod`` for the API server of a cluster."""
     pid: int
     identity: str
+    """Distinguishes this process from a later one with the same id."""
     version: str = ""
     port: int = 0
     log: str = ""
     ended: str = ""
+    """Description of its end if that was seen; empty while it runs."""
 
     @property
     def alive(self) -> bool:

@@ -68,11 +68,7 @@ PORT_ATTEMPTS = 5
 
 
 def start_on_free_port(make: Callable[[int], S]) -> S:
-    """Create a server for a free port and start it; try another port when this one was taken meanwhile.
-
-    Raises:
-        ProcessError: It does not start for another reason, or every port was taken.
-    """
+    """Create a server for a free port and start it; try another port when this one was taken meanwhile."""
     for attempt in range(1, PORT_ATTEMPTS + 1):
         server = make(free_port())
         try:

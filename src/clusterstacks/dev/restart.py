@@ -32,24 +32,14 @@ TIMEOUT_SECONDS = READY_TIMEOUT.total_seconds() + 30
 
 @dataclass(frozen=True, slots=True)
 class RestartRequest:
-    """A request to the supervisor.
-
-    Args:
-        component: Name of the component.
-        fresh_cache: Empty the operator's cache directory before the start.
-    """
+    """A request to the supervisor; ``fresh_cache`` empties the operator's cache directory before the start."""
 
     component: str
     fresh_cache: bool = False
 
 
 def ask(state: StateDirectory, request: RestartRequest) -> None:
-    """Request the restart of a component and return once it is ready.
-
-    Raises:
-        SpecError: No supervisor runs, or it does not have this component.
-        DependencyError: The component does not start, or the supervisor does not answer.
-    """
+    """Request the restart of a component and return once it is ready."""
     _check(state, request)
     state.restart_answer.unlink(missing_ok=True)
     write_private(state.restart_request, json.dumps(dataclasses.asdict(request)).encode())

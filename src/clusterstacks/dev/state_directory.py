@@ -150,20 +150,12 @@ class StateDirectory:
         return f" --name {self.root.name}" if self.root.parent == default.parent else f" --state-dir {self.root}"
 
     def claim(self) -> None:
-        """Create the directory, or take it over when it is an environment's.
-
-        Raises:
-            SpecError: It contains other files.
-        """
+        """Create the directory, or take it over when it is an environment's; other files in it are a SpecError."""
         self.check()
         private_directory(self.root)
 
     def check(self) -> None:
-        """Reject a directory with files of others before anything is written into it.
-
-        Raises:
-            SpecError: It contains other files.
-        """
+        """Reject a directory with files of others before anything is written into it."""
         ours = {self.lock.name, self.supervisor_log.name}
         if (
             self.root.is_dir()
@@ -177,11 +169,7 @@ class StateDirectory:
 
 
 def state_directory(name: str = "default", environ: Mapping[str, str] = os.environ) -> StateDirectory:
-    """Return the state directory of an environment: ``$XDG_STATE_HOME/cluster-stacks/<name>``.
-
-    Raises:
-        SpecError: The name is not valid.
-    """
+    """Return the state directory of an environment: ``$XDG_STATE_HOME/cluster-stacks/<name>``."""
     if not re.fullmatch(r"[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?", name):
         raise SpecError(
             "NameInvalid", f"{name!r} is not a valid name of an environment: use up to 40 of a-z, 0-9 and '-'"
@@ -195,11 +183,7 @@ CHUNK_CHARACTERS = 65_536
 
 
 def read_log(state: StateDirectory, component: str, *, follow: bool = False) -> Iterator[str]:
-    """Yield a component's log; with ``follow`` also later text, until the file is removed.
-
-    Raises:
-        SpecError: The log does not exist; the message lists those that do.
-    """
+    """Yield a component's log; with ``follow`` also later text, until the file is removed."""
     path = state.log(component)
     if not path.resolve().is_relative_to(state.root.resolve()) or not path.is_file():
         known = components(state)

@@ -37,14 +37,9 @@ STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 def run(settings: EnvironmentSettings, report: Callable[[str], None], ready: Callable[[], None]) -> None:
     """Run an environment until a stop signal, then remove it. Needs the main thread.
 
-    Args:
-        settings: Settings of the environment.
-        report: Called with a line for each step and each process that ends by itself.
-        ready: Called once when everything runs.
-
-    Raises:
-        ClusterStacksError: It cannot be started; the message names the logs, which are kept.
-        KeyboardInterrupt: The signal came before everything ran; the environment is removed.
+    ``report`` is called with a line for each step and each process that ends by itself, ``ready`` once when everything
+    runs. A KeyboardInterrupt means that the signal came before; the environment is removed. If it cannot be started,
+    the message names the logs, which are kept.
     """
     state, interrupted = settings.state, False
     _make_room(state, report)
@@ -74,11 +69,7 @@ def run(settings: EnvironmentSettings, report: Callable[[str], None], ready: Cal
 
 
 def detach(settings: EnvironmentSettings, report: Callable[[str], None]) -> None:
-    """Run an environment in a detached process; return once everything runs.
-
-    Raises:
-        ClusterStacksError: It cannot be started, or one runs already.
-    """
+    """Run an environment in a detached process; return once everything runs."""
     state = settings.state
     _make_room(state, report)
     private_directory(state.root)

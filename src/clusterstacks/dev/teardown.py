@@ -26,9 +26,6 @@ def down(state: StateDirectory, report: Callable[[str], None]) -> bool:
     """Stop every process of the environment and remove its files; False when there was none.
 
     Also works after the supervisor or other processes were killed.
-
-    Raises:
-        DependencyError: A process cannot be stopped or a file cannot be removed.
     """
     summary = state.read()
     if summary:
@@ -72,11 +69,7 @@ def _command(entry: Path) -> str:
 
 
 def remove_files(state: StateDirectory) -> None:
-    """Remove the state directory, and its parent when that is empty.
-
-    Raises:
-        DependencyError: A file cannot be removed.
-    """
+    """Remove the state directory, and its parent when that is empty."""
     shutil.rmtree(state.root, ignore_errors=True)
     if state.root.exists():
         raise DependencyError("FilesLeft", f"{state.root} cannot be removed; remove it by hand")

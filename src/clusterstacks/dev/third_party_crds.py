@@ -38,15 +38,10 @@ SHOWN_FAULTS = 3
 
 
 def read_definitions(directories: Iterable[Path], report: Callable[[str], None]) -> list[ThirdPartyCRD]:
-    """Read every CRD in YAML files below these directories; other objects are skipped.
+    """Read every CRD in YAML files below these directories, also deeper ones; other objects are skipped.
 
-    Args:
-        directories: Searched recursively.
-        report: Called with a line for each change and each skipped object.
-
-    Raises:
-        SpecError: A directory has none, two CRDs of one name differ, a needed contract label is missing, or a file
-            cannot be read.
+    ``report`` is called with a line for each change and each skipped object. Raises SpecError if a directory has no
+    CRD, two CRDs of one name differ, or a needed contract label is missing.
     """
     found: dict[str, ThirdPartyCRD] = {}
     for directory in directories:

@@ -20,21 +20,18 @@ VERSION_DEADLINE_SECONDS = 20
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """One program.
-
-    Args:
-        name: File name of the binary.
-        folder: Tool module that builds it.
-        module: Go module of the program; they have the same version.
-        package: Go package to build.
-        ask: Arguments that print its version; empty when it has none.
-    """
+    """One program."""
 
     name: str
+    """File name of the binary."""
     folder: str
+    """Tool module that builds it."""
     module: str
+    """Go module of the program; they have the same version."""
     package: str
+    """Go package to build."""
     ask: tuple[str, ...]
+    """Arguments that print its version; empty when it has none."""
 
     @property
     def version(self) -> str:

@@ -38,27 +38,18 @@ NewestPatch: TypeAlias = Callable[[KubernetesMinor], Awaitable[KubernetesVersion
 
 @dataclass(frozen=True, slots=True)
 class StackDirectory:
-    """One release to be built: a stack directory and one of its Kubernetes versions.
-
-    Args:
-        root: The directory; absolute.
-        tree: The files of the directory.
-        settings: The names and versions of the release.
-        others: The other Kubernetes versions that the directory names.
-    """
+    """One release to be built: a stack directory and one of its Kubernetes versions."""
 
     root: Path
+    """Absolute."""
     tree: Mapping[str, bytes] = field(repr=False)
     settings: StackSettings
     others: tuple[KubernetesVersion, ...] = ()
+    """The other Kubernetes versions that the directory names."""
 
     @property
     def hashes(self) -> Hashes:
-        """The hashes of the source.
-
-        Raises:
-            SpecError: An addon whose version the settings list is missing, or a chart cannot be read.
-        """
+        """The hashes of the source; SpecError if an addon whose version the settings list is missing."""
         if not (exact := exact_versions(self.settings)):
             return hash_tree(self.tree)
         filled = fill_tags(self.tree, dict.fromkeys(TAGS, "v0"))
@@ -70,14 +61,11 @@ class StackDirectory:
 async def discover_stacks(
     directory: Path, output: Path, *, kubernetes: str, all_minors: bool, newest: NewestPatch | None
 ) -> tuple[StackDirectory, ...]:
-    """Read all stacks of a directory.
+    """Read all stacks of a directory, which is a stack directory or a repository of them.
 
-    Args:
-        directory: A stack directory, or a repository of them.
-        output: The directory of the releases.
-        kubernetes: A Kubernetes minor such as ``1-35`` or ``1.35``; empty for no selection.
-        all_minors: Return one stack for each minor of stack.yaml and versions.yaml. ``kubernetes`` implies it.
-        newest: Completes the version of a stack that names only a minor; None without network.
+    ``output`` is the directory of the releases, ``kubernetes`` a minor such as ``1-35`` or ``1.35``, empty for no
+    selection. With ``all_minors``, which ``kubernetes`` implies, there is one stack for each minor of stack.yaml and
+    versions.yaml. ``newest`` completes the version of a stack that names only a minor; None without network.
 
     Raises:
         SpecError: A directory is not a valid stack, or no stack is for ``kubernetes``.
@@ -100,10 +88,8 @@ def find_stacks(directory: Path) -> tuple[Path, ...]:
     """Return the directory itself if it is a stack, otherwise all stacks below it, in order.
 
     The stacks of a repository are in ``providers/<provider>/<stack>[/<major>-<minor>]``. The directory ``providers``
-    may be missing. Hidden directories and links are skipped, and so are directories inside a stack.
-
-    Raises:
-        SourceBroken: There is not a valid stack, or a directory cannot be read.
+    may be missing. Hidden directories and links are skipped, and so are directories inside a stack. Raises SourceBroken
+    if there is no stack.
     """
     try:
         providers = directory / PROVIDERS
@@ -119,12 +105,7 @@ def find_stacks(directory: Path) -> tuple[Path, ...]:
 
 
 def read_stack(root: Path, output: Path) -> dict[str, bytes]:
-    """Read the files of a stack directory.
-
-    Raises:
-        SpecError: The directory cannot be read, or ``output`` is inside of it: every release would change the hash of
-            its own source.
-    """
+    """Read the files of a stack directory; refuse an ``output`` inside of it, which would change its hash."""
     if output.resolve().is_relative_to(root.resolve()):
         raise SpecError(
             "OutputInSource",
@@ -141,11 +122,7 @@ def stacks_of(
     *,
     listed: bool = False,
 ) -> tuple[StackDirectory, ...]:
-    """Return the releases of one stack directory; see :func:`~clusterstacks.csctl.building.settings.read_settings`.
-
-    Raises:
-        SpecError: csctl.yaml, stack.yaml or versions.yaml is not valid.
-    """
+    """Return the releases of one stack directory; see :func:`~clusterstacks.csctl.building.settings.read_settings`."""
     found = read_settings(tree, patches, listed=listed)
     return tuple(StackDirectory(root.absolute(), tree, one, other_versions(found, one)) for one in found)
 
@@ -153,8 +130,7 @@ def stacks_of(
 def selected(stacks: Iterable[StackDirectory], kubernetes: str) -> tuple[StackDirectory, ...]:
     """Return the stacks for one Kubernetes minor such as ``1-35`` or ``1.35``; all of them if it is empty.
 
-    Raises:
-        SpecError: The minor is not valid, no stack is for it, or two stacks have the same release names.
+    Raises SpecError if the minor is not valid, no stack is for it, or two stacks have the same release names.
     """
     known = tuple(stacks)
     minor = KubernetesMinor.parse(kubernetes.replace("-", ".")) if kubernetes else None
@@ -173,11 +149,7 @@ def selected(stacks: Iterable[StackDirectory], kubernetes: str) -> tuple[StackDi
 
 
 async def newest_patch(web: HTTPClient, minor: KubernetesMinor, base: str = STABLE_VERSIONS) -> KubernetesVersion:
-    """Read the newest patch of a minor from the Kubernetes project.
-
-    Raises:
-        DependencyError: The file cannot be read or is not valid.
-    """
+    """Read the newest patch of a minor from the Kubernetes project."""
     url = f"{base}stable-{minor}.txt"
     unknown = f"the newest patch of Kubernetes {minor} is unknown"
     remedy = f"write the patch of {minor} into stack.yaml, or try again"

@@ -31,11 +31,7 @@ _BUILT_ARCHIVES = ("cluster-class-", "cluster-addon-", "node-image-")
 
 @contextmanager
 def staged(files: Mapping[str, bytes], into: Path) -> Iterator[Staging]:
-    """Write files into a new hidden directory below ``into``; it is removed at the end unless it was published.
-
-    Raises:
-        OSError: ``into`` cannot be written.
-    """
+    """Write files into a new hidden directory below ``into``; it is removed at the end unless it was published."""
     into.mkdir(parents=True, exist_ok=True)
     sweep(into)
     staging = Staging.create(into)
@@ -48,14 +44,9 @@ def staged(files: Mapping[str, bytes], into: Path) -> Iterator[Staging]:
 
 
 def place_release(name: ReleaseName, staging: Staging, into: Path) -> Path:
-    """Validate a built release as its readers do, and move it to its final name.
+    """Validate a built release as its readers do, move it to its final name, and return its directory.
 
-    Returns:
-        Its directory.
-
-    Raises:
-        SpecError: The release is not valid, or the name is in use by something that is not a build of it.
-        OSError: ``into`` cannot be written.
+    Raises SpecError if the release is not valid, or the name is in use by something that is not a build of it.
     """
     built = open_directory(staging.path, name)
     target = into / name.release

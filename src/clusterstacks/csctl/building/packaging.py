@@ -49,12 +49,7 @@ def chart_directories(tree: Mapping[str, bytes]) -> tuple[str, ...]:
 
 
 def fill_versions(tree: Mapping[str, bytes], settings: StackSettings, metadata: Metadata) -> dict[str, bytes]:
-    """Return the files with all versions filled in, by their paths in the stack directory.
-
-    Raises:
-        SourceBroken: A required file is missing, or a tag or the name of a chart is not valid.
-        SpecError: A listed addon version cannot be set.
-    """
+    """Return the files with all versions filled in, by their paths in the stack directory."""
     filled = fill_tags(tree, _tags(metadata))
     if ADDON_CONFIG in tree:
         # csctl written in Go copies the stages without replacing tags.
@@ -69,17 +64,7 @@ def fill_versions(tree: Mapping[str, bytes], settings: StackSettings, metadata: 
 
 
 def package(files: Mapping[str, bytes], name: ReleaseName, metadata: Metadata, hashes: Hashes) -> dict[str, bytes]:
-    """Make all files of the release; the same files give the same bytes.
-
-    Args:
-        files: The result of :func:`fill_versions`, with or without added chart dependencies.
-        name: The name of the release.
-        metadata: Its versions.
-        hashes: The hashes of the source.
-
-    Raises:
-        SourceBroken: A file name cannot be packed.
-    """
+    """Make all files of a release from those of :func:`fill_versions`; the same files give the same bytes."""
     return {
         METADATA: yaml.dump(metadata.document()).encode(),
         HASHES: json.dumps(hashes.document(), indent=2).encode(),
@@ -174,19 +159,15 @@ _COMMENT: Final = re.compile(rb"(^|\s)#.*")
 
 @dataclass(frozen=True, slots=True)
 class LeftoverVersion:
-    """A Kubernetes version in a file of the class that is not the version of the release.
-
-    Args:
-        path: The file in the stack directory.
-        line: The line, from 1.
-        named: The version in the file.
-        built: The version of the release.
-    """
+    """A Kubernetes version in a file of the class that is not the version of the release."""
 
     path: str
     line: int
+    """From 1."""
     named: KubernetesVersion
+    """The version in the file."""
     built: KubernetesVersion
+    """The version of the release."""
 
     @property
     def problem(self) -> str:
@@ -214,9 +195,6 @@ def leftover_version(
     """Return the first of other Kubernetes versions in the class; None if there is none.
 
     A file that also names the version of the release is considered a table of versions.
-
-    Raises:
-        SpecError: A .helmignore is not valid.
     """
     for path, content in sorted(released_files(tree).items() if others else ()):
         if not path.startswith(_FILES) or _line_of(built, content):

@@ -29,37 +29,24 @@ _LOCK = "Chart.lock"
 
 @dataclass(frozen=True, slots=True)
 class _Dependency:
-    """One dependency of an addon chart.
-
-    Args:
-        chart: The chart directory with a slash at its end.
-        position: Its index in the list of dependencies.
-        name: The name of the chart it refers to.
-        alias: Its alias in the addon chart.
-        version: The version that the addon chart requires.
-    """
+    """One dependency of an addon chart."""
 
     chart: str
+    """The chart directory with a slash at its end."""
     position: int
+    """Its index in the list of dependencies."""
     name: str
     alias: str
     version: str
 
 
 def with_addon_versions(tree: Mapping[str, bytes], settings: StackSettings) -> dict[str, bytes]:
-    """Set the version of every dependency that the settings list.
+    """Set the version of every dependency that the settings list, in files whose tags are filled.
 
     An exact version is written into Chart.yaml. If that changes Chart.yaml, the lock file and the vendored archive of
     the other version are left out. A range (``2.35.x``) sets nothing: it must contain the version of Chart.yaml, so
-    that the build does not depend on its date.
-
-    Args:
-        tree: The files of the stack with their tags filled.
-        settings: The settings with the versions.
-
-    Raises:
-        SourceBroken: A name in stack.yaml is not a dependency, or a version is outside of its range.
-        SpecError: A Chart.yaml is not valid.
+    that the build does not depend on its date. Raises SourceBroken if a name in stack.yaml is not a dependency, or a
+    version is outside of its range.
     """
     result = dict(tree)
     known = list(_dependencies(tree)) if settings.addons else []

@@ -51,15 +51,7 @@ class PluginFailed(SpecError):
 
 
 def find_plugin(provider: str, path: str) -> Path:
-    """Find the plugin of a provider.
-
-    Args:
-        provider: The provider of csctl.yaml.
-        path: The value of PATH; empty and relative entries are skipped.
-
-    Raises:
-        PluginMissing: No directory contains it.
-    """
+    """Find the plugin of a provider in the directories of PATH; empty and relative ones are skipped."""
     name = f"csctl-{provider}"
     for entry in path.split(os.pathsep):
         program = Path(entry, name)
@@ -70,12 +62,7 @@ def find_plugin(provider: str, path: str) -> Path:
 
 @dataclass(frozen=True, slots=True)
 class Plugin:
-    """A plugin.
-
-    Args:
-        program: The executable.
-        registry: The value of ``--node-image-registry``; may be empty. A path must be absolute.
-    """
+    """A plugin; ``registry`` is the value of ``--node-image-registry``, in which a path must be absolute."""
 
     program: Path
     registry: str
@@ -83,13 +70,8 @@ class Plugin:
     async def make_node_images(self, tree: Mapping[str, bytes], root: Path, release: Path) -> None:
         """Run the plugin without a time limit; its output goes to standard error.
 
-        Args:
-            tree: The files of the stack directory.
-            root: The stack directory, which determines the executable files.
-            release: The directory to which the plugin adds its files; absolute.
-
-        Raises:
-            PluginFailed: The plugin cannot be started, or ends with an error.
+        It gets a copy of ``tree``, in which the files that are executable in ``root`` are executable, and adds its
+        files to ``release``, an absolute path.
         """
         with tempfile.TemporaryDirectory(prefix="csctl-plugin-") as scratch:
             source = Path(scratch, root.name or "stack")

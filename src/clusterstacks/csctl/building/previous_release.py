@@ -85,11 +85,7 @@ def _same(path: str, now: bytes | None, then: bytes | None) -> bool:
 
 
 def chart_document(path: str, content: bytes) -> object:
-    """Read a file that csctl or Helm may have rewritten: with other order, comments or line breaks.
-
-    Raises:
-        SpecError: The file is not valid YAML.
-    """
+    """Read a file that csctl or Helm may have rewritten: with other order, comments or line breaks."""
     document = yaml.load(content, name=path)
     if not isinstance(document, dict) or not isinstance(document.get("description"), str):
         return document
@@ -111,24 +107,16 @@ def _differs_in_form(path: str, now: Mapping[str, bytes], then: Mapping[str, byt
 
 @dataclass(frozen=True, slots=True)
 class Remote:
-    """The place where releases are published.
-
-    Args:
-        place: Its name in messages.
-        source: Reads it.
-        made_by_publishing: The place is created by the first release, like repositories of registries.
-    """
+    """The place where releases are published."""
 
     place: str
+    """Its name in messages."""
     source: ReleaseSource
     made_by_publishing: bool = False
+    """It is created by the first release, like repositories of registries."""
 
     async def names(self) -> tuple[str, ...]:
-        """List the names of the releases.
-
-        Raises:
-            DependencyError: The remote cannot be read.
-        """
+        """List the names of the releases."""
         try:
             return await self.source.list()
         except NotThere:
@@ -138,12 +126,7 @@ class Remote:
 
 
 async def fetch_previous(remote: Remote, name: ReleaseName, stack: StackDirectory) -> PreviousRelease:
-    """Fetch a release and compare the stack with it.
-
-    Raises:
-        SpecError: The release is not valid.
-        DependencyError: The release cannot be fetched.
-    """
+    """Fetch a release and compare the stack with it."""
     with tempfile.TemporaryDirectory(prefix="csctl-") as scratch:
         await remote.source.fetch(name, Path(scratch))
         return _compared(read_contents(name, Path(scratch)), stack)
@@ -153,10 +136,6 @@ async def is_from_same_source(remote: Remote, built: Path) -> bool:
     """Report whether a remote has a release with the name, versions and source hashes of a build.
 
     csctl written in Go packs other bytes from the same source.
-
-    Raises:
-        SpecError: One of the two releases is not valid.
-        DependencyError: The published release cannot be fetched.
     """
     name = parse_release(built.name)
     with tempfile.TemporaryDirectory(prefix="csctl-") as scratch:

@@ -54,24 +54,11 @@ async def create_releases(
     note: Callable[[str], None],
     created: Callable[[Path], None],
 ) -> list[Path]:
-    """Build one release of each stack that changed since its previous release.
+    """Build one release of each stack that changed since its previous release; return their directories.
 
-    Every stack is checked before the first one is built.
-
-    Args:
-        stacks: The stacks.
-        chooser: Chooses the versions.
-        builder: Builds the releases.
-        note: Receives one line about a decision: versions, reasons, chart dependencies.
-        created: Receives the directory of a release as soon as it is complete.
-
-    Returns:
-        The directories of the releases.
-
-    Raises:
-        NothingChanged: No stack changed.
-        SpecError: A stack, its previous release or a chart dependency is not valid. Releases built before it stay.
-        DependencyError: The remote or a chart repository cannot be read.
+    Every stack is checked before the first one is built. ``note`` receives one line about each decision, ``created``
+    the directory of a release as soon as it is complete; releases built before an error stay. Raises NothingChanged if
+    no stack changed.
     """
     for stack in stacks:
         with error_context(shown_path(stack.root)):
@@ -99,15 +86,9 @@ async def create_releases(
 
 
 async def publish_release(publisher: Publisher, directory: Path, note: Callable[[str], None]) -> bool:
-    """Publish a release.
+    """Publish a release; return whether the remote did not have it.
 
-    Returns:
-        True if the remote did not have the release.
-
-    Raises:
-        ReleaseTaken: The remote has a release of this name that was built from another source.
-        SpecError: The remote refuses the release.
-        DependencyError: The remote cannot be used.
+    Raises ReleaseTaken if the remote has a release of this name that was built from another source.
     """
     place = publisher.remote.place
     try:
@@ -133,44 +114,30 @@ class BuiltRelease:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReleaseBuilder:
-    """Builds releases into a directory.
-
-    Args:
-        into: The directory of the releases; absolute.
-        dependencies: Adds missing chart dependencies; None leaves the charts unchanged.
-        completes: The chart directories that get their dependencies; None for all.
-        registry: The value of ``--node-image-registry``, for the plugin.
-        writes_metadata: Also write the versions into metadata.yaml of the source.
-        path: Directories in which plugins are searched, in the format of PATH.
-    """
+    """Builds releases into a directory."""
 
     into: Path
+    """Absolute."""
     dependencies: ChartDependencies | None = None
+    """Adds missing chart dependencies; None leaves the charts unchanged."""
     completes: Collection[str] | None = None
+    """The chart directories that get their dependencies; None for all."""
     registry: str = ""
+    """The value of ``--node-image-registry``, for the plugin."""
     writes_metadata: bool = False
+    """Also write the versions into metadata.yaml of the source."""
     path: str = os.defpath
+    """Directories in which plugins are searched, in the format of PATH."""
 
     def check(self, stack: StackDirectory) -> None:
-        """Check what would make a build fail at its end.
-
-        Raises:
-            PluginMissing: The stack needs a plugin that is not installed.
-            SourceBroken: The class names the Kubernetes version of another release of the same directory.
-        """
+        """Refuse what would fail at the end of a build: a missing plugin, another release's version in the class."""
         if leftover := leftover_version(stack.tree, stack.settings.kubernetes, stack.others):
             raise SourceBroken(f"{leftover.path}, line {leftover.line}", f"{leftover.problem}: {leftover.remedy}")
         if stack.settings.plugin:
             find_plugin(stack.settings.provider, self.path)
 
     async def build(self, stack: StackDirectory, metadata: Metadata) -> BuiltRelease:
-        """Build one release; its directory appears complete or not at all.
-
-        Raises:
-            SpecError: The source, a chart dependency or the output of the plugin is not valid.
-            DependencyError: A chart dependency cannot be fetched.
-            OSError: The release cannot be written.
-        """
+        """Build one release; its directory appears complete or not at all."""
         if self.writes_metadata:
             # The file is written last, but the hashes include its new content.
             stack = replace(stack, tree={**stack.tree, METADATA: updated_metadata(stack.tree, metadata)})
@@ -210,20 +177,10 @@ def build_release(
 ) -> ReleaseName:
     """Build a release with given versions, without network and plugins.
 
-    The same source gives the same bytes. The release appears complete as ``into/<release name>/`` and replaces an
-    earlier build of the same name.
-
-    Args:
-        source: A stack directory for one Kubernetes minor.
-        into: The directory of the releases; created if missing.
-        cluster_stack: Version of the release, e.g. ``v1`` or ``v0-sha.abc1234``.
-        cluster_addon: Version of the addons.
-        node_image: Version of the node images; the Go operator rejects releases without one.
-        changes: A directory laid over ``source``, see :func:`~clusterstacks.csctl.building.source_tree.overlaid`.
-
-    Raises:
-        SpecError: The source is not valid, or another file has the name of the release.
-        OSError: ``into`` cannot be written.
+    ``source`` is a stack directory for one Kubernetes minor, ``changes`` a directory laid over it, see
+    :func:`~clusterstacks.csctl.building.source_tree.overlaid`. The same source gives the same bytes. The release
+    appears complete as ``into/<release name>/`` and replaces an earlier build of the same name. The Go operator rejects
+    releases without a version of the node images.
     """
     tree = read_tree(source)
     if changes is not None:

@@ -21,12 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Publisher:
-    """A remote with its way to publish.
-
-    Args:
-        remote: The remote.
-        publish: Publishes a release directory; returns whether the remote did not have it before.
-    """
+    """A remote with its way to publish, which returns whether the remote did not have the release before."""
 
     remote: Remote
     publish: Callable[[Path], Awaitable[bool]]
@@ -49,19 +44,10 @@ async def open_remote(
     plain_http: bool = False,
     progress: TransferProgress = silent,
 ) -> Publisher:
-    """Open the source that environment variables name.
+    """Open the source that environment variables name, of a kind that csctl can publish to.
 
-    Args:
-        kind: A kind that csctl can publish to.
-        web: The HTTP client.
-        environ: The variables.
-        report: Called with a line about each step of a publication.
-        plain_http: Whether a registry speaks plain HTTP.
-        progress: Called as the transfer of a large file proceeds.
-
-    Raises:
-        SpecError: A variable is missing or not valid, or credentials cannot be read.
-        DependencyError: A credential helper fails.
+    ``report`` is called with a line about each step of a publication. Raises SpecError if a variable is missing or not
+    valid, and DependencyError if a credential helper fails.
     """
     address = kind.publish_address(environ)
     source = await open_location(address, web, environ, plain_http=plain_http, progress=progress)

@@ -43,28 +43,21 @@ _WRITTEN_VERSION = re.compile(rb"""^kubernetesVersion:[ \t]*["']?(v?[0-9.]+)["']
 
 @dataclass(frozen=True, slots=True)
 class StackSettings:
-    """Names and versions of one release of a stack directory.
-
-    Args:
-        provider: The infrastructure provider.
-        stack: The name of the cluster stack.
-        kubernetes: The Kubernetes version of the release.
-        addons: Version or range of versions of each dependency of the addon charts.
-        addons_file: The file that contains ``addons``.
-        sets_names: The build sets the name of the class chart and the versions of addons, because the directory is for
-            several releases or leaves both to the tool.
-        plugin: The plugin of the provider makes node images.
-        unlisted: The patch that csctl.yaml names if stack.yaml or versions.yaml names another patch of this minor.
-    """
+    """Names and versions of one release of a stack directory."""
 
     provider: str
     stack: str
     kubernetes: KubernetesVersion
     addons: Mapping[str, str] = field(default_factory=dict)
+    """Version or range of versions of each dependency of the addon charts."""
     addons_file: str = STACK
+    """The file that contains ``addons``."""
     sets_names: bool = False
+    """The build sets the name of the class chart and the versions of addons, as the directory leaves them to it."""
     plugin: bool = False
+    """The plugin of the provider makes node images."""
     unlisted: KubernetesVersion | None = None
+    """The patch of csctl.yaml if stack.yaml or versions.yaml names another patch of this minor."""
 
     @property
     def series(self) -> str:
@@ -82,11 +75,7 @@ def is_stack(names: set[str]) -> bool:
 
 
 def open_minor(tree: Mapping[str, bytes], *, listed: bool = False) -> KubernetesMinor | None:
-    """Return the Kubernetes minor whose newest patch the stack needs; None if it names its patches.
-
-    Raises:
-        SpecError: csctl.yaml or stack.yaml is not valid.
-    """
+    """Return the Kubernetes minor whose newest patch the stack needs; None if it names its patches."""
     if STACK not in tree or VERSIONS in tree or (not listed and _own(tree) is not None):
         return None
     return _minor(_stack_kubernetes(tree))
@@ -100,15 +89,9 @@ def read_settings(
 ) -> tuple[StackSettings, ...]:
     """Read the releases that are built from a stack directory.
 
-    Args:
-        tree: The files of the directory.
-        patches: The newest patch of a minor, see :func:`open_minor`.
-        listed: Return the releases of stack.yaml or versions.yaml, in this order, and the release of csctl.yaml if they
-            have none for its minor. By default only the release of csctl.yaml, if that names a full Kubernetes version.
-
-    Raises:
-        SourceBroken: Neither csctl.yaml nor stack.yaml exists.
-        SpecError: A field is missing or not valid; the message names it.
+    By default it is the release of csctl.yaml, if that names a full Kubernetes version. With ``listed`` they are those
+    of stack.yaml or versions.yaml, in this order, and that of csctl.yaml if they have none for its minor. ``patches``
+    are the newest patches, see :func:`open_minor`. Raises SourceBroken if neither csctl.yaml nor stack.yaml exists.
     """
     if CSCTL not in tree and STACK not in tree:
         if FORMER_CSCTL in tree:

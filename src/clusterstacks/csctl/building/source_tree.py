@@ -36,8 +36,7 @@ _TAG = re.compile(rb"<< \.([A-Za-z_][0-9A-Za-z_]*) >>")
 def read_tree(root: Path) -> dict[str, bytes]:
     """Read all files below a directory: path with ``/`` as separator, and content.
 
-    Raises:
-        SourceBroken: The directory is missing, cannot be read, is too large, or contains a link or a device.
+    Raises SourceBroken if the directory cannot be read, is too large, or contains a link or a device.
     """
     tree, size = {}, 0
     try:
@@ -53,11 +52,7 @@ def read_tree(root: Path) -> dict[str, bytes]:
 
 
 def overlaid(base: Mapping[str, bytes], changes: Mapping[str, bytes]) -> dict[str, bytes]:
-    """Apply changes to a tree: a file is added or replaced, and ``.wh.<name>`` removes ``<name>``.
-
-    Raises:
-        SourceBroken: A file to be removed does not exist.
-    """
+    """Apply changes to a tree: a file is added or replaced, and ``.wh.<name>`` removes ``<name>``, which must exist."""
     result = dict(base)
     for path, content in changes.items():
         place = PurePosixPath(path)
@@ -71,9 +66,7 @@ def overlaid(base: Mapping[str, bytes], changes: Mapping[str, bytes]) -> dict[st
 def hash_tree(tree: Mapping[str, bytes], addons: Mapping[str, str] | None = None) -> Hashes:
     """Compute the hashes of hashes.json, before the tags are replaced.
 
-    Args:
-        tree: The files of the stack directory.
-        addons: Versions that the build sets in the addon charts, by the name of the dependency.
+    ``addons`` are the versions that the build sets in the addon charts, by the name of the dependency.
     """
     digests = {path: sha256(content).hexdigest() for path, content in tree.items()}
 
@@ -98,8 +91,7 @@ def hash_tree(tree: Mapping[str, bytes], addons: Mapping[str, str] | None = None
 def fill_tags(tree: Mapping[str, bytes], versions: Mapping[str, str]) -> dict[str, bytes]:
     """Replace ``<< .Name >>`` in all files by the version of this name; other text with ``<<`` stays unchanged.
 
-    Raises:
-        SourceBroken: A tag has a name that is not in ``versions``.
+    Raises SourceBroken if a tag has a name that is not in ``versions``.
     """
     return {path: _TAG.sub(partial(_version, path, versions), content) for path, content in tree.items()}
 
@@ -131,9 +123,6 @@ def written_metadata(tree: Mapping[str, bytes]) -> Metadata | None:
     """Read metadata.yaml, in which the author keeps the versions of the newest release; None if there is none.
 
     It is the base of the next versions if no remote is read, and part of the source like any other file.
-
-    Raises:
-        SpecError: The file is not valid.
     """
     return parse_metadata(yaml.load(tree[METADATA], name=METADATA)) if METADATA in tree else None
 
@@ -152,11 +141,7 @@ def updated_metadata(tree: Mapping[str, bytes], metadata: Metadata) -> bytes:
 
 
 def write_metadata(root: Path, content: bytes) -> None:
-    """Replace metadata.yaml atomically.
-
-    Raises:
-        OSError: The directory cannot be written.
-    """
+    """Replace metadata.yaml atomically."""
     target = root / METADATA
     mode = target.stat().st_mode & 0o777 if target.exists() else 0o644
     replace_file(target, content, mode=mode)

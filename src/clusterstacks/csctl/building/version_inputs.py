@@ -31,27 +31,19 @@ class CustomVersions:
 
 @dataclass(frozen=True, slots=True)
 class VersionChoice:
-    """The versions of one release.
-
-    Args:
-        release: The versions and their reasons.
-        previous: The release it was compared with; empty if there is none.
-        notes: Further lines for the author.
-    """
+    """The versions of one release, with further lines for the author."""
 
     release: NextRelease
     previous: str = ""
+    """The release it was compared with; empty if there is none."""
     notes: tuple[str, ...] = ()
 
 
 class VersionChooser:
     """Chooses the versions of releases; lists the remote once.
 
-    Args:
-        mode: The rules.
-        remote: The published releases; None to use metadata.yaml and earlier builds instead.
-        into: The directory of earlier builds.
-        custom: The versions for the mode ``custom``.
+    Without a remote, metadata.yaml and the earlier builds in ``into`` are used. ``custom`` is for the mode of this
+    name.
     """
 
     def __init__(self, mode: Mode, remote: Remote | None, into: Path, custom: CustomVersions | None = None) -> None:
@@ -63,13 +55,7 @@ class VersionChooser:
         self._noted_foreign = False
 
     async def choose(self, stack: StackDirectory) -> VersionChoice:
-        """Choose the versions of the next release of a stack.
-
-        Raises:
-            NothingChanged: The newest release was built from the same source.
-            SpecError: metadata.yaml or the newest release is not valid.
-            DependencyError: The remote cannot be read.
-        """
+        """Choose the versions of the next release of a stack; NothingChanged if the newest has the same source."""
         source = StackSource(stack.settings.kubernetes, stack.hashes)
         if self._custom is not None:
             versions = self._custom

@@ -73,37 +73,27 @@ class StackSource:
 
 @dataclass(frozen=True, slots=True)
 class PreviousRelease:
-    """The release that the next one is compared with.
-
-    Args:
-        name: Its name.
-        metadata: Its versions.
-        hashes: The hashes of its source; empty if unknown.
-        changed: Paths in the stack directory whose content differs from the release. They only explain a decision:
-            a release does not contain all files of its source.
-    """
+    """The release that the next one is compared with."""
 
     name: ReleaseName
     metadata: Metadata
     hashes: Hashes
+    """Empty if unknown."""
     changed: tuple[str, ...] = ()
+    """Paths that differ; only to explain, as a release does not contain all files of its source."""
 
 
 @dataclass(frozen=True, slots=True)
 class VersionChange:
-    """The change of one version.
-
-    Args:
-        component: The key in metadata.yaml, e.g. ``clusterAddon``.
-        before: The version in the previous release; empty if there is none.
-        after: The version in the next release; equal to ``before`` if unchanged.
-        reason: The reason, without a full stop.
-    """
+    """The change of one version, a key of metadata.yaml such as ``clusterAddon``."""
 
     component: str
     before: str
+    """Empty if there is no previous release."""
     after: str
+    """Equal to ``before`` if unchanged."""
     reason: str
+    """Without a full stop."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,11 +105,7 @@ class NextRelease:
 
 
 def stable_release(source: StackSource, before: PreviousRelease | None) -> NextRelease:
-    """Choose the versions of the next stable release.
-
-    Raises:
-        NothingChanged: ``before`` was built from the same source.
-    """
+    """Choose the versions of the next stable release; NothingChanged if ``before`` has the same source."""
     if before is None:
         return uniform_release(source.kubernetes, StackVersion(1), "first release")
     if _is_same(source, before):
@@ -136,15 +122,9 @@ def stable_release(source: StackSource, before: PreviousRelease | None) -> NextR
 
 
 def beta_release(source: StackSource, listing: PublishedReleases, before: PreviousRelease | None) -> NextRelease:
-    """Choose the version of the next beta.
+    """Choose the version of the next beta; NothingChanged if ``before`` has the same source.
 
-    Args:
-        source: The source of the release.
-        listing: All published releases of the stack.
-        before: The newest beta with the same number, see :func:`beta_line`.
-
-    Raises:
-        NothingChanged: ``before`` was built from the same source.
+    ``before`` is the newest beta with the same number, see :func:`beta_line`.
     """
     if before is not None and _is_same(source, before):
         raise NothingChanged(before.name)

@@ -19,20 +19,11 @@ _NOT_ALONE = "&!|>"
 
 
 def with_values(content: bytes, values: Mapping[Place, str], *, name: str) -> bytes | None:
-    """Replace existing scalars.
+    """Replace existing scalars, by path, in a YAML file.
 
-    Args:
-        content: The file; YAML, UTF-8.
-        values: The new texts by path. They are written without quotes, so YAML must read them as strings, as it does
-            with versions and chart names.
-        name: The name of the file in messages.
-
-    Returns:
-        The changed file. None if a path does not exist or its value is not a plain scalar on one line: a block scalar,
-        or a value with an anchor or a tag, to which an alias may refer.
-
-    Raises:
-        YamlError: The file is not valid YAML.
+    The new texts are written without quotes, so YAML must read them as strings, as it does with versions and chart
+    names. Returns None if a path does not exist or its value is not a plain scalar on one line: a block scalar, or a
+    value with an anchor or a tag, to which an alias may refer.
     """
     yaml.load(content, name=name)  # reports a file that is not valid
     text = content.decode("utf-8-sig")  # marks do not count a byte order mark

@@ -54,12 +54,7 @@ INSTALLERS: Final = frozenset(
 async def apply_installation(client: Client, objects: Sequence[Manifest], namespace: str) -> list[str]:
     """Create the namespace if it does not exist, apply all objects, and delete those no longer rendered.
 
-    Returns:
-        A line for each object that was deleted, or is kept although it is no longer rendered.
-
-    Raises:
-        DependencyError: The API server refuses an object, or does not answer.
-        SpecError: The record of the installation was edited.
+    Returns a line for each object that was deleted, or is kept although it is no longer rendered.
     """
     await _apply_shared(client, objects, namespace)
     delivery = await installation(client, namespace, await labelled_objects(client, namespace))
@@ -96,9 +91,6 @@ async def installation(client: Client, namespace: str, labelled: Iterable[Manife
 
     Its record is in the same namespace. So an installation without a record, by kubectl or an earlier version of csctl,
     does not differ from another one.
-
-    Raises:
-        SpecError: The record was edited.
     """
     store = RecordStore(client, namespace, kind=INSTALLATION_RECORD, selector=f"{INSTALLATION_LABEL}={namespace}")
     delivery = Delivery(client, store=store, inherits=INSTALLERS)
@@ -118,11 +110,7 @@ def _raise_refused(results: Iterable[ObjectResult]) -> None:
 
 
 def removals(report: PruneReport) -> list[str]:
-    """Return a line for each object that was deleted, or is kept.
-
-    Raises:
-        DependencyError: Objects are not deleted.
-    """
+    """Return a line for each object that was deleted, or is kept; raise DependencyError if some are not deleted."""
     results = [(one.id, one.result.outcome, one.result.reason) for one in report.removals]
     if left := [f"{identity}: {reason}" for identity, outcome, reason in results if outcome is PruneOutcome.PENDING]:
         raise DependencyError("ObjectsRemain", "\n".join(("objects are not deleted:", *left)))
@@ -150,8 +138,7 @@ async def until_ready(
 ) -> None:
     """Wait until all replicas of the new version are available and the webhooks are registered.
 
-    Raises:
-        DependencyError: They are not in time; the message says why the pods do not start.
+    Raises DependencyError if they are not in time; the message says why the pods do not start.
     """
     (wanted,) = (one for one in objects if one["kind"] == "Deployment")
     key = object_id(wanted)

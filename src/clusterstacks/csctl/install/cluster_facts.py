@@ -40,16 +40,7 @@ _PROBE: Final = "csctl-install-check"
 
 
 async def read_facts(client: Client, objects: Sequence[Manifest], namespace: str) -> ClusterFacts:
-    """Read everything that the user may read; nothing is written.
-
-    Args:
-        client: The management cluster.
-        objects: The objects of the installation.
-        namespace: The namespace of the installation.
-
-    Raises:
-        DependencyError: The API server does not answer.
-    """
+    """Read everything that the user may read about the cluster and the objects of an installation; write nothing."""
     version = await client.version()
     served = await _served_versions(client)
     topology, runtime = await asyncio.gather(_gate(client, TOPOLOGY, _CLASS), _gate(client, RUNTIME, _EXTENSION))

@@ -44,17 +44,14 @@ class Program(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Installation:
-    """The installation that an object belongs to.
-
-    Args:
-        program: The program that installed it; csctl also manages installations by install.yaml.
-        namespace: Namespace of the installation; empty if the object does not show it.
-        release: Name of the Helm release; empty for other programs.
-    """
+    """The installation that an object belongs to."""
 
     program: Program
+    """The program that installed it; csctl also manages installations by install.yaml."""
     namespace: str = ""
+    """Empty if the object does not show it."""
     release: str = ""
+    """Name of the Helm release; empty for other programs."""
 
     def __str__(self) -> str:
         where = f" in namespace {self.namespace}" if self.namespace else ""
@@ -107,25 +104,18 @@ def helm_release(manifest: Manifest) -> ObjectKey | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorDeployment:
-    """A Deployment of the operator or of the Go operator.
-
-    Args:
-        key: Its namespace and name.
-        owner: The installation that it belongs to.
-        is_go: Whether it runs the Go operator, or this operator with the Go operator's manifests.
-        desired: Desired replicas.
-        available: Available replicas.
-        watched: The only namespace that it watches; empty for all.
-        watch_filter: The value of the watch filter label of the objects that it handles; empty for all objects.
-    """
+    """A Deployment of the operator or of the Go operator."""
 
     key: ObjectKey
     owner: Installation
     is_go: bool = False
+    """It runs the Go operator, or this operator with the Go operator's manifests."""
     desired: int = 1
     available: int = 0
     watched: str = ""
+    """The only namespace that it watches; empty for all."""
     watch_filter: str = ""
+    """The value of the watch filter label of the objects that it handles; empty for all objects."""
 
     def shares_objects_with(self, other: OperatorDeployment) -> bool:
         """Return whether there can be objects that both handle."""
@@ -156,23 +146,20 @@ def operator_of(deployment: Manifest) -> OperatorDeployment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Installed:
-    """The installations on a management cluster, as far as the user may read it.
-
-    Args:
-        namespace: The namespace of the installation that csctl is asked to change.
-        operators: The operators in all namespaces.
-        rights: ClusterRoles and ClusterRoleBindings with the names of those that csctl would apply.
-        definitions: Metadata of the existing CustomResourceDefinitions of our kinds.
-        deleting: The Namespace and CustomResourceDefinitions whose deletion is not finished.
-        helm_releases: Helm releases that contain the CustomResourceDefinitions.
-    """
+    """The installations on a management cluster, as far as the user may read it."""
 
     namespace: str
+    """The namespace of the installation that csctl is asked to change."""
     operators: tuple[OperatorDeployment, ...] = ()
+    """The operators in all namespaces."""
     rights: tuple[Manifest, ...] = ()
+    """ClusterRoles and ClusterRoleBindings with the names of those that csctl would apply."""
     definitions: tuple[ObjectId, ...] = ()
+    """Metadata of the existing CustomResourceDefinitions of our kinds."""
     deleting: tuple[ObjectId, ...] = ()
+    """The Namespace and CustomResourceDefinitions whose deletion is not finished."""
     helm_releases: tuple[ObjectKey, ...] = ()
+    """Helm releases that contain the CustomResourceDefinitions."""
 
     @property
     def here(self) -> OperatorDeployment | None:
@@ -235,15 +222,12 @@ def _rights_of_others(installed: Installed) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UserObjects:
-    """The objects that people and the operator created.
-
-    Args:
-        objects: All ClusterStacks, ClusterStackReleases, ClusterAddons and CompatibilityRules.
-        clusters: The Clusters in the namespace of the installation.
-    """
+    """The objects that people and the operator created."""
 
     objects: tuple[ObjectId, ...] = ()
+    """All ClusterStacks, ClusterStackReleases, ClusterAddons and CompatibilityRules."""
     clusters: tuple[ObjectId, ...] = ()
+    """The Clusters in the namespace of the installation."""
 
     def of(self, *kinds: Kind) -> list[ObjectId]:
         """Return the objects of these kinds."""
@@ -259,13 +243,7 @@ def removal_conflicts(installed: Installed) -> Iterator[str]:
 
 
 def kept_conflicts(kept: Mapping[ObjectId, str], namespace: str, *, with_namespace: bool) -> Iterator[str]:
-    """Return the reasons why an object that is annotated to be kept prevents a removal.
-
-    Args:
-        kept: The annotated objects with the reasons to keep them.
-        namespace: The namespace of the installation.
-        with_namespace: Whether the namespace would be deleted.
-    """
+    """Return the reasons why an object that is annotated to be kept prevents a removal, of the namespace as well."""
     for one, reason in kept.items():
         if one.kind == "Deployment":
             yield f"{one} must stop before its rights are deleted, but {reason}: remove the annotation"
@@ -303,13 +281,10 @@ def definition_conflicts(installed: Installed, contents: UserObjects) -> Iterato
 def namespace_conflicts(
     installed: Installed, contents: UserObjects, *, is_installed: bool, with_definitions: bool
 ) -> Iterator[str]:
-    """Return the reasons why csctl must not delete the namespace.
+    """Return the reasons why csctl must not delete the namespace with its contents.
 
-    Args:
-        installed: The installations.
-        contents: The objects that would be deleted with the namespace.
-        is_installed: Whether csctl installed something in the namespace.
-        with_definitions: Whether the ClusterStacks are deleted before.
+    With ``is_installed``, csctl has installed something there; with ``with_definitions``, the ClusterStacks are deleted
+    before.
     """
     namespace = installed.namespace
     if not is_installed:

@@ -53,10 +53,7 @@ _OUTSIDE: Final = {*_CLUSTER_WIDE, "Role", "RoleBinding"}
 async def read_installed(client: Client, namespace: str, objects: Sequence[Manifest] = ()) -> Installed:
     """Read what is installed, as far as the user may read it.
 
-    Args:
-        client: The management cluster.
-        namespace: The namespace of the installation that csctl is asked to change.
-        objects: The objects that csctl would apply.
+    ``namespace`` is that of the installation that csctl is asked to change, ``objects`` are those that it would apply.
     """
     labels = (OPERATOR_LABEL, GO_OPERATOR_LABEL)
     found = [one for label in labels for one in await deployments(client, label)]

@@ -41,16 +41,7 @@ def packed_chart(directory: Path | None = None) -> bytes:
 
 
 async def rendered(renderer: Renderer, values: Mapping[str, Any], namespace: str = NAMESPACE) -> list[Manifest]:
-    """Render the chart.
-
-    Args:
-        renderer: The renderer of Helm charts.
-        values: The content of a values file.
-        namespace: Namespace of the Helm release.
-
-    Raises:
-        RenderFailed: The values are wrong.
-    """
+    """Render the chart with the content of a values file; RenderFailed means that the values are wrong."""
     request = ChartRequest(
         chart=packed_chart(),
         label=f"chart {NAME}",
@@ -63,11 +54,7 @@ async def rendered(renderer: Renderer, values: Mapping[str, Any], namespace: str
 
 
 async def installation_objects(values: Mapping[str, Any], namespace: str = NAMESPACE) -> list[Manifest]:
-    """Return the Namespace and the rendered chart, in the order of Helm, with the label of the installation.
-
-    Raises:
-        RenderFailed: The values are wrong.
-    """
+    """Return the Namespace and the rendered chart, in the order of Helm, with the label of the installation."""
     renderer = Renderer(workers=1)
     try:
         objects = await rendered(renderer, values, namespace)
@@ -86,11 +73,7 @@ def _namespace(name: str) -> Manifest:
 
 
 def read_values(files: Iterable[Path], image: str = "") -> dict[str, Any]:
-    """Read values files; later files take precedence, and ``image`` over all of them.
-
-    Raises:
-        SpecError: A file is not a YAML mapping, or the image is not a valid reference.
-    """
+    """Read values files; later files take precedence, and ``image`` over all of them."""
     values: dict[str, Any] = {}
     for file in files:
         document = yaml.load(file.read_bytes(), name=str(file))
@@ -101,11 +84,7 @@ def read_values(files: Iterable[Path], image: str = "") -> dict[str, Any]:
 
 
 def image_values(reference: str) -> dict[str, str]:
-    """Split ``REPOSITORY[:TAG][@DIGEST]`` into the values of the chart.
-
-    Raises:
-        SpecError: The reference has no repository, or the digest is not a SHA-256.
-    """
+    """Split ``REPOSITORY[:TAG][@DIGEST]`` into the values of the chart; the digest must be a SHA-256."""
     name, _, digest = reference.partition("@")
     host, slash, path = name.rpartition("/")
     last, _, tag = path.partition(":")

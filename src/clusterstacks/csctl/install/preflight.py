@@ -52,36 +52,30 @@ class Check:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterFacts:
-    """Facts about a management cluster, as far as the user may read them.
-
-    Args:
-        kubernetes: Its version.
-        git_version: Its version as it prints it.
-        cluster_api: Version of Cluster API; empty if unknown.
-        served: Served versions of the kind Cluster; empty without Cluster API.
-        gates: Feature gates of Cluster API by name; None if unknown.
-        refusals: Refused writes of the installation, one message each.
-        conflicts: Why csctl must not touch what is installed, one message each.
-        unserved: Our kinds that the API server should serve and does not.
-        go_operators: Deployments of the Go operator.
-        leftovers: Registrations of the Go operator: what each does, and the command that removes it.
-        here: The operator in the namespace of the installation, also a Go operator; None without one.
-        webhooks: The error of a call to the webhooks; empty if they answer, None if they are not registered or cannot
-            be tried.
-    """
+    """Facts about a management cluster, as far as the user may read them."""
 
     kubernetes: KubernetesMinor
     git_version: str = ""
+    """Its version as it prints it."""
     cluster_api: str = ""
+    """Version of Cluster API; empty if unknown."""
     served: tuple[str, ...] = ()
+    """Served versions of the kind Cluster; empty without Cluster API."""
     gates: dict[str, bool | None]
+    """Feature gates of Cluster API by name; None if unknown."""
     refusals: tuple[str, ...] = ()
+    """Refused writes of the installation, one message each."""
     conflicts: tuple[str, ...] = ()
+    """Why csctl must not touch what is installed, one message each."""
     unserved: tuple[str, ...] = ()
+    """Our kinds that the API server should serve and does not."""
     go_operators: tuple[ObjectKey, ...] = ()
     leftovers: tuple[str, ...] = ()
+    """Registrations of the Go operator: what each does, and the command that removes it."""
     here: OperatorDeployment | None = None
+    """The operator in the namespace of the installation, also a Go operator; None without one."""
     webhooks: str | None = None
+    """The error of a call to the webhooks; empty if they answer, None if they cannot be tried."""
 
 
 def checks(facts: ClusterFacts) -> list[Check]:

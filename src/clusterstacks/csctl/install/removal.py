@@ -51,32 +51,27 @@ _NAMED: Final = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemovalPlan:
-    """The objects to delete, in groups in the order of their deletion.
-
-    Args:
-        stacks: ClusterStacks and their releases: only the ClusterStacks are deleted, the operator deletes the releases.
-        operator: The Deployments, whose pods must be gone before the rest is deleted.
-        created: What the operator created for itself.
-        rest: All other objects of the installation.
-        kept: Objects of the installation that are annotated to be kept, with the reasons.
-        awaited: CustomResourceDefinitions and the Namespace.
-        watched: The only namespace that the operator watches; empty for all.
-        watch_filter: Watch filter of the operator.
-        held: The Clusters whose upgrades the operator holds, which are released once its pods are gone.
-        others: The operators of other installations, whose Clusters stay held.
-        namespace: The namespace of the installation.
-    """
+    """The objects to delete, in groups in the order of their deletion."""
 
     stacks: tuple[ObjectId, ...] = ()
+    """ClusterStacks and their releases: csctl deletes only the ClusterStacks, the operator the releases."""
     operator: tuple[ObjectId, ...] = ()
+    """The Deployments, whose pods must be gone before the rest is deleted."""
     created: tuple[ObjectId, ...] = ()
+    """What the operator created for itself."""
     rest: tuple[ObjectId, ...] = ()
+    """All other objects of the installation."""
     kept: Mapping[ObjectId, str] = field(default_factory=dict)
+    """Objects of the installation that are annotated to be kept, with the reasons."""
     awaited: tuple[ObjectId, ...] = ()
+    """CustomResourceDefinitions and the Namespace."""
     watched: str = ""
+    """The only namespace that the operator watches; empty for all."""
     watch_filter: str = ""
     held: tuple[ObjectKey, ...] = ()
+    """The Clusters whose upgrades the operator holds, which are released once its pods are gone."""
     others: tuple[OperatorDeployment, ...] = ()
+    """The operators of other installations, whose Clusters stay held."""
     namespace: str = ""
 
     @property
@@ -93,14 +88,8 @@ class RemovalPlan:
 async def plan_removal(client: Client, namespace: str, *, with_definitions: bool, with_namespace: bool) -> RemovalPlan:
     """Find what to delete; nothing is written.
 
-    Args:
-        client: The management cluster.
-        namespace: The namespace of the installation.
-        with_definitions: Also delete the ClusterStacks and the CustomResourceDefinitions.
-        with_namespace: Also delete the namespace.
-
-    Raises:
-        SpecError: Another program installed the operator, or something is still in use; the message has all reasons.
+    ``with_definitions`` also deletes the ClusterStacks and the CustomResourceDefinitions. Raises SpecError if another
+    program installed the operator, or something is still in use; the message has all reasons.
     """
     labelled = {object_id(one): reason_to_keep(one) for one in await labelled_objects(client, namespace)}
     kept = {one: reason for one, reason in labelled.items() if reason}
@@ -153,17 +142,10 @@ async def _existing(client: Client, wanted: ObjectId) -> dict[ObjectId, str]:
 
 
 async def remove(client: Client, plan: RemovalPlan, within: timedelta, report: Callable[[str], None]) -> None:
-    """Delete the objects of a plan.
+    """Delete the objects of a plan; ``report`` is called with a line for each.
 
-    Args:
-        client: The management cluster.
-        plan: The objects.
-        within: The stacks, the pods of the operator, and the definitions and the namespace must be gone within this
-            time each.
-        report: Called with a line for each deleted object.
-
-    Raises:
-        DependencyError: The webhook refuses, or objects are not gone in time.
+    The stacks, the pods of the operator, and the definitions with the namespace must be gone within the time ``within``
+    each; otherwise, or if the webhook refuses, DependencyError is raised.
     """
     await _delete_stacks(client, plan.stacks, within, report)
     for one in plan.operator:
@@ -249,11 +231,7 @@ async def _until_gone(
 
 
 async def _until_none(left: Callable[[], Awaitable[str]], within: timedelta) -> None:
-    """Wait until nothing is left.
-
-    Raises:
-        DependencyError: Something is, with the text that ``left`` returned.
-    """
+    """Wait until nothing is left; raise DependencyError with the text of ``left`` otherwise."""
     until = time.monotonic() + within.total_seconds()
     while problem := await left():
         if time.monotonic() > until:

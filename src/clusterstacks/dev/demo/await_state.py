@@ -31,21 +31,16 @@ TIMEOUT = timedelta(minutes=3)
 
 @dataclass(slots=True)
 class Scene:
-    """A running environment with one observed cluster.
-
-    Args:
-        state: State directory of the environment.
-        cluster: The observed cluster, the only one in its namespace.
-        say: Called with a sentence at the start of each step.
-        show: Called with the tree when it may have changed.
-        seconds: Duration of each step by its name.
-    """
+    """A running environment with one observed cluster, the only one in its namespace."""
 
     state: StateDirectory
     cluster: ObjectKey
     say: Callable[[str], None]
+    """Called with a sentence at the start of each step."""
     show: Callable[[Sequence[ViewNode]], None]
+    """Called with the tree when it may have changed."""
     seconds: dict[str, float] = field(default_factory=dict)
+    """Duration of each step by its name."""
 
     def management(self, pool: Pool) -> Client:
         """Yield a client of the management cluster."""
@@ -56,11 +51,7 @@ class Scene:
         return Client(load_kubeconfig([self.state.cluster_kubeconfig(*self.cluster)]), pool)
 
     async def until(self, client: Client, step: str, happened: Callable[[Snapshot], bool]) -> None:
-        """Show the tree until the step is done.
-
-        Raises:
-            DependencyError: It was not done in time; the message lists what is missing.
-        """
+        """Show the tree until the step is done; a DependencyError lists what is missing if it was not done in time."""
         began = time.monotonic()
         while True:
             seen = await snapshot(client, self.cluster.namespace)
@@ -74,11 +65,7 @@ class Scene:
             await asyncio.sleep(POLL_SECONDS)
 
     async def read_back(self, client: Client, pool: Pool) -> dict[ObjectId, LiveObject]:
-        """Read every addon object from the workload API server.
-
-        Raises:
-            DependencyError: An object is missing.
-        """
+        """Read every addon object from the workload API server."""
         seen = await snapshot(client, self.cluster.namespace)
         found = await read_back(self.workload(pool), seen.addons[0])
         missing = [str(identity) for identity, live in found.items() if live is None]

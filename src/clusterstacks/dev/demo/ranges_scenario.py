@@ -51,17 +51,14 @@ _WEBHOOK = "admission webhook"
 
 @dataclass(frozen=True, slots=True)
 class RangesStory:
-    """Result of the demo of ranges.
-
-    Args:
-        passages: Accepted writes, in order.
-        served: The Kubernetes minor of the cluster's API server at the end.
-        seconds: Duration of each step by its name.
-    """
+    """Result of the demo of ranges."""
 
     passages: tuple[AddonChange, ...]
+    """Accepted writes, in order."""
     served: str
+    """The Kubernetes minor of the cluster's API server at the end."""
     seconds: Mapping[str, float]
+    """Duration of each step by its name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,26 +93,18 @@ class _Goal:
 
 @dataclass(frozen=True, slots=True)
 class RangesScenario:
-    """Runs the demo in a running environment.
-
-    Args:
-        scene: The environment.
-        releases: Directory of the operator's releases.
-        kubectl: Of the management cluster.
-        plan: Prints the plan to a release and returns its steps.
-    """
+    """Runs the demo in a running environment."""
 
     scene: Scene
     releases: Path
+    """Directory of the operator's releases."""
     kubectl: Kubectl
+    """Of the management cluster."""
     plan: Planner
+    """Prints the plan to a release and returns its steps."""
 
     async def play(self) -> RangesStory:
-        """Run it.
-
-        Raises:
-            ClusterStacksError: A step was not done in time, or had an unexpected answer.
-        """
+        """Play all steps; an error names the step that was not done in time, or the unexpected answer."""
         for minor in ("1-35", "1-36"):
             source = stacks() / "ranges" / minor
             build_release(source, self.releases, cluster_stack="v1", cluster_addon="v1", node_image="v1")
@@ -208,13 +197,7 @@ class AddonChange:
 
 
 class Passages:
-    """Compares the addon objects after every write with those before it.
-
-    Args:
-        scene: The environment.
-        client: Client of the management cluster.
-        pool: For the client of the workload cluster.
-    """
+    """Compares the addon objects after every write with those before it."""
 
     def __init__(self, scene: Scene, client: Client, pool: Pool) -> None:
         self._scene, self._client, self._pool = scene, client, pool
@@ -228,11 +211,7 @@ class Passages:
         self._cluster = await self._uids()
 
     async def note(self, title: str) -> None:
-        """Read the objects after a write.
-
-        Raises:
-            DependencyError: The cluster was replaced, or an addon object is missing.
-        """
+        """Read the objects after a write; an object that is missing or belongs to another cluster is an error."""
         objects = await self._scene.read_back(self._client, self._pool)
         if await self._uids() != self._cluster:
             raise DependencyError("ClusterReplaced", f"{title}: infrastructure or control plane were replaced")

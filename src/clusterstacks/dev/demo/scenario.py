@@ -36,41 +36,29 @@ class Changes:
 
 @dataclass(frozen=True, slots=True)
 class DemoResult:
-    """Result of the demo.
-
-    Args:
-        objects: Addon objects read back from the workload API server before the upgrade.
-        first: Class of the cluster at the start.
-        second: Class after the upgrade.
-        changes: Effect of the upgrade.
-        seconds: Duration of each step by its name.
-    """
+    """Result of the demo."""
 
     objects: int
+    """Addon objects read back from the workload API server before the upgrade."""
     first: str
+    """Class of the cluster at the start."""
     second: str
+    """Class after the upgrade."""
     changes: Changes
+    """Effect of the upgrade."""
     seconds: dict[str, float]
+    """Duration of each step by its name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """Runs the demo in a running environment.
-
-    Args:
-        scene: The environment.
-        releases: Directory of the operator's releases.
-    """
+    """Runs the demo in a running environment; ``releases`` is the directory of the operator's releases."""
 
     scene: Scene
     releases: Path
 
     async def play(self) -> DemoResult:
-        """Run it.
-
-        Raises:
-            ClusterStacksError: A step was not done in time; the message names it and the reason.
-        """
+        """Play all steps; an error names the step that was not done in time, and the reason."""
         scene = self.scene
         async with Pool() as pool:
             client = scene.management(pool)

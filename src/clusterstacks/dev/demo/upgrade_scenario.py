@@ -37,19 +37,16 @@ REPORT = "backup-report"
 
 @dataclass(frozen=True, slots=True)
 class UpgradeStory:
-    """Result of the demo of upgrades.
-
-    Args:
-        versions: The Kubernetes versions of the cluster, in order.
-        served: The Kubernetes minor of the cluster's API server at the end.
-        nodes: The kubelet version of each Node at the end, by its name.
-        seconds: Duration of each step by its name.
-    """
+    """Result of the demo of upgrades."""
 
     versions: tuple[str, ...]
+    """The Kubernetes versions of the cluster, in order."""
     served: str
+    """The Kubernetes minor of the cluster's API server at the end."""
     nodes: Mapping[str, str]
+    """The kubelet version of each Node at the end, by its name."""
     seconds: Mapping[str, float]
+    """Duration of each step by its name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,24 +59,14 @@ class Offer:
 
 @dataclass(frozen=True, slots=True)
 class UpgradeScenario:
-    """Runs the demo in a running environment.
-
-    Args:
-        scene: The environment.
-        releases: Directory of the operator's releases.
-        explain: Prints what an upgrade waits for.
-    """
+    """Runs the demo in a running environment; ``explain`` prints what an upgrade waits for."""
 
     scene: Scene
     releases: Path
     explain: Callable[[Client], Awaitable[None]]
 
     async def play(self) -> UpgradeStory:
-        """Run it.
-
-        Raises:
-            ClusterStacksError: A step was not done in time; the message names it and the reason.
-        """
+        """Play all steps; an error names the step that was not done in time, and the reason."""
         async with Pool() as pool:
             client = self.scene.management(pool)
             first, *others = await self._offer(client)

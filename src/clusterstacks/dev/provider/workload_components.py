@@ -27,12 +27,7 @@ NODE: Final = "node-1"
 
 
 class WorkloadComponents:
-    """The components of one workload cluster; they run as long as its API server.
-
-    Args:
-        bench: State directory and binaries, with the name of the cluster.
-        server: The API server.
-    """
+    """The components of one workload cluster; they run as long as its API server."""
 
     def __init__(self, bench: Components, server: ApiServer) -> None:
         self._bench = bench
@@ -41,11 +36,7 @@ class WorkloadComponents:
         self._kubelet_version = ""
 
     async def ensure(self, kubelet_version: str) -> None:
-        """Start the components that do not run, and create or update the node of the cluster.
-
-        Raises:
-            ClusterStacksError: A component does not start, or the API server rejects the node.
-        """
+        """Start the components that do not run, and create or update the node of the cluster."""
         missing = [name for name in _COMPONENTS if name not in self._processes or not self._processes[name].running]
         results = await asyncio.gather(
             *(asyncio.to_thread(self._start, name) for name in missing), return_exceptions=True

@@ -61,10 +61,7 @@ class _Running:
 class WorkloadServers:
     """Starts, restarts and removes workload API servers; calls for one cluster must not overlap.
 
-    Args:
-        bench: State directory and binaries; with kwok, the components for Pods run beside each server.
-        etcd: The etcd of all servers.
-        address: Address on which the servers listen.
+    Beside each server run the components for Pods if ``bench`` has kwok. ``etcd`` is that of all servers.
     """
 
     def __init__(self, bench: Components, etcd: EtcdAccess, address: str = LOOPBACK) -> None:
@@ -95,12 +92,7 @@ class WorkloadServers:
         return ends
 
     async def ensure(self, wanted: WantedServer) -> ApiServer:
-        """Return the server; start it, or restart it with another minor, if necessary.
-
-        Raises:
-            SpecError: The binary cannot emulate the wanted version.
-            ProcessError: It does not start.
-        """
+        """Return the server; start it, or restart it with another minor, if necessary."""
         self._check(wanted.version)
         found = self._running.get(wanted.cluster)
         if found is None or not self.runs(wanted):
@@ -117,11 +109,7 @@ class WorkloadServers:
         return found.server
 
     async def remove(self, cluster: ObjectKey, uid: str) -> None:
-        """Stop the server and delete its objects and files, if it exists.
-
-        Raises:
-            DependencyError: Etcd rejects the deletion.
-        """
+        """Stop the server and delete its objects and files, if it exists."""
         found = self._running.pop(cluster, None)
         if found:
             await asyncio.to_thread(found.stop, timedelta(0))

@@ -67,11 +67,7 @@ class DirectorySource:
         return await asyncio.to_thread(self._list)
 
     async def fetch(self, name: ReleaseName, into: Path) -> None:
-        """Copy the regular files of a release; sub-directories (unpacked addons) are skipped.
-
-        Raises:
-            DependencyError: The target disk is full or read-only.
-        """
+        """Copy the regular files of a release; sub-directories (unpacked addons) are skipped."""
         while remaining := await asyncio.to_thread(self._unsettled, name):  # noqa: ASYNC110 - a file system sends no events
             await asyncio.sleep(remaining)
         await asyncio.to_thread(self._fetch, name, into)
@@ -225,11 +221,7 @@ def publish_to_directory(directory: Path, target: Path) -> bool:
     """Copy a release, and the signature beside it, into an existing directory of releases.
 
     Return whether the release was copied; it is not when it exists with the same content. A newer signature is copied.
-
-    Raises:
-        InvalidName: The directory does not have the name of a release.
-        ReleaseTaken: The release exists with other content.
-        OSError: A file cannot be read or written.
+    Raises ReleaseTaken if the release exists with other content.
     """
     name = parse_release(directory.name)
     place = target / name.release

@@ -49,11 +49,8 @@ class Pulled:
 async def pull(source: ReleaseSource, name: ReleaseName, directory: Path) -> Pulled:
     """Fetch a release into ``directory/<release name>/`` and its signatures beside it.
 
-    The directory of the release appears after every file was downloaded and the release was verified.
-
-    Raises:
-        SpecError: The directory exists with different content, or the release is not valid.
-        OSError: A file cannot be written.
+    The directory of the release appears after every file was downloaded and the release was verified; it is a SpecError
+    if it exists with different content.
     """
     target = directory / name.release
     staging = await asyncio.to_thread(_stage, directory)

@@ -120,11 +120,7 @@ class ReleaseFetcher:
         self._broken.pop(key, None)
 
     async def origin(self, release: Manifest) -> ReleaseOrigin:
-        """Return the source of a ClusterStackRelease: that of the first ClusterStack that owns it.
-
-        Raises:
-            SpecError: The ClusterStack's source is not allowed.
-        """
+        """Return the source of a ClusterStackRelease: that of the first ClusterStack that owns it."""
         stack = await self._stack(release)
         return ReleaseOrigin(self.policy.settings(stack), self.policy.trusted(stack))
 
@@ -133,9 +129,6 @@ class ReleaseFetcher:
 
         Empty when it may be used. Sends requests only for Secrets with keys, and for ClusterStacks in namespaces that
         are not watched.
-
-        Raises:
-            SpecError: The ClusterStack, its source or a key cannot be used.
         """
         known, stack, required = PinnedRelease.of(release), await self._stack(release), None
         trust = self.policy.trusted(stack)
@@ -182,12 +175,7 @@ class ReleaseFetcher:
     ) -> PublishedState | None:
         """Return the source's current state of a release with one or two small requests; None while they run.
 
-        At the end ``key`` is enqueued.
-
-        Raises:
-            SpecError: The source cannot be used.
-            SignaturesUnclear: The signatures cannot be read completely now.
-            DependencyError: The source cannot be read.
+        At the end ``key`` is enqueued. Raises SignaturesUnclear if the signatures cannot be read completely now.
         """
         known = PinnedRelease.of(release)
         return await self.tasks.result(key, ("state", origin, known), partial(self._read_state, origin, name, known))

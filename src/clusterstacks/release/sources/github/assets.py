@@ -58,8 +58,7 @@ class GitHubSource:
     async def list(self) -> tuple[str, ...]:
         """Return the tags of all published releases, sorted, including foreign ones.
 
-        Raises:
-            SourceUnavailable: The token sees no such repository, or GitHub is not available now.
+        Raises SourceUnavailable if the token sees no such repository.
         """
         return tuple(sorted([tag async for page in self.pages() for tag in page.tags]))
 

@@ -54,15 +54,9 @@ async def publish(directory: Path, source: GitHubSource, report: Callable[[str],
     """Publish the files of a directory and the signature beside it; return whether anything changed.
 
     The release is verified first. It is a draft, invisible to others, until all its assets are uploaded and verified;
-    an existing draft is completed. GitHub creates the tag on the default branch unless it exists. A release of another
-    channel than stable is marked as a pre-release, so that GitHub never shows it as the latest one.
-
-    Raises:
-        SpecError: The directory does not have the name of a release, or there is no token.
-        ReleaseBroken, UnsafeArchive: The release is not valid.
-        ReleaseTaken: The release is already published with other content.
-        CredentialsRefused: The token may not publish.
-        SourceUnavailable: GitHub cannot be reached, fails, or asks to wait; the next call continues.
+    an existing draft is completed, also that of an earlier call that failed. GitHub creates the tag on the default
+    branch unless it exists. A release of another channel than stable is marked as a pre-release, so that GitHub never
+    shows it as the latest one. Raises ReleaseTaken if the release is already published with other content.
     """
     if not source.repository.may_write:
         raise SpecError("TokenMissing", f"publishing to {source.repository.place} needs a token; set GIT_ACCESS_TOKEN")
