@@ -260,7 +260,8 @@ class ReleaseStore:
         release = self._load(name, digest)
         if release is None and (unapproved := self._unapproved(digest)).exists():
             contents = self._contents(name, digest, unapproved)
-            release = open_release(contents, self._charts) if contents is not None else None
+            # Another process may have approved it meanwhile.
+            release = open_release(contents, self._charts) if contents is not None else self._load(name, digest)
         return release
 
     def _load(self, name: ReleaseName, digest: str) -> Release | None:
@@ -275,11 +276,12 @@ class ReleaseStore:
             contents = read_contents(name, directory)
         except (ReleaseBroken, OSError):
             contents = None
-        if contents is None or contents.digest != digest:
-            log.warning("the stored copy of release %s is damaged; it is downloaded again", name)
+        if contents is not None and contents.digest == digest:
+            return contents
+        with suppress(FileNotFoundError):  # another process has renamed or removed it
             discard(directory)
-            return None
-        return contents
+            log.warning("the stored copy of release %s is damaged; it is downloaded again", name)
+        return None
 
     def _load_whole(self, name: ReleaseName, digest: str, pins: tuple[ResolvedChart, ...]) -> Release | None:
         """Open a release from disk with its added dependencies."""

@@ -14,6 +14,7 @@ from clusterstacks.model.digests import content_digest
 from clusterstacks.model.errors import DependencyError, SpecError
 from clusterstacks.net.http.errors import SourceUnavailable
 from clusterstacks.release.charts.chart import read_chart
+from clusterstacks.release.contents import Contents, read_contents
 from clusterstacks.release.errors import DigestMismatch, ReleaseBroken, ReleaseDamaged, ReleaseNotFound
 from clusterstacks.release.release import Release
 from clusterstacks.release.staging import Staging
@@ -23,6 +24,8 @@ from tests.support.builders.releases import SINGLE, STAGED, FakeSource, single_r
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
+
+    from clusterstacks.model.names import ReleaseName
 
 CLASS = "local-tiny-1-35-cluster-class-v2.tgz"
 OTHER = f"sha256:{'0' * 64}"
@@ -175,6 +178,25 @@ async def test_two_stores_can_share_one_directory(root: Path, source: FakeSource
 
     digests = {release.digest for release in await asyncio.gather(first, second)}
     assert stored(root) == [digest.replace(":", "-") for digest in digests]
+
+
+async def test_release_that_another_store_approves_meanwhile_is_opened_under_its_name(
+    root: Path, source: FakeSource, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = await ReleaseStore(root).ensure(STAGED, source)
+    place = root / first.digest.replace(":", "-")
+    unapproved = place.with_name(f"unapproved-{place.name}")
+    place.rename(unapproved)
+
+    def approved_meanwhile(name: ReleaseName, directory: Path) -> Contents:
+        if directory == unapproved:
+            unapproved.rename(place)
+        return read_contents(name, directory)
+
+    monkeypatch.setattr("clusterstacks.release.store.read_contents", approved_meanwhile)
+
+    assert (await ReleaseStore(root).ensure(STAGED, source)).digest == first.digest
+    assert stored(root) == [place.name]
 
 
 async def test_cancelled_caller_does_not_stop_the_others(root: Path, source: FakeSource) -> None:
