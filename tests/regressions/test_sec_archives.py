@@ -12,7 +12,7 @@ from clusterstacks.deliver.render.errors import RenderFailed
 from clusterstacks.deliver.render.renderer import Renderer, class_request
 from clusterstacks.model.errors import ClusterStacksError, SpecError
 from clusterstacks.release.charts.archive import read_archive
-from clusterstacks.release.charts.chart import pack_chart
+from clusterstacks.release.charts.chart import MAX_NESTED, pack_chart
 from clusterstacks.release.charts.errors import UnsafeArchive
 from clusterstacks.release.open import open_directory
 from clusterstacks.release.release import class_chart_file
@@ -136,6 +136,16 @@ async def test_ambiguous_archive_in_charts_is_not_rendered(file: str) -> None:
 
     with pytest.raises(RenderFailed, match=rf"addon cni: its archive: c/{file}: .* two extended headers"):
         await rendered_names(parent | {file: ambiguous})
+
+
+@pytest.mark.regression("SEC-17")
+async def test_archives_that_are_nested_too_deep_are_not_rendered() -> None:
+    packed = chart_archive(("sub/templates/a.yaml", CONFIG_MAP))
+    for _ in range(MAX_NESTED):
+        packed = chart_archive(("sub/charts/i.tgz", packed))
+
+    with pytest.raises(RenderFailed, match=r"addon cni: .*'sub/charts/i.tgz' is below more than 10 other archives"):
+        await rendered_names({"charts/sub-1.0.0.tgz": packed})
 
 
 @pytest.mark.regression("SEC-17")

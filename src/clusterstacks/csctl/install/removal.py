@@ -58,7 +58,7 @@ class RemovalPlan:
     operator: tuple[ObjectId, ...] = ()
     """The Deployments, whose pods must be gone before the rest is deleted."""
     created: tuple[ObjectId, ...] = ()
-    """What the operator created for itself."""
+    """The objects that the operator created for itself."""
     rest: tuple[ObjectId, ...] = ()
     """All other objects of the installation."""
     kept: Mapping[ObjectId, str] = field(default_factory=dict)

@@ -121,7 +121,7 @@ class VersionStatement(Section):
 
 @dataclass(frozen=True, slots=True)
 class Upgrade(Section):
-    """How the project wants the component upgraded.
+    """Rules of the project for upgrades of the component.
 
     Args:
         source: Id of the source.
@@ -221,7 +221,7 @@ class FactsFile(Section):
         sources: Documents that state the facts.
         versions: Statements about versions.
         outside: What holds outside every range; by default the kind of the statements decides.
-        upgrade: How the project wants the component upgraded.
+        upgrade: Rules of the project for upgrades of the component.
         charts: Charts that contain the component.
         schema_version: Version of this schema.
     """

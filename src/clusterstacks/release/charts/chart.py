@@ -87,17 +87,26 @@ def pack_chart(name: str, files: Mapping[str, bytes]) -> bytes:
     return write_archive({f"{name}/{path}": content for path, content in files.items()}, level=1)
 
 
-def repack(packed: bytes, archive: str) -> bytes:
+MAX_NESTED = 10
+"""Levels of archives in archives of a chart (arbitrary; charts are published with one or two)."""
+
+
+def repack(packed: bytes, archive: str, levels: int = MAX_NESTED) -> bytes:
     """Return a chart of :func:`pack_chart` in which the archives in ``charts/`` are packed again, at any depth.
 
     So Helm sees only files that :func:`read_archive` has read.
 
     Raises:
-        UnsafeArchive: An archive is rejected.
+        UnsafeArchive: An archive is rejected, or archives are nested deeper than ``levels``.
     """
     files = read_archive(packed, archive)
-    nested = {path: repack(content, f"{archive}: {path}") for path, content in files.items() if _is_subchart(path)}
-    return write_archive(files | nested, level=1) if nested else packed
+    subcharts = [path for path in files if _is_subchart(path)]
+    if not subcharts:
+        return packed
+    if not levels:
+        raise UnsafeArchive(archive, subcharts[0], f"is below more than {MAX_NESTED} other archives")
+    nested = {path: repack(files[path], f"{archive}: {path}", levels - 1) for path in subcharts}
+    return write_archive(files | nested, level=1)
 
 
 def _is_subchart(path: str) -> bool:
