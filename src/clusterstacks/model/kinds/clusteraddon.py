@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import ConfigDict, Field, JsonValue, StrictBool, WithJsonSchema
 
 from clusterstacks.model.kinds.meta import (
+    AGE_COLUMN,
     LIST_LENGTH,
+    MESSAGE_COLUMN,
+    READY_COLUMN,
+    REASON_COLUMN,
+    Column,
     ConditionEntry,
+    CRDOptions,
     Generation,
     KubernetesObject,
     Model,
@@ -297,6 +303,22 @@ class ClusterAddonStatus(Model):
 
 class ClusterAddon(KubernetesObject):
     """Delivers the addons of a Cluster's class to the cluster and reports their state. Created by the operator."""
+
+    crd: ClassVar = CRDOptions(
+        short_name="caddon",
+        columns=(
+            READY_COLUMN,
+            REASON_COLUMN,
+            Column("Cluster", '.metadata.ownerReferences[?(@.kind=="Cluster")].name'),
+            Column("Class", ".spec.clusterStack", description="Class whose addons were delivered last."),
+            Column("K8s", ".status.observedKubernetesVersion", description="Version of the control plane."),
+            Column("Progress", ".status.progress", description="Complete stages and all stages of the rollout."),
+            AGE_COLUMN,
+            Column("Target", ".status.target", description="Class whose addons are being rolled out.", wide=True),
+            Column("Hook", ".spec.hook", description="Hook of the running stages.", wide=True),
+            MESSAGE_COLUMN,
+        ),
+    )
 
     kind: Literal["ClusterAddon"] = "ClusterAddon"
     spec: ClusterAddonSpec = Field(description="The cluster and its last delivered addons.")

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import ConfigDict, Field, StrictBool
 
 from clusterstacks.model.drift_settings import DriftMode
 from clusterstacks.model.kinds.meta import (
+    AGE_COLUMN,
     LIST_LENGTH,
+    MESSAGE_COLUMN,
+    READY_COLUMN,
+    REASON_COLUMN,
+    Column,
     ConditionEntry,
+    CRDOptions,
     Generation,
     KubernetesObject,
     Model,
@@ -199,6 +205,24 @@ class ClusterStackStatus(Model):
 
 class ClusterStack(KubernetesObject):
     """Offers releases of one cluster stack for one Kubernetes minor version as cluster classes of its namespace."""
+
+    crd: ClassVar = CRDOptions(
+        short_name="csk",
+        root=True,
+        columns=(
+            READY_COLUMN,
+            REASON_COLUMN,
+            Column("Provider", ".spec.provider"),
+            Column("ClusterStack", ".spec.name"),
+            Column("K8s", ".spec.kubernetesVersion"),
+            Column("Usable", ".status.usableVersions"),
+            AGE_COLUMN,
+            Column("Channel", ".spec.channel", wide=True),
+            Column("Autosubscribe", ".spec.autoSubscribe", wide=True),
+            Column("Latest", ".status.latestRelease", wide=True),
+            MESSAGE_COLUMN,
+        ),
+    )
 
     kind: Literal["ClusterStack"] = "ClusterStack"
     spec: ClusterStackSpec = Field(description="The desired releases.")

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, StrictBool
 
 from clusterstacks.model.kinds.meta import (
+    AGE_COLUMN,
     LIST_LENGTH,
+    MESSAGE_COLUMN,
+    READY_COLUMN,
+    REASON_COLUMN,
+    Column,
     ConditionEntry,
+    CRDOptions,
     Generation,
     KubernetesObject,
     Model,
@@ -73,6 +79,18 @@ class ClusterStackReleaseStatus(Model):
 
 class ClusterStackRelease(KubernetesObject):
     """Installs the release that its name identifies in the management cluster and maintains its cluster class."""
+
+    crd: ClassVar = CRDOptions(
+        short_name="cskr",
+        columns=(
+            READY_COLUMN,
+            REASON_COLUMN,
+            Column("K8s Version", ".status.kubernetesVersion"),
+            AGE_COLUMN,
+            Column("Digest", ".status.digest", description="Digest of the release's files.", wide=True),
+            MESSAGE_COLUMN,
+        ),
+    )
 
     kind: Literal["ClusterStackRelease"] = "ClusterStackRelease"
     spec: ClusterStackReleaseSpec = Field(

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated, Final, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Final, Literal
 
 from pydantic import Field, JsonValue, WithJsonSchema
 
 from clusterstacks.model.errors import SpecError
 from clusterstacks.model.files.compatibility import Rule, RuleSeverity, parse_rule
-from clusterstacks.model.kinds.meta import LIST_LENGTH, KubernetesObject, Model, Name, Text
+from clusterstacks.model.kinds.meta import (
+    AGE_COLUMN,
+    LIST_LENGTH,
+    Column,
+    CRDOptions,
+    KubernetesObject,
+    Model,
+    Name,
+    Text,
+)
 from clusterstacks.model.kinds.selectors import LabelSelector
 
 if TYPE_CHECKING:
@@ -79,6 +88,17 @@ class CompatibilityRuleSpec(Model):
 
 class CompatibilityRule(KubernetesObject):
     """Refuses, warns about or allows combinations of versions, for all cluster stacks or some."""
+
+    crd: ClassVar = CRDOptions(
+        short_name="crule",
+        cluster_wide=True,
+        columns=(
+            Column("Severity", ".spec.severity"),
+            Column("Expires", ".spec.expires", "date"),
+            AGE_COLUMN,
+            Column("Message", ".spec.message", description="Reason for the rule."),
+        ),
+    )
 
     kind: Literal["CompatibilityRule"] = "CompatibilityRule"
     spec: CompatibilityRuleSpec = Field(description="A rule about combinations of versions, and where it applies.")

@@ -1,26 +1,30 @@
 """The CustomResourceDefinitions of our kinds.
 
-Group, version, plurals and short names are those of the Go operator. The columns begin with Ready and Reason; messages,
-which are long, show only with ``kubectl get -o wide``.
+Group, version, plurals and short names are those of the Go operator. What is not in the schema of a kind is in its
+attribute ``crd``.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
-from clusterstacks.model.kinds.clusteraddon import ClusterAddon
-from clusterstacks.model.kinds.clusterstack import ClusterStack
-from clusterstacks.model.kinds.clusterstackrelease import ClusterStackRelease
-from clusterstacks.model.kinds.compatibilityrule import CompatibilityRule
-from clusterstacks.model.kinds.names import CLUSTERCTL_LABEL, GROUP, MOVE_HIERARCHY_LABEL, VERSION, VISUALIZER_LABEL
+from clusterstacks.model.kinds.names import (
+    CLUSTERCTL_LABEL,
+    GROUP,
+    MOVE_HIERARCHY_LABEL,
+    VERSION,
+    VISUALIZER_LABEL,
+    Kind,
+)
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
-    from clusterstacks.model.kinds.meta import KubernetesObject
+    from clusterstacks.model.kinds.meta import Column, KubernetesObject
     from clusterstacks.model.objects import Manifest
 
+_PACKAGE: Final = "clusterstacks.model.kinds"
 _COPIED: Final = frozenset(
     {"type", "description", "format", "enum", "pattern", "minLength", "maxLength", "minItems", "maxItems", "minimum"}
 )
@@ -99,80 +103,57 @@ TERMS: Final = "The project's docs/explanation/glossary.md explains the terms."
 """Last sentence of the description of each kind, for ``kubectl explain``."""
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
-    """A column of ``kubectl get``; a wide column is shown only with ``-o wide``."""
-
-    name: str
-    path: str
-    type: str = "string"
-    description: str = ""
-    wide: bool = False
-
-    def document(self) -> Manifest:
-        """Return the entry of additionalPrinterColumns."""
-        written: Manifest = {"name": self.name, "type": self.type, "jsonPath": self.path}
-        if self.description:
-            written["description"] = self.description
-        if self.wide:
-            written["priority"] = 1
-        return written
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CRDOptions:
-    """Properties of a CRD besides its schema.
-
-    ``clusterctl move`` starts at ``root`` kinds and moves what they own, and what a Cluster owns. ``cluster_wide``
-    kinds are cluster-scoped and not moved, because they belong to the management cluster.
-    """
-
-    model: type[KubernetesObject]
-    short_name: str
-    columns: tuple[Column, ...]
-    root: bool = False
-    cluster_wide: bool = False
-
-    def document(self) -> Manifest:
-        """Return the CustomResourceDefinition."""
-        kind = self.model.__name__
-        plural = f"{kind.lower()}s"
-        return {
-            "apiVersion": "apiextensions.k8s.io/v1",
-            "kind": "CustomResourceDefinition",
-            "metadata": {
-                "name": f"{plural}.{GROUP}",
-                "labels": {
-                    CLUSTERCTL_LABEL: "",
-                    VISUALIZER_LABEL: "",
-                    **({MOVE_HIERARCHY_LABEL: "true"} if self.root else {}),
-                },
+def crd(model: type[KubernetesObject]) -> Manifest:
+    """Return the CustomResourceDefinition of a kind."""
+    kind, options = model.__name__, model.crd
+    plural = f"{kind.lower()}s"
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {
+            "name": f"{plural}.{GROUP}",
+            "labels": {
+                CLUSTERCTL_LABEL: "",
+                VISUALIZER_LABEL: "",
+                **({MOVE_HIERARCHY_LABEL: "true"} if options.root else {}),
             },
-            "spec": {
-                "group": GROUP,
-                "names": {
-                    "kind": kind,
-                    "listKind": f"{kind}List",
-                    "plural": plural,
-                    "singular": kind.lower(),
-                    "shortNames": [self.short_name],
-                    "categories": [CATEGORY],
-                },
-                "scope": "Cluster" if self.cluster_wide else "Namespaced",
-                "versions": [self._version()],
+        },
+        "spec": {
+            "group": GROUP,
+            "names": {
+                "kind": kind,
+                "listKind": f"{kind}List",
+                "plural": plural,
+                "singular": kind.lower(),
+                "shortNames": [options.short_name],
+                "categories": [CATEGORY],
             },
-        }
+            "scope": "Cluster" if options.cluster_wide else "Namespaced",
+            "versions": [_version(model)],
+        },
+    }
 
-    def _version(self) -> Manifest:
-        subresources: Manifest = {"subresources": {"status": {}}} if "status" in self.model.model_fields else {}
-        return {
-            "name": VERSION,
-            "served": True,
-            "storage": True,
-            "schema": {"openAPIV3Schema": _root_schema(self.model)},
-            **subresources,
-            "additionalPrinterColumns": [column.document() for column in self.columns],
-        }
+
+def _version(model: type[KubernetesObject]) -> Manifest:
+    subresources: Manifest = {"subresources": {"status": {}}} if "status" in model.model_fields else {}
+    return {
+        "name": VERSION,
+        "served": True,
+        "storage": True,
+        "schema": {"openAPIV3Schema": _root_schema(model)},
+        **subresources,
+        "additionalPrinterColumns": [_column(column) for column in model.crd.columns],
+    }
+
+
+def _column(column: Column) -> Manifest:
+    """Return the entry of additionalPrinterColumns."""
+    written: Manifest = {"name": column.name, "type": column.type, "jsonPath": column.path}
+    if column.description:
+        written["description"] = column.description
+    if column.wide:
+        written["priority"] = 1
+    return written
 
 
 def _root_schema(model: type[KubernetesObject]) -> Manifest:
@@ -194,76 +175,6 @@ def _root_schema(model: type[KubernetesObject]) -> Manifest:
     }
 
 
-def _ready(column: str) -> str:
-    return f".status.conditions[?(@.type=='Ready')].{column}"
-
-
-_READY: Final = Column("Ready", _ready("status"), description="True if the object can be used.")
-_AGE: Final = Column("Age", ".metadata.creationTimestamp", "date", "Time since the object was created.")
-_REASON: Final = Column("Reason", _ready("reason"), description="Why the object is not ready, as one word.")
-_MESSAGE: Final = Column("Message", _ready("message"), description="Cause and remedy, or what it has.", wide=True)
-
-DEFINITIONS: Final = (
-    CRDOptions(
-        model=ClusterStack,
-        short_name="csk",
-        root=True,
-        columns=(
-            _READY,
-            _REASON,
-            Column("Provider", ".spec.provider"),
-            Column("ClusterStack", ".spec.name"),
-            Column("K8s", ".spec.kubernetesVersion"),
-            Column("Usable", ".status.usableVersions"),
-            _AGE,
-            Column("Channel", ".spec.channel", wide=True),
-            Column("Autosubscribe", ".spec.autoSubscribe", wide=True),
-            Column("Latest", ".status.latestRelease", wide=True),
-            _MESSAGE,
-        ),
-    ),
-    CRDOptions(
-        model=ClusterStackRelease,
-        short_name="cskr",
-        columns=(
-            _READY,
-            _REASON,
-            Column("K8s Version", ".status.kubernetesVersion"),
-            _AGE,
-            Column("Digest", ".status.digest", description="Digest of the release's files.", wide=True),
-            _MESSAGE,
-        ),
-    ),
-    CRDOptions(
-        model=ClusterAddon,
-        short_name="caddon",
-        columns=(
-            _READY,
-            _REASON,
-            Column("Cluster", '.metadata.ownerReferences[?(@.kind=="Cluster")].name'),
-            Column("Class", ".spec.clusterStack", description="Class whose addons were delivered last."),
-            Column("K8s", ".status.observedKubernetesVersion", description="Version of the control plane."),
-            Column("Progress", ".status.progress", description="Complete stages and all stages of the rollout."),
-            _AGE,
-            Column("Target", ".status.target", description="Class whose addons are being rolled out.", wide=True),
-            Column("Hook", ".spec.hook", description="Hook of the running stages.", wide=True),
-            _MESSAGE,
-        ),
-    ),
-    CRDOptions(
-        model=CompatibilityRule,
-        short_name="crule",
-        cluster_wide=True,
-        columns=(
-            Column("Severity", ".spec.severity"),
-            Column("Expires", ".spec.expires", "date"),
-            _AGE,
-            Column("Message", ".spec.message", description="Reason for the rule."),
-        ),
-    ),
-)
-
-
 def all_crds() -> list[Manifest]:
-    """Return the CRDs of all our kinds."""
-    return [definition.document() for definition in DEFINITIONS]
+    """Return the CRDs of all our kinds; each is a class in the module of its name."""
+    return [crd(getattr(import_module(f"{_PACKAGE}.{kind.lower()}"), kind)) for kind in Kind]

@@ -7,8 +7,9 @@ operator stays readable.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cache
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, ClassVar, Final, Self
 
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, ValidationError, model_serializer, model_validator
 from pydantic.alias_generators import to_camel
@@ -17,7 +18,7 @@ from pydantic_core.core_schema import SerializerFunctionWrapHandler  # noqa: TC0
 from clusterstacks.model.documents import and_more, text
 from clusterstacks.model.errors import SpecError
 from clusterstacks.model.files.definitions import field_path
-from clusterstacks.model.kinds.names import API_VERSION
+from clusterstacks.model.kinds.names import API_VERSION, READY_CONDITION
 from clusterstacks.model.objects import Manifest, ObjectKey
 
 # Maximum lengths for the API server. The Go operator's CRDs have none, so these are far above any practical value; etcd
@@ -102,8 +103,46 @@ class ObjectMeta(Model):
         return bool(self.deletion_timestamp)
 
 
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of ``kubectl get``; a wide column is shown only with ``-o wide``."""
+
+    name: str
+    path: str
+    type: str = "string"
+    description: str = ""
+    wide: bool = False
+
+
+def _ready(field: str) -> str:
+    return f".status.conditions[?(@.type=='{READY_CONDITION}')].{field}"
+
+
+READY_COLUMN: Final = Column("Ready", _ready("status"), description="True if the object can be used.")
+REASON_COLUMN: Final = Column("Reason", _ready("reason"), description="Why the object is not ready, as one word.")
+MESSAGE_COLUMN: Final = Column("Message", _ready("message"), description="Cause and remedy, or what it has.", wide=True)
+AGE_COLUMN: Final = Column("Age", ".metadata.creationTimestamp", "date", "Time since the object was created.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CRDOptions:
+    """Properties of a CRD besides its schema.
+
+    ``clusterctl move`` starts at ``root`` kinds and moves what they own, and what a Cluster owns. ``cluster_wide``
+    kinds are cluster-scoped and not moved, because they belong to the management cluster. The columns begin with Ready
+    and Reason; messages, which are long, are wide columns.
+    """
+
+    short_name: str
+    columns: tuple[Column, ...]
+    root: bool = False
+    cluster_wide: bool = False
+
+
 class KubernetesObject(Model):
     """Base of our kinds. The API server serves them with these names in these places."""
+
+    crd: ClassVar[CRDOptions]
 
     api_version: str = API_VERSION
     kind: str
