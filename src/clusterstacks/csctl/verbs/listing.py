@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -10,27 +10,31 @@ from clusterstacks.csctl.shared import output
 from clusterstacks.csctl.shared.options import form_option
 from clusterstacks.csctl.shared.registry_options import ServerTrust, repository_or_environment, trust_options
 from clusterstacks.csctl.shared.release_ref import sorted_releases
+from clusterstacks.release.sources.source_kinds import LOCATION_FORMS, OCI, open_location, parse_location
 
 if TYPE_CHECKING:
     from clusterstacks.model.names import ReleaseName
     from clusterstacks.release.sources.spec import SourceAddress
 
 
-@click.command(short_help="List the releases in a repository.")
+_HELP: Final = f"""List the releases in a repository, sorted by stack, Kubernetes minor and version.
+
+REPO is {LOCATION_FORMS}.
+
+The default is the repository of OCI_REGISTRY and OCI_REPOSITORY.
+"""
+
+
+@click.command(short_help="List the releases in a repository.", help=_HELP)
 @click.argument("repository", metavar="[REPO]", required=False)
 @trust_options
 @form_option("table", "json")
 def list(trust: ServerTrust, repository: str | None, form: str) -> None:  # noqa: A001 - the verb
-    """List the releases in a repository, sorted by stack, Kubernetes minor and version.
-
-    REPO is registry/repository, github://owner/repository, https://host/path of a web server with an index, or a
-    directory. The default is the repository of OCI_REGISTRY and OCI_REPOSITORY.
-    """
+    """List the releases in a repository."""
     import asyncio
     import os
 
     from clusterstacks.net.http.errors import NotThere
-    from clusterstacks.release.sources.source_kinds import OCI, parse_location
     from clusterstacks.release.sources.spec import SourceAddress
 
     if repository:
@@ -62,8 +66,6 @@ def list(trust: ServerTrust, repository: str | None, form: str) -> None:  # noqa
 
 async def _list(address: SourceAddress, trust: ServerTrust) -> tuple[str, ...]:
     import os
-
-    from clusterstacks.release.sources.source_kinds import open_location
 
     async with trust.web() as web:
         source = await open_location(address, web, os.environ, plain_http=trust.plain_http)

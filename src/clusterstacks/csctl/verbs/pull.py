@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -12,6 +12,7 @@ from clusterstacks.csctl.shared import output
 from clusterstacks.csctl.shared.options import JSON, form_and_directory, form_or_directory_options
 from clusterstacks.csctl.shared.registry_options import ServerTrust, trust_options
 from clusterstacks.csctl.shared.transfer_bar import transfer_bar
+from clusterstacks.release.sources.source_kinds import LOCATION_FORMS, open_location, parse_location
 
 if TYPE_CHECKING:
     from clusterstacks.model.names import ReleaseName
@@ -19,20 +20,22 @@ if TYPE_CHECKING:
     from clusterstacks.release.sources.spec import Location
 
 
-@click.command(short_help="Download a release.")
+_HELP: Final = f"""Download a release into DIR/<release name>/, complete or not at all, and its signatures next to it.
+
+REF is PLACE:<release name>, with the PLACE of its releases: {LOCATION_FORMS}.
+
+Digests are verified. Signatures are not: use 'csctl verify'.
+"""
+
+
+@click.command(short_help="Download a release.", help=_HELP)
 @click.argument("reference", metavar="REF")
 @form_or_directory_options(Path(), "the release directory")
 @trust_options
 def pull(trust: ServerTrust, reference: str, wanted: str, directory_given: Path | None) -> None:
-    """Download a release into DIR/<release name>/, complete or not at all, and its signatures next to it.
-
-    REF is registry/repository:release, github://owner/repository:release, https://host/path:release of a web server
-    with an index, or directory:release. Digests are verified. Signatures are not: use 'csctl verify'.
-    """
+    """Download a release."""
     import asyncio
     import os
-
-    from clusterstacks.release.sources.source_kinds import parse_location
 
     form, directory = form_and_directory(wanted, directory_given, Path())
     location = parse_location(reference, os.environ)
@@ -66,7 +69,6 @@ async def _pull(location: Location, name: ReleaseName, directory: Path, trust: S
     import os
 
     from clusterstacks.release.sources import download_release
-    from clusterstacks.release.sources.source_kinds import open_location
 
     async with trust.web() as web:
         source = await open_location(

@@ -4,15 +4,6 @@ Every kind is one class here. It says how the kind is named in ``spec.source``, 
 on the command line of csctl, how a source is opened, and how csctl publishes to it. A new kind is a class and an entry
 of :data:`KINDS` here, its model in :mod:`clusterstacks.model.kinds.source`, and a module that reads it. This
 module is imported when the first source of the kind is opened, because the operator should start quickly.
-
-========================================  ==================================================
-Location, for csctl                       Source
-========================================  ==================================================
-``[oci://]host/repository[:release]``     a repository of an OCI registry; ``@<digest>`` may follow
-``github://owner/repository[:release]``   the releases of a GitHub repository
-``http[s]://host/path[:release]``         a web server with an index
-``directory[:release]``                   a directory that holds release directories
-========================================  ==================================================
 """
 
 from __future__ import annotations
@@ -59,6 +50,7 @@ class _Oci(SourceKind["OCISource"]):
 
     name = "oci"
     location_form = "HOST/REPOSITORY, or OCI_REGISTRY and OCI_REPOSITORY"
+    csctl_form = "registry/repository"
     is_registry = True
     made_by_publishing = True
 
@@ -125,6 +117,7 @@ class _GitHub(SourceKind["GitHubSource"]):
 
     name = "github"
     location_form = "OWNER/REPOSITORY, or GIT_ORG_NAME and GIT_REPOSITORY_NAME"
+    csctl_form = "github://owner/repository"
     reads_at_once = 1
     """GitHub asks its clients to send one request after the other."""
 
@@ -212,6 +205,7 @@ class _Http(SourceKind["HttpSource"]):
 
     name = "http"
     location_form = "URL"
+    csctl_form = "https://host/path of a web server with an index"
 
     def from_spec(self, place: HttpPlace) -> SourceAddress:
         return SourceAddress(self, place.url.rstrip("/"))
@@ -248,6 +242,7 @@ class _Directory(SourceKind[DirectorySource]):
 
     name = "directory"
     location_form = "PATH, below --release-dir"
+    csctl_form = "or a directory"
     interval = timedelta(seconds=5)
     """Arbitrary: listing a directory takes a fraction of a millisecond."""
     is_remote = False
@@ -295,6 +290,9 @@ DIRECTORY: Final = _Directory()
 KINDS: Final[Mapping[str, SourceKind[Any]]] = {kind.name: kind for kind in (OCI, GITHUB, HTTP, DIRECTORY)}
 """Every kind of source, by name."""
 
+LOCATION_FORMS: Final = ", ".join(kind.csctl_form for kind in KINDS.values())
+"""The forms of a location for csctl, as text; a colon and a release may follow each."""
+
 
 def parse_location(text: str, environ: Mapping[str, str]) -> Location:
     """Read a location as it is written for csctl; ``GIT_API_URL`` names the API of a GitHub Enterprise Server.
@@ -305,9 +303,7 @@ def parse_location(text: str, environ: Mapping[str, str]) -> Location:
     for kind in KINDS.values():
         if (location := kind.from_text(text, environ)) is not None:
             return location
-    raise _invalid_location(
-        text, "is not a location of releases (expected oci://..., github://..., https://... or a directory)"
-    )
+    raise _invalid_location(text, f"is not a location of releases (expected {LOCATION_FORMS})")
 
 
 async def open_location(

@@ -42,6 +42,9 @@ class SourceKind(ABC, Generic[S]):
     location_form: str
     """The form of ``--source-location``, with the variables that can replace it, for messages."""
 
+    csctl_form: str
+    """The form of a location on the command line of csctl, without a release, for help and messages."""
+
     interval: timedelta = REMOTE_INTERVAL
     """Default interval between two listings."""
 
