@@ -56,13 +56,15 @@ def add_source_options(parser: argparse.ArgumentParser) -> None:
         "--verification-keys",
         default="",
         metavar="FILE",
-        help="public keys (PEM) of which one must have signed a release, for ClusterStacks without keys of their own",
+        help="public keys (PEM) of which one must have signed a release. Keys of a ClusterStack replace them, but with "
+        "Require only for another source, in --allowed-sources",
     )
     add(
         "--verification-policy",
         choices=[policy.value for policy in VerificationPolicy],
         default=None,
-        help="releases without such a signature: Require (the default) refuses them, Warn uses them with a warning",
+        help="releases without such a signature: Require (the default) refuses them, and no ClusterStack can "
+        "change that; Warn uses them with a warning",
     )
     add(
         "--allowed-sources",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from clusterstacks.net.http.client import HTTPClient
@@ -48,7 +49,7 @@ class SourceServices:
         verification = settings.source.verification
         self.policy = SourcePolicy(
             default=default_settings(settings.source),
-            trust=trust_of(verification, "") if verification else None,
+            trust=replace(trust_of(verification, ""), setting="--verification-keys") if verification else None,
             allowed=settings.allowed_sources,
         )
         self._secrets = SecretReader(client)

@@ -133,8 +133,9 @@ class ReleaseFetcher:
         known, stack, required = PinnedRelease.of(release), await self._stack(release), None
         trust = self.policy.trusted(stack)
         if trust is not None and trust.required:
-            keys = frozenset(key.fingerprint for key in await trusted_keys(trust, self.secrets))
-            required = RequiredSignature(str(self.policy.settings(stack).address), keys)
+            keys = [await trusted_keys(part, self.secrets) for part in trust.parts]
+            fingerprints = tuple(frozenset(key.fingerprint for key in part) for part in keys)
+            required = RequiredSignature(str(self.policy.settings(stack).address), fingerprints)
         return reason_to_verify(known.pins.digest, known.verified, required)
 
     async def stored(self, release: Manifest, name: ReleaseName) -> Release | None:
@@ -265,12 +266,15 @@ class ReleaseFetcher:
 
         Signed content stays signed, so later changes of the signatures in the source do not matter.
         """
-        keys = await trusted_keys(trust, self.secrets)
-        if any(key.fingerprint in signers for key in keys):
-            verdict = SignatureVerdict(trust.required, "", signers)
-        else:
-            verdict = await verify_release(release, await _evidence(live.source, release.name), keys, trust, signers)
-        return verdict if verdict.complaint else replace(verdict, complaint=uncovered(release))
+        verdict = SignatureVerdict(trust.required, "", signers)
+        for part in trust.parts:
+            keys = await trusted_keys(part, self.secrets)
+            if not any(key.fingerprint in verdict.signers for key in keys):
+                evidence = await _evidence(live.source, release.name)
+                verdict = await verify_release(release, evidence, keys, part, verdict.signers)
+            if verdict.complaint:
+                return verdict
+        return replace(verdict, complaint=uncovered(release))
 
 
 async def _evidence(source: ReleaseSource, name: ReleaseName) -> Evidence:

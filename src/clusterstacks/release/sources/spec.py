@@ -213,3 +213,12 @@ class SignatureTrust:
     """Whether a release that none of them signed is refused."""
     namespace: str = ""
     """Namespace of the Secrets with keys."""
+    setting: str = "spec.source.verification.keys"
+    """Where the keys are configured, for messages."""
+    operators: SignatureTrust | None = None
+    """The operator's, if one of its keys must have signed as well."""
+
+    @property
+    def parts(self) -> tuple[SignatureTrust, ...]:
+        """Each of these must be fulfilled, the operator's first."""
+        return (self,) if self.operators is None else (self.operators, self)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from clusterstacks.model.errors import SpecError
@@ -50,10 +50,20 @@ class SourcePolicy:
         return named
 
     def trusted(self, stack: ClusterStack | None) -> SignatureTrust | None:
-        """Return the keys that must have signed the releases of a ClusterStack; None when no signature is required."""
+        """Return the keys that must have signed the releases of a ClusterStack; None when no signature is required.
+
+        If the operator requires a signature, a ClusterStack can require more, but not less: its keys replace those of
+        the operator only for another source, which the provider allowed by ``--allowed-sources``.
+        """
         if stack is None or stack.spec.source is None or stack.spec.source.verification is None:
             return self.trust
-        return trust_of(stack.spec.source.verification, stack.key.namespace)
+        own = trust_of(stack.spec.source.verification, stack.key.namespace)
+        if self.trust is None or not self.trust.required:
+            return own
+        address = self.settings(stack).address
+        if address.kind.is_remote and address != self.default.address:
+            return replace(own, required=True)
+        return replace(own, operators=self.trust) if own.required else self.trust
 
 
 def named_settings(stack: ClusterStack, default: SourceAddress | None = None) -> SourceSettings | None:

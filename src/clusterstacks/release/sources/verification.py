@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from clusterstacks.release.sources.source_opener import SecretReader
     from clusterstacks.release.sources.spec import SignatureTrust
 
-KEYS = "spec.source.verification"
-
 
 class Unsigned(SpecError):
     """No trusted key signed the release."""
@@ -57,10 +55,10 @@ async def trusted_keys(trust: SignatureTrust, secrets: SecretReader) -> tuple[Pu
 
     keys: list[PublicKey] = []
     for number, key in enumerate(trust.keys, start=1):
-        name, pem = f"{KEYS}.keys[{number - 1}]", key.pem.encode()
+        name, pem = f"{trust.setting}[{number - 1}]", key.pem.encode()
         if key.secret:
             name = f"{trust.namespace}/{key.secret}"
-            pem = await secrets.value(trust.namespace, key.secret, key.key, purpose=KEYS)
+            pem = await secrets.value(trust.namespace, key.secret, key.key, purpose=trust.setting)
         keys += parse_public_keys(pem, name=name)
     return tuple(keys)
 

@@ -21,10 +21,10 @@ SIGNERS_FIELD: Final = "signedBy"
 
 @dataclass(frozen=True, slots=True)
 class RequiredSignature:
-    """The signature that a release must have: by one of the keys (fingerprints), verified in the source."""
+    """The signatures that a release must have: by one key of each set (fingerprints), verified in the source."""
 
     source: str
-    keys: frozenset[str]
+    keys: tuple[frozenset[str], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +74,6 @@ def reason_to_verify(wished: str, verified: VerifiedContent, required: RequiredS
         return "the status does not say that its signatures were verified"
     if verified.source != required.source:
         return f"its signatures were verified in {verified.source}, but its source is {required.source}"
-    if not required.keys.intersection(verified.signers):
+    if any(keys.isdisjoint(verified.signers) for keys in required.keys):
         return "none of the keys that are known to have signed it is trusted"
     return ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -102,12 +103,40 @@ def test_default_interval_depends_on_the_kind() -> None:
     assert chosen.settings(stack({**OCI, "interval": "1h30m"})).interval == timedelta(minutes=90)
 
 
-def test_keys_of_the_stack_replace_those_of_the_operator() -> None:
-    operators = SignatureTrust(keys=(TrustedKey("pem"),))
-    chosen = choice("ghcr.io", operators)
-    own = {"policy": "Warn", "keys": [{"secretName": "keys"}, {"publicKey": "other pem"}]}
+OPERATORS_KEY, STACKS_KEY = (TrustedKey("pem"),), (TrustedKey("other pem"),)
+REQUIRED, WARNED = SignatureTrust(keys=OPERATORS_KEY), SignatureTrust(keys=OPERATORS_KEY, required=False)
+STACKS = SignatureTrust(keys=STACKS_KEY)
 
-    assert chosen.trusted(stack(None)) == chosen.trusted(stack(OCI)) == operators
-    assert chosen.trusted(stack({**OCI, "verification": own})) == SignatureTrust(
-        keys=(TrustedKey(secret="keys", key="cosign.pub"), TrustedKey("other pem")), required=False, namespace="team"
+
+@pytest.mark.regression("SEC-26")
+@pytest.mark.parametrize(
+    ("source", "policy", "operators", "trusted"),
+    [
+        (OCI, "Warn", None, replace(STACKS, required=False)),
+        (OCI, "Warn", WARNED, replace(STACKS, required=False)),
+        (OCI, "Require", WARNED, STACKS),
+        (OCI, "Warn", REQUIRED, STACKS),
+        (OCI, "Require", REQUIRED, STACKS),
+        (DIRECTORY, "Warn", WARNED, replace(STACKS, required=False)),
+        (DIRECTORY, "Warn", REQUIRED, REQUIRED),
+        (DIRECTORY, "Require", REQUIRED, replace(STACKS, operators=REQUIRED)),
+        ({"oci": {"repository": OWN.address.place}}, "Warn", REQUIRED, REQUIRED),
+        ({"oci": {"repository": OWN.address.place}}, "Require", REQUIRED, replace(STACKS, operators=REQUIRED)),
+    ],
+)
+def test_stricter_of_the_policies_of_stack_and_operator(
+    source: dict[str, Any], policy: str, operators: SignatureTrust | None, trusted: SignatureTrust
+) -> None:
+    own = {"policy": policy, "keys": [{"publicKey": "other pem"}]}
+    chosen = choice("ghcr.io", operators)
+
+    assert chosen.trusted(stack({**source, "verification": own})) == trusted
+    assert chosen.trusted(stack(None)) == chosen.trusted(stack(source)) == operators
+
+
+def test_key_in_a_secret_is_in_the_namespace_of_the_stack() -> None:
+    own = {"keys": [{"secretName": "keys"}, {"publicKey": "other pem"}]}
+
+    assert choice("ghcr.io").trusted(stack({**OCI, "verification": own})) == SignatureTrust(
+        keys=(TrustedKey(secret="keys", key="cosign.pub"), TrustedKey("other pem")), namespace="team"
     )

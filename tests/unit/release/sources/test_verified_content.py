@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 A, B = (f"sha256:{digit * 64}" for digit in "ab")
 OURS, FOREIGN = "1" * 64, "2" * 64
 HERE, THERE = "oci://here.example.org/stacks", "oci://there.example.org/stacks"
-REQUIRED = RequiredSignature(HERE, frozenset({OURS}))
+REQUIRED = RequiredSignature(HERE, (frozenset({OURS}),))
 VERIFIED = VerifiedContent(A, (OURS,), HERE)
 
 
@@ -35,8 +35,8 @@ VERIFIED = VerifiedContent(A, (OURS,), HERE)
         (B, VERIFIED, REQUIRED, f"was changed to {B}, but {A} was verified; set it back, or remove it"),
         (A, VerifiedContent(A, (FOREIGN,), HERE), REQUIRED, "none of the keys"),
         (A, VerifiedContent(A, (), HERE), REQUIRED, "none of the keys"),
-        (A, VERIFIED, RequiredSignature(HERE, frozenset()), "none of the keys"),
-        (A, VERIFIED, RequiredSignature(THERE, frozenset({OURS})), f"verified in {HERE}, but its source is {THERE}"),
+        (A, VERIFIED, RequiredSignature(HERE, (frozenset(),)), "none of the keys"),
+        (A, VERIFIED, RequiredSignature(THERE, (frozenset({OURS}),)), f"verified in {HERE}, but its source is {THERE}"),
         (A, VerifiedContent(A, (OURS,)), REQUIRED, "status does not say"),  # of an earlier version
         (A, VerifiedContent("", (OURS,), HERE), REQUIRED, "status does not say"),
         (A, VerifiedContent(), REQUIRED, "status does not say"),  # moved, or dropped by the CRDs of the Go operator
@@ -67,7 +67,7 @@ def test_required_signature_needs_digest_source_and_a_trusted_key(
     wished: str, digest: str, signers: set[str], source: str, trusted: set[str]
 ) -> None:
     verified = VerifiedContent(digest, tuple(sorted(signers)), source)
-    usable = not reason_to_verify(wished, verified, RequiredSignature(HERE, frozenset(trusted)))
+    usable = not reason_to_verify(wished, verified, RequiredSignature(HERE, (frozenset(trusted),)))
 
     assert usable == (bool(wished) and wished == digest and source == HERE and bool(signers & trusted))
     # Whatever may be used with required signatures may be used without.
