@@ -50,11 +50,14 @@ class ObjectStep:
         target: The object.
         known: Its entry in the delivery record.
         ours: It was just read and is ours: a conflict is resolved by force without reading it again.
+        before: The object as it was just read, in the API version of the target. It tells whether the apply changed
+            anything, which the generation does not: the API server may raise that of a converted object at any write.
     """
 
     target: ApplyTarget
     known: RecordedObject | None = None
     ours: bool = False
+    before: Manifest | None = None
 
     @property
     def first(self) -> bool:
@@ -205,6 +208,10 @@ def failed(target: ApplyTarget, code: str, error: str, *, uid: str = "") -> Obje
 
 def _synced(step: ObjectStep, response: _Response) -> ObjectResult:
     mark = mark_of(response.live, step.target.manifest)
+    if step.before is not None:
+        changed = _content(step.before) != _content(response.live)
+    else:
+        changed = step.known is None or step.known.mark != mark
     return ObjectResult(
         step.target.id,
         step.target.version,
@@ -212,10 +219,17 @@ def _synced(step: ObjectStep, response: _Response) -> ObjectResult:
         uid=response.live["metadata"]["uid"],
         digest=step.target.digest,
         mark=mark,
-        changed=step.known is None or step.known.mark != mark,
+        changed=changed,
         created=response.created,
         conflicts=response.conflicts,
     )
+
+
+def _content(manifest: Manifest) -> tuple[object, ...]:
+    """Return what writers set in an object."""
+    metadata = manifest["metadata"]
+    body = {key: value for key, value in manifest.items() if key not in {"metadata", "status"}}
+    return metadata["uid"], metadata.get("labels"), metadata.get("annotations"), body
 
 
 def _leaving(target: ApplyTarget, live: Manifest) -> ObjectResult:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING
 
 from clusterstacks.deliver.apply.class_object_rules import check_class_objects
 from clusterstacks.deliver.apply.delivery_plan import Mark, RecordedObject
 from clusterstacks.deliver.apply.object_applier import ObjectStep
+from clusterstacks.deliver.apply.results import ObjectResult
 from clusterstacks.deliver.apply.targets import documents, resolve
 from clusterstacks.deliver.apply.wave_applier import WaveApplier
 from clusterstacks.deliver.apply.waves import CLASS_KIND
@@ -27,12 +29,12 @@ from clusterstacks.model.objects import ObjectId
 from clusterstacks.model.outcomes import Outcome, Settled, Waiting
 from clusterstacks.net.kube.errors import KindNotServed
 from clusterstacks.operator.controllers.resource_list import describe_failures, entries, listed
+from clusterstacks.runtime.concurrency import gather
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from clusterstacks.deliver.apply.class_object_rules import GroupKind
-    from clusterstacks.deliver.apply.results import ObjectResult
     from clusterstacks.deliver.apply.targets import ApplyTarget
     from clusterstacks.deliver.render.renderer import Renderer
     from clusterstacks.model.names import ReleaseName
@@ -47,8 +49,10 @@ async def apply_class_chart(
 ) -> Sequence[ObjectResult]:
     """Render the class chart and apply its objects; the condition HelmChartApplied is True when all are in place.
 
-    The objects are listed in status before the first one is applied, so that after a crash the deletion of the release
-    finds all of them. ``extra_kinds`` are the kinds of ``--class-kinds``.
+    An object that is in place is not sent again: each write of a ClusterClass in an older API version raises its
+    generation, even one that changes nothing, and Cluster API then reconciles all Clusters of the class. The objects
+    are listed in status before the first one is applied, so that after a crash the deletion of the release finds all of
+    them. ``extra_kinds`` are the kinds of ``--class-kinds``.
 
     Raises:
         SpecError: The chart cannot be rendered, or a class may not contain one of its objects.
@@ -63,7 +67,10 @@ async def apply_class_chart(
         _check_class(targets, release.name)
         known = {one.id: one for one in recorded_objects(patch.status, namespace)}
         await _record_planned(patch, [target for target in targets if target.id not in known])
-        results = await WaveApplier(client).apply_objects([ObjectStep(one, known.get(one.id)) for one in targets])
+        steps = await gather(partial(_step, client, known), targets)
+        pending = [step for step in steps if not _is_in_place(step)]
+        applied = {one.id: one for one in await WaveApplier(client).apply_objects(pending)}
+    results = [applied.get(step.target.id) or _unchanged(step) for step in steps]
     patch.status["resources"] = _with_details(results)
     failed = sum(not result.synced for result in results)
     if failed:
@@ -72,6 +79,32 @@ async def apply_class_chart(
     else:
         patch.true(ReleaseCondition.CHART_APPLIED)
     return results
+
+
+async def _step(client: Client, known: Mapping[ObjectId, RecordedObject], target: ApplyTarget) -> ObjectStep:
+    """Return the step of an object, which is read if it was applied before."""
+    recorded, identity = known.get(target.id), target.id
+    if recorded is None or target.resource is None:
+        return ObjectStep(target, recorded)
+    live = await client.find(target.resource, identity.name, identity.namespace)
+    return ObjectStep(target, recorded, before=live)
+
+
+def _is_in_place(step: ObjectStep) -> bool:
+    """Return whether the object is as this content was applied: nobody has written its spec or deleted it since."""
+    known, live = step.known, step.before
+    if known is None or known.mark is None or live is None or known.digest != step.target.digest:
+        return False
+    metadata = live["metadata"]
+    state = (metadata["uid"], metadata.get("generation"), metadata.get("deletionTimestamp"))
+    return state == (known.uid, known.mark.generation, None)
+
+
+def _unchanged(step: ObjectStep) -> ObjectResult:
+    """Return the result of an object that is in place."""
+    mark = step.known.mark if step.known else None
+    target, uid = step.target, step.uid
+    return ObjectResult(target.id, target.version, synced=True, uid=uid, digest=target.digest, mark=mark)
 
 
 async def class_targets(

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from clusterstacks.release.release import Release
     from clusterstacks.release.sources.fetcher import FetchedRelease, ReleaseFetcher
     from clusterstacks.runtime.events import EventRecorder
+    from clusterstacks.runtime.metrics import Metrics
 
 PROVIDER_RECHECK = timedelta(minutes=5)
 """Interval for provider objects with another name than the release, whose changes do not enqueue it."""
@@ -81,7 +82,7 @@ class ReleaseReconciler:
 
     A release whose objects are all applied is not opened again, so a restart downloads and renders nothing; only
     provider and class are checked, and ``ready`` follows them. The exception is a release whose facts are missing in
-    its status, or whose addons lack charts that they depend on.
+    its status, or whose addons lack charts that they depend on: its class can be used, and is not applied again.
     """
 
     client: Client
@@ -95,6 +96,7 @@ class ReleaseReconciler:
     providers: ProviderObjects
     events: EventRecorder
     facts: StatusFacts
+    metrics: Metrics
 
     async def work(self, patch: StatusPatch) -> Outcome | None:
         """Reconcile one release; None while ``clusterctl move`` moves its class."""
@@ -132,7 +134,8 @@ class ReleaseReconciler:
             patch.false(ReleaseCondition.CHART_APPLIED, Reason.CLASS_OBJECTS_CHANGED, message)
         parts = map(patch.condition, (ReleaseCondition.DOWNLOADED, ReleaseCondition.DEPENDENCIES_RESOLVED))
         whole = all(part is None or part.status == "True" for part in parts)
-        if not (whole and patch.holds(ReleaseCondition.CHART_APPLIED) and patch.annotation(DIGEST_ANNOTATION)):
+        applied = patch.holds(ReleaseCondition.CHART_APPLIED) and patch.annotation(DIGEST_ANNOTATION)
+        if not (whole and applied):
             release = await self._open(patch, name)
             if release is None:
                 return Waiting(Reason.RELEASE_NOT_DOWNLOADED_YET, f"release {name} is being downloaded", None)
@@ -144,7 +147,7 @@ class ReleaseReconciler:
         waiting = await self._provider(patch)
         if waiting is not None:
             return waiting
-        if release is not None:
+        if release is not None and not applied:
             failed = await self._apply(patch, release, changed)
             if failed is not None:
                 return failed
@@ -170,6 +173,9 @@ class ReleaseReconciler:
         renderer = self.renderer.for_object(patch.key)
         results = await apply_class_chart(patch, release, renderer, self.client, self.class_kinds)
         self.drift.applied(patch.key, results)
+        changed_objects, failures = sum(one.changed for one in results), sum(not one.synced for one in results)
+        unchanged = len(results) - changed_objects - failures
+        self.metrics.count_applied(changed=changed_objects, unchanged=unchanged, failed=failures)
         failed = patch.condition(ReleaseCondition.CHART_APPLIED)
         if failed is not None and failed.status == "False":
             return Waiting(failed.reason, failed.message)

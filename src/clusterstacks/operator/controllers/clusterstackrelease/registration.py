@@ -136,6 +136,7 @@ def _build(env: ControllerContext) -> Reconciler:
             enqueue=enqueue_existing,
         ),
         events=env.events,
+        metrics=env.metrics,
     )
     return Reconciler(
         reconcile=env.status_reconciler(Kind.CLUSTER_STACK_RELEASE, reconciler.work, ADVISORY).reconcile,
