@@ -263,6 +263,37 @@ async def test_sec_a_hostile_status_costs_one_list_and_a_short_message(cluster: 
     assert sum("Event" in call for call in asked) == 3, "only for the objects that the message names"
 
 
+@pytest.mark.regression("CASE-12")
+async def test_case_12_a_claim_is_healthy_until_it_has_a_consumer_where_its_class_waits_for_one(
+    cluster: Cluster, unique: str
+) -> None:
+    classes = {"WaitForFirstConsumer": f"{unique}-late", "Immediate": f"{unique}-now", "": f"{unique}-missing"}
+    binding = [
+        named("storage.k8s.io/v1", "StorageClass", name) | {"provisioner": "example.org", "volumeBindingMode": mode}
+        for mode, name in classes.items()
+        if mode
+    ]
+    size = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    claims = [
+        named("v1", "PersistentVolumeClaim", name, "default", spec={**size, "storageClassName": name})
+        for name in classes.values()
+    ]
+    await deliver(cluster, unique, *binding, *claims)
+
+    report = await health(cluster, unique)
+
+    assert [(one.id.name, one.health.message) for one in report.unhealthy] == [
+        (f"{unique}-missing", f"its phase is Pending, not Bound: StorageClass {unique}-missing does not exist"),
+        (f"{unique}-now", "its phase is Pending, not Bound"),
+    ]
+
+    resource = await cluster.user.resource("", "PersistentVolumeClaim")
+    scheduled = {"metadata": {"annotations": {"volume.kubernetes.io/selected-node": "worker"}}}
+    await cluster.user.merge_patch(resource, f"{unique}-late", scheduled, "default")
+
+    assert f"{unique}-late" in [one.id.name for one in (await health(cluster, unique)).unhealthy]
+
+
 async def test_sec_a_hostile_expression_is_stopped_and_other_objects_are_judged(cluster: Cluster, unique: str) -> None:
     kind, group = unique.capitalize(), f"{unique}.example.org"
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
 from clusterstacks.deliver.apply.policy import PRUNE_ANNOTATION
 from clusterstacks.deliver.apply.record_store import record_name
 from clusterstacks.model.kinds.clusteraddon import addon_name
@@ -38,6 +40,10 @@ def publish(world: World) -> str:
 async def annotate(world: World, policy: str | None) -> None:
     cluster = await world.get(CLUSTER_KIND, "one")
     await world.patch(cluster, {"metadata": {"annotations": {DELETION_POLICY_ANNOTATION: policy}}})
+
+
+def is_well(addon: Manifest) -> bool:
+    return all(condition_of(addon, kind).get("status") == "True" for kind in ("Ready", "Healthy", "InSync"))
 
 
 def is_left(cluster: Manifest) -> bool:
@@ -88,6 +94,32 @@ async def test_addons_stay_by_default_and_the_annotation_wins(world: World) -> N
         await annotate(world, "Delete")
         await world.says(Kind.CLUSTER_ADDON, ADDON, "Ready", "AddonsDeleted")
         assert await world.delivered(f"{word}-b", "default") is None
+
+
+@pytest.mark.regression("LIVE-LV-11")
+async def test_live_lv_11_no_condition_says_that_orphaned_addons_are_well(world: World) -> None:
+    class_name, word = publish(world), world.namespace
+    async with world.operator():
+        await world.create(world.stack.manifest(word, "v1", drift={"interval": "1h"}))
+        await world.release_ready(world.stack.release("v1"))
+        await world.cluster("one", class_name)
+        await world.until(Kind.CLUSTER_ADDON, ADDON, is_well)
+
+        await world.set_class("one", FOREIGN)
+        await world.says(
+            Kind.CLUSTER_ADDON, ADDON, "Ready", "AddonsOrphaned", words=["its addons stay, and are not managed"]
+        )
+        addon = await world.until(Kind.CLUSTER_ADDON, ADDON, lambda one: not is_well(one))
+        for kind in ("Healthy", "InSync"):
+            found = condition_of(addon, kind)
+            assert found["status"] == "Unknown"
+            assert found["message"].startswith(f"not compared since {found['lastTransitionTime']}: Cluster {word}/one")
+        cluster = await world.until(CLUSTER_KIND, "one", is_left)
+        assert not [one for one in cluster["status"]["conditions"] if one["type"].startswith("ClusterStack")]
+
+        await world.set_class("one", class_name)
+        await world.until(Kind.CLUSTER_ADDON, ADDON, lambda one: condition_of(one, "Ready").get("status") == "True")
+        await world.until(CLUSTER_KIND, "one", lambda one: not is_left(one))
 
 
 async def test_a_cluster_that_cannot_be_reached_holds_back_no_deletion(world: World) -> None:

@@ -241,6 +241,47 @@ async def test_the_health_of_an_own_kind_is_judged_by_the_expressions_of_its_aut
         await world.says(Kind.CLUSTER_ADDON, ADDON, "Ready", "ObjectsFailed", words=words)
 
 
+@pytest.mark.regression("LIVE-LV-4")
+async def test_live_lv_4_an_upgrade_that_breaks_an_own_kind_is_rolled_back_although_its_status_was_good(
+    world: World,
+) -> None:
+    kind, group = world.namespace.capitalize(), f"{world.namespace}.example.org"
+    rules = [{"kind": f"{kind}.{group}", "current": "self.status.phase == 'Running'"}]
+    first, second = (
+        publish(
+            world,
+            version,
+            crd(kind, group),
+            named(f"{group}/v1", kind, "one", "default", spec={"size": size}),
+            health=rules,
+            waitFor="Healthy",
+            rollback="OnFailure",
+            timeout=timeout,
+        )
+        for version, size, timeout in (("v1", 1, "10m"), ("v2", 2, "2s"))
+    )
+
+    async def becomes(phase: str) -> None:
+        resource = await world.workload.resource(group, kind)
+        await world.workload.merge_patch(resource, "one", {"status": {"phase": phase}}, "default")
+
+    async with world.operator():
+        await world.create(world.stack.manifest(world.namespace, "v1", "v2"))
+        for version in ("v1", "v2"):
+            await world.release_ready(world.stack.release(version))
+        await world.cluster("one", first)
+        await world.says(Kind.CLUSTER_ADDON, ADDON, "Ready", "ObjectsInProgress", words=["HealthUndecided"])
+        await becomes("Running")
+        await world.addons_ready("one", first)
+
+        await world.set_class("one", second)
+        await world.says(Kind.CLUSTER_ADDON, ADDON, "Ready", words=["(StatusNotObserved)"])
+        await becomes("Broken")
+        await world.says(Kind.CLUSTER_ADDON, ADDON, "Ready", "RolledBack")
+        resource = await world.workload.resource(group, kind)
+        assert (await world.workload.get(resource, "one", "default"))["spec"] == {"size": 1}
+
+
 async def rest_of_expressions(world: World, operator: Operator) -> None:
     """Check that reads of objects that do not change evaluate nothing and write nothing."""
     await reads(operator)  # the last change was evaluated

@@ -6,6 +6,8 @@ import asyncio
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from clusterstacks.model.documents import mapping, text
 from clusterstacks.model.kinds.names import (
     ADDONS_READY_CONDITION,
@@ -23,8 +25,6 @@ from tests.support.running.world import condition_of, finished_status
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    import pytest
 
     from clusterstacks.model.names import ReleaseName
     from clusterstacks.model.objects import Manifest
@@ -294,6 +294,27 @@ async def test_a_paused_addon_explains_the_upgrade_that_it_holds(world: World) -
         await open_gate(world, "v2")
         await begin(world, VERSIONS[1])
         await world.addons_ready("one", second.class_name)
+
+
+@pytest.mark.regression("LIVE-LV-10")
+async def test_live_lv_10_a_paused_addon_withdraws_the_text_about_a_hold_that_was_removed_by_hand(
+    world: World,
+) -> None:
+    async with world.operator():
+        _, second = await cluster_with(world, "v1", "v2")
+        await world.set_class("one", second.class_name, version=VERSIONS[1])
+        await world.until(Kind.CLUSTER_ADDON, ADDON, noted("Held"))
+        addon = await world.get(Kind.CLUSTER_ADDON, ADDON)
+        await world.patch(addon, {"spec": {"paused": True}})
+        await world.says(CLUSTER_KIND, "one", ADDONS_READY_CONDITION, "Paused", words=["holds the upgrade"])
+
+        await annotate(world, hold=None)
+        await world.until(Kind.CLUSTER_ADDON, ADDON, noted("Absent"))
+        said = condition_of(await world.get(CLUSTER_KIND, "one"), ADDONS_READY_CONDITION)
+        assert said["reason"] == "Paused"
+        assert "holds the upgrade" not in said["message"]
+        events = await world.events(await world.get(CLUSTER_KIND, "one"))
+        assert [one["message"] for one in events if "removed by hand" in one["message"]]
 
 
 async def test_an_event_of_an_awaited_object_releases_the_upgrade(

@@ -91,7 +91,7 @@ async def keep(page: Page, name: str) -> None:
 async def test_page_shows_fleet_and_clusters_and_changes_live(page: Page, fleet: Fleet) -> None:
     clusters = await page.text("#clusters")
     assert "team-a/upgrading … in progress 1.35-v1 → 1.36-v1" in " ".join(clusters.split())
-    assert "team-b/drifted ✗ failed v1 v1.35.4 DriftFound since " in " ".join(clusters.split())
+    assert "team-b/drifted ✗ ready, troubled v1 v1.35.4 DriftFound since " in " ".join(clusters.split())
     assert "token" not in str(await page.value("location.href"))
     assert await page.value("document.cookie") == "", "scripts cannot read the cookie"
 

@@ -27,6 +27,29 @@ DIRECTORY: Final = click.Path(exists=True, file_okay=False, path_type=Path)
 NEW_DIRECTORY: Final = click.Path(file_okay=False, path_type=Path)
 """Type of options with a directory that may not exist."""
 
+
+class Seconds(click.ParamType[float]):
+    """Parameter type of a time limit: a duration as in all files (``1m30s``), or a number of seconds."""
+
+    name = "DURATION"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:  # noqa: ANN401 - click's signature
+        """Return the seconds, which are more than zero."""
+        from clusterstacks.model.documents import parse_duration
+        from clusterstacks.model.errors import SpecError
+
+        try:
+            seconds = float(value)
+        except ValueError:
+            try:
+                seconds = parse_duration(value).total_seconds()
+            except SpecError as error:
+                self.fail(error.message, param, ctx)
+        if not 0 < seconds < float("inf"):
+            self.fail(f"{value} is not a time limit (expected for example 30s, or a number of seconds)", param, ctx)
+        return seconds
+
+
 TEXT: Final = "text"
 JSON: Final = "json"
 FORMATS: Final = frozenset({TEXT, JSON, "sarif", "table", "yaml"})

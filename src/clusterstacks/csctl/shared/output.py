@@ -36,10 +36,13 @@ INTERRUPTED = 130  # 128 + SIGINT, as shells have it
 EXIT_CODES = {
     0: "success; for verbs that check something: the result is positive",
     FAILED: (
-        "an external failure, so that the same command may succeed later; also: diff --exit-code found a difference, "
-        "or dev status a component that does not run"
+        "an external failure, so that the same command may succeed later; also: diff or drift --exit-code found a "
+        "difference, or dev status a component that does not run"
     ),
-    MUST_CHANGE: "the command line, a file or a setting must be changed; also: lint found errors",
+    MUST_CHANGE: (
+        "the command line, a file or a setting must be changed; also: lint found errors, or drift --exit-code could "
+        "not compare all objects"
+    ),
     NEGATIVE: (
         "a negative result: create found no changes, verify no signature by one of the keys, compat check an "
         "incompatible combination, or plan and why no plan"

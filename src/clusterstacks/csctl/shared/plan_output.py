@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from clusterstacks.csctl.shared import output
+from clusterstacks.csctl.shared.options import Seconds
 from clusterstacks.csctl.shared.terminal import ResultMark
 from clusterstacks.model.errors import SpecError
 
@@ -32,10 +33,10 @@ SEARCH_SECONDS = 10
 
 timeout_option = click.option(
     "--timeout",
-    type=click.FloatRange(min=0, min_open=True),
+    type=Seconds(),
     default=SEARCH_SECONDS,
     show_default=True,
-    metavar="SECONDS",
+    metavar="DURATION",
     help="Time limit of the search for a plan.",
 )
 """The option --timeout, which does not include the time for reading releases."""
@@ -209,7 +210,7 @@ def print_summary(steps: Sequence[dict[str, Any]]) -> None:
 def step_title(step: dict[str, Any]) -> str:
     """Describe a step in one line."""
     if step["kind"] == "workers":
-        return f"wait until the workers are updated from {step['from']} to {step['to']}"
+        return f"wait until all nodes are updated from {step['from']} to {step['to']}"
     if step["kind"] == "kubernetes":
         return f"update Kubernetes from {step['from']} to {step['to']}"
     if step["kind"] != "addon":

@@ -105,6 +105,7 @@ def _row(summary: ClusterSummary) -> Manifest:
         "namespace": summary.key.namespace,
         "name": summary.key.name,
         "state": line.state.value,
+        "ready": summary.ready.status == "True",
         "class": {"wanted": summary.class_name, "delivered": summary.delivered},
         "release": summary.release_change,
         "kubernetes": summary.kubernetes_change,

@@ -11,6 +11,7 @@ import click
 from clusterstacks.csctl.shared import output
 from clusterstacks.csctl.shared.cluster_options import ClusterName, ManagementCluster, cluster_options
 from clusterstacks.csctl.shared.management_objects import served
+from clusterstacks.csctl.shared.options import Seconds
 from clusterstacks.model.documents import at, text
 from clusterstacks.model.errors import DependencyError, SpecError
 from clusterstacks.model.kinds.names import (
@@ -38,7 +39,7 @@ POLL_SECONDS: Final = 0.5
 @click.argument("cluster", metavar="NAMESPACE/CLUSTER", type=ClusterName())
 @cluster_options
 @click.option("--no-wait", is_flag=True, help="Do not wait until the operator has handled the request.")
-@click.option("--timeout", type=click.FloatRange(min=1), default=120.0, show_default=True, help="Seconds to wait.")
+@click.option("--timeout", type=Seconds(), default=120.0, show_default=True, help="Maximum time to wait.")
 def reconcile(cluster: ObjectKey, management: ManagementCluster, timeout: float, *, no_wait: bool) -> None:
     """Make the operator compare all delivered objects of a Cluster at once, and restore those that differ.
 
@@ -75,13 +76,12 @@ def suspend(cluster: ObjectKey, management: ManagementCluster) -> None:
 def resume(cluster: ObjectKey, management: ManagementCluster) -> None:
     """Continue the delivery of the addons of a Cluster after 'csctl suspend'."""
     manifest = asyncio.run(_set_paused(management, cluster, paused=False))
-    output.say(f"The addons of Cluster {cluster} are reconciled again.")
-    from clusterstacks.model.kinds.clusterapi import is_paused
+    from clusterstacks.model.kinds.clusterapi import is_paused, unpause_hint
 
     if is_paused(manifest):
-        output.warn(
-            f"nothing is reconciled, because Cluster {cluster} itself is paused by spec.paused or its annotation"
-        )
+        output.warn(f"the addons are not reconciled, because {unpause_hint(cluster)}")
+    else:
+        output.say(f"The addons of Cluster {cluster} are reconciled again.")
 
 
 async def _reconcile(management: ManagementCluster, key: ObjectKey, timeout: float | None) -> Manifest | None:  # noqa: ASYNC109 - an option of the user
@@ -135,6 +135,10 @@ async def _read(client: Client, addons: Resource, key: ObjectKey) -> tuple[Manif
     cluster = await client.get(await served(client, CLUSTER_API_GROUP, CLUSTER_KIND), key.name, key.namespace)
     addon = await client.find(addons, addon_name(key.name), key.namespace)
     if addon is None:
+        from clusterstacks.model.kinds.clusterapi import is_paused, unpause_hint
+
+        if is_paused(cluster):
+            raise SpecError("Paused", f"Cluster {key} has no ClusterAddon yet, because {unpause_hint(key)}")
         problem = f"Cluster {key} has no ClusterAddon: its class is not one of a cluster stack, or the operator has not"
         raise SpecError("NoClusterAddon", f"{problem} seen the Cluster yet")
     return cluster, addon

@@ -3,26 +3,39 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from clusterstacks.csctl.shared import output
 from clusterstacks.csctl.shared.cluster_options import ClusterName, ManagementCluster, cluster_options
 from clusterstacks.csctl.shared.options import TEXT, form_option
+from clusterstacks.deliver.apply.drift_rules import NOT_COMPARED, with_field_of, written
+from clusterstacks.model.errors import ClusterStacksError
+from clusterstacks.model.objects import object_id
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
     from clusterstacks.deliver.apply.drift_rules import DriftedObject
     from clusterstacks.model.drift_settings import DriftSettings
-    from clusterstacks.model.objects import ObjectKey
+    from clusterstacks.model.objects import Manifest, ObjectId, ObjectKey
     from clusterstacks.net.kube.client import Client
+
+DIFFERENT: Final = 1
+TROUBLE: Final = 2
+"""Exit codes of --exit-code."""
 
 
 @click.command(short_help="Show addon objects that differ from what was delivered.")
 @click.argument("cluster", metavar="NAMESPACE/CLUSTER", type=ClusterName())
 @cluster_options
 @form_option("text", "json", "yaml")
-@click.option("--exit-code", is_flag=True, help="Exit with 1 if an object differs, like diff(1) and git diff.")
+@click.option(
+    "--exit-code",
+    is_flag=True,
+    help="Exit with 1 if an object differs, and with 2 if objects could not be compared, like diff(1).",
+)
 def drift(cluster: ObjectKey, management: ManagementCluster, form: str, *, exit_code: bool) -> int:
     """Compare all addon objects of a Cluster with what the operator delivered. Nothing is changed.
 
@@ -31,12 +44,21 @@ def drift(cluster: ObjectKey, management: ManagementCluster, form: str, *, exit_
     spec.drift.ignoreDifferences of the ClusterStack are left out. Values are not shown. Exits with 0 even if objects
     differ, unless --exit-code is set.
     """
-    objects, drifted = asyncio.run(_compare(management, cluster))
+    try:
+        objects, drifted = asyncio.run(_compare(management, cluster))
+    except ClusterStacksError as error:
+        if not exit_code:
+            raise
+        output.show_error(error)
+        return TROUBLE
     if form == TEXT:
         for drifted_object in drifted:
             output.say(str(drifted_object))
         differ = f"{len(drifted)} of {objects} objects differ from what was delivered."
-        output.say(differ if drifted else f"All {objects} objects are as they were delivered.")
+        as_delivered = f"All {objects} objects are as they were delivered."
+        if objects == 1:
+            as_delivered = "The only object is as it was delivered."
+        output.say(differ if drifted else as_delivered)
     else:
         document = {
             "cluster": str(cluster),
@@ -44,7 +66,14 @@ def drift(cluster: ObjectKey, management: ManagementCluster, form: str, *, exit_
             "drift": [_document(drifted_object) for drifted_object in drifted],
         }
         output.print_document(document, form)
-    return output.FAILED if exit_code and drifted else 0
+    return exit_code_of(drifted) if exit_code else 0
+
+
+def exit_code_of(drifted: Sequence[DriftedObject]) -> int:
+    """Return the exit code of --exit-code, as that of diff(1)."""
+    if any(drifted_object.change == NOT_COMPARED for drifted_object in drifted):
+        return TROUBLE
+    return DIFFERENT if drifted else 0
 
 
 async def _compare(management: ManagementCluster, cluster: ObjectKey) -> tuple[int, list[DriftedObject]]:
@@ -71,7 +100,32 @@ async def _compare(management: ManagementCluster, cluster: ObjectKey) -> tuple[i
             everything=True,
         )
         drifts = await sweep.find(memory.suspects(members))
+        manifests = [await delivery.manifests(addon) for addon in records if settings.ignored]
+    output.warn_all(unused_exceptions(settings, memory.objects, manifests))
     return len(memory.objects), sorted((drift.object for drift in drifts), key=lambda drifted: drifted.id)
+
+
+def unused_exceptions(
+    settings: DriftSettings, objects: Iterable[ObjectId], manifests: Iterable[Sequence[Manifest] | None]
+) -> list[str]:
+    """Return the entries of ignoreDifferences that concern no delivered object, or no field of one.
+
+    ``manifests`` are those of each addon; None where they are not known.
+    """
+    known, unused = [*manifests], []
+    delivered = [manifest for listed in known for manifest in listed or ()]
+    for ignored in settings.ignored:
+        title = f"{ignored.kind} {ignored.name}".rstrip()
+        if not any(ignored.concerns(identity) for identity in objects):
+            unused.append(f"spec.drift.ignoreDifferences has no effect for {title}: no such object is delivered")
+        elif None not in known:
+            own = [manifest for manifest in delivered if ignored.concerns(object_id(manifest))]
+            unused += [
+                f"spec.drift.ignoreDifferences has no effect for {written(path)} of {title}: it is not delivered"
+                for path in ignored.fields
+                if all(with_field_of(manifest, {}, path) == manifest for manifest in own)
+            ]
+    return unused
 
 
 async def _settings(client: Client, cluster: ObjectKey) -> DriftSettings:

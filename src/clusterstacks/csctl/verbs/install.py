@@ -10,7 +10,7 @@ import click
 
 from clusterstacks.csctl.shared import output
 from clusterstacks.csctl.shared.cluster_options import ManagementCluster, cluster_options, complete_namespaces
-from clusterstacks.csctl.shared.options import FILE, JSON, form_option
+from clusterstacks.csctl.shared.options import FILE, JSON, Seconds, form_option
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -32,10 +32,10 @@ namespace_option = click.option(
 )
 timeout_option = click.option(
     "--timeout",
-    type=click.FloatRange(min=0, min_open=True),
+    type=Seconds(),
     default=300.0,
     show_default=True,
-    metavar="SECONDS",
+    metavar="DURATION",
     help="Maximum time to wait.",
 )
 

@@ -10,10 +10,13 @@ from typing import TYPE_CHECKING, Final
 from clusterstacks.deliver.apply.delivery import RECORD_NAMESPACE
 from clusterstacks.deliver.apply.drift_rules import may_be_gone
 from clusterstacks.deliver.apply.health_rules import (
+    NOT_BOUND,
     Health,
     HealthState,
     has_state,
     health_of,
+    health_of_pending_claim,
+    storage_class_of,
     unhealthy_since,
 )
 from clusterstacks.deliver.apply.live_fields import one_line
@@ -41,6 +44,7 @@ SHOWN_OBJECTS: Final = 3
 
 PODS: Final = Resource("", "v1", "Pod", "pods", namespaced=True)
 EVENTS: Final = Resource("", "v1", "Event", "events", namespaced=True)
+STORAGE_CLASSES: Final = Resource("storage.k8s.io", "v1", "StorageClass", "storageclasses", namespaced=False)
 
 _LABEL: Final = re.compile(r"[A-Za-z0-9./_-]{1,317}")
 _VALUE: Final = re.compile(r"[A-Za-z0-9._-]{0,63}")
@@ -145,12 +149,14 @@ async def judge_health(
         expressions: Judges the objects whose annotations have expressions.
     """
     readable = {one: live for one, live in members.live.items() if one in objects and one not in members.unreadable}
-    judged = await expressions.judge(readable)
+    judged = await expressions.judge(readable, now)
     unhealthy = []
     for identity, addon in objects.items():
         if (identity.group, identity.kind) in members.unchanged:
             continue
         health = judged.get(identity) or _health(identity, members, now)
+        if health.reason == NOT_BOUND and identity in readable:
+            health = await _of_pending_claim(client, readable[identity], health)
         if not health.healthy:
             since = unhealthy_since(members.live.get(identity, {}))
             unhealthy.append(UnhealthyObject(identity, addon, health, since))
@@ -170,6 +176,17 @@ def _health(identity: ObjectId, members: LiveMembers, now: datetime) -> Health:
     if identity in members.unreadable:
         return Health(HealthState.UNKNOWN, "Unreadable", "it exceeds the limits of what is read")
     return health_of(live, now)
+
+
+async def _of_pending_claim(client: Client, claim: Manifest, health: Health) -> Health:
+    """Judge a PersistentVolumeClaim by its StorageClass; nothing is known of one that cannot be read."""
+    storage_class = storage_class_of(claim)
+    if not storage_class:
+        return health
+    try:
+        return health_of_pending_claim(health, storage_class, await client.find(STORAGE_CLASSES, storage_class))
+    except ClusterStacksError:
+        return health
 
 
 async def _with_cause(client: Client, members: LiveMembers, now: datetime, one: UnhealthyObject) -> UnhealthyObject:

@@ -13,13 +13,14 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
-from clusterstacks.deliver.apply.health_rules import Health, HealthState, lifecycle_health
+from clusterstacks.deliver.apply.health_rules import Health, HealthState, lifecycle_health, stale_health
 from clusterstacks.deliver.apply.live_fields import Malformed, one_line
 from clusterstacks.deliver.apply.policy import HEALTH_ANNOTATION, HEALTH_FAILED_ANNOTATION
 from clusterstacks.deliver.render.errors import CelFailed, CelUndecided, RenderTimeout, WorkerDied, WorkersBusy
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
+    from datetime import datetime
 
     from clusterstacks.deliver.render.renderer import Renderer
     from clusterstacks.model.objects import Manifest, ObjectId
@@ -48,11 +49,12 @@ class HealthExpressions:
         """The objects that have expressions; a sweep reads them each time, because an evaluation may be missing."""
         return self._known.keys()
 
-    async def judge(self, objects: Mapping[ObjectId, Manifest]) -> dict[ObjectId, Health]:
+    async def judge(self, objects: Mapping[ObjectId, Manifest], now: datetime) -> dict[ObjectId, Health]:
         """Return the health of the objects that have expressions.
 
         Args:
             objects: All live objects of the cluster, read whole; what is remembered of others is forgotten.
+            now: Current time, for states from before a delivery.
         """
         end = asyncio.get_running_loop().time() + TIME.total_seconds()
         judged: dict[ObjectId, Health] = {}
@@ -63,16 +65,17 @@ class HealthExpressions:
                 continue
             state = _state(live)
             known_state, health = before.get(identity, (("", ""), _NOT_EVALUATED))
-            if known_state != state and asyncio.get_running_loop().time() < end:
+            early = _lifecycle(live, now)
+            if early is None and known_state != state and asyncio.get_running_loop().time() < end:
                 try:
-                    health = _lifecycle(live) or await self._evaluate(live, current, failed)
+                    health = await self._evaluate(live, current, failed)
                     known_state = state
                 except (RenderTimeout, WorkerDied) as error:
                     health = Health(HealthState.UNKNOWN, "HealthNotEvaluated", one_line(error.message))
                     known_state = ("", "")  # evaluated again at the next read; the renderer delays repetitions
                 except WorkersBusy:
                     pass  # what was known remains until a worker is free
-            judged[identity] = health
+            judged[identity] = early or health
             self._known[identity] = (known_state, health)
         return judged
 
@@ -90,7 +93,9 @@ class HealthExpressions:
             if await self.renderer.holds(current, variables, label=_LABEL):
                 return Health(HealthState.CURRENT)
         except CelUndecided as error:
-            return Health(HealthState.IN_PROGRESS, "HealthUndecided", one_line(error.message))
+            # Before its first status an object lacks what the expression reads; afterwards it may lack that for ever.
+            state = HealthState.UNKNOWN if live.get("status") else HealthState.IN_PROGRESS
+            return Health(state, "HealthUndecided", one_line(error.message))
         except CelFailed as error:
             return Health(HealthState.UNKNOWN, "HealthExpressionInvalid", one_line(error.message))
         return Health(HealthState.IN_PROGRESS, "HealthNotCurrent", one_line(f"it waits until this holds: {current}"))
@@ -120,11 +125,11 @@ def _state(live: Manifest) -> tuple[str, str]:
     return str(metadata.get("uid")), str(metadata.get("resourceVersion"))
 
 
-def _lifecycle(live: Manifest) -> Health | None:
+def _lifecycle(live: Manifest, now: datetime) -> Health | None:
     try:
-        return lifecycle_health(live)
-    except Malformed as error:
-        return Health(HealthState.UNKNOWN, "Malformed", f"{error} has the wrong type")
+        return lifecycle_health(live) or stale_health(live, now)
+    except Malformed:
+        return None  # the expression decides, because its author knows the kind
 
 
 def _without_managed_fields(live: Manifest) -> Manifest:

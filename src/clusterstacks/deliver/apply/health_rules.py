@@ -8,7 +8,7 @@ write any value into an object, so every field is checked before it is used.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final, TypeAlias
@@ -26,6 +26,7 @@ from clusterstacks.deliver.apply.live_fields import (
     text_at,
     value_at,
 )
+from clusterstacks.deliver.apply.ownership import FIELD_MANAGER
 from clusterstacks.model.objects import Manifest, split_api_version
 
 if TYPE_CHECKING:
@@ -33,8 +34,15 @@ if TYPE_CHECKING:
 
 REASON_CHARACTERS: Final = 64
 
+NOT_BOUND: Final = "NotBound"
+"""Reason of a PersistentVolumeClaim that is not bound."""
+
 SCHEDULING_TIME: Final = timedelta(seconds=15)
 """Age up to which an unschedulable Pod is in progress, as in kstatus."""
+
+SETTLE_TIME: Final = timedelta(seconds=10)
+"""Time that a controller has to react to a delivery. Arbitrary: most take milliseconds, and their work queues retry
+after some seconds."""
 
 
 class HealthState(StrEnum):
@@ -46,7 +54,7 @@ class HealthState(StrEnum):
     TERMINATING = "Terminating"
     NOT_FOUND = "NotFound"
     UNKNOWN = "Unknown"
-    """A field that decides has the wrong type; kstatus returns an error."""
+    """A field that decides has the wrong type (kstatus returns an error), or an expression cannot decide."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,14 +87,16 @@ def health_of(live: Manifest, now: datetime) -> Health:
 
     Args:
         live: The object with apiVersion and kind; all other fields may have any type.
-        now: Current time, for Pods that are not scheduled.
+        now: Current time, for Pods that are not scheduled and for states from before a delivery.
     """
     group, _ = split_api_version(live["apiVersion"])
     rule = RULES.get((group, live["kind"]), _by_ready_condition)
     try:
         return lifecycle_health(live) or _by_generic_conditions(live) or rule(live, now)
     except Malformed as error:
-        return Health(HealthState.UNKNOWN, "Malformed", f"{error} has the wrong type")
+        kind = f"{live['kind']}.{group}" if group else live["kind"]
+        way_out = f"a health rule for {kind} in clusteraddon.yaml is used instead of it"
+        return Health(HealthState.UNKNOWN, "Malformed", one_line(f"{error} has the wrong type; {way_out}"))
 
 
 def unhealthy_since(live: Manifest) -> str:
@@ -120,11 +130,59 @@ def lifecycle_health(live: Manifest) -> Health | None:
     if deleted is not ABSENT and deleted:
         return Health(HealthState.TERMINATING, "Terminating", "it is being deleted")
     generation = checked_number(live, "metadata", "generation")
-    observed = checked_number(live, "status", "observedGeneration") if generation is not None else None
+    observed = _observed_generation(live) if generation is not None else None
     if observed is not None and observed != generation:
         message = f"its controller has observed generation {observed}, not {generation}"
         return _in_progress("LatestGenerationNotObserved", message)
     return None
+
+
+def _observed_generation(live: Manifest) -> int | None:
+    """Return ``status.observedGeneration``, which some controllers write as text; None if it is absent.
+
+    Raises:
+        Malformed: It is neither an integer nor the text of one.
+    """
+    value = value_at(live, "status", "observedGeneration")
+    if isinstance(value, str) and len(value) <= _DIGITS and value.isascii() and value.isdecimal():
+        return int(value)
+    return checked_number(live, "status", "observedGeneration")
+
+
+_DIGITS: Final = 18
+"""Digits of the longest text that is read as a number: all of them are integers of 64 bits."""
+
+
+def stale_health(live: Manifest, now: datetime) -> Health | None:
+    """Return that the status is from before the last delivery; None if it may be judged.
+
+    An object without observedGeneration does not say whether its controller has seen the delivery. Its status counts
+    when it was written after the last change of our fields, or ``SETTLE_TIME`` after that change. The times are those
+    of ``metadata.managedFields``, in seconds; a status of the same second may be older, unless the object was created
+    in it. A status that no controller has written says nothing old. If the clocks of operator and API server differ
+    by more than ``SETTLE_TIME``, the status is judged at once, so that no object waits for a wrong clock.
+    """
+    entries = value_at(live, "metadata", "managedFields")
+    if not isinstance(entries, list) or value_at(live, "status", "observedGeneration") is not ABSENT:
+        return None
+    valid = [entry for entry in entries if isinstance(entry, dict)]
+    applied = max((_written(one) for one in valid if one.get("manager") == FIELD_MANAGER), default=LONG_AGO)
+    status = max((_written(one) for one in valid if _has_status(one)), default=None)
+    created = moment(text_at(live, "", "metadata", "creationTimestamp"))
+    if status is None or status > applied or created >= applied or abs(now - applied) >= SETTLE_TIME:
+        return None
+    message = f"its status is from before the delivery; it counts {SETTLE_TIME.seconds} s after the delivery"
+    return _in_progress("StatusNotObserved", message)
+
+
+def _written(entry: Mapping[str, object]) -> datetime:
+    time = entry.get("time")
+    return moment(time) if isinstance(time, str) else LONG_AGO
+
+
+def _has_status(entry: Mapping[str, object]) -> bool:
+    fields = entry.get("fieldsV1")
+    return isinstance(fields, dict) and "f:status" in fields
 
 
 def _by_generic_conditions(live: Manifest) -> Health | None:
@@ -137,11 +195,11 @@ def _by_generic_conditions(live: Manifest) -> Health | None:
     return None
 
 
-def _by_ready_condition(live: Manifest, _: datetime) -> Health:
+def _by_ready_condition(live: Manifest, now: datetime) -> Health:
     """Decide by the condition Ready; an object without it is healthy."""
     ready = [one for one in conditions_of(live) if one.type == "Ready" and one.status in {"True", "False", "Unknown"}]
     if not ready or ready[0].status == "True":
-        return _CURRENT
+        return stale_health(live, now) or _CURRENT
     return _in_progress(ready[0].reason, ready[0].message)
 
 
@@ -241,7 +299,31 @@ def _job(live: Manifest, _: datetime) -> Health:
 
 def _claim(live: Manifest, _: datetime) -> Health:
     phase = text_at(live, "unknown", "status", "phase")
-    return _CURRENT if phase == "Bound" else _in_progress("NotBound", f"its phase is {phase or 'empty'}, not Bound")
+    return _CURRENT if phase == "Bound" else _in_progress(NOT_BOUND, f"its phase is {phase or 'empty'}, not Bound")
+
+
+def storage_class_of(claim: Manifest) -> str:
+    """Return the StorageClass that decides whether a pending PersistentVolumeClaim is healthy; empty if none does.
+
+    After the scheduler has selected a node, the claim has a consumer and must become bound.
+    """
+    pending = text_at(claim, "", "status", "phase") == "Pending"
+    selected = text_at(claim, "", "metadata", "annotations", "volume.kubernetes.io/selected-node")
+    return text_at(claim, "", "spec", "storageClassName") if pending and not selected else ""
+
+
+def health_of_pending_claim(health: Health, storage_class: str, live: Manifest | None) -> Health:
+    """Return the health of a pending PersistentVolumeClaim by its StorageClass, None where that does not exist.
+
+    With volumeBindingMode WaitForFirstConsumer nothing binds the claim before a Pod uses it, and this Pod may belong
+    to a later stage.
+    """
+    if live is None:
+        return replace(health, message=f"{health.message}: StorageClass {one_line(storage_class)} does not exist")
+    if text_at(live, "", "volumeBindingMode") != "WaitForFirstConsumer":
+        return health
+    message = f"it is bound with its first consumer, by StorageClass {one_line(storage_class)}"
+    return Health(HealthState.CURRENT, "WaitForFirstConsumer", message)
 
 
 def _service(live: Manifest, _: datetime) -> Health:
@@ -335,11 +417,13 @@ def _checked_text(value: object) -> str:
     return value
 
 
-def _api_service(live: Manifest, _: datetime) -> Health:
+def _api_service(live: Manifest, now: datetime) -> Health:
     available = next((one for one in conditions_of(live) if one.type == "Available"), None)
     if available is None:
         return _in_progress("NotAvailable", "its condition Available is not set yet")
-    return _CURRENT if available.status == "True" else _in_progress(available.reason, available.message)
+    if available.status == "True":
+        return stale_health(live, now) or _CURRENT
+    return _in_progress(available.reason, available.message)
 
 
 Rule: TypeAlias = Callable[[Manifest, datetime], Health]

@@ -86,6 +86,8 @@ class StoredHealthy:
 
     revision: HealthyRevision
     packed: bytes
+    secret: str
+    """Namespace and name of its Secret."""
 
     async def manifests(self) -> list[Manifest]:
         """Return the manifests.
@@ -93,7 +95,10 @@ class StoredHealthy:
         Raises:
             RecordUnreadable: They are not valid.
         """
-        return await run_in_steps(unpacking_revision(self.packed))
+        try:
+            return await run_in_steps(unpacking_revision(self.packed))
+        except RecordUnreadable as error:
+            raise _unreadable_healthy(self.secret, error) from None
 
 
 class RecordStore:
@@ -218,11 +223,9 @@ class RecordStore:
         if secret is None:
             return None
         try:
-            return await _read_healthy(secret)
+            return await _read_healthy(secret, f"{self.namespace}/{name}")
         except RecordUnreadable as error:
-            raise RecordUnreadable(
-                f"Secret {self.namespace}/{name} with the last healthy revision is unreadable: {error}; delete it"
-            ) from None
+            raise _unreadable_healthy(f"{self.namespace}/{name}", error) from None
 
     async def write_healthy(self, revision: HealthyRevision, packed: bytes) -> bool:
         """Write the last healthy revision of an addon in a Secret of its own; return False if it does not fit.
@@ -296,12 +299,19 @@ class RecordStore:
         return Stored(record, revision, secret["metadata"]["resourceVersion"])
 
 
-async def _read_healthy(secret: Manifest) -> StoredHealthy:
+def _unreadable_healthy(secret: str, error: RecordUnreadable) -> RecordUnreadable:
+    return RecordUnreadable(
+        f"Secret {secret} with the last healthy revision is unreadable: {error}; delete it, and the next revision that "
+        "becomes healthy is kept"
+    )
+
+
+async def _read_healthy(secret: Manifest, title: str) -> StoredHealthy:
     values = _values(secret)
     revision = await run_in_steps(unpacking_healthy(_value(values, _RECORD)))
     if healthy_name(revision.addon) != secret["metadata"]["name"]:
         raise RecordUnreadable(f"it is that of addon {revision.addon}")
-    return StoredHealthy(revision, _value(values, _REVISION))
+    return StoredHealthy(revision, _value(values, _REVISION), title)
 
 
 def _values(secret: Manifest) -> dict[str, Any]:

@@ -204,6 +204,11 @@ def is_paused(manifest: Manifest) -> bool:
     return at(manifest, "spec", "paused") is True or PAUSED_ANNOTATION in mapping(manifest, "metadata", "annotations")
 
 
+def unpause_hint(cluster: ObjectKey) -> str:
+    """Say that a Cluster is paused, and how to change that."""
+    return f"Cluster {cluster} is paused: unpause it by spec.paused or the annotation {PAUSED_ANNOTATION}"
+
+
 def is_moving(manifest: Manifest) -> bool:
     """Return whether ``clusterctl move`` deletes this object; then what belongs to it must not be cleaned up."""
     return DELETE_FOR_MOVE_ANNOTATION in mapping(manifest, "metadata", "annotations")

@@ -57,19 +57,19 @@ CONDITIONS: Final = (
     ),
     Explanation(
         ADDONS_HEALTHY_CONDITION,
-        "Present only while it is False: objects of the addons are not healthy, although they are delivered.",
+        "Present only while it is not True: objects of the addons are not healthy, or their health is unknown.",
         "The message names the objects with the reason of a Pod or an event: repair them in the workload cluster.",
         _CLUSTER,
     ),
     Explanation(
         ADDONS_IN_SYNC_CONDITION,
-        "Present only while it is False: objects differ from what was delivered, and are not corrected.",
+        "Present only while it is not True: objects differ and are not corrected, or they are not compared now.",
         "'csctl drift' lists the objects, fields and field managers. Stop the other writer, or ignore the difference.",
         _CLUSTER,
     ),
     Explanation(
         WITHIN_RANGES_CONDITION,
-        "Present only while it is False: versions of the cluster are outside the ranges of its releases or rules.",
+        "Present only while it is not True: versions are outside the ranges of their releases or rules.",
         "The message names the fact and the remedy. 'csctl plan' finds the steps of an upgrade.",
         _CLUSTER,
     ),
@@ -423,6 +423,11 @@ REASONS: Final = (
     Explanation(
         Reason.ADDONS_DELETED,
         "The Cluster left its cluster stack, and its addons were deleted, as its deletion policy says.",
+    ),
+    Explanation(
+        Reason.ADDONS_ORPHANED,
+        "The Cluster left its cluster stack. Its addons stay in the workload cluster, and are not managed any more.",
+        "Nothing has to be done. Delete the ClusterAddon if the Cluster does not return to a cluster stack.",
     ),
     Explanation(
         Reason.HOLD_NOT_HONOURED,

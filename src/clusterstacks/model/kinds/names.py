@@ -184,6 +184,7 @@ class Reason(StrEnum):
     HEALTH_TIMEOUT = "HealthTimeout"
     ROLLED_BACK = "RolledBack"
     ADDONS_DELETED = "AddonsDeleted"
+    ADDONS_ORPHANED = "AddonsOrphaned"
     HOLD_NOT_HONOURED = "HoldNotHonoured"
     SIGNATURE_UNKNOWN = "SignatureUnknown"
     SIGNATURES_UNCLEAR = "SignaturesUnclear"

@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING, Final
 from clusterstacks.model.conditions import Severity
 from clusterstacks.model.documents import at, mappings, text
 from clusterstacks.model.kinds.names import READY_CONDITION, AddonCondition, Reason
+from clusterstacks.model.objects import rfc3339
 from clusterstacks.model.outcomes import Outcome, Settled, Waiting
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from clusterstacks.deliver.apply.health import HealthReport
     from clusterstacks.operator.controllers.status_reconciler import StatusPatch
 
@@ -24,6 +27,19 @@ def report_health(patch: StatusPatch, report: HealthReport) -> None:
     # Every new object is in progress at first, which is not worth an event.
     severity = Severity.WARNING if report.failed else Severity.INFO
     patch.false(AddonCondition.HEALTHY, reason, f"{count}: {report.message}", severity)
+
+
+def report_unread(patch: StatusPatch, why: str, now: datetime, *conditions: AddonCondition) -> None:
+    """Set Healthy and InSync, or one of them, to Unknown, because nothing reads or compares the objects any more.
+
+    The message says since when; a condition that the ClusterAddon does not have is not set.
+    """
+    for condition in conditions or (AddonCondition.HEALTHY, AddonCondition.IN_SYNC):
+        before = patch.condition(condition)
+        if before is not None:
+            since = before.last_transition_time if before.status == "Unknown" else ""
+            reason = Reason.HEALTH_UNKNOWN if condition is AddonCondition.HEALTHY else Reason.DRIFT_UNKNOWN
+            patch.unknown(condition, reason, f"not compared since {since or rfc3339(now)}: {why}")
 
 
 def outcome_of_health(patch: StatusPatch, outcome: Outcome, report: HealthReport | None) -> Outcome:

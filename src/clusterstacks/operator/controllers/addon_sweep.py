@@ -26,7 +26,7 @@ from clusterstacks.model.drift_settings import DriftMode, DriftSettings
 from clusterstacks.model.errors import ClusterStacksError, DependencyError
 from clusterstacks.model.kinds.names import AddonCondition, Reason
 from clusterstacks.model.objects import rfc3339
-from clusterstacks.operator.controllers.addon_health import report_health
+from clusterstacks.operator.controllers.addon_health import report_health, report_unread
 from clusterstacks.operator.controllers.drift_report import Correction, DriftReport, report_drift
 from clusterstacks.operator.controllers.repair_pauses import RepairPauses
 from clusterstacks.operator.controllers.workload_clients import ClusterRests
@@ -210,12 +210,20 @@ class AddonSweep:
             patch.unknown(AddonCondition.HEALTHY, Reason.HEALTH_UNKNOWN, known.failure)
         elif known.health is not None:
             report_health(patch, known.health)
-        if known.drift is not None:
-            failure = f"not compared since {known.failing_since}: {known.failure}" if known.failure else ""
-            report_drift(patch, known.drift, known.found, failure, self.clock.now())
+        self.report_drift(patch)
         if known.handled:
             patch.status["lastHandledReconcileAt"] = known.handled
         return known.health
+
+    def report_drift(self, patch: StatusPatch) -> None:
+        """Set the condition InSync to the last report; while a rollout waits or fails, nothing is compared."""
+        known = self._swept.get(patch.key)
+        if known is None or known.drift is None:
+            why = "objects are compared again when the delivery is complete"
+            report_unread(patch, why, self.clock.now(), AddonCondition.IN_SYNC)
+            return
+        failure = f"not compared since {known.failing_since}: {known.failure}" if known.failure else ""
+        report_drift(patch, known.drift, known.found, failure, self.clock.now())
 
     async def reconcile(self, addon: ObjectKey, render: RenderAgain | None = None) -> timedelta | None:
         """Sweep one cluster; return when to sweep it again.

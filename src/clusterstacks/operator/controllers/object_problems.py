@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
 from clusterstacks.model.documents import at, mapping, mappings, text
-from clusterstacks.model.kinds.names import AddonCondition
+from clusterstacks.model.kinds.names import AddonCondition, Reason
 from clusterstacks.operator.controllers.clusteraddon.upgrade_hold import HoldState, read_hold
 from clusterstacks.runtime.object_problem_metrics import NOT_READY, ObjectProblem
 
@@ -20,6 +20,9 @@ UPGRADE_HELD: Final = "UpgradeHeld"
 
 _CONDITIONS: Final = (NOT_READY, AddonCondition.HEALTHY, AddonCondition.IN_SYNC, AddonCondition.WITHIN_RANGES)
 
+_LEFT: Final = (Reason.ADDONS_DELETED, Reason.ADDONS_ORPHANED)
+"""Reasons of ClusterAddons whose Clusters left their cluster stack: nobody has to act."""
+
 PROBLEMS: Final = (*_CONDITIONS, UPGRADE_HELD)
 
 
@@ -32,6 +35,8 @@ def find_problems(objects: Iterable[Manifest]) -> Iterator[ObjectProblem]:
             for condition in mappings(status, "conditions")
             if condition.get("type") in _CONDITIONS
         }
+        if text(conditions.get(NOT_READY, {}), "reason") in _LEFT:
+            continue
         if NOT_READY not in conditions:
             yield _problem(manifest, NOT_READY, "NoStatus", at(manifest, "metadata", "creationTimestamp"))
         for kind in _CONDITIONS:

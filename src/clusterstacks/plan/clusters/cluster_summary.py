@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from clusterstacks.model.conditions import Condition, from_documents
 from clusterstacks.model.documents import at, mapping, mappings, text
 from clusterstacks.model.kinds.cluster_conditions import condition_view
-from clusterstacks.model.kinds.clusterapi import cluster_view, is_paused
+from clusterstacks.model.kinds.clusterapi import cluster_view, is_paused, unpause_hint
 from clusterstacks.model.kinds.names import (
     ADDONS_HEALTHY_CONDITION,
     ADDONS_IN_SYNC_CONDITION,
@@ -78,10 +78,13 @@ class ClusterSummary:
     wanted: str
     """Kubernetes version that its topology asks for."""
     ready: Condition
-    """Whether the addons are delivered and Cluster API reports the Cluster as available."""
+    """Whether the addons are delivered and Cluster API reports the Cluster as available.
+
+    It is the only judgement about readiness; ``concern`` may name something to look at also while it is True.
+    """
     stage: StageCount
-    paused: bool
-    """Whether the Cluster or its ClusterAddon is paused."""
+    pause: str
+    """Which object is paused, and how to continue; empty if none is."""
     hold: tuple[str, str]
     """State of the upgrade hold and since when; both empty without one."""
     conditions: Mapping[str, Condition]
@@ -108,8 +111,11 @@ class ClusterSummary:
     def release_change(self) -> str:
         """The version of the delivered release, and of the wanted one while it differs: ``v1 → v2``.
 
-        Versions of different Kubernetes minors have the minor: ``1.35-v1 → 1.36-v2``.
+        Versions of different Kubernetes minors have the minor: ``1.35-v1 → 1.36-v2``. A Cluster that left its cluster
+        stack has no wanted release: ``local-demo-1-35-v1, not managed any more``.
         """
+        if self.delivered and _release(self.class_name) is None:
+            return f"{self.delivered}, not managed any more"
         return version_change(_release(self.delivered), _release(self.class_name), self.delivered, self.class_name)
 
     @property
@@ -122,9 +128,8 @@ class ClusterSummary:
     @property
     def concern(self) -> Condition:
         """Condition to look at first, with reason and message; an empty one if all is well."""
-        if self.paused:
-            message = "the Cluster or its ClusterAddon is paused: 'csctl resume' continues after 'csctl suspend'"
-            return Condition(PAUSED, "True", PAUSED, message)
+        if self.pause:
+            return Condition(PAUSED, "True", PAUSED, self.pause)
         if self.hold[0] == HELD:
             return replace(self.ready, reason=UPGRADE_HELD, last_transition_time=self.hold[1])
         if self.ready.status != "True":
@@ -145,7 +150,7 @@ class ClusterSummary:
             "class": {"wanted": self.class_name, "delivered": self.delivered},
             "kubernetes": {"wanted": self.wanted, "running": self.running},
             "stage": {"number": self.stage.number, "total": self.stage.total, "current": self.stage.current},
-            "paused": self.paused,
+            "paused": bool(self.pause),
             "upgradeHold": {"state": self.hold[0], "since": self.hold[1]} if self.hold[0] else None,
             "reason": concern.reason,
             "message": concern.message,
@@ -173,7 +178,7 @@ def summarize(cluster: Manifest, addon: Manifest | None) -> ClusterSummary:
         wanted=view.version,
         ready=_ready(cluster, conditions.get(READY_CONDITION)),
         stage=_stage(mappings(status, "stages")),
-        paused=is_paused(cluster) or is_paused(addon or {}),
+        pause=_pause(view, cluster, addon or {}),
         hold=(text(hold, "state"), text(hold, "since")),
         conditions=conditions,
         addons=tuple(
@@ -186,6 +191,12 @@ def summarize(cluster: Manifest, addon: Manifest | None) -> ClusterSummary:
         last_change=_last(from_documents(status.get("conditions"))),
         last_delivery=next(iter(mappings(status, "history")), {}),
     )
+
+
+def _pause(view: ClusterView, cluster: Manifest, addon: Manifest) -> str:
+    if is_paused(cluster):
+        return unpause_hint(view.key)
+    return f"its ClusterAddon is paused: 'csctl resume {view.key}' continues" if is_paused(addon) else ""
 
 
 def version_change(before: ReleaseName | None, after: ReleaseName | None, old: str, new: str) -> str:

@@ -111,7 +111,7 @@ def findings(summary: ClusterSummary) -> Iterator[ViewNode]:
     concern, stage = summary.concern, summary.stage
     if stage.total:
         yield ViewNode("rollout", NodeState.WORKING, f"stage {stage.number} of {stage.total}, {stage.current}")
-    if summary.ready.status != "True" or summary.paused or summary.hold[0] == HELD:
+    if summary.ready.status != "True" or summary.pause or summary.hold[0] == HELD:
         waits = f"{concern.reason}: {' '.join(concern.message.split())}{_since(concern)}"
         yield ViewNode("waits for", _condition_state(concern), waits)
     if summary.hold[0]:

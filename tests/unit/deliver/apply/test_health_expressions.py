@@ -1,16 +1,17 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from clusterstacks.deliver.apply.health_expressions import TIME, HealthExpressions
-from clusterstacks.deliver.apply.health_rules import HealthState
+from clusterstacks.deliver.apply.health_rules import SETTLE_TIME, HealthState
 from clusterstacks.deliver.apply.policy import HEALTH_ANNOTATION, HEALTH_FAILED_ANNOTATION, with_health_rules
 from clusterstacks.deliver.render.errors import CelFailed, CelUndecided, RenderTimeout, WorkerDied, WorkersBusy
 from clusterstacks.model.files.addon_config import HealthRule
-from clusterstacks.model.objects import ObjectId
+from clusterstacks.model.objects import ObjectId, rfc3339
 from tests.support.builders.manifests import config_map, named
 from tests.support.virtual_time import in_virtual_time
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from clusterstacks.model.errors import ClusterStacksError
     from clusterstacks.model.objects import Manifest
 
+NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 WIDGET = ObjectId("example.org", "Widget", "team", "one")
 CURRENT, FAILED = "self.status.done", "self.status.failed"
 
@@ -50,7 +52,7 @@ class Case:
         self.expressions = HealthExpressions(scripted)
 
     async def judge(self, live: Manifest) -> tuple[HealthState, str, str]:
-        health = (await self.expressions.judge({WIDGET: live}))[WIDGET]
+        health = (await self.expressions.judge({WIDGET: live}, NOW))[WIDGET]
         return health.state, health.reason, health.message
 
 
@@ -102,7 +104,7 @@ async def test_an_object_is_evaluated_again_only_after_it_changed() -> None:
     assert (await case.judge(widget("2", uid="another")))[0] is HealthState.CURRENT
     assert len(case.renderer.asked) == 6
 
-    await case.expressions.judge({})
+    await case.expressions.judge({}, NOW)
     await case.judge(widget("2", uid="another"))
     assert len(case.renderer.asked) == 8
 
@@ -129,7 +131,6 @@ async def test_a_stopped_evaluation_is_repeated_and_a_busy_worker_leaves_what_wa
     [
         (widget(deletionTimestamp="2026-01-02T03:04:05Z"), HealthState.TERMINATING),
         (widget(generation=2) | {"status": {"observedGeneration": 1}}, HealthState.IN_PROGRESS),
-        (widget(generation="two"), HealthState.UNKNOWN),
     ],
 )
 async def test_an_object_that_leaves_or_that_its_controller_has_not_seen_is_not_evaluated(
@@ -142,9 +143,40 @@ async def test_an_object_that_leaves_or_that_its_controller_has_not_seen_is_not_
     assert case.renderer.asked == []
 
 
+@pytest.mark.regression("CASE-11")
+@pytest.mark.parametrize("observed", ["1", "two", 2.5, [], {}, None, True])
+async def test_case_11_an_expression_decides_where_the_observed_generation_cannot_be_read(observed: object) -> None:
+    case = Case()
+    case.renderer.answers[CURRENT] = True
+
+    assert (await case.judge(widget(generation=1) | {"status": {"observedGeneration": observed}}))[0] == "Current"
+
+
+@pytest.mark.regression("CASE-11")
+@pytest.mark.parametrize("status", [{"phase": "Running"}, {"phase": 1}, "Running"])
+async def test_case_11_an_expression_that_cannot_decide_about_a_written_status_is_unknown(status: object) -> None:
+    case = Case()
+    case.renderer.answers[CURRENT] = UNDECIDED
+
+    assert await case.judge(widget() | {"status": status}) == ("Unknown", "HealthUndecided", UNDECIDED.message)
+
+
+@pytest.mark.regression("LIVE-LV-4")
+async def test_live_lv_4_an_expression_judges_a_status_from_before_the_delivery_after_the_settle_time() -> None:
+    case = Case()
+    case.renderer.answers[CURRENT] = True
+    times = {"cluster-stack-operator": ("f:spec", NOW), "widgets": ("f:status", NOW - SETTLE_TIME)}
+    written = [{"manager": name, "time": rfc3339(at), "fieldsV1": {field: {}}} for name, (field, at) in times.items()]
+    live = widget(managedFields=written) | {"status": {"done": True}}
+
+    assert (await case.judge(live))[:2] == ("InProgress", "StatusNotObserved")
+    assert case.renderer.asked == []
+    assert (await case.expressions.judge({WIDGET: live}, NOW + SETTLE_TIME))[WIDGET].healthy
+
+
 @pytest.mark.parametrize("annotations", [None, {}, "x", [], {HEALTH_ANNOTATION: None}, {HEALTH_ANNOTATION: 1}])
 async def test_an_object_without_expression_is_judged_by_the_rule_of_its_kind(annotations: object) -> None:
-    assert await Case().expressions.judge({WIDGET: widget(annotations=annotations)}) == {}
+    assert await Case().expressions.judge({WIDGET: widget(annotations=annotations)}, NOW) == {}
 
 
 async def test_expressions_do_not_see_managed_fields() -> None:
@@ -168,7 +200,7 @@ async def test_sec_slow_expressions_of_one_cluster_take_limited_time_of_each_rea
     many = {ObjectId("example.org", "Widget", "team", str(number)): widget(failed="") for number in range(5)}
     case.renderer.answers[CURRENT] = True
 
-    healthy = [sum(one.healthy for one in (await case.expressions.judge(many)).values()) for _ in range(3)]
+    healthy = [sum(one.healthy for one in (await case.expressions.judge(many, NOW)).values()) for _ in range(3)]
 
     assert healthy == [2, 4, 5]
 

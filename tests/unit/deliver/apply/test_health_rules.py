@@ -1,6 +1,7 @@
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
 
 import orjson
 import pytest
@@ -10,12 +11,20 @@ from hypothesis import strategies as st
 from clusterstacks.deliver.apply.health_rules import (
     REASON_CHARACTERS,
     RULES,
+    SETTLE_TIME,
     HealthState,
     has_state,
     health_of,
+    health_of_pending_claim,
+    storage_class_of,
 )
 from clusterstacks.deliver.apply.live_fields import MESSAGE_CHARACTERS, one_line
+from clusterstacks.model.objects import rfc3339
 from tests.support.builders.health_fixtures import HealthCase, health_cases
+from tests.support.builders.manifests import named
+
+if TYPE_CHECKING:
+    from clusterstacks.model.objects import Manifest
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
@@ -53,6 +62,132 @@ def test_every_rule_has_fixtures() -> None:
     covered = {case.object["kind"] for case in health_cases()}
 
     assert {kind for _, kind in RULES} - covered == {"Secret", "ConfigMap"}  # these have no state, so nothing to show
+
+
+SECOND = timedelta(seconds=1)
+APPLIED = NOW - 3 * SECOND
+
+
+def written(manager: str, field: str, at: datetime) -> dict[str, Any]:
+    return {"manager": manager, "time": rfc3339(at), "fieldsV1": {field: {}}}
+
+
+def upgraded(
+    status_at: datetime | None,
+    *,
+    created: datetime = NOW - timedelta(days=1),
+    applied: datetime = APPLIED,
+    **status: object,
+) -> Manifest:
+    """Return an object that the operator applied, and whose controller wrote its status before or afterwards."""
+    entries = [written("someone", "f:spec", NOW), written("cluster-stack-operator", "f:spec", applied)]
+    if status_at is not None:
+        entries.append(written("controller", "f:status", status_at))
+    live = named("example.com/v1", "Widget", "x", "n")
+    live["metadata"] |= {"creationTimestamp": rfc3339(created), "generation": 2, "managedFields": entries}
+    return live | {"status": {"conditions": [{"type": "Ready", "status": "True"}], **status}}
+
+
+API_SERVICE = {"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService"}
+
+
+@pytest.mark.regression("LIVE-LV-4")
+@pytest.mark.parametrize(
+    ("live", "is_judged"),
+    [
+        (upgraded(APPLIED - SECOND), False),
+        (upgraded(APPLIED), False),
+        (upgraded(APPLIED - SECOND, conditions=[]), False),
+        (upgraded(APPLIED - SECOND, conditions=[{"type": "Available", "status": "True"}]) | API_SERVICE, False),
+        (upgraded(APPLIED + SECOND), True),
+        (upgraded(None), True),
+        (upgraded(APPLIED, created=APPLIED), True),
+        (upgraded(APPLIED - SECOND, observedGeneration=2), True),
+        (upgraded(APPLIED - SECOND, applied=NOW - SETTLE_TIME), True),
+        (upgraded(APPLIED - SECOND, applied=NOW + SETTLE_TIME), True),
+    ],
+    ids=[
+        "before", "in the same second", "before, without condition", "before, APIService", "afterwards", "no status",
+        "created by the delivery", "observed", "settled", "clock of the operator is behind",
+    ],
+)  # fmt: skip
+def test_live_lv_4_a_status_from_before_the_delivery_does_not_count(live: Manifest, *, is_judged: bool) -> None:
+    health = health_of(live, NOW)
+
+    assert (health.state, health.reason) == (("Current", "") if is_judged else ("InProgress", "StatusNotObserved"))
+
+
+@pytest.mark.regression("CASE-11")
+@pytest.mark.parametrize(
+    ("observed", "state", "reason"),
+    [
+        ("2", "Current", ""),
+        ("1", "InProgress", "LatestGenerationNotObserved"),
+        ("two", "Unknown", "Malformed"),
+        ("9" * 5000, "Unknown", "Malformed"),
+        (["2"], "Unknown", "Malformed"),
+    ],
+)
+def test_case_11_the_text_of_a_number_is_an_observed_generation(observed: object, state: str, reason: str) -> None:
+    health = health_of(upgraded(NOW, observedGeneration=observed), NOW)
+
+    assert (health.state, health.reason) == (state, reason)
+
+
+@pytest.mark.regression("CASE-11")
+@pytest.mark.parametrize("status", [{"observedGeneration": "x"}, {"conditions": {}}, {"conditions": [{"type": 1}]}])
+def test_case_11_a_field_of_the_wrong_type_is_named_with_the_rule_that_replaces_it(status: dict[str, object]) -> None:
+    live = upgraded(NOW)
+    health = health_of({**live, "status": {**live["status"], **status}}, NOW)
+
+    assert health.state is HealthState.UNKNOWN
+    assert health.message.startswith(
+        f"status.{next(iter(status))} has the wrong type; a health rule for Widget.example.com"
+    )
+
+
+def claim(phase: str = "Pending", **annotations: str) -> Manifest:
+    live = named("v1", "PersistentVolumeClaim", "x", "n", spec={"storageClassName": "local"})
+    live["metadata"]["annotations"] = annotations
+    return live | {"status": {"phase": phase}}
+
+
+@pytest.mark.regression("CASE-12")
+@pytest.mark.parametrize(
+    ("live", "storage_class"),
+    [
+        (claim(), "local"),
+        (claim(**{"volume.kubernetes.io/selected-node": "worker"}), ""),
+        (claim("Lost"), ""),
+        (claim() | {"spec": {}}, ""),
+        (claim() | {"spec": {"storageClassName": ["local"]}}, ""),
+    ],
+    ids=["pending", "with consumer", "lost", "without class", "malformed"],
+)
+def test_case_12_a_pending_claim_without_consumer_is_judged_by_its_class(live: Manifest, storage_class: str) -> None:
+    assert storage_class_of(live) == storage_class
+
+
+@pytest.mark.regression("CASE-12")
+@pytest.mark.parametrize(
+    ("found", "state", "message"),
+    [
+        (
+            {"volumeBindingMode": "WaitForFirstConsumer"},
+            "Current",
+            "it is bound with its first consumer, by StorageClass local",
+        ),
+        ({"volumeBindingMode": "Immediate"}, "InProgress", "its phase is Pending, not Bound"),
+        ({}, "InProgress", "its phase is Pending, not Bound"),
+        (None, "InProgress", "its phase is Pending, not Bound: StorageClass local does not exist"),
+    ],
+)
+def test_case_12_a_claim_that_waits_for_its_first_consumer_is_healthy(
+    found: Manifest | None, state: str, message: str
+) -> None:
+    health = health_of_pending_claim(health_of(claim(), NOW), "local", found)
+
+    assert (health.state, health.message) == (state, message)
 
 
 @given(kind=st.sampled_from([*RULES, ("example.com", "Widget")]), metadata=JSON, spec=JSON, status=JSON)

@@ -299,6 +299,20 @@ async def test_an_edited_healthy_revision_is_unreadable(values: dict[str, bytes]
         await store(cluster).read_healthy("cni")
 
 
+@pytest.mark.regression("LIVE-LV-5")
+@pytest.mark.parametrize("packed", [b"rubbish", BOMB])
+async def test_live_lv_5_broken_manifests_of_a_healthy_revision_name_their_secret(packed: bytes) -> None:
+    cluster = HealthyCluster()
+    assert await store(cluster).write_healthy(HEALTHY, packed)
+    found = await store(cluster).read_healthy("cni")
+    assert found is not None
+
+    with pytest.raises(
+        RecordUnreadable, match=r"Secret kube-system/cluster-stack-healthy-cni .*: it .*; delete it, and"
+    ):
+        await found.manifests()
+
+
 async def test_the_record_of_an_installation_is_not_that_of_an_addon_with_its_name() -> None:
     cluster = Cluster()
     records = RecordStore(cast("Any", cluster), "kube-system", kind=INSTALLATION_RECORD, selector="a=b")

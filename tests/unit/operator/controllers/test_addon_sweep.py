@@ -133,6 +133,33 @@ async def test_a_healthy_cluster_is_read_less_often(poll: Poll) -> None:
     assert near(await poll.reconcile(), SOON_INTERVAL)
 
 
+@pytest.mark.regression("LIVE-LV-5")
+async def test_live_lv_5_a_cluster_is_not_in_sync_while_a_delivery_waits_or_fails(poll: Poll) -> None:
+    since = "2026-01-02T03:04:05Z"
+    poll.sweep.watch(ADDON, CLUSTER, {SETTINGS: "dns"})
+    poll.sweep.configure(ADDON, DriftSettings(timedelta(minutes=5)))
+    compared, waiting = patch(type="InSync"), patch(type="InSync")
+    later = patch(type="InSync", status="Unknown", lastTransitionTime=since)
+    poll.sweep.report_drift(compared)
+    assert compared.holds("InSync")
+
+    poll.sweep.configure(ADDON, None)
+    for one in (waiting, later):
+        poll.sweep.report_drift(one)
+    condition = waiting.condition("InSync")
+
+    assert condition is not None
+    assert (condition.status, condition.reason) == ("Unknown", "DriftUnknown")
+    assert condition.message.startswith("not compared since 20")
+    condition = later.condition("InSync")
+    assert condition is not None
+    assert condition.message.startswith(f"not compared since {since}: ")
+
+    absent = patch()
+    poll.sweep.report_drift(absent)
+    assert absent.condition("InSync") is None
+
+
 @in_virtual_time
 async def test_health_and_drift_share_one_read_and_keep_their_intervals(poll: Poll) -> None:
     poll.sweep.watch(ADDON, CLUSTER, {DNS: "dns", SETTINGS: "dns"})

@@ -36,6 +36,8 @@ HOLD = {"class": "c", "version": "v1.36.3", "state": "Held", "since": "2026-11-0
         (addon(READY, condition("HelmChartApplied", "False")), []),
         (addon(condition("Ready", "False")), [("Ready", "ReadyReason", CREATED_AT + DAY)]),
         (addon(condition("Ready", "Unknown")), [("Ready", "ReadyReason", CREATED_AT + DAY)]),
+        (addon(condition("Ready", "False") | {"reason": "AddonsOrphaned"}, condition("InSync", "Unknown")), []),
+        (addon(condition("Ready", "False") | {"reason": "AddonsDeleted"}), []),
         (addon(), [("Ready", "NoStatus", CREATED_AT)]),
         (addon(condition("Ready", "False", "rubbish")), [("Ready", "ReadyReason", 0.0)]),
         (addon(READY, condition("Healthy", "True"), condition("InSync", "True")), []),

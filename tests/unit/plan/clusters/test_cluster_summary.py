@@ -57,7 +57,7 @@ UNHEALTHY = condition("Healthy", "False", "ObjectsFailed", "a Pod fails")
         (cluster(), addon(READY, UNHEALTHY), {"ready": "True", "reason": "ObjectsFailed"}),
         (cluster(NEW), addon(UNREADY, stages=STAGES), {"class": NEW, "release": "v1 → v2", "stage": "2/2"}),
         (cluster("local-demo-1-36-v2"), addon(READY), {"release": "1.35-v1 → 1.36-v2"}),
-        (cluster("mine"), addon(READY), {"release": f"{OLD} → mine"}),
+        (cluster("mine"), addon(READY), {"release": f"{OLD}, not managed any more"}),
         (cluster(NEW), addon(UNREADY, delivered=""), {"release": "→ v2", "stage": ""}),
         (cluster(version="v1.36.1"), addon(READY), {"kubernetes": "v1.35.4 → v1.36.1"}),
         (cluster(running="broken"), addon(READY), {"kubernetes": "→ v1.35.4"}),
@@ -119,3 +119,21 @@ def test_objects_without_spec_and_status_are_summarized() -> None:
     bare = {"metadata": {"name": "bare", "namespace": "x"}}
 
     assert summarize(bare, bare).key.name == "bare"
+
+
+@pytest.mark.regression("U-36")
+@pytest.mark.parametrize(
+    ("one", "its_addon", "cause"),
+    [
+        (cluster(paused=True), None, "Cluster team-a/one is paused: unpause it by spec.paused"),
+        (cluster(paused=True), addon(READY) | {"spec": {"paused": True}}, "Cluster team-a/one is paused: unpause it"),
+        (cluster(), addon(READY) | {"spec": {"paused": True}}, "its ClusterAddon is paused: 'csctl resume team-a/one'"),
+    ],
+)
+def test_u_36_a_pause_names_the_object_that_is_paused(
+    one: dict[str, Any], its_addon: dict[str, Any] | None, cause: str
+) -> None:
+    summary = summarize(one, its_addon)
+
+    assert summary.concern.message.startswith(cause)
+    assert summary.document()["paused"] is True

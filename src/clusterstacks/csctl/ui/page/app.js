@@ -1,6 +1,6 @@
 // Requests documents from the server, follows its events, and draws the view of the address.
 
-import { html, render, words } from "./elements.js";
+import { html, render, stateWord } from "./elements.js";
 import { clusterView, fleetView, frame, messageView } from "./views.js";
 
 const TICK_MILLISECONDS = 15_000; // at this interval ages are drawn again, and events of the open Cluster are read
@@ -88,7 +88,7 @@ function readEvents() {
 // Tells screen readers which Clusters changed their state; not the whole page.
 function announce(found) {
   const clusters = found.clusters ?? [found];
-  const next = new Map(clusters.map((one) => [`${one.namespace}/${one.name}`, `${words[one.state]} ${one.reason}`.trim()]));
+  const next = new Map(clusters.map((one) => [`${one.namespace}/${one.name}`, `${stateWord(one)} ${one.reason}`.trim()]));
   const news = [...next].filter(([key, now]) => states.has(key) && states.get(key) !== now);
   states = next;
   if (news.length) {

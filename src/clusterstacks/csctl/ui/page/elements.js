@@ -11,8 +11,14 @@ export const words = { done: "ready", working: "in progress", failed: "failed" }
 
 export const verdicts = { ok: "✓", untested: "~", unknown: "?", incompatible: "✗" };
 
-export function sign(state) {
-  return html`<span class=${`sign ${state}`} role="img" aria-label=${words[state]}>${mark[state]}</span>`;
+// READY of 'csctl status' decides about "ready"; the state also counts what there is to look at.
+export function stateWord(one) {
+  if (!one.ready) return one.state === "done" ? "not ready" : words[one.state];
+  return one.state === "done" ? words.done : "ready, troubled";
+}
+
+export function sign(state, word = words[state]) {
+  return html`<span class=${`sign ${state}`} role="img" aria-label=${word}>${mark[state]}</span>`;
 }
 
 export function age(time) {

@@ -1,6 +1,6 @@
 // Views of the page: the documents of the server as HTML.
 
-import { age, clusterLink, html, mark, since, sign, source, table, verdicts, words } from "./elements.js";
+import { age, clusterLink, html, mark, since, sign, source, stateWord, table, verdicts, words } from "./elements.js";
 import { graphView, objectList } from "./graph.js";
 
 const SHOWN_CLUSTERS = 12; // Clusters of a release that are shown without a click
@@ -45,11 +45,13 @@ export function fleetView({ document, filter, concernsOnly }, { set }) {
       (!concernsOnly || one.state !== "done") &&
       `${one.namespace}/${one.name} ${one.class.wanted} ${one.reason}`.toLowerCase().includes(wanted),
   );
-  const count = (state) => document.clusters.filter((one) => one.state === state).length;
+  const count = (state) => document.clusters.filter((one) => (one.ready ? "done" : one.state) === state).length;
+  const troubled = document.clusters.filter((one) => one.state !== "done").length;
   return html`
     <h1 tabindex="-1">Fleet</h1>
     <p class="counts">
       ${["done", "working", "failed"].map((one) => html`<span>${sign(one)} ${count(one)} ${words[one]} </span>`)}
+      <span>${troubled} troubled</span>
     </p>
     ${table(
       "Releases and their Clusters",
@@ -59,7 +61,7 @@ export function fleetView({ document, filter, concernsOnly }, { set }) {
     )}
     <form class="filter" role="search" onSubmit=${(event) => event.preventDefault()}>
       <label>Filter <input type="search" id="filter" value=${filter} onInput=${(event) => set({ filter: event.target.value })} /></label>
-      <label><input type="checkbox" id="concerns" checked=${concernsOnly} onChange=${(event) => set({ concernsOnly: event.target.checked })} /> only Clusters that are not ready</label>
+      <label><input type="checkbox" id="concerns" checked=${concernsOnly} onChange=${(event) => set({ concernsOnly: event.target.checked })} /> only troubled Clusters</label>
       <span role="status">${shown.length} of ${document.clusters.length} Clusters</span>
     </form>
     ${table(
@@ -101,7 +103,7 @@ function clusterRow(one) {
   return html`
     <tr key=${`${one.namespace}/${one.name}`} class=${one.state}>
       <th scope="row">${clusterLink(one)}</th>
-      <td>${sign(one.state)} ${words[one.state]}</td>
+      <td>${sign(one.state, stateWord(one))} ${stateWord(one)}</td>
       <td>${one.release}</td>
       <td>${one.kubernetes}</td>
       <td>${total ? html`<span title=${current}>${number} of ${total}</span>` : ""}</td>
@@ -126,7 +128,7 @@ export function clusterView(state, actions) {
   const one = state.document;
   const moved = one.release.includes("→") || one.kubernetes.includes("→");
   return html`
-    <h1 tabindex="-1">${sign(one.state)} Cluster ${one.namespace}/${one.name}</h1>
+    <h1 tabindex="-1">${sign(one.state, stateWord(one))} Cluster ${one.namespace}/${one.name}</h1>
     <dl class="facts">
       <dt>Class</dt><dd>${one.class.wanted || "none"}</dd>
       <dt>Addons of release</dt><dd>${one.release || "no addons yet"}</dd>

@@ -30,6 +30,7 @@ from clusterstacks.operator.controllers.clusteraddon.upgrade_hold import HoldSta
 from clusterstacks.runtime.concurrency import gather
 
 if TYPE_CHECKING:
+    from clusterstacks.model.conditions import Condition
     from clusterstacks.model.errors import ClusterStacksError
     from clusterstacks.model.objects import Manifest
     from clusterstacks.net.kube.client import Client
@@ -107,9 +108,12 @@ class ClusterReport:
         self.patch.status["ready"] = False
 
     async def explain(self, cause: Waiting, hold: str) -> None:
-        """Report on the Cluster why its held upgrade does not continue, while nothing is delivered."""
-        waiting = Waiting(cause.reason, f"{cause.message}; {hold}", None)
-        self._written((await mirror(self.client, self.cluster, waiting, self.clock.now()))[0])
+        """Report on the Cluster why its upgrade does not continue while nothing is delivered.
+
+        ``hold`` describes what holds it; empty after the hold was removed.
+        """
+        waiting = Waiting(cause.reason, f"{cause.message}; {hold}" if hold else cause.message, None)
+        self._written((await mirror(self.client, self.cluster, waiting, self.clock.now(), self._warnings()))[0])
 
     def note_delivered(self, outcome: Outcome) -> None:
         """Set the condition Delivered; waits for conditions and health do not count."""
@@ -132,15 +136,17 @@ class ClusterReport:
     async def _mirror(self, outcome: Outcome) -> bool:
         """Write the conditions of the Cluster; return whether status or reason of ClusterStackAddonsReady changed."""
         patch, now = self.patch, self.clock.now()
-        warnings = {
-            WITHIN_RANGES_CONDITION: patch.condition(AddonCondition.WITHIN_RANGES),
-            ADDONS_HEALTHY_CONDITION: patch.condition(AddonCondition.HEALTHY),
-            ADDONS_IN_SYNC_CONDITION: patch.condition(AddonCondition.IN_SYNC),
-        }
         reported = _with_hold(patch.reported(outcome, now, ADVISORY), patch, self.cluster)
-        written, is_news = await mirror(self.client, self.cluster, reported, now, warnings)
+        written, is_news = await mirror(self.client, self.cluster, reported, now, self._warnings())
         self._written(written)
         return is_news
+
+    def _warnings(self) -> dict[str, Condition | None]:
+        return {
+            WITHIN_RANGES_CONDITION: self.patch.condition(AddonCondition.WITHIN_RANGES),
+            ADDONS_HEALTHY_CONDITION: self.patch.condition(AddonCondition.HEALTHY),
+            ADDONS_IN_SYNC_CONDITION: self.patch.condition(AddonCondition.IN_SYNC),
+        }
 
     def _written(self, cluster: Manifest) -> None:
         self.cluster = cluster

@@ -1,4 +1,4 @@
-"""Releases a Cluster that left its cluster stack, and deletes its addons if the deletion policy says so.
+"""Releases a Cluster that left its cluster stack, and deletes or orphans its addons as the deletion policy says.
 
 A Cluster has left when it continues with a class that does not come from a cluster stack. Nothing is deleted for a
 Cluster that is being deleted or moved, for one whose release is missing, and for a deleted ClusterAddon: no finalizer
@@ -29,7 +29,9 @@ from clusterstacks.model.kinds.names import (
 )
 from clusterstacks.model.names import InvalidName, ReleaseName, parse_class
 from clusterstacks.model.outcomes import Outcome, Waiting
+from clusterstacks.operator.controllers.addon_health import report_unread
 from clusterstacks.operator.controllers.class_usage import release_of
+from clusterstacks.operator.controllers.clusteraddon.compat_check import ADVISORY
 from clusterstacks.operator.controllers.clusteraddon.mirrored_conditions import withdraw
 from clusterstacks.operator.controllers.resource_list import OBJECTS_SHOWN
 from clusterstacks.plan.clusters.hold_annotation import drop_hold, is_held
@@ -46,6 +48,7 @@ if TYPE_CHECKING:
     from clusterstacks.operator.controllers.status_reconciler import StatusPatch
     from clusterstacks.operator.controllers.workload_clients import Workloads
     from clusterstacks.runtime.cache import ObjectCache
+    from clusterstacks.runtime.clock import Clock
     from clusterstacks.runtime.events import EventRecorder
 
 
@@ -95,11 +98,12 @@ class DepartedAddons:
     stacks: ObjectCache
     workloads: Workloads
     events: EventRecorder
+    clock: Clock
 
     async def delete_addons(
         self, patch: StatusPatch, addon: ClusterAddon, reader: Reader, key: ObjectKey
     ) -> Outcome | None:
-        """Delete the addons of one Cluster; None where there is nothing to delete.
+        """Delete the addons of one Cluster, or report that they stay; None where there is nothing to report.
 
         ``key`` is the Cluster, whose class does not come from a cluster stack, or which does not exist. A SpecError
         says that the records of the workload cluster are those of another Cluster.
@@ -114,7 +118,7 @@ class DepartedAddons:
         if not (addon.spec.cluster_stack or addon.status.target or addon.status.addons) or addon.spec.paused:
             return None
         if deletion_policy(cluster, addon, self.stacks.all()) is not DeletionPolicy.DELETE:
-            return None
+            return await self._orphan(patch, cluster)
         patch.require_live()
         patch.status["ready"] = False
         with patch.failing_condition(AddonCondition.CHART_DELETED, Reason.FAILED_TO_DELETE_OBJECTS):
@@ -128,6 +132,19 @@ class DepartedAddons:
         message = f"Cluster {key} has a class of no cluster stack; its addons were deleted, as its deletion policy says"
         patch.false(AddonCondition.DELIVERED, Reason.ADDONS_DELETED, message, Severity.INFO)
         return Waiting(Reason.ADDONS_DELETED, message, None)
+
+    async def _orphan(self, patch: StatusPatch, cluster: ClusterView) -> Outcome:
+        """Report that nothing looks after the addons any more; no condition may say that they are well now."""
+        await withdraw(self.client, cluster.raw)
+        message = (
+            f"Cluster {cluster.key} has a class of no cluster stack: its addons stay, and are not managed any more"
+        )
+        patch.status["ready"] = False
+        patch.status.pop("upgradeHold", None)
+        patch.reconsider(condition for condition in AddonCondition if condition not in ADVISORY)
+        patch.drop(AddonCondition.WITHIN_RANGES)
+        report_unread(patch, message, self.clock.now())
+        return Waiting(Reason.ADDONS_ORPHANED, message, None)
 
     async def _report_kept(self, patch: StatusPatch, report: PruneReport) -> None:
         kept = [

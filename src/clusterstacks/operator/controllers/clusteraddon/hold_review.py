@@ -8,9 +8,17 @@ from typing import TYPE_CHECKING, Final
 
 from clusterstacks.model.documents import text
 from clusterstacks.model.errors import ClusterStacksError, SpecError
+from clusterstacks.model.kinds.cluster_conditions import condition_view
 from clusterstacks.model.kinds.clusterapi import cluster_view
 from clusterstacks.model.kinds.clusterstack import ClusterStack
-from clusterstacks.model.kinds.names import CLUSTER_API_GROUP, HOLD_UPGRADES_ANNOTATION, EventReason, Reason
+from clusterstacks.model.kinds.names import (
+    ADDONS_READY_CONDITION,
+    CLUSTER_API_GROUP,
+    HOLD_UPGRADES_ANNOTATION,
+    UPGRADE_HOLD_ANNOTATION,
+    EventReason,
+    Reason,
+)
 from clusterstacks.model.objects import rfc3339
 from clusterstacks.operator.controllers.clusteraddon.rollout_plan import NO_TARGET, Target
 from clusterstacks.operator.controllers.clusteraddon.upgrade_hold import (
@@ -83,6 +91,16 @@ class HoldReview:
         if _has_control_plane(snapshot.cluster) and decision.action is HoldAction.NOTHING:
             self._take_note(patch, snapshot, decision)
         return read_hold(patch.status) != before
+
+    def note_removal(self, patch: StatusPatch, snapshot: ClusterSnapshot) -> bool:
+        """Note that the hold is gone while nothing is delivered; return whether the Cluster still tells about it."""
+        cluster, last = snapshot.cluster.raw, read_hold(patch.status)
+        if not is_held(cluster) and last is not None and last.state is HoldState.HELD:
+            decision = self._decide(patch, snapshot, cluster, enabled=True)
+            if decision.note is None or decision.note.state is not HoldState.HELD:
+                self._take_note(patch, snapshot, decision)
+        is_told = UPGRADE_HOLD_ANNOTATION in condition_view(cluster, ADDONS_READY_CONDITION).message
+        return is_told and (last is None or last.state is not HoldState.NOT_HONOURED)
 
     async def review(
         self, patch: StatusPatch, snapshot: ClusterSnapshot, cluster: Manifest, *, enabled: bool

@@ -1,4 +1,4 @@
-"""Writes the state of the addons to the Cluster: ClusterStackAddonsReady, and other conditions that are False."""
+"""Writes the state of the addons to the Cluster: ClusterStackAddonsReady, and other conditions that are not True."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ ATTEMPTS = 5
 """Attempts when Cluster API writes its conditions, which are in the same list, concurrently. Arbitrary."""
 
 WARNINGS: Final = (ADDONS_HEALTHY_CONDITION, ADDONS_IN_SYNC_CONDITION, WITHIN_RANGES_CONDITION)
-"""Conditions that a Cluster has only while those of its ClusterAddon are False."""
+"""Conditions that a Cluster has only while those of its ClusterAddon are False or Unknown."""
 
 PatchOf: TypeAlias = "Callable[[Manifest], Manifest | None]"
 """Returns the patch for a Cluster as it was read; None when there is nothing to write."""
@@ -46,7 +46,7 @@ async def mirror(
     """Write the state of the addons to the Cluster's conditions, if it changed.
 
     ``cluster`` is the Cluster as it was read, or as this function returned it; ``warnings`` has, by condition of the
-    Cluster, the one of the ClusterAddon: only those that are False are written. Returns the Cluster with its new
+    Cluster, the one of the ClusterAddon: only those that are not True are written. Returns the Cluster with its new
     conditions, and whether ``ClusterStackAddonsReady`` has another status or reason, which causes an event.
     """
     status, reason, message = _state(outcome)
@@ -59,10 +59,11 @@ async def mirror(
         for kind in WARNINGS:
             warning = (warnings or {}).get(kind)
             after = {**read, "status": {**(read.get("status") or {}), **patch["status"]}} if patch else read
-            if warning is None or warning.status != "False":
+            if warning is None or warning.status == "True":
                 patch = _without(after, kind) or patch
             else:
-                patch = with_cluster_condition(after, kind, "False", warning.reason, warning.message, now) or patch
+                written = with_cluster_condition(after, kind, warning.status, warning.reason, warning.message, now)
+                patch = written or patch
         return patch
 
     written = await _write(client, cluster, patch_of)

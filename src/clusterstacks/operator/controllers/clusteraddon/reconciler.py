@@ -15,17 +15,17 @@ from clusterstacks.model.conditions import Severity
 from clusterstacks.model.documents import at, text
 from clusterstacks.model.errors import ClusterStacksError, SpecError
 from clusterstacks.model.kinds.clusteraddon import ClusterAddon, addon_name
+from clusterstacks.model.kinds.clusterapi import unpause_hint
 from clusterstacks.model.kinds.names import (
     ADDON_FINALIZER,
     CLUSTER_API_GROUP,
     CLUSTER_KIND,
-    PAUSED_ANNOTATION,
     AddonCondition,
     Reason,
 )
 from clusterstacks.model.objects import ObjectKey
 from clusterstacks.model.outcomes import Outcome, Settled, Waiting
-from clusterstacks.operator.controllers.addon_health import outcome_of_health
+from clusterstacks.operator.controllers.addon_health import outcome_of_health, report_unread
 from clusterstacks.operator.controllers.class_access import CLASS_NOT_OFFERED
 from clusterstacks.operator.controllers.clusteraddon.addon_inputs import snapshot_digest
 from clusterstacks.operator.controllers.clusteraddon.cluster_report import ClusterReport
@@ -130,6 +130,8 @@ class AddonReconciler:
             return None
         if addon.spec.paused or snapshot.cluster.paused:
             self._stand_still(patch)
+            self.sweep.forget(patch.key)
+            report_unread(patch, _cause_of_pause(snapshot.cluster), self.clock.now())
             await self._explain_hold(report, Waiting(PAUSED, _cause_of_pause(snapshot.cluster)))
             return _pause(patch, snapshot.cluster)
         patch.drop(AddonCondition.PAUSED)
@@ -161,8 +163,12 @@ class AddonReconciler:
             raise
 
     async def _explain_hold(self, report: ClusterReport, cause: Waiting) -> None:
-        cluster = report.snapshot.cluster
-        if not cluster.moving and not cluster.paused and (hold := self.hold.describe(report.patch, report.snapshot)):
+        """Report on the Cluster that its upgrade is held, or no longer held, and why nothing is delivered."""
+        patch, snapshot = report.patch, report.snapshot
+        if snapshot.cluster.moving or snapshot.cluster.paused:
+            return
+        hold = self.hold.describe(patch, snapshot)
+        if hold or self.hold.note_removal(patch, snapshot):
             await report.explain(cause, hold)
 
     async def _deliver_and_report(self, addon: ClusterAddon, report: ClusterReport) -> Outcome | timedelta:
@@ -183,6 +189,7 @@ class AddonReconciler:
         except ClusterStacksError as error:
             failure = failure or error
         if failure is not None:
+            self.sweep.report_drift(patch)
             await report.fail(failure)
             raise failure
         outcome = self._with_health(report, outcome)
@@ -200,7 +207,8 @@ class AddonReconciler:
         report.note_delivered(outcome)
         stages = read_progress(report.patch.status).stages
         if any(stage.phase is StagePhase.WAITING_FOR_HEALTH for stage in stages):
-            return outcome  # the stage has just read it
+            self.sweep.report_drift(report.patch)
+            return outcome  # the stage has just read the health
         return outcome_of_health(report.patch, outcome, self.sweep.report(report.patch))
 
     async def _end(self, patch: StatusPatch, cluster: ObjectKey | None) -> Outcome:
@@ -310,7 +318,7 @@ def _pause(patch: StatusPatch, cluster: ClusterView) -> Outcome:
 
 def _cause_of_pause(cluster: ClusterView) -> str:
     if cluster.paused:
-        how = f"Cluster {cluster.key} is paused: unpause it by spec.paused or the annotation {PAUSED_ANNOTATION}"
+        how = unpause_hint(cluster.key)
     else:
         how = f"spec.paused of ClusterAddon {addon_name(cluster.name)} is true: set it to false"
     return f"nothing is delivered because {how}"

@@ -257,7 +257,9 @@ def _build(env: ControllerContext) -> Reconciler:
         sweep=env.addon_sweep,
         drift=SweepSwitch(sweep=env.addon_sweep, client=env.client, stacks=stacks, interval=env.drift_interval),
         compat_check=CompatCheck(stored=fetcher.stored, rules_of=env.rules, upstream=facts()),
-        departed=DepartedAddons(client=env.client, stacks=stacks, workloads=env.workloads, events=env.events),
+        departed=DepartedAddons(
+            client=env.client, stacks=stacks, workloads=env.workloads, events=env.events, clock=env.clock
+        ),
     )
     clusters = _cluster_watches(env)
     return Reconciler(

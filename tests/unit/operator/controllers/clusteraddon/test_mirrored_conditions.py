@@ -141,13 +141,15 @@ async def test_v1beta1_condition_reset_at_the_start_is_written_again() -> None:
     assert conditions(api) == {"Available": "True", "ClusterStackAddonsReady": "True"}
 
 
+@pytest.mark.regression("LIVE-LV-8")
+@pytest.mark.parametrize("status", ["False", "Unknown"])
 @pytest.mark.parametrize("kind", WARNINGS)
-async def test_a_warning_is_set_and_cleared_in_the_same_status_write(kind: str) -> None:
+async def test_a_warning_is_set_and_cleared_in_the_same_status_write(kind: str, status: str) -> None:
     api, read = await raced()
-    outside = Condition("Any", "False", "OutsideRanges", "cilium leaks")
+    outside = Condition("Any", status, "OutsideRanges", "cilium leaks")
 
     await mirror(api, read, Settled(), NOW, {kind: outside})
-    ours = {"ClusterStackAddonsReady": "True", kind: "False"}
+    ours = {"ClusterStackAddonsReady": "True", kind: status}
     assert conditions(api) == {"Available": "True", **ours}
     written = api.objects(CLUSTERS)[ObjectKey("team", "one")]
 
