@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from clusterstacks.net.http.client import HTTPClient
 from clusterstacks.plan.compat.remote_statements import RemoteStatements
-from clusterstacks.release.sources.fetcher import ReleaseFetcher
+from clusterstacks.release.sources.fetcher import Confirmed, ReleaseFetcher
 from clusterstacks.release.sources.periodic_listing import SourceListings
 from clusterstacks.release.sources.source_cache import SourceCache
 from clusterstacks.release.sources.source_opener import SecretReader, SourceOpener
@@ -69,6 +69,7 @@ class SourceServices:
         self._stacks = stacks
         self.store = ReleaseStore(settings.cache_dir)
         self._tasks: list[BackgroundTasks] = []
+        self._confirmed: set[Confirmed] = set()
 
     def _repository_charts(self, allowed: AllowedHosts) -> ChartDependencies | None:
         if not allowed.patterns:
@@ -90,6 +91,7 @@ class SourceServices:
             store=self.store,
             charts=self._charts,
             tasks=tasks,
+            confirmed=self._confirmed,
         )
 
     async def close(self) -> None:

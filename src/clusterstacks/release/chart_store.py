@@ -31,19 +31,19 @@ def find_charts(
 ) -> VendoredCharts | None:
     """Return stored charts that complete a release; None without a complete, undamaged set.
 
-    ``release`` is its directory in the store, ``lacking`` has the missing dependencies by chart. Without pins any
-    resolution is accepted.
+    ``release`` is its directory in the store, ``lacking`` has the missing dependencies by chart. Each of them must be
+    pinned: the versions that another namespace has pinned decide nothing here.
     """
-    wanted = [(label, requirement) for label, requirements in lacking.items() for requirement in requirements]
-    fixed = {pin for need in wanted if (pin := pin_of(*need, pinned)) is not None}
+    wanted = [pin_of(label, requirement, pinned) for label, needs in lacking.items() for requirement in needs]
+    if None in wanted:
+        return None
     for directory in sorted(_directories(release.parent, f"{release.name}.")):
         vendored = read_vendored(directory, directory.name.partition(".")[2])
         if vendored is None:
             log.warning("the stored charts in %s are damaged; they are downloaded again", directory.name)
             discard(directory)
             continue
-        fulfilled = all(any(resolved.fulfils(*need) for resolved in vendored.resolved) for need in wanted)
-        if fulfilled and fixed <= set(vendored.resolved):
+        if set(wanted) <= set(vendored.resolved):
             return vendored
     return None
 

@@ -4,7 +4,8 @@ A directory of the store is complete or does not exist: it is filled under anoth
 is the digest of its files, which is checked before use, so a damaged directory is discarded and downloaded again. A
 release that was not approved has another name, under which :meth:`ReleaseStore.open` does not find it.
 Different releases are downloaded concurrently, the same release only once, and a failure is not cached. Missing chart
-dependencies are resolved once, after the download, and stored with the release: rendering never uses the network.
+dependencies are resolved after the download, once for everyone who asks without pins, and stored with the release:
+rendering never uses the network.
 """
 
 from __future__ import annotations
@@ -131,8 +132,8 @@ class ReleaseStore:
     async def open(self, name: ReleaseName, digest: str, pinned: Sequence[ResolvedChart] = ()) -> Release | None:
         """Return a release from disk, without its source; None when it is not stored, complete and unchanged.
 
-        Only the first call reads and verifies the files. The release must have been completed with the pinned charts;
-        without pins any are accepted.
+        Only the first call reads and verifies the files. A release that lacks charts must have been completed with the
+        pinned ones.
 
         Raises:
             SpecError: ``digest`` is not valid, or belongs to a release of another name.
@@ -199,7 +200,7 @@ class ReleaseStore:
         resolved = [chart for vendored in complete_charts.values() for chart in vendored.resolved]
         archives = [complete_charts[chart.chart].files[chart.path] for chart in resolved]
         await self._on_disk(store_charts, self._place(release.digest), resolved, archives)
-        completed = await self.open(release.name, release.digest, pins)
+        completed = await self.open(release.name, release.digest, resolved)
         if completed is None:
             raise ReleaseDamaged(release.name, "chart dependencies")
         return completed

@@ -131,11 +131,10 @@ async def test_restart_sends_no_request(repository: ChartRepository, charts: Cha
     repository.add("cache", "1.2.10")
     asked = list(repository.asked)
 
-    for pins in ((), first.dependencies):
-        again = await ReleaseStore(root).ensure(STAGED, source, digest=first.digest, pinned=pins)
-        assert again.dependencies == first.dependencies
-        assert again.addon("csi").chart == first.addon("csi").chart
-        assert await ReleaseStore(root).open(STAGED, first.digest, pins) is not None
+    again = await ReleaseStore(root).ensure(STAGED, source, digest=first.digest, pinned=first.dependencies)
+    assert again.dependencies == first.dependencies
+    assert again.addon("csi").chart == first.addon("csi").chart
+    assert await ReleaseStore(root).open(STAGED, first.digest, first.dependencies) is not None
     assert (source.fetched, repository.asked) == ([STAGED], asked)
 
 
@@ -146,9 +145,25 @@ async def test_second_call_uses_the_open_release(
     store = ReleaseStore(root)
     first = await store.ensure(STAGED, source, dependencies=charts)
 
-    for pins in ((), first.dependencies):
-        again = await store.ensure(STAGED, source, digest=first.digest, dependencies=charts, pinned=pins)
-        assert await store.ensure(STAGED, source, digest=first.digest, pinned=pins) is again
+    again = await store.ensure(STAGED, source, digest=first.digest, dependencies=charts, pinned=first.dependencies)
+    assert await store.ensure(STAGED, source, digest=first.digest, pinned=first.dependencies) is again
+
+
+@pytest.mark.regression("SEC-27")
+async def test_charts_that_others_resolved_decide_nothing(
+    repository: ChartRepository, charts: ChartDependencies, root: Path
+) -> None:
+    source = FakeSource({STAGED: staged(repository.url)})
+    store = ReleaseStore(root)
+    others = await store.ensure(STAGED, source, dependencies=charts)
+    repository.add("cache", "1.2.10")
+
+    for opened in (store, ReleaseStore(root)):
+        assert await opened.open(STAGED, others.digest) is None
+        assert await opened.open(STAGED, others.digest, others.dependencies[:1]) is None
+        ours = await opened.ensure(STAGED, source, digest=others.digest, dependencies=charts)
+        assert {str(chart.version) for chart in ours.dependencies} == {"1.2.0", "1.2.10"}
+        assert {str(chart.version) for chart in others.dependencies} != {"1.2.0", "1.2.10"}
 
 
 async def test_pinned_charts_are_restored_after_the_loss_of_the_disk(

@@ -6,9 +6,9 @@ import logging
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
-from clusterstacks.model.documents import mapping
+from clusterstacks.model.documents import mapping, text
 from clusterstacks.model.errors import SpecError
 from clusterstacks.model.kinds.clusterstack import ClusterStack
 from clusterstacks.net.http.errors import SourceUnavailable
@@ -56,6 +56,9 @@ STATE_DEADLINE = timedelta(minutes=2)
 """Deadline of a check. Arbitrary: one or two small requests with a few retries."""
 
 log = logging.getLogger(__name__)
+
+Confirmed: TypeAlias = tuple[str, str]
+"""Namespace and name of a ClusterStackRelease, and the digest that its source has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +115,8 @@ class ReleaseFetcher:
     charts: ChartDependencies | None
     """Resolves missing chart dependencies; None when that is not allowed."""
     tasks: BackgroundTasks
+    confirmed: set[Confirmed] = field(default_factory=set)
+    """Contents that this process has found in the sources of their releases; the fetchers of all kinds share them."""
     _broken: dict[ObjectKey, tuple[str, SpecError]] = field(default_factory=dict)
 
     def forget(self, key: ObjectKey) -> None:
@@ -136,7 +141,8 @@ class ReleaseFetcher:
             keys = [await trusted_keys(part, self.secrets) for part in trust.parts]
             fingerprints = tuple(frozenset(key.fingerprint for key in part) for part in keys)
             required = RequiredSignature(str(self.policy.settings(stack).address), fingerprints)
-        return reason_to_verify(known.pins.digest, known.verified, required)
+        confirmed = (_identity(release), known.pins.digest) in self.confirmed
+        return reason_to_verify(known.pins.digest, known.verified, required, confirmed=confirmed)
 
     async def stored(self, release: Manifest, name: ReleaseName) -> Release | None:
         """Return the release that a ClusterStackRelease pins from disk; None if it is not there or must be verified.
@@ -169,7 +175,10 @@ class ReleaseFetcher:
             return FetchedRelease(stored, None, fresh=False)
         origin, known = await self.origin(release), PinnedRelease.of(release)
         download = partial(self._download, key, origin, name, known)
-        return await self.tasks.result(key, ("download", origin, known), download)
+        fetched = await self.tasks.result(key, ("download", origin, known), download)
+        if fetched is not None:
+            self.confirmed.add((_identity(release), fetched.release.digest))
+        return fetched
 
     async def published_state(
         self, key: ObjectKey, origin: ReleaseOrigin, name: ReleaseName, release: Manifest
@@ -220,11 +229,13 @@ class ReleaseFetcher:
         broken = self._broken.get(key)
         if broken is not None and stated and broken[0] == stated:
             raise broken[1]
+        # The store is shared: without a statement of the source or in the status, the content is read from the source.
+        known_here = stated or known.verified.digest == pins.digest
         try:
-            return await self.store.ensure(
+            release = await self.store.ensure(
                 name,
                 live.source,
-                digest=pins.digest or stated,
+                digest=(pins.digest or stated) if known_here else "",
                 dependencies=self.charts,
                 pinned=pins.charts,
                 approve=approve,
@@ -240,6 +251,9 @@ class ReleaseFetcher:
             if not isinstance(error, CHART_ERRORS):
                 self._broken[key] = (stated, error)
             raise
+        if pins.digest and release.digest != pins.digest:
+            raise DigestMismatch(name, pinned=pins.digest, found=release.digest)
+        return release
 
     async def _read_state(self, origin: ReleaseOrigin, name: ReleaseName, known: PinnedRelease) -> PublishedState:
         place, trust, pins = str(origin.settings.address), origin.trust, known.pins
@@ -275,6 +289,11 @@ class ReleaseFetcher:
             if verdict.complaint:
                 return verdict
         return replace(verdict, complaint=uncovered(release))
+
+
+def _identity(release: Manifest) -> str:
+    metadata = mapping(release, "metadata")
+    return f"{text(metadata, 'namespace')}/{text(metadata, 'name')}"
 
 
 async def _evidence(source: ReleaseSource, name: ReleaseName) -> Evidence:

@@ -60,16 +60,20 @@ def changed_pin(wished: str, verified: VerifiedContent) -> str:
     )
 
 
-def reason_to_verify(wished: str, verified: VerifiedContent, required: RequiredSignature | None) -> str:
+def reason_to_verify(
+    wished: str, verified: VerifiedContent, required: RequiredSignature | None, *, confirmed: bool
+) -> str:
     """Return why a stored content must be verified by its source before it is used; empty when it may be used.
 
-    ``wished`` is the pinned digest, which the stored content has. Without a required signature the first download
-    decides.
+    ``wished`` is the pinned digest, which the stored content has: all namespaces share the store, so it proves nothing.
+    ``confirmed`` is whether this process has found the content in the source of the release; else the status must say
+    so.
     """
     if changed := changed_pin(wished, verified):
         return changed
     if required is None:
-        return ""
+        known = confirmed or verified.digest == wished
+        return "" if known else "the status does not say that it comes from its source"
     if not wished or verified.digest != wished or not verified.source:
         return "the status does not say that its signatures were verified"
     if verified.source != required.source:

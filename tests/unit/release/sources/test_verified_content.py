@@ -41,20 +41,27 @@ VERIFIED = VerifiedContent(A, (OURS,), HERE)
         (A, VerifiedContent("", (OURS,), HERE), REQUIRED, "status does not say"),
         (A, VerifiedContent(), REQUIRED, "status does not say"),  # moved, or dropped by the CRDs of the Go operator
         ("", VERIFIED, REQUIRED, "status does not say"),
-        # Without required signatures, the first download decides.
+        # Without required signatures, it must only come from its source.
         (A, VERIFIED, None, ""),
         (A, VerifiedContent(A), None, ""),
-        (A, VerifiedContent(), None, ""),
+        pytest.param(A, VerifiedContent(), None, "does not say", marks=pytest.mark.regression("SEC-33")),
         (B, VerifiedContent(A), None, f"was changed to {B}"),
     ],
 )
 def test_stored_content_is_used_only_if_the_status_proves_its_verification(
     wished: str, verified: VerifiedContent, required: RequiredSignature | None, words: str
 ) -> None:
-    reason = reason_to_verify(wished, verified, required)
+    reason = reason_to_verify(wished, verified, required, confirmed=False)
 
     assert words in reason
     assert bool(words) == bool(reason)
+
+
+@pytest.mark.regression("SEC-33")
+def test_content_that_was_found_in_its_source_is_used_without_a_status() -> None:
+    assert not reason_to_verify(A, VerifiedContent(), None, confirmed=True)
+    assert reason_to_verify(A, VerifiedContent(), REQUIRED, confirmed=True)  # no signature was verified
+    assert reason_to_verify(A, VerifiedContent(B), None, confirmed=True)
 
 
 digests, sources = st.sampled_from(["", A, B]), st.sampled_from(["", HERE, THERE])
@@ -67,11 +74,11 @@ def test_required_signature_needs_digest_source_and_a_trusted_key(
     wished: str, digest: str, signers: set[str], source: str, trusted: set[str]
 ) -> None:
     verified = VerifiedContent(digest, tuple(sorted(signers)), source)
-    usable = not reason_to_verify(wished, verified, RequiredSignature(HERE, (frozenset(trusted),)))
+    usable = not reason_to_verify(wished, verified, RequiredSignature(HERE, (frozenset(trusted),)), confirmed=False)
 
     assert usable == (bool(wished) and wished == digest and source == HERE and bool(signers & trusted))
     # Whatever may be used with required signatures may be used without.
-    assert not usable or not reason_to_verify(wished, verified, None)
+    assert not usable or not reason_to_verify(wished, verified, None, confirmed=False)
 
 
 @pytest.mark.regression("SEC-30")
