@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import grimp
 
-from clusterstacks.csctl.main import VERBS
+from clusterstacks.csctl.verb_table import VERBS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

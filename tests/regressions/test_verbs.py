@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import click
 import pytest
 
-from clusterstacks.csctl.main import VERBS, csctl
+from clusterstacks.csctl.main import csctl
 from clusterstacks.csctl.shared import output, terminal
-from clusterstacks.csctl.shared.help_texts import EXAMPLES, SUGGESTIONS
+from clusterstacks.csctl.verb_table import SUGGESTIONS, VERBS
 from clusterstacks.csctl.verbs.version import commit_of
 from clusterstacks.net.http.client import HTTPClient
 from tests.support.builders.tiny_stack import STAGES, tiny, write
@@ -225,15 +225,15 @@ async def test_verbose_prints_requests_without_secrets(
 @pytest.mark.regression("USER-10")
 def test_every_verb_and_each_of_its_commands_has_an_example() -> None:
     context = click.Context(csctl)
-    assert EXAMPLES.keys() == set(csctl.list_commands(context))
-    for verb, examples in EXAMPLES.items():
+    assert VERBS.keys() == set(csctl.list_commands(context))
+    for verb, (_, _, examples) in VERBS.items():
         command = csctl.get_command(context, verb)
         commands = set(command.commands) if isinstance(command, click.Group) else set()
         assert commands <= {one.split()[0] for one in examples if one}
 
 
 @pytest.mark.regression("USER-10")
-@pytest.mark.parametrize("verb", sorted(EXAMPLES))
+@pytest.mark.parametrize("verb", sorted(VERBS))
 def test_help_of_every_verb_ends_with_valid_examples(verb: str, run: Run) -> None:
     """Mistake 36: none of the verbs had an example."""
     command = csctl.get_command(csctl.make_context("csctl", ["version"]), verb)
@@ -244,7 +244,7 @@ def test_help_of_every_verb_ends_with_valid_examples(verb: str, run: Run) -> Non
     code, out, _ = run(verb, "--help")
 
     assert code == 0
-    for example in EXAMPLES[verb]:
+    for example in VERBS[verb].examples:
         assert f"  csctl {verb} {example}".rstrip() in out
         options, *_ = example.partition("|")
         assert {word for word in options.split() if word.startswith("-")} <= known

@@ -179,8 +179,7 @@ class World:
 
     async def find(self, kind: str, name: str, namespace: str = "", group: str = "") -> Manifest | None:
         own = {CLUSTER_KIND: CLUSTER_API_GROUP, CLUSTER_CLASS_KIND: CLUSTER_API_GROUP}
-        ours = {Kind.CLUSTER_STACK, Kind.CLUSTER_STACK_RELEASE, Kind.CLUSTER_ADDON}
-        group = group or (GROUP if kind in ours else own.get(kind, ""))
+        group = group or (GROUP if kind in tuple(Kind) else own.get(kind, ""))
         return await self.client.find(await self.client.resource(group, kind), name, namespace or self.namespace)
 
     async def get(self, kind: str, name: str, namespace: str = "") -> Manifest:

@@ -32,9 +32,13 @@ def _count(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
-READY_MESSAGES: Final[Mapping[Kind, Callable[[Manifest], str]]] = {
+_MESSAGES: Final[Mapping[Kind, Callable[[Manifest], str]]] = {
     Kind.CLUSTER_STACK: _stack,
     Kind.CLUSTER_STACK_RELEASE: _release,
     Kind.CLUSTER_ADDON: _addon,
 }
-"""By kind, the function that writes the message for a status."""
+
+
+def ready_message(kind: Kind, status: Manifest) -> str:
+    """Return the message for a status; empty for kinds without one."""
+    return _MESSAGES[kind](status) if kind in _MESSAGES else ""

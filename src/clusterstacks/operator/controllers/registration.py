@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
 from clusterstacks.model.kinds.clusterapi import is_watched
 from clusterstacks.model.kinds.names import GROUP, Kind
 from clusterstacks.model.objects import ObjectKey, drop_managed_fields
 from clusterstacks.operator.controllers.class_access import ClassAccess
-from clusterstacks.operator.controllers.ready_messages import READY_MESSAGES
+from clusterstacks.operator.controllers.ready_messages import ready_message
 from clusterstacks.operator.controllers.status_reconciler import StatusPatch, StatusReconciler
 from clusterstacks.runtime.cache import CacheChange, Index, ObjectCache
 
@@ -139,7 +140,7 @@ class ControllerContext:
             events=self.events,
             work=work,
             advisory=advisory,
-            ready_message=READY_MESSAGES[kind],
+            ready_message=partial(ready_message, kind),
             informer=self.informers[kind],
         )
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from clusterstacks.csctl.main import VERBS
+from clusterstacks.csctl.verb_table import VERBS
 from clusterstacks.csctl.verbs.completion import join_assignments
 from clusterstacks.model.kinds.explanations import REASONS
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from clusterstacks.model.kinds.names import Kind
-from clusterstacks.operator.controllers.ready_messages import READY_MESSAGES
+from clusterstacks.operator.controllers.ready_messages import ready_message
 
 ADDONS = [{"name": "cni", "objects": 20}, {"name": "csi", "objects": 8}, {"name": "ccm", "objects": 1}]
 
@@ -24,7 +24,8 @@ ADDONS = [{"name": "cni", "objects": 20}, {"name": "csi", "objects": 8}, {"name"
         (Kind.CLUSTER_ADDON, {"addons": ADDONS[2:]}, "1 addon, 1 object"),
         (Kind.CLUSTER_ADDON, {}, "0 addons, 0 objects"),
         (Kind.CLUSTER_ADDON, {"addons": [{"objects": "many"}, None]}, "1 addon, 0 objects"),
+        (Kind.COMPATIBILITY_RULE, {}, ""),
     ],
 )
 def test_a_ready_object_says_what_it_has(kind: Kind, status: dict[str, Any], message: str) -> None:
-    assert READY_MESSAGES[kind](status) == message
+    assert ready_message(kind, status) == message

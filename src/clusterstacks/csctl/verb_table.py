@@ -1,0 +1,246 @@
+"""The verbs of csctl with their examples, and suggestions for verbs that it does not have."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+_STACK: Final = "providers/openstack/scs/1-35"
+_RELEASE: Final = "openstack-scs-1-35-v1"
+_REF: Final = f"registry.example.org/kaas/stacks:{_RELEASE}"
+
+
+class Verb(NamedTuple):
+    """A verb of csctl; the command in ``module`` has its name."""
+
+    module: str
+    title: str
+    """Short help."""
+    examples: tuple[str, ...]
+    """Arguments; those of a verb with commands begin with one of them."""
+
+
+VERBS: Final[Mapping[str, Verb]] = {
+    "compat": Verb(
+        "clusterstacks.csctl.verbs.compat",
+        "Show which versions work together.",
+        (
+            f"check {_REF}",
+            "check default/my-cluster --kubernetes v1.36.1",
+            f"infer {_STACK}",
+            f"matrix {_STACK}",
+            "show cilium",
+            "update cilium.yaml",
+        ),
+    ),
+    "completion": Verb("clusterstacks.csctl.verbs.completion", "Print the completion script of a shell.", ("bash",)),
+    "copy": Verb(
+        "clusterstacks.csctl.verbs.copy",
+        "Copy releases to another registry or a directory.",
+        (
+            f"{_REF} mirror.example.net/stacks --images images.txt",
+            "'registry.example.org/kaas/stacks:openstack-scs-1-3*' mirror.example.net/stacks",
+            "--all registry.example.org/kaas/stacks oci-layout:carried",
+            "--all oci-layout:carried mirror.example.net/stacks -o json",
+        ),
+    ),
+    "crds": Verb(
+        "clusterstacks.csctl.verbs.crds",
+        "Print the CustomResourceDefinitions.",
+        ("", "| kubectl apply --server-side --force-conflicts -f -"),
+    ),
+    "create": Verb(
+        "clusterstacks.csctl.verbs.create",
+        "Build releases of stacks, and publish them.",
+        (
+            f"{_STACK} --remote none",
+            f"{_STACK} --remote oci --publish",
+            f"{_STACK} --mode hash -o json",
+        ),
+    ),
+    "demo": Verb(
+        "clusterstacks.dev.verbs.demo",
+        "Show releases, clusters and upgrades in a local environment.",
+        ("", "--ranges", "--upgrade --keep"),
+    ),
+    "dev": Verb(
+        "clusterstacks.dev.verbs.dev",
+        "Run Cluster API and the operator on this machine.",
+        (
+            "binaries --with workloads",
+            "up --release-dir releases --detach",
+            "status",
+            "kubectl get clusters",
+            "kubectl --cluster default/my-cluster get nodes",
+            "kubeconfig",
+            "logs operator --follow",
+            "restart operator --fresh-cache",
+            "down",
+        ),
+    ),
+    "diff": Verb(
+        "clusterstacks.csctl.verbs.diff",
+        "Show the differences of two stacks or releases.",
+        (f".release/{_RELEASE} {_STACK}", f"{_REF} .release/{_RELEASE}"),
+    ),
+    "drift": Verb(
+        "clusterstacks.csctl.verbs.cluster_drift",
+        "Show addon objects that differ from what was delivered.",
+        ("default/my-cluster", "default/my-cluster --exit-code -o json"),
+    ),
+    "explain": Verb("clusterstacks.csctl.verbs.explain", "Explain a condition or reason.", ("InSync", "HealthTimeout")),
+    "hash": Verb("clusterstacks.csctl.verbs.hash", "Print the hashes of a stack directory.", (_STACK,)),
+    "help": Verb("clusterstacks.csctl.help", "Print the help of csctl or of a verb.", ("create", "dev up")),
+    "history": Verb(
+        "clusterstacks.csctl.verbs.history",
+        "List what each delivery to a Cluster changed.",
+        ("default/my-cluster", "default/my-cluster -o json"),
+    ),
+    "index": Verb("clusterstacks.csctl.verbs.index", "Write the index of a directory of releases.", ("www",)),
+    "init": Verb("clusterstacks.csctl.verbs.init", "Write a new stack.", ("openstack/scs/1-35",)),
+    "install": Verb(
+        "clusterstacks.csctl.verbs.install",
+        "Install the operator, or check a management cluster.",
+        (
+            "--check",
+            "--image registry.example.org/kaas/cluster-stack-operator --values values.yaml --wait",
+            "--image registry.example.org/kaas/cluster-stack-operator --export",
+        ),
+    ),
+    "lint": Verb(
+        "clusterstacks.csctl.verbs.lint",
+        "Report problems of a stack.",
+        (".", f"{_STACK} --against management.kubeconfig", _REF, ". -o sarif"),
+    ),
+    "list": Verb(
+        "clusterstacks.csctl.verbs.listing",
+        "List the releases in a repository.",
+        ("registry.example.org/kaas/stacks", "github://example-org/cluster-stacks -o json"),
+    ),
+    "login": Verb(
+        "clusterstacks.csctl.verbs.login",
+        "Log in to a registry.",
+        ("registry.example.org", "registry.example.org -u robot --password-stdin < token"),
+    ),
+    "logout": Verb("clusterstacks.csctl.verbs.login", "Remove the login of a registry.", ("registry.example.org",)),
+    "plan": Verb(
+        "clusterstacks.csctl.verbs.plan", "Plan an upgrade step by step.", ("default/my-cluster --to v1.36.1",)
+    ),
+    "pull": Verb("clusterstacks.csctl.verbs.pull", "Download a release.", (_REF, f"{_REF} -d releases")),
+    "push": Verb(
+        "clusterstacks.csctl.verbs.push",
+        "Push a release to a registry.",
+        (f".release/{_RELEASE} registry.example.org/kaas/stacks",),
+    ),
+    "reconcile": Verb(
+        "clusterstacks.csctl.verbs.cluster_actions",
+        "Compare and restore the addon objects of a Cluster now.",
+        ("default/my-cluster", "default/my-cluster --no-wait"),
+    ),
+    "resume": Verb(
+        "clusterstacks.csctl.verbs.cluster_actions",
+        "Continue the delivery of the addons of a Cluster.",
+        ("default/my-cluster",),
+    ),
+    "schemas": Verb("clusterstacks.csctl.verbs.schemas", "Write JSON schemas for editors.", (".schemas",)),
+    "sign": Verb(
+        "clusterstacks.csctl.verbs.sign",
+        "Sign a release.",
+        ("--new-key release.key", f".release/{_RELEASE} --key release.key"),
+    ),
+    "status": Verb(
+        "clusterstacks.csctl.verbs.status",
+        "List Clusters, or describe the state of one.",
+        (
+            "",
+            "-l stage=prod --troubled",
+            "-n team-a -o json",
+            "default/my-cluster",
+            "default/my-cluster --watch",
+            "--context eu-1 --context eu-2",
+        ),
+    ),
+    "suspend": Verb(
+        "clusterstacks.csctl.verbs.cluster_actions",
+        "Pause the delivery of the addons of a Cluster.",
+        ("default/my-cluster",),
+    ),
+    "template": Verb(
+        "clusterstacks.csctl.verbs.template",
+        "Print the rendered objects of a stack or release.",
+        (f"{_STACK} --class", f"{_STACK} --addon cni --values", f"{_REF} --images"),
+    ),
+    "ui": Verb(
+        "clusterstacks.csctl.verbs.ui",
+        "Show clusters and releases in a browser.",
+        ("-A", "-n team-a --port 8001 --no-open"),
+    ),
+    "uninstall": Verb(
+        "clusterstacks.csctl.verbs.uninstall",
+        "Remove the operator from a management cluster.",
+        ("--dry-run", "--namespace cluster-stack-system"),
+    ),
+    "verify": Verb(
+        "clusterstacks.csctl.verbs.verify", "Verify the signatures of a release.", (f"{_REF} --key release.key.pub",)
+    ),
+    "version": Verb(
+        "clusterstacks.csctl.verbs.version",
+        "Print the versions of csctl, operator and management cluster.",
+        ("", "--client", "-o json"),
+    ),
+    "why": Verb(
+        "clusterstacks.csctl.verbs.why",
+        "Explain why an upgrade is refused, and what to do first.",
+        ("default/my-cluster v1.36.1",),
+    ),
+}
+
+
+_OBJECTS: Final = "'csctl status' lists Clusters with their releases, 'csctl status NAMESPACE/CLUSTER' describes one"
+_LOGS: Final = "'kubectl logs' prints the log of the operator: the field object of its lines names the Cluster"
+_INSTALL: Final = "'csctl install' installs the operator, 'csctl uninstall' removes it"
+
+SUGGESTIONS: Final = {
+    "auth": "'csctl login' logs in to a registry; logins of docker, podman, helm and oras are used as well",
+    **dict.fromkeys(("tree", "describe", "watch", "ps", "top"), _OBJECTS),
+    "fleet": _OBJECTS,
+    "get": "'kubectl get clusters,clusterstacks,clusterstackreleases,clusteraddons' lists objects; " + _OBJECTS,
+    **dict.fromkeys(
+        ("event", "events"), "'csctl status NAMESPACE/CLUSTER' prints the newest events, 'kubectl events' lists all"
+    ),
+    **dict.fromkeys(("log", "logs"), _LOGS),
+    **dict.fromkeys(("validate", "check", "doctor", "test", "vet"), "'csctl lint' reports problems of a stack"),
+    **dict.fromkeys(("build", "package", "pack", "make"), "'csctl create' builds releases"),
+    **dict.fromkeys(("publish", "upload", "deploy"), "'csctl push' publishes a release in a registry"),
+    **dict.fromkeys(("download", "fetch", "get-release"), "'csctl pull' downloads a release"),
+    **dict.fromkeys(
+        ("export", "save", "backup", "bundle"),
+        "'csctl pull' writes a release to a directory, 'csctl copy' releases with their signatures to an image layout",
+    ),
+    **dict.fromkeys(("mirror", "promote", "sync"), "'csctl copy' copies a release to another repository"),
+    **dict.fromkeys(
+        ("render", "show", "inspect"), "'csctl template' prints the rendered objects of a stack or release"
+    ),
+    **dict.fromkeys(("new", "scaffold", "generate", "start"), "'csctl init' writes a new stack"),
+    **dict.fromkeys(("upgrade", "rollback"), "'csctl plan' prints the steps of an upgrade"),
+    "reason": "'csctl explain' explains a reason in a status, 'csctl why' a refusal",
+    **dict.fromkeys(("search", "ls", "releases", "tags"), "'csctl list' lists releases"),
+    **dict.fromkeys(("matrix", "compatibility", "facts"), "'csctl compat' shows which versions work together"),
+    **dict.fromkeys(("apply", "delete", "remove", "setup"), _INSTALL),
+    **dict.fromkeys(("dashboard", "web", "open"), "'csctl ui' shows clusters and releases in a browser"),
+    "pause": "'csctl suspend' pauses the delivery of the addons of a Cluster",
+    **dict.fromkeys(("up", "down", "env", "cluster", "kind"), "'csctl dev' runs Cluster API and the operator locally"),
+    **dict.fromkeys(("digest", "checksum"), "'csctl hash' prints the hashes of a stack"),
+}
+"""Suggestions for verbs of helm, flux, kubectl, clusterctl, docker and oras."""
+
+
+def suggestion(typed: str, verbs: Collection[str]) -> str:
+    """Return a suggestion for a verb that does not exist."""
+    if meant := SUGGESTIONS.get(typed.lower()):
+        return meant
+    close = get_close_matches(typed, verbs)
+    return f"did you mean {' or '.join(close)}?" if close else "'csctl help' lists the verbs"
