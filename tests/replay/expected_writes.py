@@ -116,8 +116,13 @@ def name_of(write: AuditedRequest) -> str:
     return "/".join(filter(None, (write.namespace, write.name)))
 
 
-def sent_fields(content: Manifest) -> frozenset[str]:
-    """Return the first two levels of the fields of a patch, without the resourceVersion that guards it."""
+def sent_fields(content: Manifest | list[Manifest]) -> frozenset[str]:
+    """Return the first two levels of the fields of a patch, without the resourceVersion that guards it.
+
+    Of a JSON patch, the paths are returned that it changes.
+    """
+    if isinstance(content, list):
+        return frozenset(str(operation["path"]) for operation in content if operation["op"] != "test")
     return frozenset(_fields(content)) - {"metadata.resourceVersion"}
 
 

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from difflib import get_close_matches
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from clusterstacks.model.names import ReleaseName
     from clusterstacks.model.objects import ObjectKey
+
+SIMILAR_SHOWN: Final = 3
+SIMILARITY: Final = 0.85
+"""Number and least similarity (0 to 1) of classes that a user may have meant. Arbitrary: one or two letters differ."""
 
 NAMES_SHOWN: Final = 5
 """Offered releases that a message names, the newest ones. Arbitrary."""
@@ -69,28 +74,38 @@ class OfferDecision:
 OFFERED: Final = OfferDecision(OfferState.OFFERED)
 
 
-def decide_offer(use: ReleaseUse, stacks: Sequence[StackOffer], *, is_unowned: bool = False) -> OfferDecision:
+def decide_offer(
+    use: ReleaseUse, stacks: Sequence[StackOffer], *, is_unowned: bool = False, similar: Sequence[str] = ()
+) -> OfferDecision:
     """Decide whether a Cluster may use a release, unless it was admitted with this class before.
 
     ``stacks`` are those in the namespace of the class that have the provider, name and Kubernetes minor of the release,
     or that own it. ``is_unowned`` says that the release exists without a ClusterStack: an administrator created it.
+    ``similar`` are classes with similar names that the Cluster may use.
     """
     admitting = [stack for stack in stacks if stack.admits]
     if any(use.release in stack.releases for stack in admitting):
         return OFFERED
     if not stacks:
-        return OFFERED if is_unowned else OfferDecision(OfferState.PENDING, _without_stack(use))
+        return OFFERED if is_unowned else OfferDecision(OfferState.PENDING, _without_stack(use, similar))
     if unread := [stack for stack in admitting if not stack.is_listed]:
         return OfferDecision(OfferState.PENDING, _unlisted(use, unread[0]))
     return OfferDecision(OfferState.REFUSED, _refusal(use, stacks, admitting))
 
 
-def _without_stack(use: ReleaseUse) -> str:
+def similar_classes(release: ReleaseName, known: Iterable[ReleaseName]) -> list[ReleaseName]:
+    """Return the releases whose classes a user may have meant, the most similar name first."""
+    classes = {name.class_name: name for name in known if name != release}
+    return [classes[near] for near in get_close_matches(release.class_name, classes, SIMILAR_SHOWN, SIMILARITY)]
+
+
+def _without_stack(use: ReleaseUse, similar: Sequence[str]) -> str:
     release = use.release
+    meant = f"; did you mean {' or '.join(similar)}?" if similar else ""
     return (
         f"no ClusterStack of namespace {use.namespace} offers {_what(use)} yet, so nothing is created for Cluster "
         f"{use.cluster}: create a ClusterStack there for provider {release.provider}, name {release.stack} and "
-        f"Kubernetes {release.kubernetes}, or name another one"
+        f"Kubernetes {release.kubernetes}, or name another one{meant}"
     )
 
 

@@ -23,7 +23,7 @@ from clusterstacks.release.sources.owners import leading_stack
 from clusterstacks.runtime.cache import key_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from clusterstacks.model.kinds.clusterapi import ClusterView
     from clusterstacks.net.kube.client import Client
@@ -87,6 +87,10 @@ class ReleaseCatalog:
         """Return why the namespace may not use a release; see ``KnownReleases`` of the cluster validator."""
         offer = await self.access.decide(cluster, sorted(releases))
         return offer.message if offer.state is OfferState.REFUSED else ""
+
+    async def similar(self, cluster: ClusterView, release: ReleaseName) -> Sequence[str]:
+        """Return classes that a user may have meant; see ``KnownReleases`` of the cluster validator."""
+        return await self.access.similar(cluster, release)
 
     def delivered(self, cluster: ObjectKey) -> Mapping[str, ReleaseName]:
         """Return, by addon, the release that is completely delivered to a cluster."""

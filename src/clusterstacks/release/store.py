@@ -21,7 +21,7 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from clusterstacks.model.documents import shown
-from clusterstacks.model.errors import DependencyError, SpecError
+from clusterstacks.model.errors import ClusterStacksError, DependencyError, SpecError
 from clusterstacks.net.http.allowlist import host_of
 from clusterstacks.net.http.errors import SourceUnavailable, store_unavailable
 from clusterstacks.release.chart_store import find_charts, remove_charts, store_charts
@@ -179,6 +179,11 @@ class ReleaseStore:
         try:
             await self._in_time(source.fetch(name, staging.path), name, "no complete release")
             return await self._on_disk(self._admit, name, staging)
+        except ClusterStacksError as error:
+            # Messages are written to conditions, and the name of this directory differs at each attempt.
+            error.message = error.message.replace(str(staging.path), str(self._root))
+            error.args = (error.message,)
+            raise
         finally:
             await asyncio.to_thread(staging.remove)
 

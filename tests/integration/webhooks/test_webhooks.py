@@ -7,14 +7,24 @@ import base64
 import itertools
 import ssl
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import pytest
 
 from clusterstacks.model.objects import ObjectKey
+from clusterstacks.net.kube.client import Client
 from clusterstacks.net.kube.pki import Authority
 from clusterstacks.operator.webhooks import certificates
 from clusterstacks.operator.webhooks.answers import AdmissionResponse
 from clusterstacks.operator.webhooks.certificates import Times
-from clusterstacks.operator.webhooks.configuration import SECRET_NAME, Endpoint, WebhookScope, configuration
+from clusterstacks.operator.webhooks.configuration import (
+    CONFIGURATION,
+    SECRET_NAME,
+    Endpoint,
+    WebhookScope,
+    configuration,
+)
 from clusterstacks.operator.webhooks.unregistration import unregister
 from clusterstacks.runtime.clock import SystemClock
 from tests.support.running.admission import Recorder, asked_about, forget, refusal, replica
@@ -24,9 +34,8 @@ from tests.support.waiting import eventually
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    import pytest
-
     from clusterstacks.model.objects import Manifest
+    from clusterstacks.net.kube.resources import ObjectList, Resource
     from tests.support.running.world import World
 
 SHORT = Times(lifetime=timedelta(seconds=100), look=timedelta(seconds=0.4), settle=timedelta(seconds=3))
@@ -275,3 +284,52 @@ async def _served_at(port: int) -> bytes:
 
     text = await asyncio.to_thread(ssl.get_server_certificate, ("127.0.0.1", port))
     return text.encode()
+
+
+@pytest.mark.regression("LIVE-LV-13")
+async def test_live_lv_13_a_registration_is_written_only_when_it_differs(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    applied: list[str] = []
+    listed: list[str] = []
+    apply, list_ = Client.apply, Client.list
+
+    async def counted_apply(self: Client, resource: Resource, manifest: Manifest, **how: Any) -> Manifest:
+        applied.append(resource.kind)
+        return await apply(self, resource, manifest, **how)
+
+    async def counted_list(self: Client, resource: Resource, *where: Any, **how: Any) -> ObjectList:
+        listed.append(resource.kind)
+        return await list_(self, resource, *where, **how)
+
+    monkeypatch.setattr(Client, "apply", counted_apply)
+    monkeypatch.setattr(Client, "list", counted_list)
+
+    async def is_read_again() -> bool:
+        return listed.count(CONFIGURATION[1]) >= reads
+
+    async def is_restored() -> bool:
+        live = await world.client.get(resource, name)
+        return all(one["failurePolicy"] == "Fail" for one in live["webhooks"] if one["name"] != patched)
+
+    async with replica(world, Recorder(), Times(look=timedelta(seconds=0.1))):
+        reads = 5
+        await eventually(is_read_again, about="reads of the configuration")
+        assert applied.count(CONFIGURATION[1]) == 1
+
+        resource = await world.client.resource(*CONFIGURATION, "v1")
+        name = configuration(Endpoint(url="https://x"), WebhookScope(world.namespace), b"CA")["metadata"]["name"]
+        live = await world.client.get(resource, name)
+        patched = next(one["name"] for one in live["webhooks"] if one["failurePolicy"] == "Ignore")
+        changed = [{**one, "failurePolicy": "Ignore"} for one in live["webhooks"]]
+        await world.client.merge_patch(resource, name, {"webhooks": changed})
+        await eventually(is_restored, about="the configuration that another writer changed")
+        await world.client.delete(resource, name)
+        await eventually(partial(_exists, world, resource, name), about="the configuration that was deleted")
+        reads = listed.count(CONFIGURATION[1]) + 5
+        await eventually(is_read_again, about="reads of the configuration")
+        assert applied.count(CONFIGURATION[1]) == 3
+
+
+async def _exists(world: World, resource: Resource, name: str) -> bool:
+    return await world.client.find(resource, name) is not None

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from clusterstacks.model.kinds.provider_refs import DEFAULT_KINDS
 from clusterstacks.model.objects import Manifest, ObjectKey
 from clusterstacks.net.kube.resources import Resource
+from clusterstacks.operator.class_offer import similar_classes
 from clusterstacks.operator.webhooks.cluster_rules import ClassOffer
 from clusterstacks.operator.webhooks.cluster_validator import ClusterValidator
 from clusterstacks.operator.webhooks.reviews import AdmissionRequest, Operation
@@ -75,6 +76,10 @@ class Given:
         assert cluster.key == ObjectKey("users", "one")
         self.asked.append({one.release for one in releases})
         return self.refusal
+
+    async def similar(self, cluster: ClusterView, release: ReleaseName) -> list[str]:
+        assert cluster.key == ObjectKey("users", "one")
+        return [name.class_name for name in similar_classes(release, (one.name for one in self.candidates))]
 
     def delivered(self, cluster: ObjectKey) -> Mapping[str, ReleaseName]:
         assert cluster == ObjectKey("users", "one")

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from clusterstacks.model.names import ReleaseName, parse_release
 from clusterstacks.model.objects import ObjectKey
-from clusterstacks.operator.class_offer import OfferState, ReleaseUse, StackOffer, decide_offer
+from clusterstacks.operator.class_offer import OfferState, ReleaseUse, StackOffer, decide_offer, similar_classes
 
 V1, V2 = parse_release("local-demo-1-35-v1"), parse_release("local-demo-1-35-v2")
 CLUSTER = ObjectKey("team", "one")
@@ -50,6 +52,16 @@ def test_new_use_needs_a_stack_that_offers_the_release(stacks: list[StackOffer],
 def test_release_without_a_stack_may_be_used_until_a_stack_decides() -> None:
     assert decide_offer(USE, [], is_unowned=True).state is OFFERED
     assert decide_offer(USE, [stack(V2)], is_unowned=True).state is REFUSED
+
+
+@pytest.mark.regression("U-26")
+def test_u_26_an_unknown_class_of_a_stack_names_the_offered_ones_and_others_the_similar_ones() -> None:
+    typed = parse_release("local-demo-1-35-v9")
+    assert f"offers {V2}, {V1}; use another class" in decide_offer(replace(USE, release=typed), [stack(V1, V2)]).message
+
+    misspelt = parse_release("local-dmeo-1-35-v2")
+    assert similar_classes(misspelt, [V1, V2, parse_release("aws-prod-1-35-v2"), misspelt]) == [V2, V1]
+    assert decide_offer(USE, [], similar=["a", "b"]).message.endswith("another one; did you mean a or b?")
 
 
 ASK = "ask the administrators of namespace stacks"

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from clusterstacks.model.digests import content_digest
-from clusterstacks.model.errors import DependencyError, SpecError
-from clusterstacks.net.http.errors import SourceUnavailable
+from clusterstacks.model.errors import ClusterStacksError, DependencyError, SpecError
+from clusterstacks.net.http.errors import SourceUnavailable, store_unavailable
 from clusterstacks.release.charts.chart import read_chart
 from clusterstacks.release.contents import Contents, read_contents
 from clusterstacks.release.errors import DigestMismatch, ReleaseBroken, ReleaseDamaged, ReleaseNotFound
@@ -22,7 +22,7 @@ from clusterstacks.release.store import ReleaseStore
 from tests.support.builders.releases import SINGLE, STAGED, FakeSource, single_release, staged_release
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
     from clusterstacks.model.names import ReleaseName
@@ -123,6 +123,36 @@ async def test_disk_error_is_temporary(tmp_path: Path, source: FakeSource) -> No
 
     with pytest.raises(DependencyError, match="store: Not a directory; check that disk"):
         await ReleaseStore(tmp_path / "file" / "store").ensure(STAGED, source)
+
+
+@pytest.mark.regression("LIVE-LV-15")
+@pytest.mark.parametrize(
+    "failure",
+    [
+        lambda into: store_unavailable(into, OSError(28, "No space left on device")),
+        lambda into: ReleaseBroken(STAGED, f"{into}/metadata.yaml", "is not valid"),
+        lambda into: DependencyError("SourceUnavailable", f"cannot write {into}: {into} is full"),
+    ],
+    ids=["full disk", "broken release", "source"],
+)
+async def test_live_lv_15_each_attempt_has_the_same_message(
+    root: Path, monkeypatch: pytest.MonkeyPatch, failure: Callable[[Path], ClusterStacksError]
+) -> None:
+    source = FakeSource({})
+
+    async def fail(_: object, into: Path) -> None:
+        raise failure(into)
+
+    monkeypatch.setattr(source, "fetch", fail)
+    messages = set()
+    for _ in range(2):
+        with pytest.raises(ClusterStacksError) as error:
+            await ReleaseStore(root).ensure(STAGED, source)
+        messages |= {error.value.message, str(error.value)}
+
+    (message,) = messages
+    assert str(root) in message
+    assert ".staging-" not in message
 
 
 @pytest.mark.parametrize("damage", ["changed", "missing", "added", "a link", "empty"])

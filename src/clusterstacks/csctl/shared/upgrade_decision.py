@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Mapping, Sequence
 
     from clusterstacks.model.kinds.clusterapi import ClusterView
     from clusterstacks.model.names import ReleaseName
@@ -33,6 +33,12 @@ class _LiveReleases:
     async def refused(self, cluster: ClusterView, releases: Collection[ReleaseName]) -> str:  # noqa: ARG002 - see below
         """Skip the check of namespaces: users of csctl may not be allowed to read the labels of namespaces."""
         return ""
+
+    async def similar(self, cluster: ClusterView, release: ReleaseName) -> Sequence[str]:  # noqa: ARG002 - see offer
+        from clusterstacks.operator.class_offer import similar_classes
+
+        known = (candidate.name for candidate in self.context.world.candidates)
+        return [name.class_name for name in similar_classes(release, known)]
 
     def delivered(self, cluster: ObjectKey) -> Mapping[str, ReleaseName]:  # noqa: ARG002 - there is one cluster
         delivered = self.context.cluster.delivered

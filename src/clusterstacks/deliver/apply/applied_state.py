@@ -35,7 +35,9 @@ def is_applied(sent: Manifest, live: Manifest) -> bool:
     if live["metadata"].get("deletionTimestamp") or held_by_predecessor(live):
         return False
     content = {key: value for key, value in sent.items() if key not in _IDENTITY}
-    content["metadata"] = {key: value for key, value in sent["metadata"].items() if key not in _NAMES}
+    metadata = {key: value for key, value in sent["metadata"].items() if key not in _NAMES}
+    if metadata:
+        content["metadata"] = metadata
     return _holds(applied_fields(live, sent["apiVersion"]), content, live, pods=sent["apiVersion"] in _WITH_PODS)
 
 

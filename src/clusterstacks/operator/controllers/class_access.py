@@ -15,12 +15,20 @@ from clusterstacks.model.names import ReleaseName, release_named
 from clusterstacks.model.objects import Manifest, ObjectKey
 from clusterstacks.model.versions import StackVersion
 from clusterstacks.net.kube.errors import NotFound
-from clusterstacks.operator.class_offer import OFFERED, OfferDecision, OfferState, ReleaseUse, StackOffer, decide_offer
+from clusterstacks.operator.class_offer import (
+    OFFERED,
+    OfferDecision,
+    OfferState,
+    ReleaseUse,
+    StackOffer,
+    decide_offer,
+    similar_classes,
+)
 from clusterstacks.release.sources.owners import STACK_INDEX, is_stack
 from clusterstacks.runtime.cache import key_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from clusterstacks.model.kinds.clusterapi import ClusterView
     from clusterstacks.model.kinds.selectors import ClusterNamespaces
@@ -99,9 +107,20 @@ class ClassAccess:
             await self._offer(stacks[stack], use, exists=is_unowned or stack in owners, explain=explain)
             for stack in sorted(stacks)
         ]
-        decision = decide_offer(use, offers, is_unowned=is_unowned)
+        similar = await self.similar(cluster, release) if explain and not offers and not is_unowned else ()
+        decision = decide_offer(use, offers, is_unowned=is_unowned, similar=similar)
         is_missing = explain and manifest is None and decision.state is OfferState.REFUSED
         return OFFERED if is_missing and await self._is_moved(use, offers) else decision
+
+    async def similar(self, cluster: ClusterView, release: ReleaseName) -> Sequence[str]:
+        """Return classes with similar names that the Cluster may use; others are not told to its users."""
+        named = (
+            release_named(key.name)
+            for key in map(key_of, self.releases.all())
+            if key.namespace == cluster.class_namespace
+        )
+        near = similar_classes(release, filter(None, named))
+        return [name.class_name for name in near if await self.is_offered(cluster, name)]
 
     async def _stack(self, key: ObjectKey) -> Manifest | None:
         return self.stacks.get(key) or await self._find(Kind.CLUSTER_STACK, key)

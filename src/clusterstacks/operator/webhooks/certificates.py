@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
+from clusterstacks.deliver.apply.applied_state import is_applied
 from clusterstacks.model.documents import text
 from clusterstacks.model.errors import ClusterStacksError
 from clusterstacks.net.kube.errors import AlreadyExists, Conflict, Forbidden
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
     from clusterstacks.model.objects import Manifest, ObjectKey
     from clusterstacks.net.kube.client import Client
+    from clusterstacks.net.kube.resources import Resource
     from clusterstacks.runtime.clock import Clock
 
 AUTHORITIES: Final = "ca.crt"
@@ -211,6 +213,9 @@ class CertificateRotator:
         resource = await self._client.resource(*CONFIGURATION, "v1")
         owners = await self._owners(manifest["metadata"]["name"])
         owned = {**manifest, "metadata": {**manifest["metadata"], "ownerReferences": owners}}
+        if await self._is_registered(resource, [owned, manifest] if owners else [manifest]):
+            self.registered.set()
+            return
         try:
             await self._client.apply(resource, owned if owners else manifest, manager=MANAGER, force=True)
         except Forbidden:
@@ -219,6 +224,18 @@ class CertificateRotator:
             # OwnerReferencesPermissionEnforcement may refuse the owner; the webhooks work without it.
             await self._client.apply(resource, manifest, manager=MANAGER, force=True)
         self.registered.set()
+
+    async def _is_registered(self, resource: Resource, manifests: Sequence[Manifest]) -> bool:
+        """Return whether the configuration is as one of these; False if it cannot be read.
+
+        It is listed by its name, because the operator has this right in any case, to find leftovers.
+        """
+        name = manifests[0]["metadata"]["name"]
+        try:
+            found = await self._client.list(resource, fields=f"metadata.name={name}")
+        except Forbidden:
+            return False
+        return any(is_applied(manifest, live) for manifest in manifests for live in found.items)
 
     async def _owners(self, name: str) -> list[Manifest]:
         """Return a reference to the ClusterRole with the configuration's name, if there is one.

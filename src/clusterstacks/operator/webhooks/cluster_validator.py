@@ -40,7 +40,7 @@ from clusterstacks.plan.compat.rules.upgrades import (
 from clusterstacks.plan.compat.world import Candidate, ClusterVersions
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from clusterstacks.model.files.compatibility import Rule
     from clusterstacks.model.kinds.clusterapi import ClusterView
@@ -66,6 +66,10 @@ class KnownReleases(Protocol):
 
     async def refused(self, cluster: ClusterView, releases: Collection[ReleaseName]) -> str:
         """Return why a Cluster may not use one of the releases; empty when they are offered, or may be offered soon."""
+        ...
+
+    async def similar(self, cluster: ClusterView, release: ReleaseName) -> Sequence[str]:
+        """Return classes with names like that of an unknown release, which the Cluster may use."""
         ...
 
     def delivered(self, cluster: ObjectKey) -> Mapping[str, ReleaseName]:
@@ -141,7 +145,8 @@ class ClusterValidator:
             return Decision(AdmissionResponse(refusal), more=releases_of(new.view.class_namespace))
         offer = await self.releases.offer(new.view.class_namespace, new.release, (wanted | before) - {new.release})
         if offer is None or new.release not in offer.candidates:
-            answer = _of_unknown_release(request, new, old, offer)
+            similar = await self.releases.similar(new.view, new.release) if offer is None else ()
+            answer = _of_unknown_release(request, new, old, offer, similar)
             return Decision(answer, more=releases_of(new.view.class_namespace))
         more = _more(new, old, offer)
         if offer.candidates[new.release].is_bundle:
@@ -289,7 +294,11 @@ def _wanted(cluster: StackCluster, kubernetes: KubernetesVersion, offer: ClassOf
 
 
 def _of_unknown_release(
-    request: AdmissionRequest, new: StackCluster, old: StackCluster | None, offer: ClassOffer | None
+    request: AdmissionRequest,
+    new: StackCluster,
+    old: StackCluster | None,
+    offer: ClassOffer | None,
+    similar: Sequence[str],
 ) -> AdmissionResponse:
     """Answer while the facts of the class's release are not known.
 
@@ -299,9 +308,11 @@ def _of_unknown_release(
     if old is not None and (refusal := change_refusal(old.release, new.release, old.view.version, new.view.version)):
         return AdmissionResponse(refusal)
     if offer is None:
+        meant = (f"did you mean class {' or '.join(similar)}?",) if similar else ()
         return warned(
             f"no ClusterStack of namespace {new.view.class_namespace} offers class {new.view.class_name} yet: nothing "
-            "is created for this Cluster until one does, and its versions were not checked"
+            "is created for this Cluster until one does, and its versions were not checked",
+            *meant,
         )
     why = offer.lacking.get(new.release, "")
     unknown = f"nothing is known of release {new.release} of class {new.view.class_key} yet"

@@ -55,6 +55,30 @@ def api() -> FakeApi:
     return FakeApi(NAMESPACES, *READ)
 
 
+@pytest.mark.regression("U-26")
+@pytest.mark.parametrize(
+    ("typed", "spec", "similar"),
+    [
+        ("openstack-szs-1-35-v1", {"versions": ["v1"]}, [NAME]),
+        ("openstack-scs-1-53-v1", {"versions": ["v1"]}, [NAME]),
+        ("opnstack-scs-1-35-v1", {"versions": ["v1"]}, [NAME]),
+        ("docker-kind-1-35-v1", {"versions": ["v1"]}, []),
+        # Users are not told the names of classes that they may not use.
+        ("opnstack-scs-1-35-v1", {"versions": ["v1"], "clusterNamespaces": {"from": "Same"}}, []),
+    ],
+)
+async def test_u_26_a_misspelt_class_names_the_similar_ones_that_are_offered(
+    typed: str, spec: Manifest, similar: list[str]
+) -> None:
+    access = class_access(api(), stacks=[stack(**spec)], releases=[release("scs")])
+
+    decision = await access.decide(cluster(), [parse_release(typed)])
+
+    assert decision.state is PENDING
+    assert await access.similar(cluster(), parse_release(typed)) == similar
+    assert (f"did you mean {NAME}?" in decision.message) is bool(similar)
+
+
 @pytest.mark.regression("SEC-28")
 @pytest.mark.parametrize(
     ("spec", "state"),

@@ -140,11 +140,13 @@ async def test_topology_can_be_added_to_a_cluster(suggester: Suggester) -> None:
     assert not (await judged(suggester, cluster(version="v1.36.1"), bare)).allowed
 
 
+@pytest.mark.regression("U-26")
 async def test_unknown_release_is_allowed_with_a_warning(suggester: Suggester) -> None:
     answer = await judged(suggester, cluster("p-s-1-35-v77"))
 
     assert answer.allowed
-    (warning,) = answer.warnings
+    warning, meant = answer.warnings
+    assert meant.startswith("did you mean class p-s-1-35-v")
     assert warning == (
         "no ClusterStack of namespace stacks offers class p-s-1-35-v77 yet: nothing is created for this Cluster until "
         "one does, and its versions were not checked"
