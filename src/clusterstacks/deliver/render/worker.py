@@ -82,14 +82,16 @@ class Worker:
         if chart is None:
             return {"wanted": True}
         from clusterstacks.deliver.render import helm, helm_output
-        from clusterstacks.deliver.render.values_document import helm_values
+        from clusterstacks.deliver.render.default_nulls import default_nulls
+        from clusterstacks.deliver.render.values_document import helm_values, merge_values
 
         options = {
             "name": request["release_name"],
             "namespace": request["namespace"],
             "kube_version": request["kube_version"],
         }
-        templates, crds = helm.render(chart, helm_values(request["values"]), options)
+        values = merge_values(default_nulls(chart), helm_values(request["values"]))
+        templates, crds = helm.render(chart, values, options)
         included = crds if request["include_crds"] else ()
         if request["operation"] == "chart":
             return {"result": helm_output.manifests(templates, included)}
