@@ -162,3 +162,17 @@ async def test_partials_of_a_library_chart_are_used_and_its_templates_are_not(
 
     assert [one["metadata"]["name"] for one in found] == ["shared"]
     assert found == [one for one in yaml.load_all(printed.stdout) if one]
+
+
+@pytest.mark.regression("CASE-02")
+@pytest.mark.parametrize("end", ["", "\n", "\n\n\n"])
+@pytest.mark.parametrize("block", ["|", "|-", ">"])
+async def test_block_scalar_at_the_end_of_a_template_has_the_line_break_of_the_helm_command(
+    renderer: Renderer, tmp_path: Path, block: str, end: str
+) -> None:
+    files = {"templates/a.yaml": f"{CONFIG_MAP % 'a'}data:\n  a: {block}\n    x{end}"}
+    printed = await helm_program(tmp_path, files, "", "")
+
+    found = await renderer.chart(chart_request(packed(files)))
+
+    assert found == [one for one in yaml.load_all(printed.stdout) if one]
