@@ -114,6 +114,12 @@ async def helm_program(
             id="import-values",
         ),
         pytest.param({"values.yaml": "config: {a: null, b: {c: null, d: 1}, e: [null]}\n"}, "", "", id="own"),
+        pytest.param({"values.yaml": "a: null\nb: 1\nc: 0644\nd: 1.50\n"}, "", "", id="top level"),
+        pytest.param({"values.yaml": "a: null\n"}, "", "a: {b: 1}", id="top level, set"),
+        pytest.param({"charts/sub/values.yaml": "a: null\nb: {c: null}\n"}, "", "", id="top level of a subchart"),
+        pytest.param(
+            {"values.yaml": "sub: {a: 1}\n", "charts/sub/values.yaml": "a: null\n"}, "", "", id="top level, set above"
+        ),
         pytest.param({"values.yaml": "config: {a: null}\n"}, "", "config: {a: 1}", id="own, set"),
         pytest.param({"values.yaml": "config: {a: null}\n"}, "", "config: null", id="own, unset"),
     ],
