@@ -18,6 +18,7 @@ from clusterstacks.csctl.verbs.template import template
 from clusterstacks.model import yaml
 from clusterstacks.release.charts.archive import read_archive
 from tests.support.builders.stack_directories import copied
+from tests.support.builders.tiny_stack import STAGES, tiny, write
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -356,3 +357,15 @@ def test_nothing_to_build_is_an_error_as_in_go_csctl(run: Run, tmp_path: Path, r
 
     assert run(stack, *to(remote))[0] == 0
     assert run(stack, *to(remote))[0] == UNCHANGED
+
+
+@pytest.mark.regression("LV-1")
+@pytest.mark.parametrize("condition", ["agnt.status.readyReplicas > 0", "agent.status.readyReplicas >", "'ready'"])
+def test_conditions_are_checked_before_a_release_is_built(run: Run, tmp_path: Path, condition: str) -> None:
+    stages = STAGES.replace("agent.status.readyReplicas > 0", condition)
+    stack = write(tmp_path / "stack", tiny({"clusteraddon.yaml": stages}))
+
+    code, _, err = run(stack, "--mode", "hash", "--strict")
+    assert code != 0
+    assert "clusteraddon.yaml:9: " in err
+    assert run(stack, "--mode", "hash")[0] == 0

@@ -1,7 +1,7 @@
 """Staging directories: filled first, then published atomically by a rename.
 
-A staging directory is locked while its process lives. After a crash it is unlocked, and the next sweep removes it;
-it is never read.
+A staging directory is locked while its process lives. After a crash it is unlocked and never read. The next sweep of
+the store removes it; directories of users are not swept, because they may contain anything.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 PREFIX = ".staging-"
+_RANDOM_BYTES = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +70,7 @@ class Staging:
 
 def sweep(root: Path) -> None:
     """Remove the staging directories of crashed processes in ``root``; those of live processes stay."""
-    for path in root.glob(f"{PREFIX}*"):
+    for path in root.glob(f"{PREFIX}{'[0-9a-f]' * 2 * _RANDOM_BYTES}"):
         try:
             lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
         except OSError:
@@ -91,7 +92,7 @@ def discard(directory: Path) -> None:
 
 
 def _fresh_path(root: Path) -> Path:
-    return root / f"{PREFIX}{secrets.token_hex(8)}"
+    return root / f"{PREFIX}{secrets.token_hex(_RANDOM_BYTES)}"
 
 
 def _seal(file: Path, mode: int) -> None:

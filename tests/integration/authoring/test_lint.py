@@ -55,6 +55,16 @@ size: {{ (index .Cluster.spec.topology.variables 0).value }}
 kind: {{ .InfraCluster.kind }}
 flavour: {{ .InfraCluster.spec.flavour }}
 """
+ENABLED_IF = '    - name: size\n      enabledIf: "{{ not .size }}"\n      def'
+PORT = "{containerPort: 80}"
+SERVICE = "apiVersion: v1\nkind: Service\nmetadata:\n  namespace: kube-system\n  name: a\nspec: {"
+LOOKED_UP = '"v1" "Secret" "kube-system" "a"'
+GUARDED = """
+apiVersion: v1
+kind: Secret
+metadata: {name: a}
+stringData: {key: {{ if $old }}old{{ else }}{{ randAlphaNum 9 }}{{ end }}}
+"""
 SECRET = "apiVersion: v1\nkind: Secret\nmetadata:\n  name: a\nstringData:\n  key: hunter2\n"
 
 
@@ -147,6 +157,20 @@ CASES = (
         f"{MORE}:6",
         {MORE: CONFIG.format("more") + "  annotations:\n    clusterstack.x-k8s.io/recreate: always\n"},
     ),
+    Case("class-template", f"{CLASS_FILE}:18", {CLASS_FILE: CLASS.replace("    - name: size\n      def", ENABLED_IF)}),
+    Case("repeated-item", f"{NET}:4", {NET: f"{DEPLOYMENT}          env: [{{name: A}}, {{name: A, value: b}}]\n"}),
+    Case("repeated-item", f"{NET}:4", {NET: f"{DEPLOYMENT}          ports: [{PORT}, {PORT[:-1]}, protocol: TCP}}]\n"}),
+    Case("repeated-item", f"{MORE}:5", {MORE: f"{SERVICE}ports: [{{name: a, port: 80}}, {{name: b, port: 80}}]}}\n"}),
+    Case("random-value", f"{MORE}:4", {MORE: f"{SECRET.replace('hunter2', '{{ randAlphaNum 9 }}')}"}),
+    Case("random-value", f"{MORE}:4", {MORE: SECRET.replace("hunter2", "id-{{ uuidv4 }}")}),
+    Case("random-value", f"{MORE}:4", {MORE: f"{{{{ $old := lookup {LOOKED_UP} }}}}{GUARDED}"}),
+    Case("health-kind", "clusteraddon.yaml:11", {"clusteraddon.yaml": f"{HEALTH}  current: 'true'\n"}),
+    Case(
+        "condition",
+        "clusteraddon.yaml:9",
+        {"clusteraddon.yaml": STAGES.replace("agent.status.readyReplicas > 0", "'yes'")},
+    ),
+    Case("condition", "clusteraddon.yaml:9", {"clusteraddon.yaml": STAGES.replace("Replicas > 0", "Replicas + 1")}),
     Case("image-digest", f"{NET}:14", {NET: DEPLOYMENT.replace("registry.example/tiny@sha256:", "tiny:1.0#")}),
 )
 
@@ -317,3 +341,33 @@ def check_whatever_the_files_hold() -> None:
             holds()
         finally:
             runner.run(renderer.close())
+
+
+@pytest.mark.regression("CASE-06")
+@pytest.mark.regression("CASE-10")
+@pytest.mark.regression("CASE-19")
+@pytest.mark.regression("CASE-20")
+@pytest.mark.regression("CASE-30")
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({CLASS_FILE: CLASS.replace("    - name: size\n      def", ENABLED_IF)}, "escape it: {{ `{{ .size }}` }}"),
+        (
+            {CLASS_FILE: CLASS.replace("    - name: size\n      def", ENABLED_IF.replace(".size", ".builtin.a.b"))},
+            "escape it: {{ `{{ .builtin.a.b }}` }}",
+        ),
+        ({MORE: SECRET.replace("hunter2", "{{ randAlphaNum 9 }}")}, "turn it off by a value"),
+        ({NET: f"{DEPLOYMENT}          env: [{{name: A}}, {{name: A, value: b}}]\n"}, "two items with name A"),
+        ({"cluster-addon/net/.helmignore": "*\n!templates\n"}, "correct .helmignore"),
+        ({"cluster-addon/net/.helmignore": "Chart.*\n"}, "correct .helmignore"),
+        (
+            {"cluster-addon/net/values.schema.json": '{"properties": {"cluster": {"type": "integer"}}}'},
+            "correct values.yaml or the values template",
+        ),
+    ],
+)
+async def test_finding_names_the_remedy(renderer: Renderer, changes: dict[str, str | None], words: str) -> None:
+    findings = await found(renderer, changes)
+
+    assert [one for one in findings if words in f"{one.problem.message}; {one.problem.remedy}"]
+    assert LintSeverity.ERROR in {one.severity for one in findings}

@@ -26,9 +26,7 @@ OBJECTS: dict[str, Any] = {
         ("ds.status.none == null", True),
         ("ds.status.text.startsWith('a')", True),
         ("ds.status.ready", False),
-        ("'true'", False),
         ("ds", False),
-        ("type(ds)", False),
     ],
 )
 async def test_expression_holds_only_if_it_is_true(renderer: Renderer, expression: str, *, holds: bool) -> None:
@@ -86,3 +84,10 @@ async def test_expression_above_the_deadline_is_stopped() -> None:
         assert await renderer.holds("true", {}, label="stage cni")
     finally:
         await renderer.close()
+
+
+@pytest.mark.regression("LV-1")
+@pytest.mark.parametrize("expression", ["'true'", "type(ds)", "ds.status.text + 'x'", "size(ds.status.list)"])
+async def test_expression_that_never_yields_a_bool_is_an_error(renderer: Renderer, expression: str) -> None:
+    with pytest.raises(CelFailed, match="it never is true or false"):
+        await renderer.holds(expression, OBJECTS, label="stage cni")

@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from clusterstacks.deliver.render.errors import RenderFailed
+from clusterstacks.model import yaml
+from clusterstacks.model.kinds.clusterapi import template_data
 
 if TYPE_CHECKING:
     from clusterstacks.deliver.render.renderer import Renderer
@@ -110,3 +112,30 @@ async def test_values_document_is_extracted_from_the_rendered_text(renderer: Ren
     assert await renderer.values(text, label="addon cni") == "host: 192.0.2.1\nn: 1000000\n"
     with pytest.raises(RenderFailed, match="addon cni: the rendered values must be a mapping, not a list"):
         await renderer.values("[]", label="addon cni")
+
+
+@pytest.mark.regression("DROP-M7")
+async def test_template_written_for_v1beta1_renders_before_the_endpoint_is_known(renderer: Renderer) -> None:
+    cluster = {
+        "apiVersion": "cluster.x-k8s.io/v1beta2",
+        "metadata": {"name": "a", "namespace": "tenant"},
+        "spec": {"topology": {"classRef": {"name": "openstack-scs-1-35-v2"}}},
+    }
+    text = (
+        "values: |\n"
+        "  cluster: {{ .Cluster.metadata.name }}\n"
+        "  k8sServiceHost: {{ .Cluster.spec.controlPlaneEndpoint.host }}\n"
+        "  k8sServicePort: {{ .Cluster.spec.controlPlaneEndpoint.port }}\n"
+        "  class: {{ .Cluster.spec.topology.class }}\n"
+        "  ready: {{ .Cluster.status.infrastructureReady }}\n"
+    )
+
+    rendered = await renderer.template(text, template_data(cluster, None, None), label="net", file="overwrite.yaml")
+
+    assert yaml.load(await renderer.values(rendered, label="net")) == {
+        "cluster": "a",
+        "k8sServiceHost": None,
+        "k8sServicePort": 0,
+        "class": "openstack-scs-1-35-v2",
+        "ready": False,
+    }

@@ -283,9 +283,10 @@ async def test_foreign_files_in_the_directory_are_not_deleted(root: Path, source
 
 @pytest.fixture
 def crashed(root: Path) -> None:
-    (root / ".staging-crashed").mkdir(parents=True)
-    (root / ".staging-crashed" / "part").write_bytes(b"x")
-    (root / ".staging-file").touch()
+    (root / ".staging-0123456789abcdef").mkdir(parents=True)
+    (root / ".staging-0123456789abcdef" / "part").write_bytes(b"x")
+    (root / ".staging-fedcba9876543210").touch()
+    (root / ".staging-environment").mkdir()
 
 
 @pytest.mark.usefixtures("crashed")
@@ -294,7 +295,7 @@ async def test_startup_deletes_leftovers_of_a_crash_and_nothing_in_use(root: Pat
 
     await ReleaseStore(root).collect(set())
 
-    assert stored(root) == sorted([used.path.name, ".staging-file"])
+    assert stored(root) == sorted([used.path.name, ".staging-fedcba9876543210", ".staging-environment"])
     used.remove()
 
 

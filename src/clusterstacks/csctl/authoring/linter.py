@@ -48,6 +48,7 @@ RULES: Final[tuple[LintRule, ...]] = (
     *rendering.RULES,
     *classes.RULES,
     *rendered_objects.RULES,
+    stages.HEALTH_RULE,
     *data_files.RULES,
     classes.SERVER_RULE,
 )

@@ -50,7 +50,7 @@ async def render_stack(
     Values templates see the examples; None for objects made for the class. Without ``dependencies``, charts that lack
     one are skipped.
     """
-    stack = replace(stack, conditions=tuple([broken async for broken in _conditions(stack, renderer)]))
+    stack = await compile_conditions(stack, renderer)
     if stack.settings is None or stack.name is None:
         return stack  # without the Kubernetes version of csctl.yaml nothing can be rendered
     kubernetes = stack.settings.kubernetes
@@ -61,6 +61,11 @@ async def render_stack(
     data = (examples or make_example_objects(stack.name, kubernetes, objects)).data
     addons = await asyncio.gather(*(_addon(chart, renderer, data, kubernetes) for chart in charts if chart.addon))
     return replace(stack, charts=(*classes, *addons))
+
+
+async def compile_conditions(stack: LintedStack, renderer: Renderer) -> LintedStack:
+    """Return the stack with the expressions of clusteraddon.yaml that do not compile."""
+    return replace(stack, conditions=tuple([broken async for broken in _conditions(stack, renderer)]))
 
 
 async def _completed(chart: LintedChart, stack: LintedStack, dependencies: ChartDependencies | None) -> LintedChart:
@@ -113,12 +118,14 @@ async def _rendered(chart: LintedChart, renderer: Renderer, request: Callable[[b
         # Helm accepts any name of the top directory.
         packed = pack_chart("chart", chart_files(chart.complete, chart.directory))
         examined = await renderer.examine(replace(request(packed), label=chart.title))
+        again = await renderer.examine(replace(request(packed), label=chart.title))
     except ClusterStacksError as error:
         return replace(chart, failure=error.message)
     return replace(
         chart,
         rendered=True,
         documents=examined.documents,
+        random=tuple(one for one, other in zip(examined.documents, again.documents, strict=False) if one != other),
         repetitions=examined.repetitions,
         hooks=examined.hooks,
     )

@@ -128,13 +128,16 @@ def images_of(manifests: Iterable[Manifest]) -> tuple[str, ...]:
     return tuple(sorted({image for manifest in manifests for image in images_in(manifest)}))
 
 
-def images_in(manifest: Manifest) -> Iterator[str]:
-    """Yield the images of one object in their order."""
+def pod_spec(manifest: Manifest) -> Manifest:
+    """Return the spec of the pods of a workload; empty for any other object."""
     group, _ = split_api_version(text(manifest, "apiVersion"))
     path = _POD_SPECS.get((group, text(manifest, "kind")))
-    if path is None:
-        return
-    spec = mapping(manifest, *path)
+    return {} if path is None else mapping(manifest, *path)
+
+
+def images_in(manifest: Manifest) -> Iterator[str]:
+    """Yield the images of one object in their order."""
+    spec = pod_spec(manifest)
     for containers in ("initContainers", "containers", "ephemeralContainers"):
         for container in mappings(spec, containers):
             if image := text(container, "image"):

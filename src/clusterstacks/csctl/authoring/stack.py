@@ -63,6 +63,8 @@ class LintedChart:
     hooks: tuple[HelmHook, ...] = ()
     annotations: tuple[BrokenAnnotation, ...] = ()
     """Expressions in annotations that do not compile."""
+    random: tuple[RenderedDocument, ...] = field(default=(), repr=False)
+    """Objects that differ in each rendering."""
     failure: str = ""
     """Why the chart does not render."""
     values_failure: str = ""

@@ -117,6 +117,44 @@ def actions(text: str) -> Iterator[TemplateAction]:
         yield _ActionParser(tokens, text, line).action(start, position)
 
 
+HELM_OBJECTS: Final = frozenset({"Values", "Release", "Chart", "Capabilities", "Files", "Template", "Subcharts"})
+"""Fields of the dot of a chart's template."""
+
+
+def foreign_values(text: str) -> Iterator[tuple[int, str]]:
+    """Yield line and text of values such as ``.builtin.x`` that Helm does not have; none if an action is not readable.
+
+    The dot has another meaning in ``range``, ``with`` and ``define``; values below it are left out there.
+    """
+    opened: list[str] = []
+    try:
+        for action in actions(text):
+            if action.keyword == "end" and opened:
+                opened.pop()
+            moved = not {"range", "with", "define", "block"}.isdisjoint(opened)
+            for value in _values(action.pipeline):
+                root, _, path = value.partition(".")
+                if root in ("", "$") and path.partition(".")[0] not in HELM_OBJECTS | {""} and (root or not moved):
+                    yield action.line, value
+            if action.keyword in {"if", "range", "with", "define", "block"}:
+                opened.append(action.keyword)
+    except UnreadableActionError:
+        return
+
+
+def escaped(value: str) -> str:
+    """Return the remedy for a template of Cluster API that Helm evaluates."""
+    return f"escape it: {{{{ `{{{{ {value} }}}}` }}}}, or {{{{ `...` }}}} around the whole template of Cluster API"
+
+
+def _values(pipeline: Pipeline | None) -> Iterator[str]:
+    for command in pipeline.commands if pipeline else ():
+        for operand in command.operands:
+            if operand.kind == "value":
+                yield operand.name
+            yield from _values(operand.inner)
+
+
 def _tokens(text: str, position: int, line: int) -> tuple[list[Token], int]:
     tokens: list[Token] = []
     while (close := _CLOSE.match(text, position)) is None:

@@ -18,7 +18,7 @@ from clusterstacks.release.errors import SourceBroken
 from clusterstacks.release.open import open_directory
 from clusterstacks.release.release import ADDON_CONFIG, ADDON_VALUES, HASHES, METADATA
 from clusterstacks.release.release_source import SIGNATURE_SUFFIX
-from clusterstacks.release.staging import Staging, sweep
+from clusterstacks.release.staging import Staging
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -33,7 +33,6 @@ _BUILT_ARCHIVES = ("cluster-class-", "cluster-addon-", "node-image-")
 def staged(files: Mapping[str, bytes], into: Path) -> Iterator[Staging]:
     """Write files into a new hidden directory below ``into``; it is removed at the end unless it was published."""
     into.mkdir(parents=True, exist_ok=True)
-    sweep(into)
     staging = Staging.create(into)
     try:
         for file, content in files.items():

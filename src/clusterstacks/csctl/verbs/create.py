@@ -181,7 +181,7 @@ async def _create(options: CreateOptions) -> None:
             all_minors=options.all_minors,
             newest=None if options.offline else partial(newest_patch, web),
         )
-        _check_sources({shown_path(stack.root): stack.tree for stack in stacks}, strict=options.strict)
+        await _check_sources({shown_path(stack.root): stack.tree for stack in stacks}, strict=options.strict)
         if options.write_metadata and len({stack.root for stack in stacks}) < len(stacks):
             raise SpecError(
                 "MetadataAmbiguous", "metadata.yaml can contain only one version: choose a minor with --kubernetes"
@@ -213,14 +213,24 @@ async def _create(options: CreateOptions) -> None:
             output.print_json({"releases": [_document(directory, published) for directory in built]})
 
 
-def _check_sources(trees: Mapping[str, Mapping[str, bytes]], *, strict: bool) -> None:
-    """Print the findings of lint rules that need no rendering; fail if a release would be useless, or if ``strict``."""
+async def _check_sources(trees: Mapping[str, Mapping[str, bytes]], *, strict: bool) -> None:
+    """Print the findings of lint rules that need no chart rendered; fail if a release is useless, or if ``strict``."""
     from clusterstacks.csctl.authoring.linter import BEFORE_BUILD, REFUSED, apply_rules
+    from clusterstacks.csctl.authoring.render_check import compile_conditions
     from clusterstacks.csctl.authoring.stack import load_stack
+    from clusterstacks.deliver.render.renderer import Renderer
 
     refused: list[str] = []
-    for directory, tree in trees.items():
-        for finding in apply_rules(load_stack(tree, directory), BEFORE_BUILD):
+    renderer = Renderer()
+    try:
+        loaded = {
+            directory: [await compile_conditions(stack, renderer) for stack in load_stack(tree, directory)]
+            for directory, tree in trees.items()
+        }
+    finally:
+        await renderer.close()
+    for directory, stacks in loaded.items():
+        for finding in apply_rules(stacks, BEFORE_BUILD):
             problem = finding.problem
             line = f"{directory}/{problem.path}:{problem.line}: {problem.message}: {problem.remedy}"
             if strict or finding.rule in REFUSED:

@@ -36,10 +36,10 @@ _PART: Final = re.compile(r"""\["([^"]*)"\]|\['([^']*)'\]|(\w+)""")
 
 
 def holds(expression: str, variables: dict[str, Any]) -> bool:
-    """Return whether the expression is true; a result that is not a bool counts as false.
+    """Return whether the expression is true; the value of a field that is not a bool counts as false.
 
     Raises:
-        CelFailed: The expression does not compile.
+        CelFailed: The expression does not compile, or never yields a bool.
         CelUndecided: The expression fails on these objects.
         MemoryError: The expression needs more memory than this process may use.
     """
@@ -49,6 +49,8 @@ def holds(expression: str, variables: dict[str, Any]) -> bool:
         compiled = environment.compile(expression)
     except Exception as error:  # noqa: BLE001 - see above
         raise CelFailed(_uncompiled(_words(error), expression, variables)) from None
+    if compiled.return_type() not in (cel.Type.BOOL, cel.Type.DYN):
+        raise CelFailed("it never is true or false, because it has another type; compare it with a value")
     try:
         result = compiled.eval(data=variables)
         kind, value = result.type(), result.value()

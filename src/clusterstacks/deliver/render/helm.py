@@ -7,12 +7,17 @@ stay out of the operator. helm-python-sdk is pinned, because two calls here use 
 from __future__ import annotations
 
 import json
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import orjson
 from helm_python import Chart, HelmError, _native
 
 from clusterstacks.deliver.render.errors import RenderFailed, shortened
+from clusterstacks.model.semver import Constraint, InvalidConstraint, SemVer
+from clusterstacks.model.versions import InvalidVersion
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 
 class Rendered(NamedTuple):
@@ -30,6 +35,7 @@ def render(chart: bytes, values: object, options: dict[str, str]) -> Rendered:
     """
     try:
         with Chart.load_archive(chart) as handle:
+            _check_installable(handle.metadata, options.get("kube_version", ""))
             _check_dependencies(handle)
             text = _native.call_string("helm_render", handle._raw(), orjson.dumps(values).decode(), json.dumps(options))  # noqa: SLF001 - Chart.render() leaves out kube_version
             # Read after the render, which removes disabled subcharts and their CRDs.
@@ -37,6 +43,23 @@ def render(chart: bytes, values: object, options: dict[str, str]) -> Rendered:
     except HelmError as error:
         raise RenderFailed(shortened(error.detail)) from None
     return Rendered(orjson.loads(text), crds)
+
+
+def _check_installable(metadata: Mapping[str, Any], kubernetes: str) -> None:
+    """Reject what the command line rejects and the engine renders: library charts, and other Kubernetes versions."""
+    name, kind, wanted = metadata.get("name"), metadata.get("type"), metadata.get("kubeVersion")
+    if kind not in (None, "", "application"):
+        raise RenderFailed(f"chart {name} has the type {kind}: only charts of the type application can be installed")
+    if not wanted or not kubernetes:
+        return
+    try:
+        allowed = Constraint.parse(wanted).allows(SemVer.parse(kubernetes))
+    except (InvalidConstraint, InvalidVersion):
+        allowed = False
+    if not allowed:
+        raise RenderFailed(
+            f"chart {name} requires Kubernetes {wanted} (kubeVersion in its Chart.yaml), not {kubernetes}"
+        )
 
 
 def _check_dependencies(chart: Chart) -> None:

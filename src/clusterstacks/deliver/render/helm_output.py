@@ -155,9 +155,9 @@ def _separated(text: str) -> str:
 
     For Helm, each ``---`` at the beginning of a line ends a document, and what follows on the line belongs to the next
     one: ``---`` before ``{{- if .Values.x -}}`` renders to ``---apiVersion: v1``. The first word of a document may be
-    indented.
+    indented. Helm ends the last line with a line break, which belongs to a block scalar.
     """
-    return _SEPARATOR.sub(_own_line, text)
+    return _SEPARATOR.sub(_own_line, text if text.endswith("\n") else f"{text}\n")
 
 
 def _own_line(separator: re.Match[str]) -> str:

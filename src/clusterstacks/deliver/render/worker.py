@@ -55,6 +55,7 @@ class Worker:
 
     def __init__(self) -> None:
         self._charts = WorkerChartCache()
+        self._nulls: dict[str, dict[str, Any]] = {}
         self._operations: dict[str, Callable[[dict[str, Any], bytes], dict[str, Any]]] = {
             "chart": self._chart,
             "examine": self._chart,
@@ -78,18 +79,22 @@ class Worker:
             return {"bug": f"{type(error).__name__} at {' > '.join(places[-4:])}"}
 
     def _chart(self, request: dict[str, Any], blob: bytes) -> dict[str, Any]:
-        chart = self._charts.chart(request["digest"], _repacked(blob) if blob else blob)
+        from clusterstacks.deliver.render import helm, helm_output
+        from clusterstacks.deliver.render.default_nulls import separated_nulls
+        from clusterstacks.deliver.render.values_document import helm_values, merge_values
+
+        if blob:
+            blob, self._nulls[request["digest"]] = separated_nulls(_repacked(blob))
+        chart = self._charts.chart(request["digest"], blob)
         if chart is None:
             return {"wanted": True}
-        from clusterstacks.deliver.render import helm, helm_output
-        from clusterstacks.deliver.render.values_document import helm_values
-
         options = {
             "name": request["release_name"],
             "namespace": request["namespace"],
             "kube_version": request["kube_version"],
         }
-        templates, crds = helm.render(chart, helm_values(request["values"]), options)
+        values = merge_values(self._nulls[request["digest"]], helm_values(request["values"]))
+        templates, crds = helm.render(chart, values, options)
         included = crds if request["include_crds"] else ()
         if request["operation"] == "chart":
             return {"result": helm_output.manifests(templates, included)}

@@ -188,15 +188,43 @@ def template_data(
 ) -> dict[str, Manifest]:
     """Return the objects that the templates of addon values can read.
 
-    A Cluster of v1beta2 also gets ``spec.topology.class`` and ``classNamespace``, because most templates were written
-    for v1beta1. An object that does not exist is empty, so that what a template reads of it is missing.
+    The Cluster has the fields of v1beta1 beside its own, because most templates were written for v1beta1. An object
+    that does not exist is empty, so that what a template reads of it is missing.
     """
-    topology = mapping(cluster, "spec", "topology")
-    if topology:
+    cluster = mapping(cluster)
+    objects = {"Cluster": cluster, "ControlPlane": control_plane or {}, "InfraCluster": infrastructure or {}}
+    return {**objects, "Cluster": _completed(_v1beta1_fields(objects), cluster)}
+
+
+def _v1beta1_fields(objects: Mapping[str, Manifest]) -> Manifest:
+    """Return the fields that a Cluster of v1beta1 always has, and those with other names than in v1beta2."""
+    cluster = objects["Cluster"]
+    spec: Manifest = {"controlPlaneEndpoint": {"host": "", "port": 0}}
+    for reference, kind in (("controlPlaneRef", "ControlPlane"), ("infrastructureRef", "InfraCluster")):
+        if mapping(cluster, "spec", reference):
+            version = {"apiVersion": objects[kind]["apiVersion"]} if "apiVersion" in objects[kind] else {}
+            spec[reference] = {**version, "namespace": text(cluster, "metadata", "namespace")}
+    if mapping(cluster, "spec", "topology"):
         name, namespace = class_of(cluster)
-        topology = {**topology, "class": name, "classNamespace": namespace}
-        cluster = {**cluster, "spec": {**cluster["spec"], "topology": topology}}
-    return {"Cluster": cluster, "ControlPlane": control_plane or {}, "InfraCluster": infrastructure or {}}
+        spec["topology"] = {"class": name, "classNamespace": namespace, "controlPlane": {"metadata": {}}}
+    status = {
+        "infrastructureReady": at(cluster, "status", "initialization", "infrastructureProvisioned") is True,
+        "controlPlaneReady": condition_view(cluster, "ControlPlaneAvailable").true,
+    }
+    return {"spec": spec, "status": status}
+
+
+def _completed(defaults: Manifest, manifest: Manifest) -> Manifest:
+    """Return an object with the fields that it lacks; its own values stay."""
+    return {
+        **defaults,
+        **manifest,
+        **{
+            key: _completed(default, manifest[key])
+            for key, default in defaults.items()
+            if isinstance(default, dict) and isinstance(manifest.get(key), dict)
+        },
+    }
 
 
 def is_paused(manifest: Manifest) -> bool:

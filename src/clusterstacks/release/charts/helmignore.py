@@ -21,6 +21,8 @@ IGNORE_FILE: Final = ".helmignore"
 MAX_RULES: Final = 200
 """Maximum number of rules in one file (arbitrary: ``helm create`` writes 18)."""
 
+_NEEDED: Final = "Chart.yaml"
+
 _ALWAYS: Final = "templates/.?*"
 """A rule that Helm adds to every file."""
 
@@ -48,7 +50,7 @@ def chart_files(files: Mapping[str, bytes], chart: str) -> dict[str, bytes]:
     """Return the files of a chart directory that Helm uses, by path relative to it; ``chart`` is its name in messages.
 
     Raises:
-        UnsafeArchive: There are too many rules, or one is not valid.
+        UnsafeArchive: There are too many rules, one is not valid, or they exclude Chart.yaml.
     """
     lines = files.get(IGNORE_FILE, b"").decode(errors="replace").splitlines()
     rules = [rule for line in [*lines, _ALWAYS] for rule in _parsed(line.strip(), chart)]
@@ -56,11 +58,14 @@ def chart_files(files: Mapping[str, bytes], chart: str) -> dict[str, bytes]:
         raise UnsafeArchive(chart, IGNORE_FILE, f"has more than {MAX_RULES} rules")
     directories = {parent for path in files for parent in _parents(path)}
     closed = {path for path in directories if any(rule.ignores(path, directory=True) for rule in rules)}
-    return {
+    kept = {
         path: content
         for path, content in files.items()
         if closed.isdisjoint(_parents(path)) and not any(rule.ignores(path, directory=False) for rule in rules)
     }
+    if _NEEDED in files and _NEEDED not in kept:
+        raise UnsafeArchive(chart, IGNORE_FILE, f"excludes {_NEEDED}, without which there is no chart")
+    return kept
 
 
 def _parents(path: str) -> Iterator[str]:

@@ -14,7 +14,7 @@ from clusterstacks.release.signing.envelope import Envelope, parse_envelope
 from clusterstacks.release.signing.errors import SignatureRefused
 from clusterstacks.release.signing.statement import Statement
 from clusterstacks.release.sources.directory import DirectorySource
-from clusterstacks.release.staging import Staging, sweep
+from clusterstacks.release.staging import Staging
 from clusterstacks.runtime.files import replace_file
 
 if TYPE_CHECKING:
@@ -93,7 +93,6 @@ def joined(envelopes: Iterable[bytes], own: bytes) -> bytes | None:
 
 def _stage(directory: Path) -> Staging:
     directory.mkdir(parents=True, exist_ok=True)
-    sweep(directory)
     return Staging.create(directory)
 
 

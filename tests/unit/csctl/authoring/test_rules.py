@@ -75,6 +75,19 @@ CASES = (
         "cluster-addon/more/Chart.yaml:1",
         {"cluster-addon/more/Chart.yaml": CHART.format("more", "1.0.0")},
     ),
+    Case(
+        "contrary-stage",
+        "clusteraddon.yaml:10",
+        {"clusteraddon.yaml": f"{STAGES}    - {{name: net, action: delete}}\n"},
+    ),
+    Case(
+        "unknown-key", "cluster-addon/net/overwrite.yaml:1", {"cluster-addon/net/overwrite.yaml": "valeus: |\n  a: 1\n"}
+    ),
+    Case(
+        "unknown-key",
+        "cluster-addon/net/overwrite.yaml:3",
+        {"cluster-addon/net/overwrite.yaml": "values: |\n  a: 1\nmore: |\n  b: 1\n"},
+    ),
     Case("dependency-unlocked", f"{NET}:5", {NET: NEEDY.replace("1.18.2", "1.18.x")}),
     Case("dependency-unvendored", f"{NET}:5", {NET: NEEDY}),
     Case("dependencies", f"{NET}:5", {NET: NEEDY, "cluster-addon/net/Chart.lock": "digest: sha256:0\n"}),

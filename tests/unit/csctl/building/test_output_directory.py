@@ -44,6 +44,21 @@ def test_earlier_build_and_its_signature_are_replaced(tmp_path: Path) -> None:
     assert names(tmp_path) == [STAGED.release]
 
 
+@pytest.mark.regression("SEC-32")
+def test_directories_of_the_user_with_a_similar_name_stay(tmp_path: Path) -> None:
+    mine = [tmp_path / ".staging-environment", tmp_path / f".staging-{'0' * 16}"]
+    for directory in mine:
+        directory.mkdir()
+        (directory / "keep").touch()
+    (tmp_path / ".staging-link").symlink_to(mine[0])
+
+    put(FILES, tmp_path)
+    put(FILES | {"hashes.json": b"{}"}, tmp_path)
+
+    assert all((directory / "keep").exists() for directory in mine)
+    assert names(tmp_path) == sorted([STAGED.release, ".staging-link", *(directory.name for directory in mine)])
+
+
 @pytest.mark.parametrize(
     "files",
     [
@@ -102,9 +117,7 @@ def test_ctrl_c_during_the_replacement_keeps_the_earlier_build(tmp_path: Path, m
     assert names(tmp_path) == [STAGED.release]
 
 
-def test_interrupted_build_leaves_nothing_and_a_crashed_one_is_swept(tmp_path: Path) -> None:
-    (tmp_path / ".staging-crashed").mkdir()
-
+def test_interrupted_build_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt), staged(FILES, tmp_path):
         raise KeyboardInterrupt
     assert names(tmp_path) == []

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 
+from clusterstacks.model.documents import at
 from clusterstacks.model.kinds.cluster_conditions import ConditionView
 from clusterstacks.model.kinds.clusterapi import (
     ClusterView,
@@ -194,10 +195,43 @@ def test_template_data_does_not_change_the_cluster() -> None:
     assert "class" not in V1BETA2["spec"]["topology"]
 
 
-def test_template_data_without_topology_is_the_unchanged_cluster() -> None:
-    cluster = {"metadata": {"name": "a"}, "spec": {}}
+@pytest.mark.regression("DROP-M7")
+@pytest.mark.parametrize(
+    ("path", "cluster", "value"),
+    [
+        ("spec.controlPlaneEndpoint", {}, {"host": "", "port": 0}),
+        ("spec.controlPlaneEndpoint", {"spec": {"controlPlaneEndpoint": {"port": 6443}}}, {"host": "", "port": 6443}),
+        ("spec.topology", {}, None),
+        ("spec.topology.class", {"spec": {"topology": {"classRef": {"name": "c"}}}}, "c"),
+        ("spec.topology.classRef.name", {"spec": {"topology": {"classRef": {"name": "c"}}}}, "c"),
+        ("spec.topology.controlPlane.metadata", {"spec": {"topology": {"version": "v1.35.4"}}}, {}),
+        (
+            "spec.topology.controlPlane",
+            {"spec": {"topology": {"controlPlane": {"replicas": 3}}}},
+            {"replicas": 3, "metadata": {}},
+        ),
+        ("spec.controlPlaneRef.apiVersion", {"spec": {"controlPlaneRef": {"name": "a"}}}, "cp.example.org/v1beta2"),
+        ("spec.controlPlaneRef.namespace", {"spec": {"controlPlaneRef": {"name": "a"}}}, "tenant"),
+        ("spec.controlPlaneRef.apiVersion", {"spec": {"controlPlaneRef": {"apiVersion": "x/v1"}}}, "x/v1"),
+        ("spec.infrastructureRef.namespace", {"spec": {"infrastructureRef": {"name": "a"}}}, "tenant"),
+        ("spec.infrastructureRef.apiVersion", {"spec": {"infrastructureRef": {"name": "a"}}}, None),
+        ("status.infrastructureReady", {}, False),
+        ("status.infrastructureReady", {"status": {"initialization": {"infrastructureProvisioned": True}}}, True),
+        ("status.infrastructureReady", {"status": {"infrastructureReady": True}}, True),
+        ("status.controlPlaneReady", {}, False),
+        (
+            "status.controlPlaneReady",
+            {"status": {"conditions": [{"type": "ControlPlaneAvailable", "status": "True"}]}},
+            True,
+        ),
+    ],
+)
+def test_template_data_has_the_paths_of_v1beta1(path: str, cluster: dict[str, Any], value: object) -> None:
+    given = {"metadata": {"name": "a", "namespace": "tenant"}, **cluster}
+    seen = template_data(given, {"apiVersion": "cp.example.org/v1beta2", "kind": "FooControlPlane"}, None)
 
-    assert template_data(cluster, None, None)["Cluster"] == cluster
+    assert at(seen["Cluster"], *path.split(".")) == value
+    assert seen["Cluster"]["metadata"] == given["metadata"]
 
 
 @pytest.mark.parametrize(

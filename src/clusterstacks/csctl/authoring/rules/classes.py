@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from clusterstacks.csctl.authoring.example_objects import NAMESPACE
 from clusterstacks.csctl.authoring.findings import LintProblem, LintRule, LintSeverity, line_of_text
 from clusterstacks.csctl.authoring.read_compat import stack_compatibility
+from clusterstacks.csctl.authoring.template_syntax import escaped, foreign_values
 from clusterstacks.deliver.apply.class_object_rules import GroupKind, check_class_objects
 from clusterstacks.model.documents import at, mapping, mappings, shown, text
 from clusterstacks.model.errors import SpecError
@@ -207,6 +208,16 @@ def _problem(stack: LintedStack, document: RenderedDocument, problem: str, remed
     )
 
 
+def cluster_api_templates(stack: LintedStack) -> Iterator[LintProblem]:
+    """Report templates of Cluster API that Helm evaluates, because they are not escaped; they become constants."""
+    chart = stack.class_chart
+    for path, content in sorted(chart.files.items()) if chart else ():
+        if chart and path.startswith("templates/") and path.endswith((".yaml", ".yml")):
+            for line, value in foreign_values(content.decode(errors="replace")):
+                problem = f"{{{{ {value} }}}} is evaluated by Helm, which has no such value, and not by Cluster API"
+                yield LintProblem(f"{chart.directory}/{path}", line, problem, escaped(value))
+
+
 def refused_by_server(stack: LintedStack) -> Iterator[LintProblem]:
     """Report objects of the class that the management cluster rejects."""
     chart = stack.class_chart
@@ -244,6 +255,12 @@ RULES = (
         patch_targets,
     ),
     LintRule("patch-variable", LintSeverity.ERROR, "Every variable that a patch reads is defined.", patch_variables),
+    LintRule(
+        "class-template",
+        LintSeverity.ERROR,
+        "Templates of Cluster API in the class chart are escaped for Helm.",
+        cluster_api_templates,
+    ),
     LintRule(
         "fixed-version",
         LintSeverity.WARNING,

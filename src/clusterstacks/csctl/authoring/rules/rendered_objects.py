@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from itertools import groupby
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from clusterstacks.csctl.authoring.findings import LintProblem, LintRule, LintSeverity, line_of_text
-from clusterstacks.csctl.authoring.render_release import images_in
+from clusterstacks.csctl.authoring.render_release import images_in, pod_spec
 from clusterstacks.deliver.apply.policy import ineffective_annotation
 from clusterstacks.deliver.render.renderer import ADDON_NAMESPACE
+from clusterstacks.model.documents import mapping, mappings, text
 from clusterstacks.model.objects import ObjectId, object_id
 from clusterstacks.model.versions import KubernetesMinor
 from clusterstacks.plan.compat.kubernetes import removed_apis
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
 
     from clusterstacks.csctl.authoring.stack import LintedChart, LintedStack
     from clusterstacks.deliver.render.protocol import RenderedDocument
+    from clusterstacks.model.objects import Manifest
     from clusterstacks.plan.compat.kubernetes import RemovedApi
 
 BUILTIN_NAMESPACES = frozenset({"default", "kube-node-lease", "kube-public", "kube-system"})
@@ -47,6 +50,62 @@ def namespaces(stack: LintedStack) -> Iterator[LintProblem]:
         if identity.namespace and identity.namespace not in BUILTIN_NAMESPACES | rendered:
             problem = f"{identity} is in namespace {identity.namespace}, which no addon renders"
             yield LintProblem(*_place(stack, chart, document), problem, "add the Namespace to the chart")
+
+
+def random(stack: LintedStack) -> Iterator[LintProblem]:
+    """Report objects that a chart renders with random values: each upgrade would change them."""
+    for chart in stack.charts:
+        for document in chart.random:
+            problem = (
+                f"{object_id(document.manifest)} differs in each rendering (passwords, certificates or times made by "
+                "the template), so each upgrade changes it; lookup finds nothing, because charts are rendered offline"
+            )
+            remedy = (
+                "turn it off by a value, or let a Job, a controller such as cert-manager, or a Secret that the chart "
+                "only refers to provide it"
+            )
+            yield LintProblem(*_place(stack, chart, document), problem, remedy)
+
+
+def repeated_items(stack: LintedStack) -> Iterator[LintProblem]:
+    """Report lists with two items of one key, which server-side apply refuses."""
+    for chart in stack.addons:
+        for document in chart.documents:
+            for path, item in _repeated_items(document.manifest):
+                problem = f"{object_id(document.manifest)}: {path} has two items with {item}: it can never be applied"
+                yield LintProblem(*_place(stack, chart, document), problem, "remove one of them")
+
+
+_POD_LISTS: Final = (("volumes", ("name",)), ("imagePullSecrets", ("name",)), ("hostAliases", ("ip",)))
+_CONTAINER_LISTS: Final = (
+    ("env", ("name",)),
+    ("ports", ("containerPort", "protocol")),
+    ("volumeMounts", ("mountPath",)),
+    ("volumeDevices", ("devicePath",)),
+)
+"""Lists of the pod and of its containers, and the fields that identify an item. Source: listMapKeys of the API."""
+
+
+def _repeated_items(manifest: Manifest) -> Iterator[tuple[str, str]]:
+    """Yield the path of each list with two items of one key, and the key."""
+    spec = pod_spec(manifest)
+    lists: list[tuple[Manifest, str, str, tuple[str, ...]]] = [(spec, "", field, keys) for field, keys in _POD_LISTS]
+    for kind in ("initContainers", "containers", "ephemeralContainers"):
+        lists.append((spec, "", kind, ("name",)))
+        for container in mappings(spec, kind):
+            where = f"container {text(container, 'name')}, "
+            lists += [(container, where, field, keys) for field, keys in _CONTAINER_LISTS]
+    if (manifest["apiVersion"], manifest["kind"]) == ("v1", "Service"):
+        lists.append((mapping(manifest, "spec"), "", "ports", ("port", "protocol")))
+    for holder, where, field, keys in lists:
+        items = Counter(tuple(item.get(key, _DEFAULTS.get(key)) for key in keys) for item in mappings(holder, field))
+        for values, count in items.items():
+            if count > 1:
+                item = ", ".join(f"{key} {value}" for key, value in zip(keys, values, strict=True))
+                yield f"{where}{field}", item
+
+
+_DEFAULTS: Final = {"protocol": "TCP"}
 
 
 def removed(stack: LintedStack) -> Iterator[LintProblem]:
@@ -135,6 +194,18 @@ def _place(stack: LintedStack, chart: LintedChart, document: RenderedDocument) -
 RULES = (
     LintRule(
         "repeated-object", LintSeverity.ERROR, "No object is rendered twice, by one chart or by two charts.", repeated
+    ),
+    LintRule(
+        "repeated-item",
+        LintSeverity.ERROR,
+        "No list has two items with one key, such as the name of an environment variable or a port.",
+        repeated_items,
+    ),
+    LintRule(
+        "random-value",
+        LintSeverity.ERROR,
+        "No object has random values, such as passwords and certificates, which each upgrade would change.",
+        random,
     ),
     LintRule(
         "namespace",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from clusterstacks.csctl.authoring.findings import LintProblem, LintRule, LintSeverity, line_of_text
 from clusterstacks.csctl.authoring.missing_values import RefusedFunctionError, with_checks
-from clusterstacks.csctl.authoring.template_syntax import UnreadableActionError, actions
+from clusterstacks.csctl.authoring.template_syntax import HELM_OBJECTS, UnreadableActionError, actions, escaped
 from clusterstacks.model import yaml
 from clusterstacks.model.errors import SpecError
 from clusterstacks.model.semver import Constraint, SemVer
@@ -31,9 +31,14 @@ _ADVICE = (
     ("not defined", "correct the name: neither Go templates nor Helm have this function"),
     ("no template", "correct the name, or add a {{ define }} with this name"),
     ("cannot load values.yaml", "correct values.yaml"),
+    (
+        "values don't meet the specifications",
+        "correct values.yaml or the values template as values.schema.json demands",
+    ),
     ("cannot load Chart.yaml", "correct Chart.yaml"),
     ("unexpected", "correct the syntax between {{ and }}, or add the missing {{ end }}"),
     ("unclosed action", "close the action with }}"),
+    ("excludes Chart.yaml", "correct .helmignore: a rule with ! excludes every file that it does not match"),
     ("has no ", "add the field to the object, or remove the object"),
 )
 """Remedies by a piece of Helm's message; the first match applies."""
@@ -58,7 +63,7 @@ def charts(stack: LintedStack) -> Iterator[LintProblem]:
     for chart in stack.charts:
         if chart.failure:
             path, line = _place(stack, chart)
-            cause, remedy = _explained(chart.cause(chart.failure))
+            cause, remedy = _explained(chart.cause(chart.failure), of_class=not chart.addon)
             yield LintProblem(path, line, f"{chart.title} does not render: {cause}", remedy)
 
 
@@ -74,11 +79,13 @@ def unset_values(stack: LintedStack) -> Iterator[LintProblem]:
             yield LintProblem(path, line, problem, remedy)
 
 
-def _explained(cause: str) -> tuple[str, str]:
+def _explained(cause: str, *, of_class: bool) -> tuple[str, str]:
     """Split a message of Helm into cause and remedy, and reword the common ones."""
     if nothing := _NIL_POINTER.search(cause):
         parent = nothing["path"].removesuffix(f".{nothing['field']}")
         plain = f"{cause[: nothing.start()]}{{{{ {nothing['path']} }}}}: {parent} has no value"
+        if of_class and parent.removeprefix("$").split(".")[1] not in HELM_OBJECTS:
+            return plain, escaped(nothing["path"])
         return plain, f"set it in values.yaml, or wrap this in {{{{ if {parent} }}}}"
     if rendered := _RENDERED_LINE.search(cause):
         head, problem = cause[: rendered.end()], cause[rendered.end() :]

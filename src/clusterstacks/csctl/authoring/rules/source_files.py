@@ -27,6 +27,10 @@ _LEFTOVER: Final = re.compile(
 )
 """Names of files that operating systems, editors and ``patch`` leave behind."""
 
+_TEXT_KEY: Final = re.compile(r"([\w.-]+):[ \t]*[|>]")
+VALUES_KEY: Final = "values"
+"""The key of a values template whose text is the values document."""
+
 _TEXT: Final = (".yaml", ".yml", ".tpl", ".txt", ".json")
 _PRIVATE_KEY: Final = re.compile(rb"\A\s*-----BEGIN (?:[A-Z]+ )*PRIVATE KEY-----")
 _TO_FILL_IN: Final = re.compile(rb"^[ \t]*#.*\bTo be filled in\b", re.MULTILINE)
@@ -39,7 +43,13 @@ def is_leftover(name: str) -> bool:
 
 
 def keys(stack: LintedStack) -> Iterator[LintProblem]:
-    """csctl.yaml and clusteraddon.yaml contain only keys that csctl or the operator reads."""
+    """Files contain only keys that csctl or the operator reads."""
+    for chart in stack.addons:
+        texts = {name: line for line, name in _text_keys(chart.values_template)}
+        for name in texts.keys() - {VALUES_KEY}:
+            if VALUES_KEY in texts or get_close_matches(name, [VALUES_KEY]):
+                problem = f"has the unknown key {name!r}, which has no effect"
+                yield LintProblem(chart.values_path, texts[name], problem, f"did you mean {VALUES_KEY}?")
     for file, definition in ((CSCTL, CsctlFile), (ADDON_CONFIG, AddonConfig)):
         for path, there in unknown_keys(definition, stack.document(file)):
             parent, key = field_path(path[:-1]), path[-1]
@@ -48,6 +58,13 @@ def keys(stack: LintedStack) -> Iterator[LintProblem]:
             problem = f"{f'{parent} has ' if parent else ''}the unknown key {key!r}, which has no effect"
             known_keys = f"known keys are {', '.join(there)}"
             yield LintProblem(file, line_of_field(stack.content(file), path), problem, meant + known_keys)
+
+
+def _text_keys(template: bytes) -> Iterator[tuple[int, str]]:
+    """Yield line and name of each key at the top level of a values template that has a block scalar."""
+    for line, content in enumerate(template.decode(errors="replace").splitlines(), 1):
+        if found := _TEXT_KEY.match(content):
+            yield line, found[1]
 
 
 def placeholders(stack: LintedStack) -> Iterator[LintProblem]:
@@ -130,7 +147,12 @@ def _mib(count: int) -> str:
 
 
 RULES = (
-    LintRule("unknown-key", LintSeverity.ERROR, "csctl.yaml and clusteraddon.yaml have no unknown keys.", keys),
+    LintRule(
+        "unknown-key",
+        LintSeverity.ERROR,
+        "csctl.yaml, clusteraddon.yaml and values templates have no unknown keys.",
+        keys,
+    ),
     LintRule("placeholder", LintSeverity.ERROR, "No template is still a placeholder of csctl init.", placeholders),
     LintRule("not-utf8", LintSeverity.ERROR, "YAML files and templates are UTF-8 text.", encodings),
     LintRule("private-key", LintSeverity.ERROR, "No file is a private key.", private_keys),

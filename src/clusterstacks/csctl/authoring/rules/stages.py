@@ -14,9 +14,10 @@ from clusterstacks.csctl.authoring.findings import (
     problems_of_error,
 )
 from clusterstacks.model import yaml
-from clusterstacks.model.documents import at, text
+from clusterstacks.model.documents import at, mappings, text
 from clusterstacks.model.errors import SpecError
 from clusterstacks.model.files.addon_config import LifecycleHook, StageAction, parse_addon_config
+from clusterstacks.model.objects import object_id
 from clusterstacks.release.charts.chart import CHART_FILE
 from clusterstacks.release.release import ADDON_CONFIG
 
@@ -58,6 +59,31 @@ def charts_of_stages(stack: LintedStack) -> Iterator[LintProblem]:
             choice = ", ".join(sorted(addons)) or "none"
             remedy = f"add cluster-addon/{addon}/{CHART_FILE}, or correct the name (existing addons: {choice})"
             yield LintProblem(ADDON_CONFIG, line, f"stage {addon} of {hook} has no chart", remedy)
+
+
+def contrary_stages(stack: LintedStack) -> Iterator[LintProblem]:
+    """Report addons that one hook applies and deletes."""
+    applied: dict[tuple[str, str], str] = {}
+    for hook, index, stage in _stages(stack.document(ADDON_CONFIG)):
+        addon, action = text(stage, "name"), text(stage, "action")
+        if applied.setdefault((hook, addon), action) != action:
+            line = line_of_field(stack.content(ADDON_CONFIG), ("addonStages", hook, index, "action"))
+            problem = f"{hook} has a stage that applies {addon} and one that deletes it"
+            yield LintProblem(ADDON_CONFIG, line, problem, "remove one of the stages, or move it to another hook")
+
+
+def health_kinds(stack: LintedStack) -> Iterator[LintProblem]:
+    """Report rules for the health of kinds that no chart renders."""
+    if not all(chart.rendered for chart in stack.addons):
+        return  # ``chart-renders`` or ``dependency-unvendored`` reports it
+    identities = [object_id(document.manifest) for chart in stack.addons for document in chart.documents]
+    rendered = {(identity.group, identity.kind) for identity in identities}
+    for index, rule in enumerate(mappings(_mapping(stack.document(ADDON_CONFIG)), "health")):
+        kind, _, group = text(rule, "kind").partition(".")
+        if kind and (group, kind) not in rendered:
+            line = line_of_field(stack.content(ADDON_CONFIG), ("health", index, "kind"))
+            problem = f"no addon renders an object of kind {text(rule, 'kind')}, so its rule for health has no effect"
+            yield LintProblem(ADDON_CONFIG, line, problem, "correct kind and API group, or remove the rule")
 
 
 def stages_of_charts(stack: LintedStack) -> Iterator[LintProblem]:
@@ -118,6 +144,7 @@ RULES = (
     LintRule(
         "chart-stage", LintSeverity.WARNING, "Every chart is applied to new clusters by a stage.", stages_of_charts
     ),
+    LintRule("contrary-stage", LintSeverity.ERROR, "No hook applies and deletes the same addon.", contrary_stages),
     LintRule(
         "condition",
         LintSeverity.ERROR,
@@ -125,3 +152,8 @@ RULES = (
         conditions,
     ),
 )
+
+HEALTH_RULE = LintRule(
+    "health-kind", LintSeverity.WARNING, "Every rule for health is for a kind that an addon renders.", health_kinds
+)
+"""Needs the rendered charts, unlike the rules before it."""
