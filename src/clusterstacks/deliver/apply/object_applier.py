@@ -11,7 +11,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from clusterstacks.deliver.apply.autoscalers import Autoscalers
-from clusterstacks.deliver.apply.field_paths import value_of
+from clusterstacks.deliver.apply.field_paths import managers_of, value_of
 from clusterstacks.deliver.apply.foreign_fields import (
     REPLICAS,
     foreign_fields,
@@ -20,11 +20,18 @@ from clusterstacks.deliver.apply.foreign_fields import (
     with_foreign_fields,
 )
 from clusterstacks.deliver.apply.live_fields import ABSENT
-from clusterstacks.deliver.apply.messages import FieldsOwnedByOthers, explain, immutable_fields, raise_outage
+from clusterstacks.deliver.apply.messages import (
+    MATCHED_CAUSES,
+    FieldsOwnedByOthers,
+    explain,
+    immutable_fields,
+    raise_outage,
+)
 from clusterstacks.deliver.apply.ownership import (
     FIELD_MANAGER,
     Owner,
     authors_of,
+    has_applied,
     has_other_managers,
     held_by_predecessor,
     holds_string_data,
@@ -37,7 +44,7 @@ from clusterstacks.deliver.apply.results import Deadlines, ObjectResult
 from clusterstacks.deliver.apply.targets import mark_of
 from clusterstacks.deliver.apply.waiting import pauses, until_gone
 from clusterstacks.model.errors import ClusterStacksError
-from clusterstacks.net.kube.errors import Conflict, FieldConflict, Invalid, KindNotServed, WebhookFailed
+from clusterstacks.net.kube.errors import AlreadyExists, Conflict, FieldConflict, Invalid, KindNotServed, WebhookFailed
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -46,6 +53,7 @@ if TYPE_CHECKING:
     from clusterstacks.deliver.apply.foreign_fields import IgnoredFields
     from clusterstacks.deliver.apply.ownership import FieldWriter
     from clusterstacks.deliver.apply.targets import ApplyTarget
+    from clusterstacks.model.drift_settings import FieldPath
     from clusterstacks.model.objects import Manifest
     from clusterstacks.net.kube.client import Client
 
@@ -138,7 +146,8 @@ class ObjectApplier:
             response = await self._apply_or_recreate(step)
         except ClusterStacksError as error:
             await raise_outage(self._client, error)
-            result = failed(step.target, error.code, explain(error, step.target), uid=step.uid)
+            is_change = isinstance(error, Invalid) and await self._refuses_change(error, step.target)
+            result = failed(step.target, error.code, explain(error, step.target, is_change=is_change), uid=step.uid)
             webhook = error.webhook if isinstance(error, WebhookFailed) else ""
             return Applied(replace(result, webhook=webhook), None)
         if response.live["metadata"].get("deletionTimestamp"):
@@ -149,9 +158,52 @@ class ObjectApplier:
         try:
             return await self._apply(step)
         except Invalid as refusal:
-            if not wants_recreation(step.target.manifest) or not immutable_fields(refusal, step.target):
+            if (response := await self._apply_without_default(step, refusal)) is not None:
+                return response
+            if not wants_recreation(step.target.manifest) or not await self._refuses_change(refusal, step.target):
                 raise
             return await self._recreate(step, refusal)
+
+    async def _refuses_change(self, refusal: Invalid, target: ApplyTarget) -> bool:
+        """Return whether the server refuses only the change of an object: it would create what the manifest says."""
+        if immutable_fields(refusal, target):
+            return True
+        try:
+            await self._client.create(target.place, target.manifest, target.id.namespace, dry_run=True)
+        except AlreadyExists:
+            return True  # the server looks for the name after all other checks
+        except ClusterStacksError:
+            return False
+        return False
+
+    async def _apply_without_default(self, step: ObjectStep, refusal: Invalid) -> _Response | None:
+        """Remove a default that contradicts the manifest, and apply again; None if no default does.
+
+        The server refuses ``strategy: {type: Recreate}`` while an object has the default ``rollingUpdate``, which no
+        manager owns, so that no apply removes it.
+        """
+        target, sent = step.target, step.target.manifest
+        if immutable_fields(refusal, target):
+            return None
+        refused = [tuple(cause.field.split(".")) for cause in refusal.causes[:MATCHED_CAUSES] if cause.field]
+        lacking = [
+            path for path in refused if isinstance(beside := value_of(sent, path[:-1]), dict) and path[-1] not in beside
+        ]
+        live = await self._find(target) if lacking else None
+        if live is None or not has_applied(live):
+            return None
+        defaults = [path for path in lacking if value_of(live, path) is not ABSENT and not managers_of(live, path)]
+        if not defaults:
+            return None
+        patch = _patch_of_default(sent, live, defaults[0])
+        try:
+            live = await self._client.merge_patch(
+                target.place, target.id.name, patch, target.id.namespace, manager=FIELD_MANAGER
+            )
+        except Invalid:
+            return None
+        # The patch made the fields ours in another way than an apply does.
+        return await self._take_over(step, live, {(FIELD_MANAGER, "Update")}, beside=bool(self._ignored(target.id)))
 
     async def _apply(self, step: ObjectStep) -> _Response:
         """Apply an object, again if another writer changed it between a read and a write of it."""
@@ -265,6 +317,18 @@ class ObjectApplier:
 def failed(target: ApplyTarget, code: str, error: str, *, uid: str = "") -> ObjectResult:
     """Return the result of an object that is not synced."""
     return ObjectResult(target.id, target.version, synced=False, error=error, code=code, uid=uid, digest=target.digest)
+
+
+def _patch_of_default(sent: Manifest, live: Manifest, path: FieldPath) -> Manifest:
+    """Return the merge patch that removes a field of a live object.
+
+    It sets the texts and numbers beside the field in the manifest as well, which decide whether there is a default.
+    """
+    beside = value_of(sent, path[:-1])
+    patch = {key: value for key, value in beside.items() if not isinstance(value, (dict, list))} | {path[-1]: None}
+    for step in reversed(path[:-1]):
+        patch = {step: patch}
+    return {**patch, "metadata": {"resourceVersion": live["metadata"]["resourceVersion"]}}
 
 
 def _version_of(target: ApplyTarget) -> str | None:
