@@ -99,6 +99,7 @@ bench: binaries ## Measure (by hand; the results are in docs/benchmarks.md)
 
 fuzz: setup ## Run the property tests much longer (by hand)
 	$(BIN)/pytest tests/unit -m hypothesis --hypothesis-profile=fuzz --timeout=3600 -n 2 -q
+	$(BIN)/pytest tests/integration/apply/test_field_owners.py --hypothesis-profile=fuzz --timeout=3600 -n 0 -q
 
 fuzz-faults: binaries ## Run random faults between the operator and its API servers (by hand); SEEDS=17 SHRINK=1 reduces a failure
 	FAULT_SEEDS=$(or $(SEEDS),0:500) FAULT_SHRINK=$(SHRINK) $(BIN)/pytest tests/integration/faults/test_random_faults.py -n 2 -q --timeout=3600

@@ -61,10 +61,9 @@ class Sweeps:
         )
         sweep = Sweep(
             client=self.cluster.client,
-            delivery=Delivery(self.cluster.client),
+            delivery=Delivery(self.cluster.client, ignored=self.settings.ignored_fields),
             memory=self.memory,
             live=self.members.live,
-            ignored=self.settings.ignored_fields,
             render=self.render,
         )
         return sweep, self.memory.suspects(self.members)

@@ -308,6 +308,25 @@ async def test_the_page_about_ignored_differences_lets_another_writer_own_fields
         assert container(live)["resources"] == {"requests": {"cpu": "2"}}
 
 
+@pytest.mark.regression("CASE-07")
+async def test_an_upgrade_leaves_ignored_fields_to_their_writers(world: World) -> None:
+    word, second = world.namespace, world.stack.release("v2")
+    upgraded = config_map(word, key="v2", free="v2")
+    world.publish(second, world.stack.files("v2", {"app": templates(upgraded)}))
+    ignored = [{"kind": "ConfigMap", "name": word, "jsonPointers": ["/data/free"]}]
+    async with world.operator(drift_interval=None):
+        await deliver(world, ("v1", "v2"), [config_map(word, key="v1", free="v1")], ignoreDifferences=ignored)
+        resource = await world.workload.resource("", "ConfigMap")
+        patch = {"data": {"free": "user", "key": "user"}}
+        await world.workload.merge_patch(resource, word, patch, "kube-system", manager="kubectl-edit")
+        await world.release_ready(second)
+
+        await world.set_class("one", second.class_name)
+        await world.addons_ready("one", second.class_name)
+
+        await world.shows(word, {"key": "v2", "free": "user"})
+
+
 def container(workload: Manifest) -> Manifest:
     found: Manifest = workload["spec"]["template"]["spec"]["containers"][0]
     return found

@@ -189,7 +189,10 @@ class FakeApi(Client):
         )
         return ObjectList(items, listing.resource_version, unreadable)
 
-    async def create(self, resource: Resource, manifest: Manifest, namespace: str = "") -> Manifest:
+    async def create(
+        self, resource: Resource, manifest: Manifest, namespace: str = "", *, dry_run: bool = False
+    ) -> Manifest:
+        assert not dry_run
         await self._meet("create", resource=resource, manifest=manifest, namespace=namespace)
         key = ObjectKey(namespace or manifest["metadata"].get("namespace", ""), manifest["metadata"]["name"])
         if key in self._objects[resource]:

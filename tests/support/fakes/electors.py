@@ -63,7 +63,7 @@ class Line(Client):
     async def find(self, resource: Resource, name: str, namespace: str = "") -> Manifest | None:
         return await self._travel(lambda: self._api.find(resource, name, namespace))
 
-    async def create(self, resource: Resource, manifest: Manifest, namespace: str = "") -> Manifest:
+    async def create(self, resource: Resource, manifest: Manifest, namespace: str = "", **_: Any) -> Manifest:
         return await self._travel(lambda: self._api.create(resource, manifest, namespace))
 
     async def merge_patch(

@@ -87,7 +87,7 @@ async def _compare(management: ManagementCluster, cluster: ObjectKey) -> tuple[i
     async with management.connected() as client, Workloads(client) as workloads:
         settings = await _settings(client, cluster)
         workload = await workloads.connect(cluster)
-        delivery = Delivery(workload, RecordOwner(cluster))
+        delivery = Delivery(workload, RecordOwner(cluster), ignored=settings.ignored_fields)
         records = await delivery.records()
         memory = SweepMemory({known.id: addon for addon, record in records.items() for known in record.objects})
         members = await read_live_members(workload, memory.objects, labels=members_selector(records))
@@ -96,7 +96,6 @@ async def _compare(management: ManagementCluster, cluster: ObjectKey) -> tuple[i
             delivery=delivery,
             memory=memory,
             live=members.live,
-            ignored=settings.ignored_fields,
             everything=True,
         )
         drifts = await sweep.find(memory.suspects(members))

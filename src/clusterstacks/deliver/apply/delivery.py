@@ -20,6 +20,7 @@ from clusterstacks.deliver.apply.delivery_plan import (
     with_results,
 )
 from clusterstacks.deliver.apply.failing_webhooks import CONFIGURATIONS, FailingWebhooks
+from clusterstacks.deliver.apply.foreign_fields import nothing_ignored
 from clusterstacks.deliver.apply.messages import ObjectInTwoAddons, RecordOfAnotherCluster
 from clusterstacks.deliver.apply.object_applier import ObjectStep
 from clusterstacks.deliver.apply.prune import Pruner
@@ -39,6 +40,7 @@ from clusterstacks.runtime.concurrency import run_in_steps
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 
+    from clusterstacks.deliver.apply.foreign_fields import IgnoredFields
     from clusterstacks.deliver.apply.ownership import FieldWriter
     from clusterstacks.deliver.apply.prune_plan import PrunePlan
     from clusterstacks.deliver.apply.survey import Survey
@@ -108,6 +110,7 @@ class Delivery:
         recipient: The Cluster; None writes records without an owner: for an installation, tests and benchmarks.
         store: The records; None for those of the addons.
         inherits: As ``ObjectApplier``.
+        ignored: The fields of an object that belong to other writers by a setting of the ClusterStack.
     """
 
     def __init__(
@@ -118,11 +121,13 @@ class Delivery:
         deadlines: Deadlines | None = None,
         store: RecordStore | None = None,
         inherits: Collection[FieldWriter] = (),
+        ignored: IgnoredFields = nothing_ignored,
     ) -> None:
         self._client = client
         self._recipient = recipient
         self._deadlines = deadlines or Deadlines()
         self._inherits = inherits
+        self.ignored = ignored
         self._store = store or RecordStore(client, RECORD_NAMESPACE, str(recipient.cluster) if recipient else "")
         self._stored: dict[str, Stored] | None = None
         self._unreadable: dict[str, str] = {}
@@ -399,7 +404,13 @@ class Delivery:
     ) -> dict[ObjectId, ObjectResult]:
         """Apply objects; retry those rejected by a webhook whose configuration is about to be deleted."""
         self._crds_applied += sum((step.target.id.group, step.target.id.kind) == CRD_KIND for step in steps)
-        applier = WaveApplier(self._client, sets=self._sets(name), deadlines=self._deadlines, inherits=self._inherits)
+        applier = WaveApplier(
+            self._client,
+            sets=self._sets(name),
+            deadlines=self._deadlines,
+            inherits=self._inherits,
+            ignored=self.ignored,
+        )
         results = {result.id: result for result in await applier.apply_objects(steps)}
         for pause in pauses(self._deadlines.served):
             blocked = [step for step in steps if results[step.target.id].webhook]

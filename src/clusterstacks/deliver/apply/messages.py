@@ -105,9 +105,16 @@ def _immutable(refusal: Invalid, target: ApplyTarget) -> list[FieldCause]:
     return [cause for cause in refusal.causes[:MATCHED_CAUSES] if is_immutable(cause)]
 
 
-def explain(error: ClusterStacksError, target: ApplyTarget) -> str:
-    """Return the message of a server, with what to do where that is certain."""
-    if isinstance(error, Invalid) and (causes := _immutable(error, target)):
+def explain(error: ClusterStacksError, target: ApplyTarget, *, is_change: bool = False) -> str:
+    """Return the message of a server, with what to do where that is certain.
+
+    Args:
+        error: The error.
+        target: The object that was sent.
+        is_change: Whether the server would create the object as it was sent, and refuses only the change.
+    """
+    causes = (_immutable(error, target) or (error.causes if is_change else ())) if isinstance(error, Invalid) else ()
+    if causes:
         # Other errors of the object are reported afterwards: the value may be a whole pod template.
         reasons = "; ".join(_reason(cause, target) for cause in causes[:SHOWN_FIELDS])
         if holds_data(target.manifest):

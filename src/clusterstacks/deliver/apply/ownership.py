@@ -10,16 +10,23 @@ from collections.abc import Collection, Iterable, Mapping
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from clusterstacks.model.documents import mapping
+from clusterstacks.model.documents import mapping, mappings
 
 if TYPE_CHECKING:
     from clusterstacks.model.objects import Manifest
+    from clusterstacks.net.kube.errors import FieldConflict
 
 FIELD_MANAGER: Final = "cluster-stack-operator"
 """Our field manager; it never changes with our version."""
 
 PREDECESSOR: Final = "kubectl"
 """The Go operator's field manager; ``kubectl apply --server-side`` uses the same one."""
+
+_APPLIERS: Final = frozenset({PREDECESSOR, "helm", "helm-controller", "kustomize-controller", "argocd-controller"})
+"""Programs that install charts or manifests by server-side apply; all others may share fields with us on purpose."""
+
+_SHARED: Final = frozenset({".", "f:caBundle", "f:replicas"})
+"""Keys of a field set that do not make their manager an author: injectors and autoscalers set these fields."""
 
 OWNED_LABEL: Final = "clusterstack.x-k8s.io/instance"
 OWNED_VALUE: Final = "owned"
@@ -64,6 +71,11 @@ def is_marked(live: Manifest) -> bool:
     return labels.get(OWNED_LABEL) == OWNED_VALUE or _claims(entries, FIELD_MANAGER) or _claims(entries, PREDECESSOR)
 
 
+def has_applied(live: Manifest) -> bool:
+    """Return whether our manager has fields of an object; it has none of one that another program restored."""
+    return bool(_applied(live, FIELD_MANAGER))
+
+
 def has_other_managers(live: Manifest) -> bool:
     """Return whether another manager has fields of an object; none has of one that our apply has just created."""
     entries = live["metadata"].get("managedFields")
@@ -75,6 +87,35 @@ def has_other_managers(live: Manifest) -> bool:
 def held_by_predecessor(live: Manifest, inherits: Collection[FieldWriter] = ()) -> bool:
     """Return whether the Go operator, or a writer whose fields become ours, still owns fields of an object."""
     return bool(_inherited(live, inherits))
+
+
+def authors_of(live: Manifest) -> set[FieldWriter]:
+    """Return the writers that made an object before our first apply to it.
+
+    They set fields of our manifest: to the same values, because our apply had no conflict. A writer by server-side
+    apply counts only if it is known to install objects.
+    """
+    ours = [mapping(entry, "fieldsV1") for entry in _applied(live, FIELD_MANAGER)]
+    return {
+        (str(entry.get("manager")), str(entry.get("operation")))
+        for entry in _entries(live)
+        if (entry.get("operation") == "Update" or entry.get("manager") in _APPLIERS)
+        and entry.get("manager") != FIELD_MANAGER
+        and any(_share(fields, mapping(entry, "fieldsV1")) for fields in ours)
+    }
+
+
+def overridden_authors(live: Manifest, conflicts: Iterable[FieldConflict]) -> set[FieldWriter]:
+    """Return the writers of an object that a person hands over to us by its label, of those that conflict with us."""
+    if has_applied(live):
+        return set()
+    return {(one.manager, operation) for one in conflicts for operation in ("Apply", "Update")}
+
+
+def _share(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Return whether two field sets have a field in common, apart from those that belong to others."""
+    common = (one.keys() & other.keys()) - _SHARED
+    return any(not one[key] or not other[key] or _share(one[key], other[key]) for key in common)
 
 
 def applied_fields(live: Manifest, api_version: str) -> object:
@@ -126,21 +167,22 @@ def _is_secret(live: Manifest) -> bool:
     return (live.get("apiVersion"), live.get("kind")) == ("v1", "Secret")
 
 
+def _entries(live: Manifest) -> list[Manifest]:
+    return [entry for entry in mappings(live, "metadata", "managedFields") if not entry.get("subresource")]
+
+
 def _applied(live: Manifest, manager: str) -> list[Manifest]:
     """Return the entries of the fields that a manager applied."""
-    entries = live["metadata"].get("managedFields")
-    return [entry for entry in entries if _applies(entry, manager)] if isinstance(entries, list) else []
+    return [entry for entry in _entries(live) if _applies(entry, manager)]
 
 
 def _inherited(live: Manifest, inherits: Collection[FieldWriter]) -> list[Manifest]:
     """Return the entries of the Go operator, and of the writers whose fields become ours."""
-    entries = live["metadata"].get("managedFields")
-    found = [one for one in entries if isinstance(one, dict)] if isinstance(entries, list) else []
     return [
         entry
-        for entry in found
+        for entry in _entries(live)
         if (_applies(entry, PREDECESSOR) and _owns_label(entry))
-        or ((entry.get("manager"), entry.get("operation")) in inherits and not entry.get("subresource"))
+        or (entry.get("manager"), entry.get("operation")) in inherits
     ]
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from clusterstacks.deliver.apply.applied_state import is_applied
 from clusterstacks.deliver.apply.delivery_plan import LiveMember, objects_to_read, unrecorded_objects
 from clusterstacks.deliver.apply.live_members import read_live_members
-from clusterstacks.deliver.apply.ownership import PART_OF_LABEL
+from clusterstacks.deliver.apply.ownership import PART_OF_LABEL, authors_of
 from clusterstacks.deliver.apply.record_codec import pack_revision
 from clusterstacks.deliver.apply.targets import mark_of, resolve
 from clusterstacks.runtime.concurrency import run_in_steps
@@ -112,7 +112,7 @@ def _live_members(
     found: dict[ObjectId, LiveMember] = {}
     for number, (identity, one) in enumerate(live.items()):
         mark = mark_of(one, sent[identity]) if identity in sent else None
-        applied = identity in unrecorded and is_applied(sent[identity], one)
+        applied = identity in unrecorded and is_applied(sent[identity], one) and not authors_of(one)
         found[identity] = LiveMember(one["metadata"]["uid"], mark, applied)
         if number % COMPARED == 0:
             yield

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 import orjson
 
 from clusterstacks.deliver.apply.applied_state import is_applied
+from clusterstacks.deliver.apply.autoscalers import Autoscalers
 from clusterstacks.deliver.apply.delivery import RECORD_NAMESPACE
 from clusterstacks.deliver.apply.delivery_plan import DeliveryState
 from clusterstacks.deliver.apply.drift_rules import (
@@ -21,22 +22,18 @@ from clusterstacks.deliver.apply.drift_rules import (
     DELETED,
     LEAVING,
     NOT_COMPARED,
-    REPLICAS,
     DriftedObject,
     changed_fields,
-    injected_fields,
     may_be_gone,
     reported_fields,
-    with_field_of,
 )
+from clusterstacks.deliver.apply.foreign_fields import REPLICAS, foreign_fields
 from clusterstacks.deliver.apply.messages import explain, raise_outage
 from clusterstacks.deliver.apply.object_applier import ObjectStep
-from clusterstacks.deliver.apply.ownership import FIELD_MANAGER, Owner, owner_of
+from clusterstacks.deliver.apply.ownership import FIELD_MANAGER, Owner, has_applied, owner_of
 from clusterstacks.deliver.apply.record_store import applyset_id, record_name
 from clusterstacks.deliver.apply.targets import digest_of, mark_of, resolve
-from clusterstacks.model.documents import mapping, text
 from clusterstacks.model.errors import ClusterStacksError
-from clusterstacks.model.objects import split_api_version
 from clusterstacks.net.kube.errors import Conflict, KindNotServed
 from clusterstacks.runtime.concurrency import gather
 
@@ -59,8 +56,6 @@ FINGERPRINT_BYTES: Final = 8
 
 ATTEMPTS: Final = 3
 """Comparisons of an object that others change at the same time (arbitrary)."""
-
-AUTOSCALERS: Final = ("autoscaling", "HorizontalPodAutoscaler")
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +141,6 @@ class Sweep:
         delivery: The delivery records.
         memory: The state of the cluster; objects without difference are noted in it.
         live: The live members as they were listed; metadata is enough.
-        ignored: Returns the fields of an object that other writers may change.
         everything: Whether objects are compared whose recorded mark did not change.
         render: Renders an addon again whose manifests are not in its record; None reports its objects only.
     """
@@ -155,11 +149,13 @@ class Sweep:
     delivery: Delivery
     memory: SweepMemory
     live: Mapping[ObjectId, Manifest]
-    ignored: Callable[[ObjectId], Iterable[FieldPath]]
     everything: bool = False
     render: Render | None = None
     _sets: frozenset[str] = field(init=False, default=frozenset())
-    _scaled: dict[str, set[tuple[str, str, str]]] = field(init=False, default_factory=dict)
+    _autoscalers: Autoscalers = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._autoscalers = Autoscalers(self.client)
 
     async def find(self, suspects: Collection[ObjectId]) -> list[Drift]:
         """Return the suspects that differ from their manifests.
@@ -246,10 +242,10 @@ class Sweep:
 
     def _has_changed(self, known: RecordedObject) -> bool:
         live = self.live.get(known.id)
-        if live is None or known.mark is None:
+        if live is None or live["metadata"]["uid"] != known.uid:
             return True
-        metadata = live["metadata"]
-        return metadata["uid"] != known.uid or (metadata.get("generation") or 0) != known.mark.generation
+        # Objects with fields of others have no mark.
+        return known.mark is not None and (live["metadata"].get("generation") or 0) != known.mark.generation
 
     def _without_manifest(self, addon: str, known: RecordedObject) -> Drift:
         change = CHANGED if known.id in self.live else DELETED
@@ -277,21 +273,17 @@ class Sweep:
             return Drift(DriftedObject(target.id, addon, DELETED), ObjectStep(target, known))
         if live["metadata"].get("deletionTimestamp"):
             return Drift(DriftedObject(target.id, addon, LEAVING))
-        ignored = list(self.ignored(target.id))
-        paths, live = await self._changed(target, live, ignored)
-        if REPLICAS in paths and await self._is_scaled(target):
-            ignored.append(REPLICAS)
+        paths, live = await self._changed(target, live)
+        if REPLICAS in paths and await self._autoscalers.scale(target.id):
             paths.remove(REPLICAS)
-        if not paths:
+        ours = owner_of(live, sets=self._sets, uid=known.uid) is Owner.OURS
+        # Another program restored an object without managed fields of ours, perhaps with fields of an old revision.
+        if not paths and (has_applied(live) or not ours):
             listed = self.live.get(target.id)
             if listed is not None:
                 self.memory.compared[target.id] = fingerprint(listed)
             return None
-        manifest = target.manifest
-        for path in (*ignored, *injected_fields(manifest, live)):
-            manifest = with_field_of(manifest, live, path)
-        ours = owner_of(live, sets=self._sets, uid=known.uid) is Owner.OURS
-        step = ObjectStep(replace(target, manifest=manifest), known, ours=ours)
+        step = ObjectStep(target, known, ours=ours)
         return Drift(DriftedObject(target.id, addon, CHANGED, reported_fields(live, paths)), step)
 
     async def _read(self, target: ApplyTarget) -> Manifest | None:
@@ -300,9 +292,7 @@ class Sweep:
         except KindNotServed:
             return None
 
-    async def _changed(
-        self, target: ApplyTarget, live: Manifest, ignored: Iterable[FieldPath]
-    ) -> tuple[list[FieldPath], Manifest]:
+    async def _changed(self, target: ApplyTarget, live: Manifest) -> tuple[list[FieldPath], Manifest]:
         """Return the fields that an apply would change, and the object that they were compared with."""
         for _ in range(ATTEMPTS):
             if is_applied(target.manifest, live):
@@ -311,25 +301,10 @@ class Sweep:
                 target.place, target.manifest, manager=FIELD_MANAGER, force=True, dry_run=True
             )
             if applied["metadata"].get("resourceVersion") == live["metadata"].get("resourceVersion"):
-                return changed_fields(target.manifest, live, applied, ignored), live
+                foreign = foreign_fields(target.manifest, live, ignored=self.delivery.ignored(target.id))
+                return changed_fields(target.manifest, live, applied, foreign), live
             live = await self.client.get(target.place, target.id.name, target.id.namespace)
         raise Conflict(f"{target.id} changes all the time", status=409, reason="Conflict")
-
-    async def _is_scaled(self, target: ApplyTarget) -> bool:
-        """Return whether a HorizontalPodAutoscaler sets the replicas of an object."""
-        namespace = target.id.namespace
-        if namespace not in self._scaled:
-            try:
-                resource = await self.client.resource(*AUTOSCALERS)
-                listing = await self.client.list_readable(resource, namespace)
-            except KindNotServed:
-                return False
-            references = [mapping(one, "spec", "scaleTargetRef") for one in listing.items]
-            self._scaled[namespace] = {
-                (split_api_version(text(one, "apiVersion"))[0], text(one, "kind"), text(one, "name"))
-                for one in references
-            }
-        return (target.id.group, target.id.kind, target.id.name) in self._scaled[namespace]
 
 
 def _set_id(addon: str) -> str:

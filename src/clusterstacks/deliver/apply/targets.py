@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 import orjson
 
 from clusterstacks.deliver.apply.delivery_plan import Mark, WantedObject
+from clusterstacks.deliver.apply.foreign_fields import without_aggregated_rules
 from clusterstacks.deliver.apply.ownership import OWNED_LABEL, OWNED_VALUE, PART_OF_LABEL
 from clusterstacks.deliver.apply.policy import reason_to_keep
 from clusterstacks.deliver.apply.record_codec import MAX_OBJECTS
@@ -104,7 +105,7 @@ async def resolve(
         namespace = ""
         if resource is None or resource.namespaced:
             namespace = manifest["metadata"].get("namespace") or default_namespace
-        sent = stamped(with_data(manifest), namespace=namespace, part_of=part_of)
+        sent = stamped(without_aggregated_rules(with_data(manifest)), namespace=namespace, part_of=part_of)
         group, version = split_api_version(manifest["apiVersion"])
         identity = ObjectId(group, manifest["kind"], namespace, manifest["metadata"]["name"])
         try:

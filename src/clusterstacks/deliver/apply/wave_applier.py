@@ -12,6 +12,7 @@ from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
+from clusterstacks.deliver.apply.foreign_fields import nothing_ignored
 from clusterstacks.deliver.apply.object_applier import Applied, ObjectApplier, ObjectStep, failed
 from clusterstacks.deliver.apply.results import Deadlines, ObjectResult
 from clusterstacks.deliver.apply.targets import defined_kinds
@@ -23,6 +24,7 @@ from clusterstacks.runtime.concurrency import gather
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
+    from clusterstacks.deliver.apply.foreign_fields import IgnoredFields
     from clusterstacks.deliver.apply.ownership import FieldWriter
     from clusterstacks.deliver.apply.targets import ApplyTarget
     from clusterstacks.model.objects import Manifest, ObjectId
@@ -40,7 +42,7 @@ class WaveApplier:
     Args:
         client: The cluster.
         sets: Ids of the ApplySets whose members are ours.
-        inherits: As ``ObjectApplier``.
+        inherits: As ``ObjectApplier``, also ``ignored``.
     """
 
     def __init__(
@@ -50,10 +52,11 @@ class WaveApplier:
         sets: Collection[str] = frozenset(),
         deadlines: Deadlines | None = None,
         inherits: Collection[FieldWriter] = (),
+        ignored: IgnoredFields = nothing_ignored,
     ) -> None:
         self._client = client
         self._deadlines = deadlines or Deadlines()
-        self._object_applier = ObjectApplier(client, sets, self._deadlines, inherits)
+        self._object_applier = ObjectApplier(client, sets, self._deadlines, inherits, ignored)
 
     async def apply_objects(self, steps: Sequence[ObjectStep]) -> list[ObjectResult]:
         """Apply all objects; return the results in the same order.

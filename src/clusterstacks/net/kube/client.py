@@ -211,10 +211,13 @@ class Client:
             item["apiVersion"], item["kind"] = resource.api_version, resource.kind
         return listing
 
-    async def create(self, resource: Resource, manifest: Manifest, namespace: str = "") -> Manifest:
+    async def create(
+        self, resource: Resource, manifest: Manifest, namespace: str = "", *, dry_run: bool = False
+    ) -> Manifest:
         """Create an object, in the manifest's own namespace unless another is given; raise AlreadyExists."""
         namespace = namespace or (manifest.get("metadata") or {}).get("namespace") or ""
-        call = RequestTarget(resource, namespace).call("create", body=Body(manifest), repeatable=False)
+        parameters = query(dryRun="All" if dry_run else "")
+        call = RequestTarget(resource, namespace).call("create", parameters, body=Body(manifest), repeatable=False)
         return await self._send(call)
 
     async def apply(  # noqa: PLR0913  # the parameters of the API's own verb

@@ -17,6 +17,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from clusterstacks.deliver.apply.delivery import Delivery, RecordOwner
+from clusterstacks.deliver.apply.foreign_fields import nothing_ignored
 from clusterstacks.deliver.apply.health import HealthReport, judge_health, members_selector, read_health
 from clusterstacks.deliver.apply.health_expressions import HealthExpressions
 from clusterstacks.deliver.apply.health_rules import has_state
@@ -278,11 +279,13 @@ class AddonSweep:
         # After a failure the kubeconfig may be another one, and the server is probed before anything is listed.
         connect = self.workloads.connect if known.failure else self.workloads.connect_again
         client = await connect(known.cluster)
-        delivery = Delivery(client, RecordOwner(known.cluster))
-        if known.memory is None:
-            records = await delivery.records()
-            known.memory = SweepMemory({ref.id: name for name, record in records.items() for ref in record.objects})
         memory, settings = known.memory, known.drift
+        ignored = settings.ignored_fields if settings is not None else nothing_ignored
+        delivery = Delivery(client, RecordOwner(known.cluster), ignored=ignored)
+        if memory is None:
+            records = await delivery.records()
+            memory = SweepMemory({ref.id: name for name, record in records.items() for ref in record.objects})
+            known.memory = memory
         stateful = _stateful(memory.objects)
         due = settings is not None and known.is_due(self.clock.monotonic())
         request = known.request if due else ""
@@ -299,7 +302,6 @@ class AddonSweep:
                 delivery=delivery,
                 memory=memory,
                 live=members.live,
-                ignored=settings.ignored_fields,
                 everything=bool(request),
                 render=render,
             )

@@ -14,12 +14,10 @@ from clusterstacks.deliver.apply.drift_rules import (
     ChangedField,
     DriftedObject,
     changed_fields,
-    injected_fields,
-    managers_of,
     reported_fields,
-    with_field_of,
-    written,
 )
+from clusterstacks.deliver.apply.field_paths import managers_of, with_field_of, written
+from clusterstacks.deliver.apply.foreign_fields import foreign_fields
 from clusterstacks.model.objects import ObjectId
 
 Manifest = dict[str, Any]
@@ -98,7 +96,8 @@ DIFFERENCES: dict[str, tuple[Manifest, Manifest, Manifest, list[str]]] = {
 def test_fields_of_the_manifest_that_an_apply_would_change_are_found(case: str) -> None:
     sent, live, applied, expected = DIFFERENCES[case]
 
-    assert [written(path) for path in changed_fields(sent, live, applied, ())] == expected
+    foreign = foreign_fields({"apiVersion": "v1", "kind": "Thing", **sent}, live)
+    assert [written(path) for path in changed_fields(sent, live, applied, foreign)] == expected
 
 
 IGNORED: list[tuple[tuple[Any, ...], Manifest, Manifest, Manifest]] = [
@@ -107,6 +106,14 @@ IGNORED: list[tuple[tuple[Any, ...], Manifest, Manifest, Manifest]] = [
     (("spec", "containers", "0", "image"), containers(APP), containers({**APP, "image": "b"}), containers(APP)),
     (("spec",), spec(a=1), spec(a=2), spec(a=1)),
 ]
+
+
+def test_a_field_of_an_earlier_manifest_that_a_backup_brought_back_is_found() -> None:
+    fields: Manifest = {"f:spec": {"f:strategy": {"f:max": {}}}}
+    entry = {"manager": "cluster-stack-operator", "operation": "Apply", "fieldsV1": fields}
+    live = {**spec(strategy={"max": 5, "other": 1}), "metadata": {"managedFields": [entry]}}
+
+    assert changed_fields(spec(a=1), live, spec(strategy={"max": 1, "other": 2}), ()) == [("spec", "strategy", "max")]
 
 
 @pytest.mark.parametrize(("path", "sent", "live", "applied"), IGNORED)
@@ -128,12 +135,6 @@ def test_a_field_is_copied_and_the_document_does_not_change() -> None:
     for absent in (("spec", "x", "y"), ("spec", "containers", "7"), ("spec", "containers", "²"), ("a", "b")):
         assert with_field_of(document, {}, absent) == document
     assert document == containers(APP, SIDE)
-
-
-def test_injected_certificates_keep_their_live_values() -> None:
-    sent = {"spec": {"caBundle": "", "other": ""}}
-
-    assert injected_fields(sent, {"spec": {"caBundle": "x", "other": "y"}}) == [("spec", "caBundle")]
 
 
 def owned(manager: str, fields: Any) -> Manifest:

@@ -13,14 +13,17 @@ from clusterstacks.deliver.apply.ownership import (
     PART_OF_LABEL,
     PREDECESSOR,
     Owner,
+    authors_of,
     has_other_managers,
     held_by_predecessor,
     holds_string_data,
     inherited_fields,
     is_marked,
+    overridden_authors,
     owner_of,
 )
 from clusterstacks.deliver.apply.policy import ineffective_annotation, reason_to_keep, wants_recreation
+from clusterstacks.net.kube.errors import FieldConflict
 from tests.support.builders.documents import JSON
 
 LABELLED: dict[str, Any] = {"f:metadata": {"f:labels": {f"f:{OWNED_LABEL}": {}}}}
@@ -112,6 +115,40 @@ def test_fields_of_a_writer_that_is_inherited_become_ours(writer: dict[str, Any]
     assert inherited_fields(live(ours, writer), inherits) == (joined if inherited else [ours, writer])
     if inherited:
         assert inherited_fields(live(writer), inherits) == [entry(FIELD_MANAGER, {"f:spec": {"f:a": {}}})]
+
+
+@pytest.mark.regression("CASE-08")
+@pytest.mark.parametrize(
+    ("writer", "is_author"),
+    [
+        (entry("anybody", {"f:data": {"f:a": {}, "f:b": {}}}, operation="Update"), True),
+        (entry("kubectl", {"f:data": {"f:a": {}}}), True),
+        (entry("helm", {"f:data": {"f:a": {}}}), True),
+        # Another program that applies the same value may want it for ever.
+        (entry("anybody", {"f:data": {"f:a": {}}}), False),
+        (entry("anybody", {"f:data": {".": {}, "f:b": {}}}, operation="Update"), False),
+        (entry("anybody", {"f:data": {"f:a": {}}}, operation="Update", subresource="status"), False),
+        (entry("cainjector", {"f:spec": {"f:caBundle": {}}}, operation="Update"), False),
+        (entry("autoscaler", {"f:spec": {"f:replicas": {}}}, operation="Update"), False),
+        (entry("anybody", {"f:spec": {}}, operation="Update"), True),
+        (entry("anybody", operation="Update", fieldsV1=[]), False),
+    ],
+)
+def test_authors_of_an_object_have_set_a_field_of_ours(writer: dict[str, Any], *, is_author: bool) -> None:
+    ours: dict[str, Any] = {".": {}, "f:data": {".": {}, "f:a": {}}, "f:spec": {"f:caBundle": {}, "f:replicas": {}}}
+
+    found = authors_of(live(entry(FIELD_MANAGER, ours), writer))
+
+    assert found == ({(writer["manager"], writer["operation"])} if is_author else set())
+    assert authors_of(live(writer)) == set()
+
+
+@pytest.mark.regression("CASE-08")
+def test_managers_that_a_hand_over_names_are_authors_unless_the_object_was_ours() -> None:
+    conflicts = [FieldConflict("anybody", ".data.a")]
+
+    assert overridden_authors(live(entry("anybody")), conflicts) == {("anybody", "Apply"), ("anybody", "Update")}
+    assert overridden_authors(live(entry(FIELD_MANAGER)), conflicts) == set()
 
 
 @pytest.mark.regression("CASE-04")

@@ -81,7 +81,7 @@ class Poll:
             return LiveMembers({one: {"metadata": {"uid": str(one), "generation": 1}} for one in objects}, {})
 
         class Records:
-            def __init__(self, *_: object) -> None:
+            def __init__(self, *_: object, **__: object) -> None:
                 pass
 
             async def records(self) -> dict[str, DeliveryRecord]:

@@ -237,6 +237,7 @@ def _build(env: ControllerContext) -> Reconciler:
         awaited.forget(addon)
 
     cached_reads, stacks, access = _cached_reads(env), env.cache(Kind.CLUSTER_STACK), env.class_access()
+    drift = SweepSwitch(sweep=env.addon_sweep, client=env.client, stacks=stacks, interval=env.drift_interval)
     reconciler = AddonReconciler(
         client=env.client,
         cached_reads=cached_reads,
@@ -245,7 +246,9 @@ def _build(env: ControllerContext) -> Reconciler:
         workloads=env.workloads,
         admission=ClassAdmission(access),
         gate=WorkloadGate(env.workloads, env.clock),
-        preparation=RolloutPreparation(fetcher=fetcher, renderer=env.renderer, metrics=env.metrics, clock=env.clock),
+        preparation=RolloutPreparation(
+            fetcher=fetcher, renderer=env.renderer, metrics=env.metrics, clock=env.clock, drift=drift
+        ),
         rollout=RolloutExecutor(
             client=env.client, events=env.events, clock=env.clock, sweep=env.addon_sweep, awaited=awaited
         ),
@@ -255,7 +258,7 @@ def _build(env: ControllerContext) -> Reconciler:
         ),
         held=HeldReports(env.clock),
         sweep=env.addon_sweep,
-        drift=SweepSwitch(sweep=env.addon_sweep, client=env.client, stacks=stacks, interval=env.drift_interval),
+        drift=drift,
         compat_check=CompatCheck(stored=fetcher.stored, rules_of=env.rules, upstream=facts()),
         departed=DepartedAddons(
             client=env.client, stacks=stacks, workloads=env.workloads, events=env.events, clock=env.clock

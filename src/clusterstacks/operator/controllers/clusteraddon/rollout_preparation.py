@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from clusterstacks.net.kube.client import Client
     from clusterstacks.operator.controllers.clusteraddon.addon_inputs import AddonReleases
     from clusterstacks.operator.controllers.clusteraddon.snapshot import ClusterSnapshot
+    from clusterstacks.operator.controllers.clusteraddon.sweep_settings import SweepSwitch
     from clusterstacks.operator.controllers.status_reconciler import StatusPatch
     from clusterstacks.release.release import Release
     from clusterstacks.release.sources.fetcher import ReleaseFetcher
@@ -57,6 +58,7 @@ class RolloutPreparation:
     renderer: Renderer
     metrics: Metrics
     clock: Clock
+    drift: SweepSwitch
 
     async def prepare(
         self, patch: StatusPatch, snapshot: ClusterSnapshot, workload: Client, *, recorded: Target, inputs: str
@@ -73,7 +75,8 @@ class RolloutPreparation:
             releases = combine_releases(opened.pop(snapshot.release), opened, snapshot.requested)
         _check_settings(patch, snapshot, releases)
         adopts = snapshot.cluster.annotations.get(ADOPT_ANNOTATION, "")
-        delivery = Delivery(workload, RecordOwner(snapshot.cluster.key, adopts))
+        ignored = (await self.drift.settings(snapshot)).ignored_fields
+        delivery = Delivery(workload, RecordOwner(snapshot.cluster.key, adopts), ignored=ignored)
         records = await _read_records(patch, delivery)
         installer = AddonInstaller(
             patch=patch,

@@ -42,13 +42,17 @@ class SweepSwitch:
 
     async def start(self, patch: StatusPatch, snapshot: ClusterSnapshot) -> None:
         """Detect drift from now on, at once if a user requested it and the request was not handled yet."""
-        cluster, release = snapshot.cluster, snapshot.release_object or {}
-        settings = await read_sweep_settings(
-            cluster, release, client=self.client, stacks=self.stacks, default=self.interval
-        )
-        requested = cluster.annotations.get(RECONCILE_ANNOTATION, "")
+        settings = await self.settings(snapshot)
+        requested = snapshot.cluster.annotations.get(RECONCILE_ANNOTATION, "")
         handled = patch.status.get("lastHandledReconcileAt", "")
         self.sweep.configure(patch.key, settings, requested if requested != handled else "")
+
+    async def settings(self, snapshot: ClusterSnapshot) -> DriftSettings:
+        """Return the settings of a Cluster; deliveries obey those about fields of other writers."""
+        cluster, release = snapshot.cluster, snapshot.release_object or {}
+        return await read_sweep_settings(
+            cluster, release, client=self.client, stacks=self.stacks, default=self.interval
+        )
 
     def stop(self, patch: StatusPatch) -> None:
         """Ignore drift, as while the addons are rolled out or paused."""
