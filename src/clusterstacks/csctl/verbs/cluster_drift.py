@@ -31,32 +31,41 @@ def drift(cluster: ObjectKey, management: ManagementCluster, form: str, *, exit_
     spec.drift.ignoreDifferences of the ClusterStack are left out. Values are not shown. Exits with 0 even if objects
     differ, unless --exit-code is set.
     """
-    objects, drifted = asyncio.run(_compare(management, cluster))
+    objects, drifted, lost = asyncio.run(_compare(management, cluster))
+    output.warn_all(lost)
     if form == TEXT:
         for drifted_object in drifted:
             output.say(str(drifted_object))
         differ = f"{len(drifted)} of {objects} objects differ from what was delivered."
-        output.say(differ if drifted else f"All {objects} objects are as they were delivered.")
+        if drifted or not lost:
+            output.say(differ if drifted else f"All {objects} objects are as they were delivered.")
     else:
         document = {
             "cluster": str(cluster),
             "objects": objects,
             "drift": [_document(drifted_object) for drifted_object in drifted],
+            "records": lost,
         }
         output.print_document(document, form)
-    return output.FAILED if exit_code and drifted else 0
+    return output.FAILED if exit_code and (drifted or lost) else 0
 
 
-async def _compare(management: ManagementCluster, cluster: ObjectKey) -> tuple[int, list[DriftedObject]]:
-    """Return the number of delivered objects, and those that differ."""
+async def _compare(management: ManagementCluster, cluster: ObjectKey) -> tuple[int, list[DriftedObject], list[str]]:
+    """Return the number of recorded objects, those that differ, and why the records are not those of the delivery."""
     from clusterstacks.deliver.apply.delivery import Delivery, RecordOwner
     from clusterstacks.deliver.apply.health import members_selector
     from clusterstacks.deliver.apply.live_members import read_live_members
-    from clusterstacks.deliver.apply.sweep import Sweep, SweepMemory
+    from clusterstacks.deliver.apply.sweep import Sweep, SweepMemory, lost_records
+    from clusterstacks.model.documents import mappings, text
+    from clusterstacks.model.kinds.clusteraddon import addon_name
+    from clusterstacks.model.kinds.names import GROUP, Kind
     from clusterstacks.operator.controllers.workload_clients import Workloads
 
     async with management.connected() as client, Workloads(client) as workloads:
         settings = await _settings(client, cluster)
+        addons = await client.resource(GROUP, Kind.CLUSTER_ADDON)
+        addon = await client.find(addons, addon_name(cluster.name), cluster.namespace)
+        delivered = {text(one, "name"): one.get("objects") or 0 for one in mappings(addon or {}, "status", "addons")}
         workload = await workloads.connect(cluster)
         delivery = Delivery(workload, RecordOwner(cluster))
         records = await delivery.records()
@@ -71,7 +80,8 @@ async def _compare(management: ManagementCluster, cluster: ObjectKey) -> tuple[i
             everything=True,
         )
         drifts = await sweep.find(memory.suspects(members))
-    return len(memory.objects), sorted((drift.object for drift in drifts), key=lambda drifted: drifted.id)
+        lost = lost_records(delivered, {}, records, delivery.unreadable)
+    return len(memory.objects), sorted((drift.object for drift in drifts), key=lambda drifted: drifted.id), lost
 
 
 async def _settings(client: Client, cluster: ObjectKey) -> DriftSettings:
