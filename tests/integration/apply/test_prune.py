@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import asyncio
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -13,7 +13,7 @@ from clusterstacks.deliver.apply.prune_plan import PruneOutcome, PruneResult
 from clusterstacks.deliver.apply.results import Deadlines
 from clusterstacks.deliver.apply.waiting import pauses
 from clusterstacks.net.kube.errors import Conflict, KindNotServed
-from tests.support.builders.manifests import addon, config_map, crd, named, with_annotation
+from tests.support.builders.manifests import addon, config_map, crd, deployment, named, with_annotation
 from tests.support.observing.client_requests import Killed, Recorder
 from tests.support.observing.prune_check import needs_pruning
 
@@ -417,7 +417,7 @@ async def test_finalizer_of_an_object_without_a_controller_of_the_addon_delays_n
 
     report = await delivery.prune(set())
 
-    assert set(fates(report).values()) == {PruneOutcome.GONE}
+    assert fates(report) == {f"ConfigMap {unique}": PruneOutcome.PENDING, f"ClusterRole {unique}": PruneOutcome.GONE}
     assert await cluster.live("ClusterRole", unique, group="rbac.authorization.k8s.io") is None
     resource = await cluster.user.resource("", "ConfigMap")
     await cluster.user.merge_patch(resource, unique, {"metadata": {"finalizers": None}}, "kube-system")
@@ -451,3 +451,86 @@ async def test_prune_uses_a_served_version_and_ignores_removed_kinds(cluster: Cl
     assert fates(pruned) == {"Widget first": PruneOutcome.GONE, "Gadget first": PruneOutcome.GONE}
     cluster.user.forget_discovery()
     assert not await cluster.live("Widget", "first", "kube-system", group)
+
+
+def finalized(manifest: dict[str, Any], *finalizers: str) -> dict[str, Any]:
+    return {**manifest, "metadata": {**manifest["metadata"], "finalizers": list(finalizers)}}
+
+
+async def let_go(cluster: Cluster, kind: str, name: str) -> None:
+    resource = await cluster.user.resource("", kind)
+    await cluster.user.merge_patch(resource, name, {"metadata": {"finalizers": None}}, "kube-system")
+
+
+def service(name: str) -> dict[str, Any]:
+    return named("v1", "Service", name, spec={"type": "LoadBalancer", "ports": [{"port": 80}]})
+
+
+def claim(name: str) -> dict[str, Any]:
+    resources = {"requests": {"storage": "1Gi"}}
+    return named("v1", "PersistentVolumeClaim", name, spec={"accessModes": ["ReadWriteOnce"], "resources": resources})
+
+
+@pytest.mark.regression("CASE-14")
+@pytest.mark.parametrize("kind", ["ConfigMap", "Service", "ServiceAccount"])
+async def test_object_that_waits_for_a_finalizer_stays_in_the_record_and_is_named(
+    cluster: Cluster, unique: str, kind: str
+) -> None:
+    held = service(unique) if kind == "Service" else named("v1", kind, unique)
+    delivery = Delivery(cluster.client, deadlines=AT_ONCE)
+    await delivery.install(unique, Revision.of([finalized(held, "example.org/clean-up")], "inputs"))
+    await delivery.install(f"{unique}-b", Revision.of([config_map(f"{unique}-b")], "inputs"))
+
+    for _ in range(2):
+        report = await Delivery(cluster.client, deadlines=AT_ONCE).prune(set())
+        assert not report.complete
+        (removal,) = [one for one in report.removals if one.addon == unique]
+        assert removal.result.outcome is PruneOutcome.PENDING
+        assert "is being deleted since 2" in removal.result.reason
+        assert "waits for example.org/clean-up" in removal.result.reason
+        assert set(await delivery.records()) == {unique}, "the other addon is gone"
+
+    await let_go(cluster, kind, unique)
+    report = await Delivery(cluster.client, deadlines=AT_ONCE).prune(set())
+    assert report.complete
+    assert not await delivery.records()
+
+
+@pytest.mark.regression("CASE-14")
+@pytest.mark.parametrize("kind", ["Service", "PersistentVolumeClaim"])
+async def test_workloads_of_all_addons_go_after_what_they_clean_up(cluster: Cluster, unique: str, kind: str) -> None:
+    controller, role = deployment(f"{unique}-controller"), config_map(f"{unique}-settings")
+    held = service(unique) if kind == "Service" else claim(unique)
+    delivery = Delivery(cluster.client, deadlines=AT_ONCE)
+    await delivery.install(f"{unique}-ccm", Revision.of([controller, role], "inputs"))
+    await delivery.install(f"{unique}-web", Revision.of([finalized(held, "example.org/clean-up")], "inputs"))
+
+    report = await delivery.prune(set())
+
+    assert not report.complete
+    assert set(fates(report).values()) == {PruneOutcome.PENDING}
+    for one in (controller, role):
+        group = "apps" if one is controller else ""
+        live = await cluster.live(one["kind"], one["metadata"]["name"], "kube-system", group)
+        assert live is not None
+        assert "deletionTimestamp" not in live["metadata"]
+    reasons = {one.id.kind: one.result.reason for one in report.removals}
+    assert f"waits until {kind} kube-system/{unique} is gone" in reasons["Deployment"]
+
+    await let_go(cluster, kind, unique)
+    report = await Delivery(cluster.client, deadlines=AT_ONCE).prune(set())
+    assert report.complete
+    assert await cluster.live("Deployment", f"{unique}-controller", "kube-system", "apps") is None
+
+
+@pytest.mark.regression("CASE-14")
+async def test_claim_in_use_does_not_delay_the_workloads_of_its_own_addon(cluster: Cluster, unique: str) -> None:
+    delivery = Delivery(cluster.client, deadlines=AT_ONCE)
+    held = finalized(claim(unique), "kubernetes.io/pvc-protection")
+    await delivery.install(unique, Revision.of([held, deployment(unique)], "inputs"))
+
+    report = await delivery.prune(set())
+
+    assert fates(report)[f"Deployment {unique}"] is PruneOutcome.GONE
+    assert fates(report)[f"PersistentVolumeClaim {unique}"] is PruneOutcome.PENDING
+    await let_go(cluster, "PersistentVolumeClaim", unique)

@@ -18,12 +18,13 @@ from clusterstacks.csctl.install.installations import (
     owner_of,
 )
 from clusterstacks.csctl.install.operator_chart import NAME
-from clusterstacks.model.documents import mappings, text
+from clusterstacks.model.documents import mapping, mappings, text
 from clusterstacks.model.kinds.crd_manifests import all_crds
 from clusterstacks.model.kinds.names import CLUSTER_API_GROUP, CLUSTER_KIND, GROUP, Kind
 from clusterstacks.model.objects import ObjectId, object_id
 from clusterstacks.net.kube.errors import Forbidden, KindNotServed, NotFound
 from clusterstacks.operator.go_operator import WEBHOOKS
+from clusterstacks.operator.webhooks.configuration import LABELS
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Sequence
@@ -160,6 +161,11 @@ async def webhook_configurations(client: Client, namespace: str) -> list[ObjectI
 
 
 def _calls(configuration: Manifest, namespace: str) -> bool:
-    """Return whether this operator registered a configuration: its webhooks call only this namespace."""
+    """Return whether this operator registered a configuration: its webhooks call only this namespace.
+
+    Early versions of the operator gave it no label.
+    """
     services = {text(one, "clientConfig", "service", "namespace") for one in mappings(configuration, "webhooks")}
-    return text(configuration, "metadata", "name").startswith(NAME) and services == {namespace}
+    labels = mapping(configuration, "metadata", "labels")
+    is_ours = LABELS.items() <= labels.items() or text(configuration, "metadata", "name").startswith(NAME)
+    return is_ours and services == {namespace}

@@ -10,7 +10,8 @@ import click
 from clusterstacks.csctl.shared import output
 from clusterstacks.csctl.shared.cluster_options import ClusterName, ManagementCluster, cluster_options
 from clusterstacks.csctl.shared.options import TEXT, form_option
-from clusterstacks.deliver.apply.drift_rules import NOT_COMPARED, with_field_of, written
+from clusterstacks.deliver.apply.drift_rules import NOT_COMPARED
+from clusterstacks.deliver.apply.field_paths import with_field_of, written
 from clusterstacks.model.errors import ClusterStacksError
 from clusterstacks.model.objects import object_id
 
@@ -45,12 +46,13 @@ def drift(cluster: ObjectKey, management: ManagementCluster, form: str, *, exit_
     differ, unless --exit-code is set.
     """
     try:
-        objects, drifted = asyncio.run(_compare(management, cluster))
+        objects, drifted, lost = asyncio.run(_compare(management, cluster))
     except ClusterStacksError as error:
         if not exit_code:
             raise
         output.show_error(error)
         return TROUBLE
+    output.warn_all(lost)
     if form == TEXT:
         for drifted_object in drifted:
             output.say(str(drifted_object))
@@ -58,34 +60,42 @@ def drift(cluster: ObjectKey, management: ManagementCluster, form: str, *, exit_
         as_delivered = f"All {objects} objects are as they were delivered."
         if objects == 1:
             as_delivered = "The only object is as it was delivered."
-        output.say(differ if drifted else as_delivered)
+        if drifted or not lost:
+            output.say(differ if drifted else as_delivered)
     else:
         document = {
             "cluster": str(cluster),
             "objects": objects,
             "drift": [_document(drifted_object) for drifted_object in drifted],
+            "records": lost,
         }
         output.print_document(document, form)
-    return exit_code_of(drifted) if exit_code else 0
+    return exit_code_of(drifted, lost) if exit_code else 0
 
 
-def exit_code_of(drifted: Sequence[DriftedObject]) -> int:
+def exit_code_of(drifted: Sequence[DriftedObject], lost: Sequence[str]) -> int:
     """Return the exit code of --exit-code, as that of diff(1)."""
-    if any(drifted_object.change == NOT_COMPARED for drifted_object in drifted):
+    if lost or any(drifted_object.change == NOT_COMPARED for drifted_object in drifted):
         return TROUBLE
     return DIFFERENT if drifted else 0
 
 
-async def _compare(management: ManagementCluster, cluster: ObjectKey) -> tuple[int, list[DriftedObject]]:
-    """Return the number of delivered objects, and those that differ."""
+async def _compare(management: ManagementCluster, cluster: ObjectKey) -> tuple[int, list[DriftedObject], list[str]]:
+    """Return the number of recorded objects, those that differ, and why the records are not those of the delivery."""
     from clusterstacks.deliver.apply.delivery import Delivery, RecordOwner
     from clusterstacks.deliver.apply.health import members_selector
     from clusterstacks.deliver.apply.live_members import read_live_members
-    from clusterstacks.deliver.apply.sweep import Sweep, SweepMemory
+    from clusterstacks.deliver.apply.sweep import Sweep, SweepMemory, lost_records
+    from clusterstacks.model.documents import mappings, text
+    from clusterstacks.model.kinds.clusteraddon import addon_name
+    from clusterstacks.model.kinds.names import GROUP, Kind
     from clusterstacks.operator.controllers.workload_clients import Workloads
 
     async with management.connected() as client, Workloads(client) as workloads:
         settings = await _settings(client, cluster)
+        addons = await client.resource(GROUP, Kind.CLUSTER_ADDON)
+        addon = await client.find(addons, addon_name(cluster.name), cluster.namespace)
+        delivered = {text(one, "name"): one.get("objects") or 0 for one in mappings(addon or {}, "status", "addons")}
         workload = await workloads.connect(cluster)
         delivery = Delivery(workload, RecordOwner(cluster), ignored=settings.ignored_fields)
         records = await delivery.records()
@@ -100,8 +110,9 @@ async def _compare(management: ManagementCluster, cluster: ObjectKey) -> tuple[i
         )
         drifts = await sweep.find(memory.suspects(members))
         manifests = [await delivery.manifests(addon) for addon in records if settings.ignored]
+        lost = lost_records(delivered, {}, records, delivery.unreadable)
     output.warn_all(unused_exceptions(settings, memory.objects, manifests))
-    return len(memory.objects), sorted((drift.object for drift in drifts), key=lambda drifted: drifted.id)
+    return len(memory.objects), sorted((drift.object for drift in drifts), key=lambda drifted: drifted.id), lost
 
 
 def unused_exceptions(

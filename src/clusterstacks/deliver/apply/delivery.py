@@ -148,10 +148,19 @@ class Delivery:
         self._unreadable = {secret: f"{why}{self._how_to_reconcile()}" for secret, why in unreadable.items()}
         return _records(stored)
 
+    async def versions(self) -> dict[str, str]:
+        """Read the resourceVersion of each record by Secret, without its content."""
+        return await self._store.versions()
+
     @property
     def unreadable(self) -> Mapping[str, str]:
         """The errors of the unreadable records by Secret, since they were read."""
         return self._unreadable
+
+    @property
+    def inputs(self) -> dict[str, str]:
+        """The digest of the inputs of each addon, as the records have it since they were read or written last."""
+        return {addon: one.record.inputs for addon, one in (self._stored or {}).items()}
 
     def _how_to_reconcile(self) -> str:
         """Return how to trigger a reconcile after a repair, which causes no event."""

@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from functools import partial
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from clusterstacks.deliver.apply.delivery_plan import record_before_removal
 from clusterstacks.deliver.apply.foreign_content import ForeignContentCheck
@@ -123,15 +124,17 @@ def without_delete(known: RecordedObject, live: Manifest | None, *, served: bool
 
 def _candidate(known: RecordedObject, seen: LiveMembers, addon: str) -> PruneCandidate:
     metadata = seen.live[known.id]["metadata"]
-    # Controllers must not be deleted before they have handled the finalizers of custom resources.
-    awaited = bool(metadata.get("finalizers")) and wave_of(known.id) is Wave.CUSTOM
+    finalizers = frozenset(metadata.get("finalizers") or ())
+    is_cleaned_up = bool(finalizers) and (known.id.group, known.id.kind) in CLEANED_UP
     return PruneCandidate(
         known.id,
         seen.places[known.id.group, known.id.kind],
         metadata["uid"],
         addon,
-        awaited,
+        # Controllers must not be deleted before they have handled the finalizers of custom resources.
+        awaited=bool(finalizers) and (is_cleaned_up or wave_of(known.id) is Wave.CUSTOM),
         leaving=bool(metadata.get("deletionTimestamp")),
+        finalizers=finalizers,
     )
 
 
@@ -146,6 +149,7 @@ class PruneCandidate:
         owner: The addon; a pending object blocks only later waves of the same owner.
         awaited: The next wave waits until it is gone, for example because its controller handles its finalizers.
         leaving: Its deletion was requested before.
+        finalizers: Its finalizers when it was read; it remains until they are removed.
     """
 
     id: ObjectId
@@ -154,7 +158,29 @@ class PruneCandidate:
     owner: str = ""
     awaited: bool = False
     leaving: bool = False
+    finalizers: frozenset[str] = frozenset()
 
+    @property
+    def is_cleaned_up(self) -> bool:
+        """True if a controller in the cluster, perhaps of another addon, must release something outside of it first."""
+        return bool(self.finalizers) and (self.id.group, self.id.kind) in CLEANED_UP
+
+    def delays(self, workload: PruneCandidate) -> bool:
+        """Return whether a workload stays until this object is gone.
+
+        A volume claim whose only finalizer waits for its Pods does not delay the workloads of its own addon.
+        """
+        return self.is_cleaned_up and (self.owner != workload.owner or self.finalizers != {IN_USE})
+
+
+CLEANED_UP: Final = frozenset({("", "Service"), ("", "PersistentVolumeClaim"), ("networking.k8s.io", "Ingress")})
+"""Kinds whose finalizers are mostly handled by workloads of addons, for example those of load balancers."""
+
+SOON: Final = timedelta(milliseconds=50)
+"""Time for an object with finalizers that delays nothing; the next prune looks again. Arbitrary."""
+
+IN_USE: Final = "kubernetes.io/pvc-protection"
+"""Finalizer that the control plane removes once no Pod uses a volume claim."""
 
 Guard: TypeAlias = Callable[[ObjectId], Awaitable[str]]
 """Called right before the deletion of an object; returns the reason to keep it, or an empty text."""
@@ -179,22 +205,33 @@ class Remover:
         Raises:
             DependencyError: The server is not available, or rejects our credentials.
         """
-        waves: dict[Wave, list[PruneCandidate]] = defaultdict(list)
+        waves: dict[tuple[Wave, bool], list[PruneCandidate]] = defaultdict(list)
         for one in candidates:
-            waves[wave_of(one.id)].append(one)
+            # What workloads must clean up goes before them.
+            wave = Wave.WORKLOADS if one.is_cleaned_up else wave_of(one.id)
+            waves[wave, one.is_cleaned_up].append(one)
         results: dict[ObjectId, PruneResult] = {}
         held: dict[str, ObjectId] = {}
-        for _, members in sorted(waves.items(), reverse=True):
-            of_wave = await gather(partial(self._remove_unless_held, held), members)
+        uncleaned: list[PruneCandidate] = []
+        for place, members in sorted(waves.items(), reverse=True):
+            delaying = uncleaned if place == (Wave.WORKLOADS, False) else ()
+            of_wave = await gather(partial(self._remove_unless_held, held, delaying), members)
             for one, result in zip(members, of_wave, strict=True):
                 results[one.id] = result
-                if result.outcome is PruneOutcome.PENDING:
+                if result.outcome is not PruneOutcome.PENDING:
+                    continue
+                if one.is_cleaned_up:
+                    uncleaned.append(one)
+                elif one.awaited or not one.finalizers:
                     held.setdefault(one.owner, one.id)
         return results
 
-    async def _remove_unless_held(self, held: Mapping[str, ObjectId], one: PruneCandidate) -> PruneResult:
-        if one.owner in held:
-            return PruneResult(PruneOutcome.PENDING, f"{one.id} waits until {held[one.owner]} is gone")
+    async def _remove_unless_held(
+        self, held: Mapping[str, ObjectId], delaying: Sequence[PruneCandidate], one: PruneCandidate
+    ) -> PruneResult:
+        cause = next((other.id for other in delaying if other.delays(one)), held.get(one.owner))
+        if cause is not None:
+            return PruneResult(PruneOutcome.PENDING, f"{one.id} waits until {cause} is gone")
         try:
             return await self._delete(one)
         except NotFound:
@@ -215,6 +252,7 @@ class Remover:
                 if live is not None and live["metadata"]["uid"] == one.uid:
                     raise
                 return PruneResult(PruneOutcome.GONE, "another object with its name exists now")
-        if one.awaited:
-            await until_gone(self._client, one.place, one.id, one.uid, self._deadlines.gone)
+        if one.awaited or one.finalizers:
+            limit = self._deadlines.gone if one.awaited else SOON
+            await until_gone(self._client, one.place, one.id, one.uid, limit)
         return PruneResult(PruneOutcome.GONE)

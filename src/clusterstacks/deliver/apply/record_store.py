@@ -166,6 +166,11 @@ class RecordStore:
                 )
         return stored, unreadable
 
+    async def versions(self) -> dict[str, str]:
+        """Read the resourceVersion of each record by Secret, with one list of metadata."""
+        listing = await self._client.list_metadata(SECRETS, self.namespace, labels=f"{RECORD_LABEL}={self._kind}")
+        return {one["metadata"]["name"]: one["metadata"]["resourceVersion"] for one in listing.items}
+
     async def write(self, before: Stored | None, record: DeliveryRecord, revision: bytes | None) -> Stored:
         """Write a record if it has changed; without its revision if that does not fit.
 

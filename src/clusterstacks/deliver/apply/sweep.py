@@ -75,12 +75,16 @@ class SweepMemory:
         compared: Fingerprints of the objects when they were last found as they should be.
         settled: Digests of the lists in which all objects of a kind were as they should be, and healthy. While a list
             has the same digest, nothing about its objects changed.
+        inputs: By addon, the digest of the inputs that were delivered.
+        records: The resourceVersions of the records with these inputs, by Secret.
         not_reproducible: By addon, the digest of a revision whose chart renders other manifests each time.
     """
 
     objects: Mapping[ObjectId, str]
     compared: dict[ObjectId, bytes] = field(default_factory=dict)
     settled: dict[Kind, bytes] = field(default_factory=dict)
+    inputs: Mapping[str, str] = field(default_factory=dict)
+    records: Mapping[str, str] = field(default_factory=dict)
     not_reproducible: dict[str, str] = field(default_factory=dict)
 
     def forget(self) -> None:
@@ -115,6 +119,39 @@ class SweepMemory:
             if self.compared.get(identity) != print_:
                 found[identity] = print_
         return found
+
+
+def lost_records(
+    delivered: Mapping[str, int],
+    inputs: Mapping[str, str],
+    records: Mapping[str, DeliveryRecord],
+    unreadable: Mapping[str, str],
+) -> list[str]:
+    """Return why the records do not prove that addons are as they were delivered; empty if they do.
+
+    Args:
+        delivered: The delivered addons with the number of their objects; 0 where it is not known.
+        inputs: By addon, the digest of the inputs that were delivered, as far as they are known.
+        records: The records of the cluster.
+        unreadable: The errors of its other records, by Secret.
+    """
+    found = []
+    for addon in sorted({*delivered, *inputs}):
+        secret, record = record_name(addon), records.get(addon)
+        if secret in unreadable:
+            found.append(unreadable[secret])
+        elif record is None:
+            found.append(f"addon {addon} has no delivery record (Secret {RECORD_NAMESPACE}/{secret})")
+        elif record.inputs != inputs.get(addon, record.inputs) or delivered.get(addon) not in {
+            None,
+            0,
+            len(record.objects),
+        }:
+            found.append(
+                f"the delivery record of addon {addon} (Secret {RECORD_NAMESPACE}/{secret}) is not that of its last "
+                "delivery, as after the restore of a backup"
+            )
+    return found
 
 
 def fingerprint(live: Manifest) -> bytes:

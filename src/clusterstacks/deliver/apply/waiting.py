@@ -45,14 +45,16 @@ async def until_gone(client: Client, resource: Resource, identity: ObjectId, uid
         StillThere: It still exists after ``limit``; the message names its finalizers.
     """
     waits_for: list[str] = []
+    since = ""
     for pause in pauses(limit):
         live = await client.find(resource, identity.name, identity.namespace)
         if live is None or live["metadata"].get("uid") != uid:
             return
         waits_for = live["metadata"].get("finalizers") or []
+        since = f" since {when}" if (when := live["metadata"].get("deletionTimestamp")) else ""
         await asyncio.sleep(pause)
     reason = ", ".join(waits_for) or "the objects that depend on it"
-    raise StillThere("DeletionPending", f"{identity} is being deleted and waits for {reason}")
+    raise StillThere("DeletionPending", f"{identity} is being deleted{since} and waits for {reason}")
 
 
 PAUSE_SECONDS = 1.0

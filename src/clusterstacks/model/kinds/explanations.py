@@ -400,6 +400,12 @@ REASONS: Final = (
         "ClusterStack.",
     ),
     Explanation(
+        Reason.RECORD_MISSING,
+        "The workload cluster lacks the record of a delivery, or has that of another one, as after the restore of a "
+        "backup.",
+        "The addon is delivered again. If the record cannot be read, delete the Secret that the message names.",
+    ),
+    Explanation(
         Reason.DRIFT_UNKNOWN,
         "The delivered objects cannot be compared with what was delivered.",
         _READ_MESSAGE,

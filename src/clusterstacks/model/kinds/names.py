@@ -179,6 +179,7 @@ class Reason(StrEnum):
     HEALTH_UNKNOWN = "HealthUnknown"
     OBJECTS_CHANGED = "ObjectsChanged"
     CORRECTIONS_REVERTED = "CorrectionsReverted"
+    RECORD_MISSING = "RecordMissing"
     DRIFT_UNKNOWN = "DriftUnknown"
     INVALID_INTERVAL = "InvalidInterval"
     HEALTH_TIMEOUT = "HealthTimeout"

@@ -22,7 +22,8 @@ from clusterstacks.deliver.apply.health import HealthReport, judge_health, membe
 from clusterstacks.deliver.apply.health_expressions import HealthExpressions
 from clusterstacks.deliver.apply.health_rules import has_state
 from clusterstacks.deliver.apply.live_members import read_live_members
-from clusterstacks.deliver.apply.sweep import Sweep, SweepMemory
+from clusterstacks.deliver.apply.record_store import record_name
+from clusterstacks.deliver.apply.sweep import Sweep, SweepMemory, lost_records
 from clusterstacks.model.drift_settings import DriftMode, DriftSettings
 from clusterstacks.model.errors import ClusterStacksError, DependencyError
 from clusterstacks.model.kinds.names import AddonCondition, Reason
@@ -79,6 +80,8 @@ class _Swept:
     request: str = ""
     """A request of a user that is not handled yet; empty for none."""
     handled: str = ""
+    delivered: Mapping[str, int] = field(default_factory=dict)
+    """The addons that the ClusterAddon reports as delivered, with the numbers of their objects."""
     found: DriftReport | None = None
     """The last report of the drift; None before the first comparison."""
     failure: str = ""
@@ -95,6 +98,11 @@ class _Swept:
     def reported(self) -> tuple[object, ...]:
         """The reported values; the ClusterAddon is enqueued when they change."""
         return self.health, self.found, self.failure, self.handled
+
+    @property
+    def lost(self) -> tuple[str, ...]:
+        """Why addons must be delivered again."""
+        return self.found.lost if self.found is not None else ()
 
     @property
     def interval(self) -> timedelta:
@@ -138,29 +146,49 @@ class AddonSweep:
     _swept: dict[ObjectKey, _Swept] = field(default_factory=dict, init=False)
     _locks: dict[ObjectKey, asyncio.Lock] = field(default_factory=lambda: defaultdict(asyncio.Lock), init=False)
 
-    def watch(self, addon: ObjectKey, cluster: ObjectKey, objects: Mapping[ObjectId, str] | None = None) -> None:
-        """Sweep a cluster from now on; ``objects`` (with their addons) are those delivered now, None if unchanged."""
+    def watch(
+        self,
+        addon: ObjectKey,
+        cluster: ObjectKey,
+        objects: Mapping[ObjectId, str] | None = None,
+        inputs: Mapping[str, str] | None = None,
+    ) -> None:
+        """Sweep a cluster from now on; ``objects`` (with their addons) are those delivered now, None if unchanged.
+
+        ``inputs`` are the digests of the inputs of the addons that the records of this delivery have.
+        """
         known = self._swept.get(addon)
         if known is None:
             expressions = HealthExpressions(self.renderer.for_object(addon))
             self._swept[addon] = known = _Swept(cluster, RepairPauses(self.clock), expressions)
-        elif objects is None or (known.memory is not None and known.memory.objects == objects):
+        elif objects is None:
+            return
+        elif known.memory is not None and known.memory.objects == objects and known.lost == ():
+            known.memory.inputs = inputs or {}
             return
         if objects is not None:
-            known.memory = SweepMemory(objects)
+            known.memory = SweepMemory(objects, inputs=inputs or {})
             known.health = HealthReport((), 0) if not _stateful(objects) else None
             # The delivery has just compared and restored everything.
             known.found, known.compared_at = DriftReport(()), self.clock.monotonic()
         self.poll(addon)
 
-    def configure(self, addon: ObjectKey, settings: DriftSettings | None, request: str = "") -> None:
+    def configure(
+        self,
+        addon: ObjectKey,
+        settings: DriftSettings | None,
+        request: str = "",
+        delivered: Mapping[str, int] | None = None,
+    ) -> None:
         """Set what is done about drift; None while the addons are rolled out. Unknown ClusterAddons are ignored.
 
-        ``request`` is a user's request to compare all objects at once; empty for none.
+        ``request`` is a user's request to compare all objects at once; empty for none. ``delivered`` are the addons
+        that the cluster has completely, with the numbers of their objects; each must have its delivery record.
         """
         known = self._swept.get(addon)
         if known is None:
             return
+        known.delivered = delivered or {}
         before, known.drift = known.drift, settings
         is_new = request not in ("", known.handled, known.request)
         if request != known.handled:
@@ -175,6 +203,11 @@ class AddonSweep:
                 known.memory.forget()
         if is_changed or is_new or (before is None and known.is_due(self.clock.monotonic())):
             self.poll(addon)
+
+    def lost_records(self, addon: ObjectKey) -> tuple[str, ...]:
+        """Return why the addons of a cluster must be delivered again, as the last sweep has found; mostly empty."""
+        known = self._swept.get(addon)
+        return known.lost if known is not None else ()
 
     def forget(self, addon: ObjectKey) -> None:
         """Stop to sweep a cluster that is deleted, or that must not be written to."""
@@ -293,6 +326,7 @@ class AddonSweep:
             memory.forget()
             known.pauses.clear()
         read = memory.objects if due else stateful
+        lost = await self._lost_records(known, delivery) if due else []
         members = await read_live_members(
             client, read, labels=members_selector(read.values()), whole=stateful, known=memory.settled
         )
@@ -305,7 +339,11 @@ class AddonSweep:
                 everything=bool(request),
                 render=render,
             )
-            await self._compare(known, settings, sweep, memory.suspects(members))
+            if lost:
+                # Nothing is corrected by a record that may be an older one.
+                known.found = DriftReport((), known.found.corrections if known.found else (), lost=tuple(lost))
+            else:
+                await self._compare(known, settings, sweep, memory.suspects(members))
             if request:
                 known.handled = request
                 known.request = "" if known.request == request else known.request
@@ -315,6 +353,19 @@ class AddonSweep:
         known.health = await judge_health(client, stateful, members, self.clock.now(), known.expressions)
         if is_current:
             memory.settle(members, [*(ref.id for ref in known.health.unhealthy), *known.expressions.objects])
+
+    async def _lost_records(self, known: _Swept, delivery: Delivery) -> list[str]:
+        """Return why the delivery records are not those of the last delivery; they are read only if they changed."""
+        memory = known.memory or SweepMemory({})
+        versions = await delivery.versions()
+        if versions == memory.records and {*map(record_name, known.delivered)} <= versions.keys():
+            return []
+        records = await delivery.records()
+        lost = lost_records(known.delivered, memory.inputs, records, delivery.unreadable)
+        if not lost:
+            memory.records = versions
+            memory.inputs = {addon: record.inputs for addon, record in records.items()}
+        return lost
 
     async def _compare(
         self, known: _Swept, settings: DriftSettings, sweep: Sweep, suspects: Collection[ObjectId]

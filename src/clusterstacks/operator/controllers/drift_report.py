@@ -47,6 +47,8 @@ class DriftReport:
     """The last corrections, newest first."""
     contested: frozenset[ObjectId] = frozenset()
     """The objects whose corrections another writer reverts."""
+    lost: tuple[str, ...] = ()
+    """Why addons are delivered again: without the records of their deliveries nothing is known about their objects."""
 
 
 def report_drift(
@@ -65,7 +67,9 @@ def report_drift(
         return
     if report is None:
         return
-    if report.open:
+    if report.lost:
+        patch.false(AddonCondition.IN_SYNC, Reason.RECORD_MISSING, and_more(report.lost, SHOWN_OBJECTS, separator="; "))
+    elif report.open:
         reason = Reason.CORRECTIONS_REVERTED if report.contested else Reason.OBJECTS_CHANGED
         message = "; ".join(filter(None, (_described(report, settings), settings.complaint)))
         patch.false(AddonCondition.IN_SYNC, reason, message)

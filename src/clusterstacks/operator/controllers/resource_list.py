@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from clusterstacks.deliver.apply.prune_plan import PruneOutcome
 from clusterstacks.model.documents import and_more
 from clusterstacks.model.kinds.names import ResourceStatus
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from clusterstacks.deliver.apply.results import ObjectResult
+    from clusterstacks.deliver.apply.results import ObjectResult, PruneReport
     from clusterstacks.model.objects import Manifest, ObjectId
 
 ERROR_BYTES: Final = 2048
@@ -72,3 +73,16 @@ def describe_failures(results: Iterable[ObjectResult]) -> str:
     """Name the first objects that are not applied, and the number of others."""
     failures = [bounded(result.described_error) for result in results if not result.synced]
     return and_more(failures, OBJECTS_SHOWN, separator="; ", noun="objects fail")
+
+
+def describe_remaining(report: PruneReport) -> str:
+    """Name the first objects that are not deleted yet and what each waits for, then the records that are unreadable."""
+    pending = [
+        bounded(removal.result.reason or str(removal.id))
+        for removal in report.removals
+        if removal.result.outcome is PruneOutcome.PENDING
+    ]
+    # What hangs comes before what waits for it.
+    pending.sort(key=lambda reason: " waits until " in reason)
+    remaining = [*pending, *report.unreadable.values()]
+    return f"not deleted yet: {and_more(remaining, OBJECTS_SHOWN, separator='; ')}"

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 NAME: Final = "cluster-stack-operator"
 CONFIGURATION: Final = ("admissionregistration.k8s.io", "ValidatingWebhookConfiguration")
+LABELS: Final = {"app.kubernetes.io/managed-by": NAME}
+"""Labels of the ValidatingWebhookConfiguration, whose name depends on the namespace that the operator watches."""
 OWNER: Final = ("rbac.authorization.k8s.io", "ClusterRole")
 """API group and kind of the owner of the ValidatingWebhookConfiguration."""
 SECRET_NAME: Final = "cluster-stack-operator-webhook"  # noqa: S105 - the name of an object
@@ -96,7 +98,7 @@ def configuration(endpoint: Endpoint, scope: WebhookScope, bundle: bytes) -> Man
     return {
         "apiVersion": "admissionregistration.k8s.io/v1",
         "kind": "ValidatingWebhookConfiguration",
-        "metadata": {"name": scope.name},
+        "metadata": {"name": scope.name, "labels": LABELS},
         "webhooks": [{**common, **webhook} for webhook in (*_own_kinds(scope.provider_kinds), _clusters())],
     }
 

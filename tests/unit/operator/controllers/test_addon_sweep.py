@@ -87,6 +87,9 @@ class Poll:
             async def records(self) -> dict[str, DeliveryRecord]:
                 return {}
 
+            async def versions(self) -> dict[str, str]:
+                return {}
+
         monkeypatch.setattr(addon_sweep, "judge_health", judge)
         monkeypatch.setattr(addon_sweep, "read_live_members", members)
         monkeypatch.setattr(addon_sweep, "Delivery", Records)

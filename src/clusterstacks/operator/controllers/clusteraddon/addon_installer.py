@@ -16,7 +16,6 @@ from clusterstacks.deliver.apply.prune_plan import PruneOutcome
 from clusterstacks.deliver.apply.results import ObjectResult
 from clusterstacks.deliver.render.renderer import ADDON_NAMESPACE
 from clusterstacks.model.conditions import Severity
-from clusterstacks.model.documents import and_more
 from clusterstacks.model.errors import ClusterStacksError, DependencyError
 from clusterstacks.model.files.addon_config import StageAction
 from clusterstacks.model.kinds.names import AddonCondition, Reason
@@ -27,7 +26,7 @@ from clusterstacks.operator.controllers.clusteraddon.delivery_history import (
     merged,
     removed_objects,
 )
-from clusterstacks.operator.controllers.resource_list import OBJECTS_SHOWN, describe_failures, entries
+from clusterstacks.operator.controllers.resource_list import describe_failures, describe_remaining, entries
 from clusterstacks.runtime.tracing import span
 
 if TYPE_CHECKING:
@@ -172,12 +171,7 @@ class AddonInstaller:
 
     def not_deleted(self, report: PruneReport) -> Outcome:
         """Report that objects are not deleted yet, or that a record cannot be read."""
-        pending = [str(removal.id) for removal in report.removals if removal.result.outcome is PruneOutcome.PENDING]
-        message = (
-            f"waiting for {and_more(pending, OBJECTS_SHOWN)} to be deleted"
-            if pending
-            else and_more([*report.unreadable.values()], OBJECTS_SHOWN)
-        )
+        message = describe_remaining(report)
         self.patch.false(AddonCondition.CHART_DELETED, Reason.FAILED_TO_DELETE_OBJECTS, message)
         return Waiting(Reason.FAILED_TO_DELETE_OBJECTS, message)
 

@@ -33,7 +33,7 @@ from clusterstacks.operator.controllers.addon_health import report_unread
 from clusterstacks.operator.controllers.class_usage import release_of
 from clusterstacks.operator.controllers.clusteraddon.compat_check import ADVISORY
 from clusterstacks.operator.controllers.clusteraddon.mirrored_conditions import withdraw
-from clusterstacks.operator.controllers.resource_list import OBJECTS_SHOWN
+from clusterstacks.operator.controllers.resource_list import OBJECTS_SHOWN, describe_remaining
 from clusterstacks.plan.clusters.hold_annotation import drop_hold, is_held
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ class DepartedAddons:
         with patch.failing_condition(AddonCondition.CHART_DELETED, Reason.FAILED_TO_DELETE_OBJECTS):
             delivery = Delivery(await self.workloads.connect(key), RecordOwner(key))
             report = await delivery.prune(())
-        await self._report_kept(patch, report)
+        await self._report_removals(patch, report)
         if not report.complete:
             return _not_deleted(patch, report)
         await self._forget(patch)
@@ -146,7 +146,11 @@ class DepartedAddons:
         report_unread(patch, message, self.clock.now())
         return Waiting(Reason.ADDONS_ORPHANED, message, None)
 
-    async def _report_kept(self, patch: StatusPatch, report: PruneReport) -> None:
+    async def _report_removals(self, patch: StatusPatch, report: PruneReport) -> None:
+        gone = [str(removal.id) for removal in report.removals if removal.result.outcome is PruneOutcome.GONE]
+        if gone:
+            message = f"{len(gone)} objects of the addons were deleted: {and_more(gone, OBJECTS_SHOWN)}"
+            await self.events.record(patch.manifest, "Normal", Reason.ADDONS_DELETED, message)
         kept = [
             f"{removal.id}: {removal.result.reason}"
             for removal in report.removals
@@ -170,11 +174,6 @@ class DepartedAddons:
 
 
 def _not_deleted(patch: StatusPatch, report: PruneReport) -> Outcome:
-    pending = [
-        removal.result.reason or str(removal.id)
-        for removal in report.removals
-        if removal.result.outcome is PruneOutcome.PENDING
-    ]
-    message = f"not deleted yet: {and_more([*pending, *report.unreadable.values()], OBJECTS_SHOWN, separator='; ')}"
+    message = describe_remaining(report)
     patch.false(AddonCondition.CHART_DELETED, Reason.FAILED_TO_DELETE_OBJECTS, message)
     return Waiting(Reason.FAILED_TO_DELETE_OBJECTS, message)

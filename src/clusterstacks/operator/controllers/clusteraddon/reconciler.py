@@ -12,7 +12,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from clusterstacks.model.conditions import Severity
-from clusterstacks.model.documents import at, text
+from clusterstacks.model.documents import and_more, at, text
 from clusterstacks.model.errors import ClusterStacksError, SpecError
 from clusterstacks.model.kinds.clusteraddon import ClusterAddon, addon_name
 from clusterstacks.model.kinds.clusterapi import unpause_hint
@@ -40,6 +40,8 @@ from clusterstacks.operator.controllers.object_reader import LiveReader
 from clusterstacks.operator.controllers.status_reconciler import add_finalizer, remove_finalizer
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from clusterstacks.model.kinds.clusterapi import ClusterView
     from clusterstacks.net.kube.client import Client
     from clusterstacks.operator.controllers.addon_sweep import AddonSweep
@@ -66,6 +68,9 @@ is read again then."""
 
 RELEASE_RETRY = timedelta(seconds=10)
 """Interval at which a missing release is looked for, as in the Go operator."""
+
+RECORDS_SHOWN = 3
+"""Delivery records that a message names; arbitrary."""
 
 PAUSED = "Paused"
 """Reason in conditions of paused objects, as in Cluster API."""
@@ -242,7 +247,8 @@ class AddonReconciler:
         _check_snapshot(patch, snapshot)
         progress = read_progress(patch.status)
         inputs = snapshot_digest(str(snapshot.minor), snapshot.digest, snapshot.data)
-        changed = addon.status.observed_inputs != inputs
+        lost = self.sweep.lost_records(patch.key)
+        changed = bool(lost) or addon.status.observed_inputs != inputs
         patch.reconsider(condition for condition in AddonCondition if condition not in ADVISORY)
         await self.admission.admit(patch, addon, snapshot)
         if recorded.is_same(wanted) and not changed and progress == RolloutProgress():
@@ -254,6 +260,8 @@ class AddonReconciler:
             return Waiting(Reason.CHART_MISSING, snapshot.release_missing, RELEASE_RETRY)
         if not self.gate.is_closed(snapshot.cluster):
             patch.require_live()
+        if lost:
+            await _withdraw_delivery(patch, lost)
         self._warm_up(snapshot, progress, wanted)
         self.drift.stop(patch)
         async with self.sweep.rollout(patch.key):
@@ -282,6 +290,17 @@ class AddonReconciler:
             if report.is_of_earlier_class:
                 await report.begin(is_noted=self.hold.note(patch, snapshot, enabled=holds))
             return await self.rollout.run_rollout(rollout, workload, inputs)
+
+
+async def _withdraw_delivery(patch: StatusPatch, lost: Sequence[str]) -> None:
+    """Report that the cluster no longer proves what was delivered, so that a killed operator delivers it as well."""
+    message = f"delivered again: {and_more(lost, RECORDS_SHOWN, separator='; ')}"
+    before = patch.condition(AddonCondition.IN_SYNC)
+    if before is None or before.reason != Reason.RECORD_MISSING:
+        patch.announce(patch.manifest, "Warning", Reason.RECORD_MISSING, message)
+    patch.false(AddonCondition.IN_SYNC, Reason.RECORD_MISSING, message)
+    patch.status |= {"observedInputs": "", "ready": False}
+    await patch.checkpoint(Waiting(Reason.RECORD_MISSING, message))
 
 
 def _check_snapshot(patch: StatusPatch, snapshot: ClusterSnapshot) -> None:

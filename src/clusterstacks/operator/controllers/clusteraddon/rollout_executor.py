@@ -113,7 +113,7 @@ class RolloutExecutor:
 
     def _sweep(self, installer: AddonInstaller) -> None:
         cluster = installer.inputs.snapshot.cluster.key
-        self.sweep.watch(installer.patch.key, cluster, installer.all_objects())
+        self.sweep.watch(installer.patch.key, cluster, installer.all_objects(), installer.delivery.inputs)
 
     async def _execute(self, journal: RolloutJournal, workload: Client) -> tuple[RolloutPlan, Outcome]:
         plan, installer = journal.plan, journal.installer

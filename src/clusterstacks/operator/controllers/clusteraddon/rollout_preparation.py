@@ -11,6 +11,7 @@ from clusterstacks.deliver.apply.delivery import Delivery, RecordOwner
 from clusterstacks.deliver.apply.messages import RecordOfAnotherCluster
 from clusterstacks.deliver.apply.record_codec import RecordUnreadable
 from clusterstacks.model.conditions import Severity
+from clusterstacks.model.documents import mappings, text
 from clusterstacks.model.errors import ClusterStacksError
 from clusterstacks.model.files.addon_config import InvalidAddonConfig
 from clusterstacks.model.kinds.names import ADOPT_ANNOTATION, AddonCondition, Reason
@@ -93,7 +94,7 @@ class RolloutPreparation:
             recorded=recorded,
             wanted=wanted,
             changed=patch.status.get("observedInputs", "") != inputs,
-            delivered=records,
+            delivered={*records, *(text(one, "name") for one in mappings(patch.status, "addons"))},
             progress=read_progress(patch.status),
         )
         if plan.occasion is Occasion.UPGRADE:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from clusterstacks.model.documents import mappings, text
 from clusterstacks.model.drift_settings import (
     DriftMode,
     DriftSettings,
@@ -15,6 +16,7 @@ from clusterstacks.model.drift_settings import (
 from clusterstacks.model.errors import SpecError
 from clusterstacks.model.kinds.clusterstack import ClusterStack, DriftSpec
 from clusterstacks.model.kinds.names import DRIFT_INTERVAL_ANNOTATION, RECONCILE_ANNOTATION
+from clusterstacks.operator.controllers.clusteraddon.rollout_plan import RolloutProgress, read_progress
 from clusterstacks.release.sources.owners import leading_stack
 
 if TYPE_CHECKING:
@@ -45,7 +47,10 @@ class SweepSwitch:
         settings = await self.settings(snapshot)
         requested = snapshot.cluster.annotations.get(RECONCILE_ANNOTATION, "")
         handled = patch.status.get("lastHandledReconcileAt", "")
-        self.sweep.configure(patch.key, settings, requested if requested != handled else "")
+        is_complete = read_progress(patch.status) == RolloutProgress()
+        delivered = {text(one, "name"): one.get("objects") or 0 for one in mappings(patch.status, "addons")}
+        request = requested if requested != handled else ""
+        self.sweep.configure(patch.key, settings, request, delivered if is_complete else {})
 
     async def settings(self, snapshot: ClusterSnapshot) -> DriftSettings:
         """Return the settings of a Cluster; deliveries obey those about fields of other writers."""
