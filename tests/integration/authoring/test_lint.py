@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -12,12 +13,16 @@ from hypothesis import strategies as st
 
 from clusterstacks.csctl.authoring.example_objects import read_example_objects
 from clusterstacks.csctl.authoring.findings import LintSeverity
-from clusterstacks.csctl.authoring.linter import Linter
+from clusterstacks.csctl.authoring.linter import BEFORE_BUILD, RULES, Linter
 from clusterstacks.csctl.building.source_tree import read_tree
+from clusterstacks.csctl.verbs.create import _check_sources
 from clusterstacks.deliver.render.renderer import Renderer
+from clusterstacks.model.errors import SpecError
 from clusterstacks.net.http.client import HTTPClient
 from clusterstacks.release.charts.vendor import ChartDependencies
 from tests.support.builders.tiny_stack import CLASS, DEPLOYMENT, STAGES, TEMPLATE, tiny
+from tests.unit.csctl.authoring.test_rules import CASES as SOURCE_CASES
+from tests.unit.csctl.authoring.test_rules import Case as SourceCase
 
 if TYPE_CHECKING:
     from clusterstacks.csctl.authoring.findings import LintFinding
@@ -371,3 +376,22 @@ async def test_finding_names_the_remedy(renderer: Renderer, changes: dict[str, s
 
     assert [one for one in findings if words in f"{one.problem.message}; {one.problem.remedy}"]
     assert LintSeverity.ERROR in {one.severity for one in findings}
+
+
+OF_CREATE = {rule.id for rule in BEFORE_BUILD}
+BEFORE_RENDERING = [one for one in (*SOURCE_CASES, *CASES) if one.rule in OF_CREATE and not one.place.startswith(MORE)]
+"""Only ``csctl lint`` sees expressions in annotations of rendered objects."""
+ELSEWHERE = {"dependency-missing", "server", "not-utf8", "file-size", "value-unset"}
+"""Rules that need a server, bytes or several values; other tests violate them."""
+
+
+@pytest.mark.regression("LV-1")
+@pytest.mark.parametrize("case", BEFORE_RENDERING)
+async def test_rule_that_create_applies_refuses_a_release_with_strict(case: Case | SourceCase) -> None:
+    with pytest.raises(SpecError, match=re.escape(f"1-35/{case.place}: ")):
+        await _check_sources({"1-35": tiny(case.changes)}, strict=True)
+
+
+@pytest.mark.regression("LV-1")
+async def test_every_rule_has_a_case() -> None:
+    assert {rule.id for rule in RULES} - {one.rule for one in (*SOURCE_CASES, *CASES)} == ELSEWHERE
