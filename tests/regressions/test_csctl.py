@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,6 +13,7 @@ import yaml
 from clusterstacks.model.kinds.addon_annotations import ADDON_ANNOTATION
 from clusterstacks.model.kinds.names import Kind
 from tests.support.running.admission import of_minor, ranged
+from tests.support.running.csctl import csctl_run
 from tests.support.running.world import is_ready
 
 if TYPE_CHECKING:
@@ -32,14 +32,9 @@ OURS = ("clusterstacks", "clusterstackreleases", "clusteraddons")
 async def csctl(kubeconfig: Path, *arguments: str) -> tuple[int, str, str]:
     """Exit code, output and messages of csctl in an environment that names no source."""
     kept = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "clusterstacks.csctl.main", *arguments, f"--kubeconfig={kubeconfig}"),
-        env={**kept, "XDG_DATA_HOME": str(kubeconfig.parent)},
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-    )
-    out, err = await asyncio.wait_for(process.communicate(), 250)
-    return process.returncode or 0, out.decode(), err.decode()
+    environ = {**kept, "XDG_DATA_HOME": str(kubeconfig.parent)}
+    run = await asyncio.to_thread(csctl_run, *arguments, f"--kubeconfig={kubeconfig}", environ=environ)
+    return run.returncode, run.stdout, run.stderr
 
 
 async def user(world: World) -> Path:

@@ -9,8 +9,6 @@ import asyncio
 import base64
 import os
 import shutil
-import subprocess
-import sys
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -36,10 +34,12 @@ from tests.support.builders.remote_repositories import Repository, repository
 from tests.support.builders.signatures import cosign_payload, ecdsa_key, public_pem, signed
 from tests.support.builders.stacks import config_map, templates
 from tests.support.fakes.registry import RegistryDouble
+from tests.support.running.csctl import csctl_run
 from tests.support.running.sources import following, trusting
 from tests.support.running.world import condition_of, is_ready, is_unready
 
 if TYPE_CHECKING:
+    import subprocess
     from collections.abc import AsyncIterator, Callable
     from pathlib import Path
 
@@ -318,11 +318,7 @@ async def test_registry_error_for_one_envelope_makes_verification_inconclusive(t
 
 
 async def run_csctl(*arguments: object) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "clusterstacks.csctl.main", *map(str, arguments)]
-    environ = {"PATH": os.environ["PATH"]}
-    return await asyncio.to_thread(
-        subprocess.run, command, env=environ, capture_output=True, text=True, check=False, timeout=250
-    )
+    return await asyncio.to_thread(csctl_run, *arguments, environ={"PATH": os.environ["PATH"]})
 
 
 @pytest.mark.regression("SEC-8")

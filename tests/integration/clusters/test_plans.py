@@ -7,7 +7,6 @@ import base64
 import json
 import os
 import shlex
-import sys
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +20,7 @@ from clusterstacks.plan.clusters.hold_annotation import is_held
 from tests.support.builders.remote_repositories import repository
 from tests.support.builders.stacks import config_map, stage, templates
 from tests.support.running.admission import guarded, of_minor, ranged
+from tests.support.running.csctl import csctl_run
 from tests.support.running.kubectl import Kubectl
 from tests.support.running.world import finished_status, is_ready
 
@@ -46,14 +46,9 @@ async def csctl(
     """Exit code, output and messages of csctl, called as its users call it."""
     kept = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
     where = f"--kubeconfig={kubeconfig or world.management_kubeconfig}"
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "clusterstacks.csctl.main", verb, cluster, where, *arguments),
-        env={**kept, "XDG_DATA_HOME": str(world.cache)},
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-    )
-    out, err = await asyncio.wait_for(process.communicate(), 250)
-    return process.returncode or 0, out.decode(), err.decode()
+    environ = {**kept, "XDG_DATA_HOME": str(world.cache)}
+    run = await asyncio.to_thread(csctl_run, verb, cluster, where, *arguments, environ=environ)
+    return run.returncode, run.stdout, run.stderr
 
 
 async def document(world: World, verb: str, *arguments: str, **how: Any) -> dict[str, Any]:

@@ -18,14 +18,12 @@ from clusterstacks.net.kube.kubeconfig import load_kubeconfig
 from clusterstacks.net.pool import Pool
 from tests.support.running.doc_pages import CHECKOUT, Block, Page
 from tests.support.running.world import foreign_crds, install
-from tests.support.servers.api_servers import started_api_server
 from tests.support.servers.garbage_collector import garbage_collector
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
     from clusterstacks.dev.apiserver import ApiServer
-    from clusterstacks.dev.etcd import Etcd
 
 NAME, HOME = "cluster-stack-operator", "cluster-stack-system"
 IMAGE = "registry.example.org/kaas/cluster-stack-operator:0.1.0"
@@ -42,12 +40,6 @@ HERE = {
     },
 }
 CRDS = {f"{one}.clusterstack.x-k8s.io" for one in ("clusterstacks", "clusterstackreleases", "clusteraddons")}
-
-
-@pytest.fixture
-def server(etcd: Etcd, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[ApiServer]:
-    """A management cluster without anything, as each test installs the same cluster-wide objects."""
-    yield from started_api_server(request.node.name.replace("_", "-"), etcd, tmp_path_factory)
 
 
 @pytest.fixture

@@ -9,13 +9,11 @@ import pytest
 from clusterstacks.deliver.render.renderer import Renderer
 from tests.support.running.kubectl import Kubectl
 from tests.support.running.world import world
-from tests.support.servers.api_servers import started_api_server
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
+    from collections.abc import AsyncIterator
 
     from clusterstacks.dev.apiserver import ApiServer
-    from clusterstacks.dev.etcd import Etcd
 
 __all__ = ["world"]
 
@@ -25,12 +23,6 @@ async def renderer() -> AsyncIterator[Renderer]:
     renderer = Renderer(workers=1)
     yield renderer
     await renderer.close()
-
-
-@pytest.fixture
-def server(etcd: Etcd, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[ApiServer]:
-    """A management cluster without anything, as each test installs the same cluster-wide objects."""
-    yield from started_api_server(request.node.name.replace("_", "-"), etcd, tmp_path_factory)
 
 
 @pytest.fixture

@@ -6,8 +6,6 @@ import asyncio
 import base64
 import json
 import os
-import subprocess
-import sys
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -37,10 +35,12 @@ from tests.support.builders.releases import (
     staged_release,
     write_release,
 )
+from tests.support.running.csctl import csctl_run
 from tests.support.servers.cutting_proxy import CuttingProxy
 from tests.support.servers.registries import running_registry
 
 if TYPE_CHECKING:
+    import subprocess
     from collections.abc import AsyncIterator
     from pathlib import Path
 
@@ -68,14 +68,7 @@ def at(host: str, repository: str) -> Reference:
 
 def csctl(*arguments: object, **environ: str) -> subprocess.CompletedProcess[str]:
     kept = {name: os.environ[name] for name in ("PATH",) if name in os.environ}
-    return subprocess.run(
-        [sys.executable, "-m", "clusterstacks.csctl.main", *map(str, arguments)],
-        env={**kept, **environ},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
+    return csctl_run(*arguments, environ={**kept, **environ})
 
 
 async def test_pushed_release_is_pulled_unchanged(

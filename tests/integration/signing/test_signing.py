@@ -16,6 +16,7 @@ import pytest
 from clusterstacks.release.signing.envelope import PAYLOAD_TYPE, pae
 from clusterstacks.release.signing.keys import parse_private_key, parse_public_keys
 from tests.support.builders.releases import STAGED, staged_release, write_release
+from tests.support.running.csctl import csctl_run
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -35,15 +36,7 @@ def openssl(*arguments: object) -> str:
 
 
 def csctl(*arguments: object, password: str = "") -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "clusterstacks.csctl.main", *map(str, arguments)],
-        env={**os.environ, "CSCTL_KEY_PASSWORD": password},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
+    return csctl_run(*arguments, environ={**os.environ, "CSCTL_KEY_PASSWORD": password})
 
 
 @pytest.fixture

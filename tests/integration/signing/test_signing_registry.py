@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import subprocess
-import sys
 from base64 import b64encode
 from typing import TYPE_CHECKING
 
@@ -20,8 +18,10 @@ from clusterstacks.net.oci.registry import Registry
 from clusterstacks.release.sources.oci_signatures import attach, cosign_tag
 from tests.support.builders.releases import STAGED, staged_release, write_release
 from tests.support.builders.signatures import ecdsa_key, ed25519_key, public_pem, signed
+from tests.support.running.csctl import csctl_run
 
 if TYPE_CHECKING:
+    import subprocess
     from collections.abc import AsyncIterator
     from pathlib import Path
 
@@ -30,15 +30,7 @@ if TYPE_CHECKING:
 
 
 def csctl(*arguments: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "clusterstacks.csctl.main", *map(str, arguments)],
-        env={**os.environ, "OCI_REPOSITORY": "", "DOCKER_CONFIG": "/nowhere"},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
+    return csctl_run(*arguments, environ={**os.environ, "OCI_REPOSITORY": "", "DOCKER_CONFIG": "/nowhere"})
 
 
 def done(*arguments: object) -> str:

@@ -1,15 +1,15 @@
-"""``csctl install`` and ``csctl uninstall`` as administrators call them, in a process of its own."""
+"""``csctl install`` and ``csctl uninstall`` as administrators call them."""
 
 from __future__ import annotations
 
 import asyncio
 import os
-import sys
 from typing import TYPE_CHECKING
 
 from clusterstacks.net.kube.client import Client
 from clusterstacks.net.kube.kubeconfig import load_kubeconfig
 from clusterstacks.net.pool import Pool
+from tests.support.running.csctl import csctl_run
 from tests.support.running.world import foreign_crds, install
 
 if TYPE_CHECKING:
@@ -20,14 +20,8 @@ async def csctl(server: ApiServer | None, *arguments: str) -> tuple[int, str, st
     """Exit code, output and messages of csctl, called as its users call it."""
     kept = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
     environ = {**kept, "KUBECONFIG": str(server.kubeconfig_path if server else os.devnull)}
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "clusterstacks.csctl.main", *arguments),
-        env=environ,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-    )
-    out, err = await asyncio.wait_for(process.communicate(), 300)
-    return process.returncode or 0, out.decode(), err.decode()
+    run = await asyncio.to_thread(csctl_run, *arguments, environ=environ)
+    return run.returncode, run.stdout, run.stderr
 
 
 async def cluster_api(server: ApiServer) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import base64
+import json
+import time
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -10,12 +13,14 @@ import pytest
 from clusterstacks.dev import binaries
 from clusterstacks.dev.apiserver import WITHOUT_SERVICE_ACCOUNTS, ApiServer, ApiServerSettings
 from clusterstacks.dev.etcd import Etcd
+from clusterstacks.dev.loopback import request
 from clusterstacks.dev.processes import start_on_free_port
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 AT_ONCE = timedelta(0)
+DEADLINE_SECONDS = 120
 TO_ENDPOINTS = ("--enable-aggregator-routing=true",)
 """Webhooks behind a Service are called at its endpoints, as nothing here routes its address."""
 
@@ -39,6 +44,46 @@ def api_server(etcd: Etcd, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 def workload_server(etcd: Etcd, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
     """A workload cluster; a test that stops or freezes it restarts it."""
     yield from started_api_server("workload", etcd, tmp_path_factory)
+
+
+@pytest.fixture(scope="session")
+def bare_server(etcd: Etcd, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
+    yield from started_api_server("bare", etcd, tmp_path_factory)
+
+
+@pytest.fixture
+def server(bare_server: ApiServer) -> Iterator[ApiServer]:
+    """A management cluster without anything, for tests that install the same cluster-wide objects.
+
+    What a test left is deleted from etcd, which takes a moment: a start of a server costs four CPU seconds.
+    """
+    keys, groups = _keys(bare_server), _groups(bare_server)
+    yield bare_server
+    etcd = bare_server.settings.etcd
+    for key in _keys(bare_server) - keys:
+        body = json.dumps({"key": key}).encode()
+        status, answer = request(f"{etcd.url}/v3/kv/deleterange", context=etcd.context(), body=body)
+        assert status == 200, answer
+    deadline = time.monotonic() + DEADLINE_SECONDS
+    while _groups(bare_server) != groups:
+        assert time.monotonic() < deadline, "the API server still serves deleted definitions"
+        time.sleep(0.1)
+
+
+def _keys(server: ApiServer) -> set[str]:
+    """Return the keys of a server in etcd, in base64."""
+    etcd = server.settings.etcd
+    first, after = (base64.b64encode(f"{server.settings.prefix}{end}".encode()).decode() for end in "/0")
+    body = json.dumps({"key": first, "range_end": after, "keys_only": True}).encode()
+    status, answer = request(f"{etcd.url}/v3/kv/range", context=etcd.context(), body=body)
+    assert status == 200, answer
+    return {one["key"] for one in json.loads(answer)["kvs"]}
+
+
+def _groups(server: ApiServer) -> set[str]:
+    status, answer = request(f"{server.url}/apis", context=server.context)
+    assert status == 200, answer
+    return {one["name"] for one in json.loads(answer)["groups"]}
 
 
 def started_api_server(
