@@ -26,10 +26,12 @@ CHANGED_DNS, UNREAD_DNS = DriftedObject(DNS, "dns", CHANGED), DriftedObject(DNS,
 @pytest.mark.parametrize(
     ("found", "code"),
     [
-        ((3, []), 0),
-        ((3, [CHANGED_DNS]), 1),
-        ((3, [UNREAD_DNS]), 2),
-        ((3, [CHANGED_DNS, UNREAD_DNS]), 2),
+        ((3, [], []), 0),
+        ((3, [CHANGED_DNS], []), 1),
+        ((3, [UNREAD_DNS], []), 2),
+        ((3, [CHANGED_DNS, UNREAD_DNS], []), 2),
+        ((3, [], ["addon dns has no record"]), 2),
+        ((3, [CHANGED_DNS], ["addon dns has no record"]), 2),
         (DependencyError("NoAnswer", "the API server does not answer"), 2),
         (SpecError("RecordUnreadable", "Secret kube-system/a is unreadable"), 2),
     ],
@@ -37,10 +39,10 @@ CHANGED_DNS, UNREAD_DNS = DriftedObject(DNS, "dns", CHANGED), DriftedObject(DNS,
 def test_live_lv_7_exit_code_tells_differences_from_trouble(
     monkeypatch: pytest.MonkeyPatch, found: Any, code: int
 ) -> None:
-    async def compare(*_: object) -> tuple[int, list[DriftedObject]]:
+    async def compare(*_: object) -> Any:
         if isinstance(found, ClusterStacksError):
             raise found
-        return found[0], found[1]
+        return found
 
     monkeypatch.setattr(cluster_drift, "_compare", compare)
 
@@ -54,12 +56,24 @@ def test_live_lv_7_exit_code_tells_differences_from_trouble(
 def test_live_lv_5_one_object_is_not_all_1_objects(
     monkeypatch: pytest.MonkeyPatch, objects: int, expected: str
 ) -> None:
-    async def compare(*_: object) -> tuple[int, list[DriftedObject]]:
-        return objects, []
+    async def compare(*_: object) -> tuple[int, list[DriftedObject], list[str]]:
+        return objects, [], []
 
     monkeypatch.setattr(cluster_drift, "_compare", compare)
 
     assert CliRunner().invoke(drift, ["team/one"], standalone_mode=False).output.startswith(expected)
+
+
+@pytest.mark.regression("LIVE-LV-12")
+def test_live_lv_12_nothing_is_as_delivered_without_all_records(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def compare(*_: object) -> tuple[int, list[DriftedObject], list[str]]:
+        return 4, [], ["addon dns has no delivery record"]
+
+    monkeypatch.setattr(cluster_drift, "_compare", compare)
+    output = CliRunner().invoke(drift, ["team/one"], standalone_mode=False).output
+
+    assert "addon dns has no delivery record" in output
+    assert "as they were delivered" not in output
 
 
 WEB, SETTINGS = deployment("web", "default"), config_map("settings", "default", a="1")
