@@ -245,7 +245,7 @@ async def test_csctl_drift_shows_the_differences_and_changes_nothing(
         await deliver(world, ignoreDifferences=[{"kind": "Service", "jsonPointers": ["/spec/ports"]}])
         capsys.readouterr()
         assert await asyncio.to_thread(call_csctl, *command, "--exit-code") == 0
-        assert capsys.readouterr().out == "All 1 objects are as they were delivered.\n"
+        assert capsys.readouterr().out == "The only object is as it was delivered.\n"
 
         await edit(world)
         assert await asyncio.to_thread(call_csctl, *command) == 0

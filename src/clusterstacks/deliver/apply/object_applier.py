@@ -149,7 +149,7 @@ class ObjectApplier:
             response = await self._apply_or_recreate(step)
         except ClusterStacksError as error:
             await raise_outage(self._client, error)
-            is_change = isinstance(error, Invalid) and await self._refuses_change(error, step.target)
+            is_change = isinstance(error, Invalid) and await self._refuses_change(error, step)
             result = failed(step.target, error.code, explain(error, step.target, is_change=is_change), uid=step.uid)
             webhook = error.webhook if isinstance(error, WebhookFailed) else ""
             return Applied(replace(result, webhook=webhook), None)
@@ -163,14 +163,17 @@ class ObjectApplier:
         except Invalid as refusal:
             if (response := await self._apply_without_default(step, refusal)) is not None:
                 return response
-            if not wants_recreation(step.target.manifest) or not await self._refuses_change(refusal, step.target):
+            if not wants_recreation(step.target.manifest) or not await self._refuses_change(refusal, step):
                 raise
             return await self._recreate(step, refusal)
 
-    async def _refuses_change(self, refusal: Invalid, target: ApplyTarget) -> bool:
+    async def _refuses_change(self, refusal: Invalid, step: ObjectStep) -> bool:
         """Return whether the server refuses only the change of an object: it would create what the manifest says."""
+        target = step.target
         if immutable_fields(refusal, target):
             return True
+        if not step.uid:
+            return False  # it was never delivered
         try:
             await self._client.create(target.place, target.manifest, target.id.namespace, dry_run=True)
         except AlreadyExists:

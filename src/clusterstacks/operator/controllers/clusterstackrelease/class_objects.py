@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING
@@ -15,7 +16,7 @@ from clusterstacks.deliver.apply.wave_applier import WaveApplier
 from clusterstacks.deliver.apply.waves import CLASS_KIND
 from clusterstacks.deliver.render.renderer import class_request
 from clusterstacks.model.conditions import Severity
-from clusterstacks.model.errors import SpecError
+from clusterstacks.model.errors import ClusterStacksError, SpecError
 from clusterstacks.model.kinds.clusterapi import cluster_class_view, template_references
 from clusterstacks.model.kinds.meta import ResourceEntry
 from clusterstacks.model.kinds.names import (
@@ -86,7 +87,9 @@ async def _step(client: Client, known: Mapping[ObjectId, RecordedObject], target
     recorded, identity = known.get(target.id), target.id
     if recorded is None or target.resource is None:
         return ObjectStep(target, recorded)
-    live = await client.find(target.resource, identity.name, identity.namespace)
+    live = None
+    with suppress(ClusterStacksError):  # then it is applied, which tells what is wrong with this object
+        live = await client.find(target.resource, identity.name, identity.namespace)
     return ObjectStep(target, recorded, before=live)
 
 
