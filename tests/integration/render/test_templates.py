@@ -6,7 +6,7 @@ import pytest
 
 from clusterstacks.deliver.render.errors import RenderFailed
 from clusterstacks.model import yaml
-from clusterstacks.model.kinds.clusterapi import template_data
+from clusterstacks.model.kinds.clusterapi import root_objects, template_data
 
 if TYPE_CHECKING:
     from clusterstacks.deliver.render.renderer import Renderer
@@ -130,7 +130,8 @@ async def test_template_written_for_v1beta1_renders_before_the_endpoint_is_known
         "  ready: {{ .Cluster.status.infrastructureReady }}\n"
     )
 
-    rendered = await renderer.template(text, template_data(cluster, None, None), label="net", file="overwrite.yaml")
+    data = template_data(root_objects(cluster, None, None))
+    rendered = await renderer.template(text, data, label="net", file="overwrite.yaml")
 
     assert yaml.load(await renderer.values(rendered, label="net")) == {
         "cluster": "a",

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from clusterstacks.model import yaml
 from clusterstacks.model.documents import at, mapping, mappings, text
 from clusterstacks.model.errors import SpecError
-from clusterstacks.model.kinds.clusterapi import ObjectRef, cluster_view, template_data
+from clusterstacks.model.kinds.clusterapi import ObjectRef, cluster_view, root_objects, template_data
 from clusterstacks.model.kinds.names import CLUSTER_API_GROUP, CLUSTER_CLASS_KIND, CLUSTER_KIND
 from clusterstacks.model.objects import split_api_version
 
@@ -48,7 +48,7 @@ class ExampleObjects:
     @property
     def data(self) -> dict[str, Manifest]:
         """The objects by their names in the template, as the operator passes them."""
-        return template_data(self.cluster, self.control_plane, self.infrastructure)
+        return template_data(root_objects(self.cluster, self.control_plane, self.infrastructure))
 
     def text(self) -> str:
         """Return the text of a file for :func:`read_example_objects`."""

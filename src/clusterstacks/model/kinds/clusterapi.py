@@ -183,17 +183,30 @@ def reported_versions(control_plane: Manifest) -> tuple[str, ...]:
     return _versions(mappings(control_plane, "status", "versions")) or ((single,) if single else ())
 
 
-def template_data(
+def root_objects(
     cluster: Manifest, control_plane: Manifest | None, infrastructure: Manifest | None
 ) -> dict[str, Manifest]:
-    """Return the objects that the templates of addon values can read.
+    """Return the objects that decide the values of addons, by their names in templates.
 
-    The Cluster has the fields of v1beta1 beside its own, because most templates were written for v1beta1. An object
-    that does not exist is empty, so that what a template reads of it is missing.
+    The Cluster has ``spec.topology.class`` and ``classNamespace`` in every API version. An object that does not exist
+    is empty, so that what a template reads of it is missing.
     """
-    cluster = mapping(cluster)
-    objects = {"Cluster": cluster, "ControlPlane": control_plane or {}, "InfraCluster": infrastructure or {}}
-    return {**objects, "Cluster": _completed(_v1beta1_fields(objects), cluster)}
+    topology = mapping(cluster, "spec", "topology")
+    if topology:
+        name, namespace = class_of(cluster)
+        topology = {**topology, "class": name, "classNamespace": namespace}
+        cluster = {**cluster, "spec": {**cluster["spec"], "topology": topology}}
+    return {"Cluster": cluster, "ControlPlane": control_plane or {}, "InfraCluster": infrastructure or {}}
+
+
+def template_data(objects: Mapping[str, Manifest]) -> dict[str, Manifest]:
+    """Return the root objects as templates see them: the Cluster has the fields of v1beta1 beside its own.
+
+    Most templates were written for v1beta1. The added fields are constants, or come from others of these objects; so
+    they are not in the digest of the inputs, and an update of the operator changes no digest.
+    """
+    cluster = mapping(objects["Cluster"])
+    return {**objects, "Cluster": _completed(_v1beta1_fields({**objects, "Cluster": cluster}), cluster)}
 
 
 def _v1beta1_fields(objects: Mapping[str, Manifest]) -> Manifest:
@@ -205,11 +218,10 @@ def _v1beta1_fields(objects: Mapping[str, Manifest]) -> Manifest:
             version = {"apiVersion": objects[kind]["apiVersion"]} if "apiVersion" in objects[kind] else {}
             spec[reference] = {**version, "namespace": text(cluster, "metadata", "namespace")}
     if mapping(cluster, "spec", "topology"):
-        name, namespace = class_of(cluster)
-        spec["topology"] = {"class": name, "classNamespace": namespace, "controlPlane": {"metadata": {}}}
+        spec["topology"] = {"controlPlane": {"metadata": {}}}
     status = {
         "infrastructureReady": at(cluster, "status", "initialization", "infrastructureProvisioned") is True,
-        "controlPlaneReady": condition_view(cluster, "ControlPlaneAvailable").true,
+        "controlPlaneReady": at(cluster, "status", "initialization", "controlPlaneInitialized") is True,
     }
     return {"spec": spec, "status": status}
 

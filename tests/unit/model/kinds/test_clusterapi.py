@@ -18,6 +18,7 @@ from clusterstacks.model.kinds.clusterapi import (
     is_paused,
     is_watched,
     reported_versions,
+    root_objects,
     template_data,
 )
 from clusterstacks.model.objects import ObjectKey
@@ -180,7 +181,7 @@ def test_unlabelled_objects_are_watched_only_without_a_filter() -> None:
 
 @BOTH
 def test_template_data_has_the_class_in_the_v1beta1_field(cluster: dict[str, Any]) -> None:
-    seen = template_data(cluster, {"kind": "FooControlPlane"}, None)
+    seen = template_data(root_objects(cluster, {"kind": "FooControlPlane"}, None))
 
     topology = seen["Cluster"]["spec"]["topology"]
     assert (topology["class"], topology["classNamespace"]) == ("openstack-scs-1-35-v2", "stacks")
@@ -190,7 +191,7 @@ def test_template_data_has_the_class_in_the_v1beta1_field(cluster: dict[str, Any
 
 
 def test_template_data_does_not_change_the_cluster() -> None:
-    template_data(V1BETA2, None, None)
+    template_data(root_objects(V1BETA2, None, None))
 
     assert "class" not in V1BETA2["spec"]["topology"]
 
@@ -221,14 +222,14 @@ def test_template_data_does_not_change_the_cluster() -> None:
         ("status.controlPlaneReady", {}, False),
         (
             "status.controlPlaneReady",
-            {"status": {"conditions": [{"type": "ControlPlaneAvailable", "status": "True"}]}},
+            {"status": {"initialization": {"controlPlaneInitialized": True}}},
             True,
         ),
     ],
 )
 def test_template_data_has_the_paths_of_v1beta1(path: str, cluster: dict[str, Any], value: object) -> None:
     given = {"metadata": {"name": "a", "namespace": "tenant"}, **cluster}
-    seen = template_data(given, {"apiVersion": "cp.example.org/v1beta2", "kind": "FooControlPlane"}, None)
+    seen = template_data(root_objects(given, {"apiVersion": "cp.example.org/v1beta2", "kind": "FooControlPlane"}, None))
 
     assert at(seen["Cluster"], *path.split(".")) == value
     assert seen["Cluster"]["metadata"] == given["metadata"]
@@ -280,5 +281,5 @@ def test_cluster_class_is_ready_once_it_is_reconciled_and_accepted(manifest: dic
 @given(damaged(V1BETA2) | damaged(V1BETA1))
 def test_arbitrary_documents_give_a_view(cluster: Any) -> None:
     assert isinstance(cluster_view(cluster), ClusterView)
-    template_data(cluster, None, None)
+    template_data(root_objects(cluster, None, None))
     cluster_class_view(cluster)

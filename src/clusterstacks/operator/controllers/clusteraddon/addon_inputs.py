@@ -13,7 +13,7 @@ from clusterstacks.model.digests import sha256_digest
 from clusterstacks.model.documents import and_more, shown
 from clusterstacks.model.errors import SpecError
 from clusterstacks.model.kinds.addon_annotations import AddonReleaseRefused, combined_config, without_effect
-from clusterstacks.model.kinds.clusterapi import topology_variables
+from clusterstacks.model.kinds.clusterapi import template_data, topology_variables
 from clusterstacks.model.kinds.clusterstack import DeletionPolicy
 from clusterstacks.model.kinds.names import (
     DELETION_POLICY_ANNOTATION,
@@ -269,7 +269,7 @@ class AddonInputs:
         label = self.label(chart.name)
         own = cluster_values(chart.name, self.snapshot.cluster.raw)
         values = await addon_values(
-            self.renderer, chart.values_template, self.snapshot.data, label=label, file=chart.values_name
+            self.renderer, chart.values_template, template_data(self.snapshot.data), label=label, file=chart.values_name
         )
         return values if own is None else await self.renderer.overlay(values, own, label=f"{label}: {VARIABLE}")
 

@@ -14,7 +14,7 @@ from clusterstacks.model.documents import mapping
 from clusterstacks.model.errors import SpecError
 from clusterstacks.model.kinds.addon_annotations import AddonReleaseRefused, RequestedReleases, read_requested_releases
 from clusterstacks.model.kinds.cluster_conditions import condition_view
-from clusterstacks.model.kinds.clusterapi import ClusterView, ObjectRef, cluster_view, reported_versions, template_data
+from clusterstacks.model.kinds.clusterapi import ClusterView, ObjectRef, cluster_view, reported_versions, root_objects
 from clusterstacks.model.kinds.names import (
     CLUSTER_API_GROUP,
     CLUSTER_KIND,
@@ -237,7 +237,7 @@ async def read_snapshot(reader: Reader, key: ObjectKey, contracts: ContractKinds
         unread=referenced.refused,
         other_releases=dict(zip(names[1:], other_releases, strict=True)),
         upgrade=upgrade_state(cluster, control_plane),
-        data=template_data(manifest, control_plane, infrastructure),
+        data=root_objects(manifest, control_plane, infrastructure),
     )
 
 
