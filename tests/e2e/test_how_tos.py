@@ -73,6 +73,8 @@ def test_every_command_works_also_right_after_a_restart_with_an_empty_cache(
     Page.read(SYMPTOMS).run(tmp_path, environ, seconds=SECONDS)
     before = page.part(answers).run(tmp_path, environ, seconds=SECONDS)
     reasons(tmp_path, environ, EXAMPLE)
+    # That page ends with a pause, after which health is unknown until it has been read again.
+    shell(tmp_path, environ, "csctl", "reconcile", f"default/{EXAMPLE}")
     Page.read(OPERATE).run(tmp_path, environ, seconds=SECONDS)
 
     shell(tmp_path, environ, *RESTART)
