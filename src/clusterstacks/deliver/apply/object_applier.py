@@ -343,9 +343,9 @@ def _version_of(target: ApplyTarget) -> str | None:
 
 
 def _synced(step: ObjectStep, response: _Response) -> ObjectResult:
-    """Return the result of an object; without a mark, it is compared and sent again also if nobody changes it.
+    """Return the result of an object; without a mark, it is compared and sent again even if nobody changes it.
 
-    That is so while fields have other values than in the manifest: those to whom they belong may be withdrawn.
+    It has no mark while fields have other values than in the manifest, because their writers may be removed later.
     """
     mark = mark_of(response.live, step.target.manifest) if response.before is None else None
     if step.before is not None:

@@ -14,7 +14,7 @@ import sys
 import traceback
 from collections import OrderedDict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Final
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple
 
 from clusterstacks.deliver.render import protocol
 from clusterstacks.deliver.render.errors import RenderFailed
@@ -31,21 +31,28 @@ RESERVED_BYTES: Final = 3 * 1024**3
 """Address space in addition to the memory limit: an idle worker with seven threads maps 1.8 GiB (measured)."""
 
 
+class WorkerChart(NamedTuple):
+    """A packed chart, and its nulls as values of the user."""
+
+    packed: bytes
+    nulls: dict[str, Any]
+
+
 class WorkerChartCache:
-    """The packed charts that this worker received; the least recently used are dropped first."""
+    """The charts that this worker received; the least recently used are dropped first."""
 
     def __init__(self, limit: int = CHART_CACHE_BYTES) -> None:
         self._limit = limit
-        self._charts: OrderedDict[str, bytes] = OrderedDict()
+        self._charts: OrderedDict[str, WorkerChart] = OrderedDict()
 
-    def chart(self, digest: str, sent: bytes) -> bytes | None:
+    def chart(self, digest: str, sent: WorkerChart | None) -> WorkerChart | None:
         """Return the chart of a digest and keep it if it was sent; None if it must be sent."""
-        chart = sent or self._charts.pop(digest, b"")
-        if not chart:
+        chart = sent or self._charts.pop(digest, None)
+        if chart is None:
             return None
         self._charts[digest] = chart
         self._charts.move_to_end(digest)
-        while len(self._charts) > 1 and sum(map(len, self._charts.values())) > self._limit:
+        while len(self._charts) > 1 and sum(len(chart.packed) for chart in self._charts.values()) > self._limit:
             self._charts.popitem(last=False)
         return chart
 
@@ -55,7 +62,6 @@ class Worker:
 
     def __init__(self) -> None:
         self._charts = WorkerChartCache()
-        self._nulls: dict[str, dict[str, Any]] = {}
         self._operations: dict[str, Callable[[dict[str, Any], bytes], dict[str, Any]]] = {
             "chart": self._chart,
             "examine": self._chart,
@@ -83,9 +89,8 @@ class Worker:
         from clusterstacks.deliver.render.default_nulls import separated_nulls
         from clusterstacks.deliver.render.values_document import helm_values, merge_values
 
-        if blob:
-            blob, self._nulls[request["digest"]] = separated_nulls(_repacked(blob))
-        chart = self._charts.chart(request["digest"], blob)
+        sent = WorkerChart(*separated_nulls(_repacked(blob))) if blob else None
+        chart = self._charts.chart(request["digest"], sent)
         if chart is None:
             return {"wanted": True}
         options = {
@@ -93,8 +98,8 @@ class Worker:
             "namespace": request["namespace"],
             "kube_version": request["kube_version"],
         }
-        values = merge_values(self._nulls[request["digest"]], helm_values(request["values"]))
-        templates, crds = helm.render(chart, values, options)
+        values = merge_values(chart.nulls, helm_values(request["values"]))
+        templates, crds = helm.render(chart.packed, values, options)
         included = crds if request["include_crds"] else ()
         if request["operation"] == "chart":
             return {"result": helm_output.manifests(templates, included)}

@@ -114,7 +114,7 @@ class VerificationSpec(Model):
     policy: VerificationPolicy = Field(
         default=VerificationPolicy.REQUIRE,
         description="Require: a release without a signature of one of the keys is not used. Warn: it is used, and a "
-        "condition reports it.",
+        "condition reports it; without effect where the operator requires signatures.",
     )
     keys: tuple[KeyRef, ...] = Field(
         min_length=1,

@@ -21,7 +21,7 @@ UPGRADE_HELD: Final = "UpgradeHeld"
 _CONDITIONS: Final = (NOT_READY, AddonCondition.HEALTHY, AddonCondition.IN_SYNC, AddonCondition.WITHIN_RANGES)
 
 _LEFT: Final = (Reason.ADDONS_DELETED, Reason.ADDONS_ORPHANED)
-"""Reasons of ClusterAddons whose Clusters left their cluster stack: nobody has to act."""
+"""Reasons of ClusterAddons whose Clusters left their cluster stack: no action is needed."""
 
 PROBLEMS: Final = (*_CONDITIONS, UPGRADE_HELD)
 

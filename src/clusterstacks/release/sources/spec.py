@@ -214,7 +214,7 @@ class SignatureTrust:
     namespace: str = ""
     """Namespace of the Secrets with keys."""
     setting: str = "spec.source.verification.keys"
-    """Where the keys are configured, for messages."""
+    """The field or flag with the keys, for messages."""
     operators: SignatureTrust | None = None
     """The operator's, if one of its keys must have signed as well."""
 

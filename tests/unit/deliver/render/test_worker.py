@@ -7,7 +7,7 @@ import pytest
 
 from clusterstacks.deliver.render import protocol
 from clusterstacks.deliver.render.errors import CelFailed, RenderFailed, shortened
-from clusterstacks.deliver.render.worker import Worker, WorkerChartCache, encode_reply, read_frame
+from clusterstacks.deliver.render.worker import Worker, WorkerChart, WorkerChartCache, encode_reply, read_frame
 
 if TYPE_CHECKING:
     from clusterstacks.model.errors import ClusterStacksError
@@ -60,23 +60,27 @@ class TestChartCache:
     def test_cache_keeps_sent_charts(self) -> None:
         cache = WorkerChartCache()
 
-        assert cache.chart("d", b"chart") == b"chart"
-        assert cache.chart("d", b"") == b"chart"
+        assert cache.chart("d", WorkerChart(b"chart", {})) == WorkerChart(b"chart", {})
+        assert cache.chart("d", None) == WorkerChart(b"chart", {})
 
     def test_cache_drops_the_least_recently_used_chart(self) -> None:
         cache = WorkerChartCache(limit=2)
         for digest in ("a", "b"):
-            cache.chart(digest, b"x")
-        cache.chart("a", b"")
-        cache.chart("c", b"x")
+            cache.chart(digest, WorkerChart(b"x", {}))
+        cache.chart("a", None)
+        cache.chart("c", WorkerChart(b"x", {}))
 
-        assert [cache.chart(digest, b"") for digest in ("a", "b", "c")] == [b"x", None, b"x"]
+        assert [cache.chart(digest, None) for digest in ("a", "b", "c")] == [
+            WorkerChart(b"x", {}),
+            None,
+            WorkerChart(b"x", {}),
+        ]
 
     def test_chart_above_the_limit_is_kept_until_the_next(self) -> None:
         cache = WorkerChartCache(limit=1)
 
-        assert cache.chart("big", b"xx") == b"xx"
-        assert cache.chart("big", b"") == b"xx"
+        assert cache.chart("big", WorkerChart(b"xx", {})) == WorkerChart(b"xx", {})
+        assert cache.chart("big", None) == WorkerChart(b"xx", {})
 
 
 def test_long_message_keeps_start_and_end_on_one_line() -> None:

@@ -94,7 +94,7 @@ async def _step(client: Client, known: Mapping[ObjectId, RecordedObject], target
 
 
 def _is_in_place(step: ObjectStep) -> bool:
-    """Return whether the object is as this content was applied: nobody has written its spec or deleted it since."""
+    """Return whether the object is in place: applied with this content, and neither changed nor deleted since."""
     known, live = step.known, step.before
     if known is None or known.mark is None or live is None or known.digest != step.target.digest:
         return False
