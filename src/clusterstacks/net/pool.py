@@ -68,10 +68,16 @@ class Pool:
         connect, idle = (limit.total_seconds() for limit in timeouts) if timeouts else (None, None)
         self._timeout = aiohttp.ClientTimeout(total=None, sock_connect=connect, sock_read=idle)
         self._session: aiohttp.ClientSession | None = None
+        self._closed = False
 
     @property
     def session(self) -> aiohttp.ClientSession:
-        """The session, opened by the first request because it needs the running loop."""
+        """The session, opened by the first request because it needs the running loop.
+
+        Raises RequestBroken after ``close``: nobody would close a session that a late request opens.
+        """
+        if self._closed:
+            raise RequestBroken("the connection was closed", permanent=True)
         if self._session is None:
             # Each user has its own budget, so the connector sets no limit.
             connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=KEEPALIVE_SECONDS)
@@ -121,7 +127,8 @@ class Pool:
         return response
 
     async def close(self) -> None:
-        """Close all connections; running requests fail."""
+        """Close all connections; running and later requests fail."""
+        self._closed = True
         if self._session is not None:
             await self._session.close()
 

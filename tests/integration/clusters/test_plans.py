@@ -23,6 +23,7 @@ from tests.support.running.admission import guarded, of_minor, ranged
 from tests.support.running.csctl import csctl_run
 from tests.support.running.kubectl import Kubectl
 from tests.support.running.world import finished_status, is_ready
+from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
@@ -221,6 +222,11 @@ async def test_held_upgrade_is_named_first_with_the_command_that_releases_it(wor
 
         await world.set_class("one", second.class_name, version=newer)
         await world.says(CLUSTER_KIND, "one", ADDONS_READY_CONDITION, words=[f"holds the upgrade to {newer} since"])
+
+        async def stage_is_noted() -> bool:
+            return (await document(world, "why", newer))["upgrade"]["stage"] is not None
+
+        await eventually(stage_is_noted, about="the stage in the status of the ClusterAddon")
         for verb, arguments in (("why", [newer]), ("plan", ["--to", newer])):
             held = (await document(world, verb, *arguments))["upgrade"]
             assert held["waitsFor"] == "Hold"

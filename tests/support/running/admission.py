@@ -116,6 +116,14 @@ async def replica(
         clock=SYSTEM_CLOCK,
         times=times,
     )
+    between_looks = asyncio.Lock()
+    look = keeper.look
+
+    async def look_alone() -> None:
+        async with between_looks:
+            await look()
+
+    keeper.look = look_alone  # type: ignore[method-assign]
     tasks = [asyncio.create_task(keeper.run()), asyncio.create_task(_serve(keeper, server))]
     try:
         with _patient_server():
@@ -123,8 +131,9 @@ async def replica(
             yield server, url
         assert not [task for task in tasks if task.done()]
     finally:
-        for task in tasks:
-            task.cancel()
+        async with between_looks:  # a write cut off here could register the webhooks again after ``forget``
+            for task in tasks:
+                task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
 

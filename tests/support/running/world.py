@@ -33,6 +33,7 @@ from clusterstacks.net.kube.kubeconfig import parse_kubeconfig
 from clusterstacks.net.pool import Pool
 from clusterstacks.operator.app import Operator
 from clusterstacks.operator.settings import OperatorSettings
+from clusterstacks.operator.webhooks.configuration import WebhookScope
 from clusterstacks.runtime.informer import Informer
 from tests.support.builders.manifests import crd
 from tests.support.builders.stacks import INFRASTRUCTURE, KUBERNETES, TinyStack, config_map, publish, templates
@@ -557,3 +558,9 @@ async def _clear(world: World) -> None:
     for client in (world.workload, world.client):
         for secret in (await client.list(SECRETS, RECORD_NAMESPACE, labels=RECORD_LABEL)).items:
             await client.delete(SECRETS, secret["metadata"]["name"], RECORD_NAMESPACE)
+    registered = await world.client.resource("admissionregistration.k8s.io", "ValidatingWebhookConfiguration")
+    own = {WebhookScope(namespace).name for namespace in world.namespaces}
+    left = own & {one["metadata"]["name"] for one in (await world.client.list_metadata(registered)).items}
+    for name in left:
+        await world.client.delete(registered, name)
+    assert not left, f"the API server would ask an operator that is gone about writes of other tests: {left}"

@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING, TypeAlias
 import pytest
 
 from clusterstacks.net.http.client import HTTPClient
+from clusterstacks.net.http.errors import ServerUnavailable
 from clusterstacks.net.kube.client import Client
 from clusterstacks.net.kube.connection import Connection, DataOrFile
+from clusterstacks.net.kube.errors import Unreachable
 from clusterstacks.net.kube.pki import Authority
 from clusterstacks.net.pool import Pool
 
@@ -59,6 +61,21 @@ class SilentServer:
             connection.sendall(self._answer)
             self.asked.set()
             self._over.wait()
+
+
+async def test_a_request_after_the_end_opens_no_connection() -> None:
+    url = "https://127.0.0.1:1"
+    pool = Pool()
+    await pool.close()
+    with pytest.raises(Unreachable, match="the connection was closed"):
+        await Client(Connection(url), pool).ready()
+    assert pool._session is None
+
+    web = HTTPClient(environ={})
+    await web.close()
+    with pytest.raises(ServerUnavailable, match="the connection was closed"):
+        await web.read(url, limit=16)
+    assert web._pool is None
 
 
 Ask: TypeAlias = "Callable[[], Awaitable[object]]"

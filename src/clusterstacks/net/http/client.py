@@ -112,12 +112,13 @@ class HTTPClient:
         self._report = report
         self._trace = trace
         self._pool: Pool | None = None
+        self._closed = False
 
     async def close(self) -> None:
         """Close all connections."""
+        self._closed = True
         if self._pool is not None:
             await self._pool.close()
-            self._pool = None
 
     async def __aenter__(self) -> Self:
         return self
@@ -220,6 +221,8 @@ class HTTPClient:
         from clusterstacks.net.http.response import HTTPResponse  # noqa: PLC0415 - imports aiohttp
         from clusterstacks.net.pool import Pool  # noqa: PLC0415 - imports aiohttp
 
+        if self._closed:
+            raise RequestBroken("the connection was closed", permanent=True)
         if self._pool is None:
             self._pool = Pool((CONNECT, IDLE_TIMEOUT))
         proxy = proxy_for(url, self._environ)
