@@ -329,6 +329,7 @@ async def test_live_lv_13_a_registration_is_written_only_when_it_differs(
         reads = listed.count(CONFIGURATION[1]) + 5
         await eventually(is_read_again, about="reads of the configuration")
         assert applied.count(CONFIGURATION[1]) == 3
+    await forget(world)
 
 
 async def _exists(world: World, resource: Resource, name: str) -> bool:
