@@ -18,7 +18,7 @@ YAML_NODES = {"Node", "MappingNode", "ScalarNode", "SequenceNode"}
 
 OBJECT = "a field of an object: 1.5 MiB of etcd"
 DOCUMENT = "a file of a release: release.charts.chart.MAX_DOCUMENT_BYTES"
-URL = "a URL: model.kinds.source._LOCATION_LENGTH in objects, release.charts.requirements.MAX_URL_CHARACTERS in charts"
+URL = "a URL: model.kinds.source._LOCATION_LENGTH in objects, release.charts.dependencies.MAX_URL_CHARACTERS in charts"
 HEADER = "a header: 8,190 bytes of aiohttp"
 AUTHOR = "files of the author who runs the command"
 MACHINE = "programs and files of the machine that runs the command"
@@ -76,7 +76,7 @@ PATTERNS = {
     "net/oci/session.py": HEADER,
     "net/oci/reference.py": URL,
     "net/oci/blob_upload.py": HEADER,
-    "release/charts/requirements.py": DOCUMENT,
+    "release/charts/dependencies.py": DOCUMENT,
     "release/signing/keys.py": "MAX_KEY_BYTES",
     "release/signing/statement.py": "a digest; a pattern of 64 characters",
     "release/store.py": "a digest or file name; patterns of 71 characters",

@@ -11,8 +11,8 @@ from clusterstacks.deliver.render.renderer import Renderer, addon_request, class
 from clusterstacks.net.http.allowlist import AllowedHosts
 from clusterstacks.net.http.client import HTTPClient
 from clusterstacks.release.charts.archive import write_archive
+from clusterstacks.release.charts.dependencies import ChartDependenciesMissing
 from clusterstacks.release.charts.errors import ChartDigestMismatch
-from clusterstacks.release.charts.requirements import ChartDependenciesMissing
 from clusterstacks.release.charts.vendor import ChartDependencies
 from clusterstacks.release.store import ReleaseStore
 from tests.support.builders.releases import STAGED, FakeSource, below, chart, staged_release

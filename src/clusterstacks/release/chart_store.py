@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
     from pathlib import Path
 
+    from clusterstacks.release.charts.dependencies import ChartRequirement
     from clusterstacks.release.charts.lockfile import ResolvedChart
-    from clusterstacks.release.charts.requirements import ChartRequirement
 
 log = logging.getLogger(__name__)
 

@@ -23,8 +23,8 @@ from clusterstacks.release.charts.chart import (
     read_addons,
     read_chart,
 )
+from clusterstacks.release.charts.dependencies import unmet
 from clusterstacks.release.charts.lockfile import NOTHING_VENDORED
-from clusterstacks.release.charts.requirements import unmet
 from clusterstacks.release.contents import read_contents
 from clusterstacks.release.errors import ReleaseBroken, ReleaseDamaged
 from clusterstacks.release.release import (
@@ -47,8 +47,8 @@ if TYPE_CHECKING:
 
     from clusterstacks.model.files.compatibility import Compatibility
     from clusterstacks.model.names import ReleaseName
+    from clusterstacks.release.charts.dependencies import ChartRequirement
     from clusterstacks.release.charts.lockfile import VendoredCharts
-    from clusterstacks.release.charts.requirements import ChartRequirement
     from clusterstacks.release.contents import Contents
 
 

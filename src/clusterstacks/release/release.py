@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from clusterstacks.model.files.hashes import Hashes
     from clusterstacks.model.files.metadata import Metadata
     from clusterstacks.model.names import ReleaseName
-    from clusterstacks.release.charts.requirements import ChartRequirement
+    from clusterstacks.release.charts.dependencies import ChartRequirement
     from clusterstacks.release.contents import Contents
 
 SINGLE_ADDON = "cluster-addon"

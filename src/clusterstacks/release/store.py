@@ -26,8 +26,8 @@ from clusterstacks.net.http.allowlist import host_of
 from clusterstacks.net.http.errors import SourceUnavailable, store_unavailable
 from clusterstacks.release.chart_store import find_charts, remove_charts, store_charts
 from clusterstacks.release.charts.chart import ChartCache
+from clusterstacks.release.charts.dependencies import CHART_ERRORS, ChartDependenciesMissing
 from clusterstacks.release.charts.errors import ChartRepositoryRefused, ChartsUnavailable
-from clusterstacks.release.charts.requirements import CHART_ERRORS, ChartDependenciesMissing
 from clusterstacks.release.contents import read_contents
 from clusterstacks.release.errors import DigestMismatch, ReleaseBroken, ReleaseDamaged
 from clusterstacks.release.open import open_release

@@ -15,8 +15,8 @@ from clusterstacks.net.http.errors import SourceUnavailable
 from clusterstacks.net.retry import RetryPolicy
 from clusterstacks.release.charts.archive import write_archive
 from clusterstacks.release.charts.chart import read_chart
+from clusterstacks.release.charts.dependencies import ChartDependenciesMissing
 from clusterstacks.release.charts.errors import ChartDigestMismatch, ChartsUnavailable
-from clusterstacks.release.charts.requirements import ChartDependenciesMissing
 from clusterstacks.release.charts.vendor import ChartDependencies
 from clusterstacks.release.errors import DigestMismatch, ReleaseDamaged
 from clusterstacks.release.store import ReleaseStore

@@ -16,7 +16,7 @@ from clusterstacks.model.semver import Constraint, InvalidConstraint, SemVer
 from clusterstacks.model.versions import InvalidVersion, KubernetesVersion
 from clusterstacks.plan.compat.verdicts import Verdict
 from clusterstacks.release.charts.chart import kubernetes_range
-from clusterstacks.release.charts.requirements import locked
+from clusterstacks.release.charts.dependencies import locked
 from clusterstacks.release.errors import SourceBroken
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from clusterstacks.model.versions import KubernetesMinor
     from clusterstacks.plan.compat.statements import UpstreamFacts
     from clusterstacks.plan.compat.verdicts import Judgement
-    from clusterstacks.release.charts.requirements import ChartRequirement
+    from clusterstacks.release.charts.dependencies import ChartRequirement
 
 
 def infer_file(directory: Path, facts: UpstreamFacts, known: Sequence[KubernetesMinor], *, force: bool) -> Path:

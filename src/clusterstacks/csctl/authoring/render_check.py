@@ -22,8 +22,8 @@ from clusterstacks.model.errors import ClusterStacksError, DependencyError, Spec
 from clusterstacks.model.objects import split_api_version
 from clusterstacks.net.kube.errors import ApiError, Forbidden, KindNotServed, TooMany, Unauthorized
 from clusterstacks.release.charts.chart import pack_chart
+from clusterstacks.release.charts.dependencies import lacking
 from clusterstacks.release.charts.helmignore import chart_files
-from clusterstacks.release.charts.requirements import lacking
 from clusterstacks.release.release import ADDON_CONFIG
 
 if TYPE_CHECKING:

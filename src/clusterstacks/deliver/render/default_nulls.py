@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 from clusterstacks.deliver.render.values_document import merge_values
 from clusterstacks.model import yaml
 from clusterstacks.release.charts.chart import CHART_FILE, pack_chart, read_chart
+from clusterstacks.release.charts.dependencies import CHARTS, OLD_FILE
 from clusterstacks.release.charts.errors import UnsafeArchive
-from clusterstacks.release.charts.requirements import CHARTS, OLD_FILE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -8,6 +8,7 @@ from typing import Annotated, Any, ClassVar, Final, Literal
 from pydantic import ConfigDict, Field, StrictBool
 
 from clusterstacks.model.drift_settings import DriftMode
+from clusterstacks.model.kinds.cluster_namespaces import ClusterNamespaces
 from clusterstacks.model.kinds.meta import (
     AGE_COLUMN,
     LIST_LENGTH,
@@ -25,7 +26,6 @@ from clusterstacks.model.kinds.meta import (
     Text,
 )
 from clusterstacks.model.kinds.names import CompatibilityPolicy
-from clusterstacks.model.kinds.selectors import ClusterNamespaces
 from clusterstacks.model.kinds.source import SourceSpec
 
 # The rules below refuse exactly what the Go operator's webhook refuses. Rules that apply only to new objects use

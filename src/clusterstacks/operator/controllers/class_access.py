@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from clusterstacks.model.documents import mapping, text
 from clusterstacks.model.errors import SpecError
+from clusterstacks.model.kinds.cluster_namespaces import NamespacesFrom
 from clusterstacks.model.kinds.clusteraddon import addon_name
 from clusterstacks.model.kinds.clusterstack import ClusterStack
 from clusterstacks.model.kinds.names import CLUSTER_API_GROUP, CLUSTER_CLASS_KIND, GROUP, Kind
-from clusterstacks.model.kinds.selectors import NamespacesFrom
 from clusterstacks.model.names import ReleaseName, release_named
 from clusterstacks.model.objects import Manifest, ObjectKey
 from clusterstacks.model.versions import StackVersion
@@ -30,8 +30,8 @@ from clusterstacks.runtime.cache import key_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
+    from clusterstacks.model.kinds.cluster_namespaces import ClusterNamespaces
     from clusterstacks.model.kinds.clusterapi import ClusterView
-    from clusterstacks.model.kinds.selectors import ClusterNamespaces
     from clusterstacks.net.kube.client import Client
     from clusterstacks.runtime.cache import ObjectCache
 

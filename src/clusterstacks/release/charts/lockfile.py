@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from clusterstacks.model.digests import sha256_digest
 from clusterstacks.model.documents import Node
 from clusterstacks.model.semver import SemVer
-from clusterstacks.release.charts.requirements import CHARTS, ChartIdentity, ChartInvalid, ChartRequirement
+from clusterstacks.release.charts.dependencies import CHARTS, ChartIdentity, ChartInvalid, ChartRequirement
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

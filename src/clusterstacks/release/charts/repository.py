@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from clusterstacks.net.http.allowlist import AllowedHosts
     from clusterstacks.net.http.client import HTTPClient
     from clusterstacks.net.oci.credentials import RegistryCredentials
-    from clusterstacks.release.charts.requirements import ChartRequirement
+    from clusterstacks.release.charts.dependencies import ChartRequirement
 
     FindCredentials = Callable[[Reference], Awaitable[RegistryCredentials]]
 

@@ -13,6 +13,7 @@ from clusterstacks.net.oci.reference import SCHEME
 from clusterstacks.net.oci.transfers import BLOBS_AT_ONCE
 from clusterstacks.release.charts.archive import write_archive
 from clusterstacks.release.charts.chart import CHART_FILE, read_chart
+from clusterstacks.release.charts.dependencies import ChartIdentity, identify, lacking, same_version
 from clusterstacks.release.charts.errors import (
     ChartBroken,
     ChartDigestMismatch,
@@ -22,15 +23,14 @@ from clusterstacks.release.charts.errors import (
 from clusterstacks.release.charts.helmignore import chart_files
 from clusterstacks.release.charts.lockfile import ResolvedChart, pin_of
 from clusterstacks.release.charts.repository import IndexRepository, RegistryRepository, Repository
-from clusterstacks.release.charts.requirements import ChartIdentity, identify, lacking, same_version
 from clusterstacks.runtime.concurrency import gather
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from clusterstacks.release.charts.chart_cache import DiskChartCache
+    from clusterstacks.release.charts.dependencies import ChartRequirement
     from clusterstacks.release.charts.repository import ChartDownloader
-    from clusterstacks.release.charts.requirements import ChartRequirement
 
 
 FILE = "file://"

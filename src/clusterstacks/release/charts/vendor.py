@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from clusterstacks.net.oci.credentials import ANONYMOUS
 from clusterstacks.release.charts.chart_cache import DiskChartCache
+from clusterstacks.release.charts.dependencies import ChartIdentity, held, lacking, requirements
 from clusterstacks.release.charts.errors import ChartBroken
 from clusterstacks.release.charts.repository import ChartDownloader
-from clusterstacks.release.charts.requirements import ChartIdentity, held, lacking, requirements
 from clusterstacks.release.charts.resolve import ChartResolver, FoundChart
 
 if TYPE_CHECKING:
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from clusterstacks.net.http.client import HTTPClient
     from clusterstacks.net.oci.credentials import RegistryCredentials
     from clusterstacks.net.oci.reference import Reference
+    from clusterstacks.release.charts.dependencies import ChartRequirement
     from clusterstacks.release.charts.lockfile import ResolvedChart
     from clusterstacks.release.charts.repository import FindCredentials
-    from clusterstacks.release.charts.requirements import ChartRequirement
 
 
 @dataclass(frozen=True, slots=True)

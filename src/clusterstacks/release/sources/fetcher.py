@@ -12,7 +12,7 @@ from clusterstacks.model.documents import mapping, text
 from clusterstacks.model.errors import SpecError
 from clusterstacks.model.kinds.clusterstack import ClusterStack
 from clusterstacks.net.http.errors import SourceUnavailable
-from clusterstacks.release.charts.requirements import CHART_ERRORS
+from clusterstacks.release.charts.dependencies import CHART_ERRORS
 from clusterstacks.release.errors import DigestMismatch, ReleaseBroken, ReleaseNotFound
 from clusterstacks.release.release_source import Evidence
 from clusterstacks.release.sources.owners import leading_stack

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from clusterstacks.model.kinds.selectors import ClusterNamespaces, LabelSelector
+from clusterstacks.model.kinds.cluster_namespaces import ClusterNamespaces
+from clusterstacks.model.kinds.selectors import LabelSelector
 
 LABELS = {"team": "a", "stage": "prod"}
 

@@ -14,6 +14,7 @@ from clusterstacks.net.http.errors import NotThere, ServerUnavailable
 from clusterstacks.net.oci.credentials import RegistryCredentials
 from clusterstacks.net.retry import RetryPolicy
 from clusterstacks.release.charts.chart import read_chart
+from clusterstacks.release.charts.dependencies import ChartRequirement
 from clusterstacks.release.charts.errors import (
     ChartBroken,
     ChartDigestMismatch,
@@ -22,7 +23,6 @@ from clusterstacks.release.charts.errors import (
     UnsafeArchive,
 )
 from clusterstacks.release.charts.repository import ChartDownloader, ChartVersion, IndexRepository
-from clusterstacks.release.charts.requirements import ChartRequirement
 from clusterstacks.release.charts.vendor import ChartDependencies
 from tests.support.servers.chart_repository import ChartRepository, chart_files, chart_repository, digest_of, packaged
 

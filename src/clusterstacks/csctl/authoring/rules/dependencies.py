@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 from clusterstacks.csctl.authoring.findings import LintProblem, LintRule, LintSeverity, line_of_field, split_message
 from clusterstacks.model.errors import SpecError
-from clusterstacks.release.charts.requirements import lacking, locked
+from clusterstacks.release.charts.dependencies import lacking, locked
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from clusterstacks.csctl.authoring.stack import LintedChart, LintedStack
-    from clusterstacks.release.charts.requirements import ChartRequirement
+    from clusterstacks.release.charts.dependencies import ChartRequirement
 
 
 def readable(stack: LintedStack) -> Iterator[LintProblem]:

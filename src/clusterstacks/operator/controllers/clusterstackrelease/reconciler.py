@@ -24,7 +24,7 @@ from clusterstacks.operator.controllers.clusterstackrelease.source_check import 
     set_unsigned,
 )
 from clusterstacks.operator.controllers.status_reconciler import add_finalizer
-from clusterstacks.release.charts.requirements import CHART_ERRORS
+from clusterstacks.release.charts.dependencies import CHART_ERRORS
 from clusterstacks.release.errors import DigestMismatch
 from clusterstacks.release.signing.errors import SignaturesUnclear
 from clusterstacks.release.sources.pinned_digests import PinnedDigests

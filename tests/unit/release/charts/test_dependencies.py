@@ -7,7 +7,7 @@ import pytest
 
 from clusterstacks.model.errors import SpecError
 from clusterstacks.model.semver import Constraint
-from clusterstacks.release.charts.requirements import (
+from clusterstacks.release.charts.dependencies import (
     MAX_REQUIREMENTS,
     ChartInvalid,
     ChartRequirement,
