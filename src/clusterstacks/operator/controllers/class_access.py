@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from clusterstacks.model.documents import mapping, text
+from clusterstacks.model.documents import mapping, mappings, text
 from clusterstacks.model.errors import SpecError
 from clusterstacks.model.kinds.cluster_namespaces import NamespacesFrom
 from clusterstacks.model.kinds.clusteraddon import addon_name
@@ -69,12 +69,18 @@ class ClassAccess:
 
     async def counts(self, cluster: ClusterView, release: ReleaseName) -> bool:
         """Return whether the use of a release prevents its deletion: not if it was never offered to the Cluster."""
-        return self.has_class(cluster) or await self.is_offered(cluster, release)
+        return self._has(cluster, release) or await self.is_offered(cluster, release)
 
     def has_class(self, cluster: ClusterView) -> bool:
         """Return whether this Cluster was admitted with its class, even if the offer has ended since."""
         uid, admitted = self._admitted(cluster.key)
         return admitted == cluster.class_key and uid in ("", cluster.uid)
+
+    def _has(self, cluster: ClusterView, release: ReleaseName) -> bool:
+        """Return whether a Cluster was admitted with a release: as its class, or as one that its addons came from."""
+        addon = self.addons.get(ObjectKey(cluster.namespace, addon_name(cluster.name))) or {}
+        delivered = {text(entry, "release") for entry in mappings(addon, "status", "addons")}
+        return self.has_class(cluster) and (release.class_name == cluster.class_name or release.release in delivered)
 
     def had_class(self, cluster: ObjectKey, release: ObjectKey) -> bool:
         """Return whether a Cluster that cannot be read was last admitted with the class of a release."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -16,6 +16,9 @@ from clusterstacks.net.kube.resources import Resource
 from clusterstacks.operator.class_offer import OfferState
 from tests.support.builders.class_access import CLASSES, READ, RELEASES, STACKS, class_access
 from tests.support.fakes.api_server import FakeApi
+
+if TYPE_CHECKING:
+    from clusterstacks.model.names import ReleaseName
 
 NAMESPACES = Resource("", "v1", "Namespace", "namespaces", namespaced=False)
 NAME = "openstack-scs-1-35-v1"
@@ -196,6 +199,31 @@ async def test_cluster_without_an_offer_does_not_count_as_a_user() -> None:
     assert not await closed.counts(cluster(), V1)
     assert await closed.counts(cluster("stacks"), V1)
     assert not await none.counts(cluster(), V1)
+
+
+@pytest.mark.regression("SEC-40")
+@pytest.mark.parametrize(
+    ("annotation", "delivered", "named", "counts"),
+    [
+        ("addon-release", [], V2, False),
+        ("addon.cni", [], V2, False),
+        ("addon.cni", ["openstack-scs-1-36-v1"], V2, False),
+        ("addon.cni", [V2.release], V2, True),
+        ("addon.cni", [], V1, True),
+    ],
+)
+async def test_admitted_cluster_counts_for_the_releases_that_it_was_admitted_with(
+    annotation: str, delivered: list[str], named: ReleaseName, *, counts: bool
+) -> None:
+    """A user may annotate an admitted Cluster, and write the spec of its ClusterAddon, but not the status."""
+    admitted = addon(**{"class": NAME, "classNamespace": "stacks", "clusterUid": "u1"})
+    admitted["spec"]["addons"] = [{"name": "cni", "release": V2.release}]
+    admitted["status"]["addons"] = [{"name": "cni", "release": one} for one in delivered]
+    closed = stack(clusterNamespaces={"from": "Same"}, versions=["v1", "v2"])
+    access = class_access(api(), stacks=[closed], releases=[release("scs")], addons=[admitted])
+
+    annotated = cluster(**{f"clusterstack.x-k8s.io/{annotation}": V2.release})
+    assert await access.counts(annotated, named) is counts
 
 
 @pytest.mark.regression("SEC-34")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from clusterstacks.model.errors import DependencyError, SpecError
+from clusterstacks.model.errors import ClusterStacksError, DependencyError, SpecError
 from clusterstacks.model.kinds.names import SOURCE_CREDENTIALS_LABEL
 from clusterstacks.net.http.allowlist import AllowedHosts
 from clusterstacks.net.kube.resources import Resource
@@ -20,7 +20,8 @@ from clusterstacks.release.sources.source_opener import (
     SourceAccess,
     SourceOpener,
 )
-from clusterstacks.release.sources.spec import SourceAddress, SourceSettings
+from clusterstacks.release.sources.spec import SignatureTrust, SourceAddress, SourceSettings, TrustedKey
+from clusterstacks.release.sources.verification import trusted_keys
 from tests.support.fakes.api_server import FakeApi
 
 if TYPE_CHECKING:
@@ -185,3 +186,34 @@ def test_different_secret_is_a_different_source_and_is_not_printed() -> None:
 
     assert len({one.digest for one in ones}) == len(ones)
     assert SECRET not in repr(SourceAccess(RegistryCredentials("me", SECRET, SECRET, SECRET), SECRET))
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        SECRET.encode(),
+        f"-----BEGIN CERTIFICATE-----\n{SECRET}\n-----END CERTIFICATE-----\n".encode(),
+        f"-----BEGIN PUBLIC KEY-----\n{SECRET}\n-----END PUBLIC KEY-----\n".encode(),
+        f"-----BEGIN PRIVATE KEY-----\n{SECRET}\n-----END PRIVATE KEY-----\n".encode(),
+        f"{SECRET}é".encode(),
+        SECRET.encode() + b"\xff",
+    ],
+)
+async def test_secret_named_as_key_or_authority_is_not_quoted(content: bytes) -> None:
+    """Who writes ClusterStacks may name any Secret of the namespace there, also without the right to read it."""
+    api = FakeApi(SECRETS)
+    data = {"ca.crt": base64.b64encode(content).decode()}
+    await api.create(SECRETS, {"metadata": {"name": "login"}, "type": "Opaque", "data": data}, "team")
+    secrets = SecretReader(api)
+    opener = SourceOpener(secrets=secrets, release_dir=Path("/nowhere"), environ={})
+    named = SourceSettings(address=OCI, namespace="team", ca="login", ca_key="ca.crt")
+    trust = SignatureTrust(keys=(TrustedKey(secret="login", key="ca.crt"),), namespace="team")
+
+    for use in (_opened(opener, named), trusted_keys(trust, secrets)):
+        with pytest.raises(ClusterStacksError) as caught:
+            await use
+        assert SECRET not in str(caught.value)
+
+
+async def _opened(opener: SourceOpener, named: SourceSettings) -> None:
+    await opener.open(named.address, await opener.access(named))
