@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from clusterstacks.model.errors import SpecError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from clusterstacks.model.objects import Manifest
 
@@ -27,6 +27,8 @@ CONTROL_CHARACTERS = re.compile(
     r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
 )
 """Control and bidirectional characters, which names and messages from outside must not send to a terminal or a page."""
+
+_LINE_BREAKS = re.compile("[\n\x85\u2028\u2029]")
 
 
 class DocumentError(SpecError):
@@ -65,6 +67,17 @@ def and_more(items: Sequence[str], limit: int, *, separator: str = ", ", noun: s
         return named
     further = f"and {len(items) - limit} more{f' {noun}' if noun else ''}"
     return f"{named} {further}" if separator == ", " else f"{named}{separator}{further}"
+
+
+def one_line(text: str) -> str:
+    """Return a text with one blank in place of its line breaks and the blanks around them."""
+    first, *rest = _LINE_BREAKS.split(text)
+    return " ".join((first.rstrip(), *filter(None, (line.strip() for line in rest)))) if rest else text
+
+
+def listed(title: str, values: Iterable[str]) -> str:
+    """Return a text of several lines: a title, and one line for each value, whatever the value contains."""
+    return "\n".join((title, *map(one_line, values)))
 
 
 def _plain(value: object) -> object:

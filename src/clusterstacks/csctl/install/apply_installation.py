@@ -22,7 +22,7 @@ from clusterstacks.deliver.apply.results import Deadlines
 from clusterstacks.deliver.apply.targets import resolve
 from clusterstacks.deliver.apply.waiting import CRDS, await_established
 from clusterstacks.deliver.apply.wave_applier import WaveApplier
-from clusterstacks.model.documents import mapping, mappings, text
+from clusterstacks.model.documents import listed, mapping, mappings, text
 from clusterstacks.model.errors import DependencyError
 from clusterstacks.model.objects import object_id, split_api_version
 from clusterstacks.net.kube.errors import Forbidden, KindNotServed, NotFound
@@ -106,14 +106,14 @@ async def installation(client: Client, namespace: str, labelled: Iterable[Manife
 
 def _raise_refused(results: Iterable[ObjectResult]) -> None:
     if refused := [one.described_error for one in results if not one.synced]:
-        raise DependencyError("NotInstalled", "\n".join(("the installation is not complete:", *refused)))
+        raise DependencyError("NotInstalled", listed("the installation is not complete:", refused))
 
 
 def removals(report: PruneReport) -> list[str]:
     """Return a line for each object that was deleted, or is kept; raise DependencyError if some are not deleted."""
     results = [(one.id, one.result.outcome, one.result.reason) for one in report.removals]
     if left := [f"{identity}: {reason}" for identity, outcome, reason in results if outcome is PruneOutcome.PENDING]:
-        raise DependencyError("ObjectsRemain", "\n".join(("objects are not deleted:", *left)))
+        raise DependencyError("ObjectsRemain", listed("objects are not deleted:", left))
     kept = [f"kept {identity}: {reason}" for identity, outcome, reason in results if outcome is PruneOutcome.KEPT]
     gone = [one for one, outcome, reason in results if outcome is PruneOutcome.GONE and not reason]
     return [*(f"deleted {one}" for one in gone), *kept]
@@ -158,7 +158,7 @@ async def until_ready(
                 f"the operator is not ready after {within.total_seconds():.0f} s: {state}; look at it with 'kubectl "
                 f"--namespace {key.namespace} describe deployment,pods', or wait longer with --timeout"
             )
-            raise DependencyError("NotReady", "\n".join((problem, *await _pod_problems(client, found))))
+            raise DependencyError("NotReady", listed(problem, await _pod_problems(client, found)))
         await asyncio.sleep(POLL_SECONDS)
 
 

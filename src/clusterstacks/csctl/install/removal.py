@@ -26,7 +26,7 @@ from clusterstacks.csctl.install.installed_objects import (
 )
 from clusterstacks.csctl.install.operator_chart import CRD, NAME
 from clusterstacks.deliver.apply.policy import reason_to_keep
-from clusterstacks.model.documents import and_more, mappings, text
+from clusterstacks.model.documents import and_more, listed, mappings, text
 from clusterstacks.model.errors import DependencyError, SpecError
 from clusterstacks.model.kinds.clusterapi import is_watched
 from clusterstacks.model.kinds.crd_manifests import all_crds
@@ -106,7 +106,7 @@ async def plan_removal(client: Client, namespace: str, *, with_definitions: bool
             installed, contents, is_installed=bool(labelled), with_definitions=with_definitions
         )
     if conflicts:
-        raise SpecError("CannotUninstall", "\n".join(("nothing was deleted:", *conflicts)))
+        raise SpecError("CannotUninstall", listed("nothing was deleted:", conflicts))
     deleted = [one for one in labelled if one not in kept]
     operator = tuple(one for one in deleted if one.kind == "Deployment")
     # The webhooks come first: without the operator, the API server refuses writes of our kinds as long as they exist.

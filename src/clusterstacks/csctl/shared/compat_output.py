@@ -192,7 +192,8 @@ def print_sheet(component: ComponentFacts, form: str) -> None:
         output.print_json(_document(component))
         return
     output.say(f"{component.title}: facts of {component.read}, {component.origin or BUILT_IN}", bold=True)
-    output.say(click.wrap_text(component.semantics, width=100, initial_indent="  ", subsequent_indent="  "))
+    wrapped = click.wrap_text(component.semantics, width=100, initial_indent="  ", subsequent_indent="  ")
+    output.say_lines(*wrapped.splitlines())
     if verdict := component.outside_verdict:
         output.say(f"  Outside of the ranges: {verdict}.")
     rows = [_statement_cells(statement) for statement in component.statements]

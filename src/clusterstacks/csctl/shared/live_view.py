@@ -7,8 +7,6 @@ from contextlib import contextmanager
 from textwrap import shorten
 from typing import TYPE_CHECKING, Self
 
-import click
-
 from clusterstacks.csctl.shared import output
 from clusterstacks.csctl.shared.terminal import ResultMark, is_terminal
 from clusterstacks.plan.clusters.cluster_tree import NodeState, ViewNode
@@ -72,11 +70,13 @@ class LiveView:
         """Print the heading of a step; on a terminal, the tree of the step before stays above it."""
         self._step_began = time.monotonic()
         if self._live is None:
-            click.echo(f"\n{text}")
+            output.say_lines("", *text.splitlines())
             return
         self._leave()
         self._nodes = ()
-        output.say(f"\n{text}", bold=True, wraps=True)
+        output.say("")
+        for line in text.splitlines():
+            output.say(line, bold=True, wraps=True)
         self._draw()
 
     def show(self, nodes: Sequence[ViewNode]) -> None:
@@ -124,7 +124,7 @@ class LiveView:
                     self._printed[place] = news
                     elapsed = time.monotonic() - self._began
                     line = f"{'  ' * depth}{MARKS[node.state].sign} {node.title}  {_brief(node)}"
-                    click.echo(f"{elapsed:6.1f} s  {line}".rstrip())
+                    output.say(f"{elapsed:6.1f} s  {line}".rstrip())
 
 
 def print_nodes(nodes: Sequence[ViewNode]) -> None:
@@ -151,6 +151,7 @@ def _tree(nodes: Sequence[ViewNode]) -> Tree:
 def _grow(tree: Tree, node: ViewNode) -> None:
     from rich.text import Text
 
-    branch = tree.add(Text.assemble(MARKS[node.state].value, " ", node.title, "  ", (_brief(node), "dim")))
+    title, detail = output.printable(node.title), output.printable(_brief(node))
+    branch = tree.add(Text.assemble(MARKS[node.state].value, " ", title, "  ", (detail, "dim")))
     for child in node.children:
         _grow(branch, child)

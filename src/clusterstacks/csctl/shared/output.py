@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from clusterstacks.csctl.shared.terminal import HANGING, OutputSettings, ResultMark, columns, cut, is_terminal, wrap
-from clusterstacks.model.documents import CONTROL_CHARACTERS
+from clusterstacks.model.documents import CONTROL_CHARACTERS, listed, one_line
 from clusterstacks.model.errors import ClusterStacksError, DependencyError, SpecError
 
 if TYPE_CHECKING:
@@ -163,7 +163,11 @@ def _file_error(error: OSError) -> SpecError:
 
 
 def printable(text: str) -> str:
-    r"""Return a text with escaped control characters such as ``\x1b``."""
+    r"""Return a text in one line, with escaped control characters such as ``\x1b``."""
+    return _escaped(one_line(text).replace("\t", " "))
+
+
+def _escaped(text: str) -> str:
     return CONTROL_CHARACTERS.sub(lambda control: control[0].encode("unicode_escape").decode(), text)
 
 
@@ -181,7 +185,7 @@ def show_failures(lines: Sequence[str], summary: str, errors: Sequence[ClusterSt
     If a retry cannot succeed for any of the errors, the exit code says so.
     """
     retry = any(isinstance(error, DependencyError) for error in errors)
-    show_error(SpecError("Incomplete", "\n".join((f"{summary}:", *lines))))
+    show_error(SpecError("Incomplete", listed(f"{summary}:", lines)))
     return FAILED if retry else MUST_CHANGE
 
 
@@ -256,13 +260,19 @@ def print_text(text: str, file: Path | None = None) -> None:
         file.write_text(text, encoding="utf-8")
     else:
         clear_status()
-        click.echo(printable(text) if sys.stdout.isatty() else text, nl=False)
+        click.echo(_escaped(text) if sys.stdout.isatty() else text, nl=False)
 
 
 def say(text: str, *, colour: str | None = None, bold: bool = False, wraps: bool = False) -> None:
     """Print a line of the result; ``wraps`` wraps it on a terminal, which would break a command."""
     plain = printable(text)
     _echo(click.style(plain, fg=colour, bold=bold or None) if colour or bold else plain, wraps=wraps)
+
+
+def say_lines(*lines: str) -> None:
+    """Print lines of the result."""
+    for line in lines:
+        say(line)
 
 
 def say_marked(mark: str, text: str, colour: str, *, indent: int = 0) -> None:

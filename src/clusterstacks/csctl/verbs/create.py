@@ -22,6 +22,7 @@ from clusterstacks.csctl.shared.options import (
     minor_options,
 )
 from clusterstacks.csctl.shared.registry_options import ServerTrust, trust_options
+from clusterstacks.model.documents import listed
 from clusterstacks.model.errors import SpecError
 
 if TYPE_CHECKING:
@@ -240,7 +241,7 @@ async def _check_sources(trees: Mapping[str, Mapping[str, bytes]], *, strict: bo
     if refused:
         shown = refused[: output.NOTED]
         more = [f"{len(refused) - len(shown)} more; 'csctl lint' prints them"] if len(refused) > len(shown) else []
-        raise SpecError("SourceRefused", "\n".join(["correct the source before a release is built:", *shown, *more]))
+        raise SpecError("SourceRefused", listed("correct the source before a release is built:", [*shown, *more]))
 
 
 def _document(directory: Path, published: Mapping[str, bool]) -> dict[str, object]:

@@ -11,6 +11,7 @@ import click
 from clusterstacks.csctl.shared import output
 from clusterstacks.csctl.shared.cluster_options import ManagementCluster, cluster_options, complete_namespaces
 from clusterstacks.csctl.shared.options import FILE, JSON, Seconds, form_option
+from clusterstacks.model.documents import listed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -157,7 +158,7 @@ async def _install(
         if refused := problems(found):
             details = [f"{one.subject}: {one.details}" for one in refused]
             head = "the operator cannot be installed; 'csctl install --check' prints all checks"
-            raise SpecError("CannotInstall", "\n".join((head, *details)))
+            raise SpecError("CannotInstall", listed(head, details))
         output.warn_all(f"{one.subject}: {one.details}" for one in found if one.result == "warning")
         lines = await apply_installation(client, objects, namespace)
         for line in (f"applied {len(objects)} objects", *lines):

@@ -31,4 +31,4 @@ def schemas(directory: Path, form: str) -> None:
     if form == JSON:
         output.print_json({"files": written})
     else:
-        output.say("\n".join(written))
+        output.say_lines(*written)

@@ -11,6 +11,7 @@ from clusterstacks.csctl.shared.options import FILE, JSON, TEXT, form_option
 from clusterstacks.csctl.shared.registry_options import ServerTrust, trust_options
 from clusterstacks.csctl.shared.release_ref import open_release_files, parse_release_ref
 from clusterstacks.csctl.shared.terminal import ResultMark
+from clusterstacks.model.documents import listed
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -46,7 +47,7 @@ def verify(trust: ServerTrust, release: str, keys: tuple[Path, ...], form: str) 
     except SignatureRequired as error:
         remedy = "ask its publisher to sign it with a key that you trust, and do not use it until then"
         problem = f"{contents.release} is not signed by any of the given keys: {remedy}"
-        output.show_error(SpecError(error.code, "\n".join((problem, *verification.problems))))
+        output.show_error(SpecError(error.code, listed(problem, verification.problems)))
         return output.NEGATIVE
     if form == TEXT:
         output.say_judged(ResultMark.GOOD, f"{contents.release} is signed by {', '.join(verification.signed_by)}")

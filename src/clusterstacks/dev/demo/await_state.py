@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from clusterstacks.model.documents import mappings, text
+from clusterstacks.model.documents import listed, mappings, text
 from clusterstacks.model.errors import DependencyError
 from clusterstacks.model.kinds.names import CLUSTER_API_GROUP, CLUSTER_CLASS_KIND, CLUSTER_KIND, GROUP, Kind
 from clusterstacks.model.objects import ObjectId
@@ -77,7 +77,7 @@ class Scene:
 def _stuck(step: str, drawn: Sequence[ViewNode]) -> str:
     unfinished = [node for root in drawn for _, node in root.lines() if node.state.value != "done"]
     lines = [f"  {node.title}: {node.detail}" for node in unfinished]
-    return "\n".join([f"'{step}' did not happen within {TIMEOUT}; not done yet:", *lines])
+    return listed(f"'{step}' did not happen within {TIMEOUT}; not done yet:", lines)
 
 
 _KINDS = {

@@ -60,7 +60,7 @@ def demo(*, keep: bool, ranges: bool, upgrade: bool) -> None:
     if keep:
         _say_what_next("ranged" if ranges else "upgraded" if upgrade else "first")
     else:
-        output.say("\nEverything is removed; 'csctl demo --keep' keeps the environment running.")
+        output.say_lines("", "Everything is removed; 'csctl demo --keep' keeps the environment running.")
 
 
 def _play(state: StateDirectory, picture: LiveView) -> Summary:
@@ -126,14 +126,14 @@ async def _planned(state: StateDirectory, picture: LiveView, client: Client, goa
 
 
 def _summarise(story: DemoResult) -> None:
-    output.say(f"\nAll {story.objects} addon objects were read back from the workload API server.")
+    output.say_lines("", f"All {story.objects} addon objects were read back from the workload API server.")
     output.say(f"The upgrade from {story.first} to {story.second}:")
     _list_changes(story.changes)
     _say_times(story.seconds)
 
 
 def _summarise_ranges(story: RangesStory) -> None:
-    output.say("\nChanges of each write to the objects of the addons, by uid and resourceVersion:")
+    output.say_lines("", "Changes of each write to the objects of the addons, by uid and resourceVersion:")
     for passage in story.passages:
         output.say(passage.title)
         _list_changes(passage.changes)
@@ -142,7 +142,7 @@ def _summarise_ranges(story: RangesStory) -> None:
 
 
 def _summarise_upgrade(story: UpgradeStory) -> None:
-    output.say(f"\nThe cluster went from {' to '.join(story.versions)}, and serves {story.served}. Its nodes:")
+    output.say_lines("", f"The cluster went from {' to '.join(story.versions)}, and serves {story.served}. Its nodes:")
     for name, version in story.nodes.items():
         output.say(f"  {name}  {version}")
     _say_times(story.seconds)
@@ -165,11 +165,12 @@ def _say_times(seconds: Mapping[str, float]) -> None:
 
 def _say_what_next(cluster: str) -> None:
     csctl, name = output.program(), f"--name {ENVIRONMENT}"
-    output.say(
-        "\nNext commands:\n"
-        f"  {csctl} dev kubectl {name} get clusterstacks,clusterstackreleases,clusters,clusteraddons\n"
-        f"  {csctl} dev kubectl {name} describe clusteraddon cluster-addon-{cluster}\n"
-        f"  {csctl} dev kubectl {name} --cluster default/{cluster} get all --all-namespaces\n"
-        f"  {csctl} dev logs {name} operator\n"
-        f"  {csctl} dev down {name}"
+    output.say_lines(
+        "",
+        "Next commands:",
+        f"  {csctl} dev kubectl {name} get clusterstacks,clusterstackreleases,clusters,clusteraddons",
+        f"  {csctl} dev kubectl {name} describe clusteraddon cluster-addon-{cluster}",
+        f"  {csctl} dev kubectl {name} --cluster default/{cluster} get all --all-namespaces",
+        f"  {csctl} dev logs {name} operator",
+        f"  {csctl} dev down {name}",
     )

@@ -271,11 +271,12 @@ def _row(component: ComponentState) -> tuple[str, ...]:
 def _say_what_next(state: StateDirectory, end: str, *, operator: bool) -> None:
     csctl = output.program()
     if not operator:
-        output.say("\nNo operator runs: install its chart, or start it with the kubeconfig below.")
-    output.say(
-        "\nThe environment runs. Next commands:\n"
-        f"  {csctl} dev status{state.options}\n"
-        f"  {csctl} dev kubectl{state.options} get clusters --all-namespaces\n"
-        f"  export KUBECONFIG={state.kubeconfig}\n"
-        f"{end} ends it and removes everything."
+        output.say_lines("", "No operator runs: install its chart, or start it with the kubeconfig below.")
+    output.say_lines(
+        "",
+        "The environment runs. Next commands:",
+        f"  {csctl} dev status{state.options}",
+        f"  {csctl} dev kubectl{state.options} get clusters --all-namespaces",
+        f"  export KUBECONFIG={state.kubeconfig}",
+        f"{end} ends it and removes everything.",
     )

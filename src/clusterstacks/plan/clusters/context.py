@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from clusterstacks.model.documents import mapping
+from clusterstacks.model.documents import listed, mapping
 from clusterstacks.model.errors import SpecError, error_context
 from clusterstacks.model.files.compatibility import leading
 from clusterstacks.model.kinds.addon_annotations import ADDON_ANNOTATION, RELEASE_ANNOTATION, read_requested_releases
@@ -60,7 +60,7 @@ class UpgradeContext:
         candidate = next((known for known in self.world.candidates if known.name == release), None)
         if candidate is None:
             problem = f"release {release} is not among those that could be read: correct its name, or publish it"
-            raise SpecError("TargetUnknown", "\n".join([problem, *self.notices]))
+            raise SpecError("TargetUnknown", listed(problem, self.notices))
         return candidate
 
     def combination(self) -> Candidate:
@@ -153,9 +153,7 @@ class ReleasesUnknown(SpecError):
 
     def __init__(self, cluster: ObjectKey, release: ReleaseName, use: str, notices: Sequence[str]) -> None:
         message = f"Cluster {cluster}: release {release}, {use}, is not among those that could be read"
-        super().__init__(
-            "ReleasesUnknown", "\n".join([f"{message}: publish it, or give it with --releases DIR", *notices])
-        )
+        super().__init__("ReleasesUnknown", listed(f"{message}: publish it, or give it with --releases DIR", notices))
 
 
 def state_of(cluster: LiveCluster, candidates: Mapping[ReleaseName, Candidate], notices: list[str]) -> ClusterState:

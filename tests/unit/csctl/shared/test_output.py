@@ -1,15 +1,19 @@
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
 import pytest
 
 from clusterstacks.csctl.shared import output
+from clusterstacks.csctl.shared.terminal import ResultMark
+from clusterstacks.model.documents import listed
 from clusterstacks.model.errors import DependencyError, SpecError
 from clusterstacks.net.http.errors import CredentialsRefused
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 
@@ -95,6 +99,43 @@ def test_control_characters_are_escaped_on_a_terminal(
 
     printed = "".join(capsys.readouterr())
     assert not [one for one in ("\x1b[2J", "\r", "\x9b", "\u2066") if one in printed]
+
+
+FORGED = "waits\nprod/main   READY\u2028a\tb\r\n\n  c"
+
+
+@pytest.mark.regression("SEC-37")
+@pytest.mark.parametrize(
+    "print_value",
+    [
+        output.say,
+        output.note,
+        output.warn,
+        output.progress(),
+        partial(output.say, colour="red", wraps=True),
+        partial(output.say_marked, "?", colour="red"),
+        lambda value: output.note_some("label", [value]),
+        lambda value: output.print_table(("A", "B"), [(value, value)]),
+        lambda value: output.say_judged(ResultMark.GOOD, value),
+        lambda value: output.show_failures([value], "some failed", []),
+        lambda value: output.show_error(SpecError("Refused", listed("nothing was deleted:", [value]))),
+    ],
+)
+def test_value_is_printed_in_one_line(print_value: Callable[[str], object], capsys: pytest.CaptureFixture[str]) -> None:
+    print_value("plain")
+    plain = "".join(capsys.readouterr())
+    print_value(FORGED)
+    printed = "".join(capsys.readouterr())
+
+    assert len(printed.splitlines()) == len(plain.splitlines())
+    assert "waits prod/main   READY a b c" in printed
+
+
+@pytest.mark.regression("SEC-37")
+def test_further_line_of_a_servers_message_is_not_at_the_margin(capsys: pytest.CaptureFixture[str]) -> None:
+    output.show_error(DependencyError("Forbidden", "patch Cluster a/b: 403: no\nprod/main READY\u2028x"))
+
+    assert capsys.readouterr().err == "Error: patch Cluster a/b: 403: no\n  prod/main READY\n  x\n"
 
 
 def test_piped_document_is_printed_unchanged(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
