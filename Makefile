@@ -4,7 +4,6 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.synced
-UV_VERSION := 0.13.9
 
 .DEFAULT_GOAL := help
 .PHONY: help setup binaries demo demo-ranges demo-upgrade test test-unit test-integration test-replay test-e2e test-image test-install krew resolve site cast image image-push check format house docs manifests bench fuzz fuzz-faults fuzz-kills clean
@@ -15,8 +14,9 @@ help: ## Show this list
 $(STAMP): pyproject.toml uv.lock
 	@echo "==> Python environment in $(VENV)"
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@test -x $(BIN)/uv || $(BIN)/python -m pip install --quiet --disable-pip-version-check "uv==$(UV_VERSION)"
-	@UV_SYSTEM_CERTS=1 VIRTUAL_ENV=$(VENV) $(BIN)/uv sync --locked --active --no-progress
+	@test -x $(BIN)/uv || $(BIN)/python tools/uv_requirement.py \
+		| $(BIN)/python -m pip install --quiet --disable-pip-version-check --only-binary :all: --require-hashes -r /dev/stdin
+	@UV_SYSTEM_CERTS=1 VIRTUAL_ENV=$(VENV) $(BIN)/uv sync --locked --active --no-progress --no-build-isolation-package cluster-stacks
 	@touch $@
 
 setup: $(STAMP) ## Create .venv with csctl, cluster-stack-operator and the development tools

@@ -105,7 +105,7 @@ def require_programs() -> None:
             "ProgramMissing",
             f"the image cannot be built: {', '.join(missing)} is not installed; on Debian run "
             f"'apt-get install {' '.join(missing)}', on Ubuntu add debian-archive-keyring to it; "
-            "elsewhere build with docker from the Dockerfile",
+            "elsewhere build in a container of Debian",
         )
 
 

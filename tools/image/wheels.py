@@ -67,7 +67,8 @@ def own_layer(architecture: str, work: Path) -> Layer:
     Raises:
         SpecError: uv fails; it has printed why.
     """
-    _uv("build", "--wheel", "--out-dir", work / "wheel", PROJECT)
+    # With the build backend of this environment: an isolated build would resolve one without the hashes of uv.lock.
+    _uv("build", "--wheel", "--no-build-isolation", "--python", sys.executable, "--out-dir", work / "wheel", PROJECT)
     _install(architecture, work / "own", "--no-deps", *sorted((work / "wheel").glob("*.whl")))
     return _tree(work / "own") | {path: _program(module) for path, module in PROGRAMS.items()}
 

@@ -6,66 +6,61 @@ https://book.kubebuilder.io/reference/envtest.html
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import platform
 import shutil
 import tarfile
 import tempfile
-import urllib.request
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from clusterstacks.dev.toolchain import TOOLS, version_of
-from clusterstacks.model.yaml import YamlError, load
+from clusterstacks.model.errors import ClusterStacksError
+from clusterstacks.net.http.client import HTTPClient
+from clusterstacks.net.retry import RetryPolicy
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-INDEX = "https://raw.githubusercontent.com/kubernetes-sigs/controller-tools/HEAD/envtest-releases.yaml"
+VERSION = "v1.36.2"
+"""Version of the archive; a patch of the minor in ``tools/kubernetes/go.mod``."""
+ARCHIVES = "https://github.com/kubernetes-sigs/controller-tools/releases/download"
+SHA512 = {
+    "linux-amd64": "ea743186c8a799f5cf8faf16969f86189d003cb7d130e0ac4b58789f1e5748dcf30ebe91c837a10d5ac415383da3e10b9e6"
+    "4d65785c938c23e739781cfb76f08",
+    "linux-arm64": "2d72ee985a8e262a3c57dc9f7f0fd891f6a8c7bf7ebaa2db6dc6d8eac8ae28181afe51c1f368b67756cdb40b10de9b20560"
+    "9e1726e5f27f7c6d824dd9c6649ac",
+}
+"""Checksums by platform. Source: envtest-releases.yaml of kubernetes-sigs/controller-tools at commit
+434758187dddcaf646276fbe2c2ba40ff4e859d5."""
 CONTAINED = ("etcd", "kube-apiserver", "kubectl")
-DEADLINE_SECONDS = 4.0
-"""Timeout of a connection and of each read; without an answer the binaries are built."""
-INDEX_BYTES = 8 << 20
 ARCHIVE_BYTES = 512 << 20
 MEMBER_BYTES = 512 << 20
-"""Bounds on what is accepted; the index has 0.2 MB, the archives about 70 MB, their largest member about 110 MB."""
+"""Bounds on what is accepted; the archives have about 70 MB, their largest member about 110 MB."""
 SUFFIX = ".published"
 
 
 def fetch_published(cache: Path, report: Callable[[str], None]) -> None:
-    """Fetch the newest fitting published binaries into the cache as ``<name>-<version>.published``.
+    """Fetch the published binaries into the cache as ``<name>-<version>.published``.
 
     A failure is reported in one line and never raised: the binaries are built instead.
     """
+    machine = _platform()
+    if machine not in SHA512:
+        return
+    name = f"envtest-{VERSION}-{machine}.tar.gz"
     try:
-        found = newest_fitting(load(_read(INDEX, INDEX_BYTES), name=INDEX), _platform())
-        if found is None:
-            return
-        address, digest = found
-        report(f"fetching {address.rpartition('/')[2]}")
-        unpack(_read(address, ARCHIVE_BYTES), digest, cache)
-    except (OSError, ValueError, tarfile.TarError, YamlError) as error:
-        report(
-            f"cannot use the published binaries of {INDEX.split('/')[2]} ({_first_line(error)}): building them instead"
-        )
-
-
-def newest_fitting(index: Any, machine: str) -> tuple[str, str] | None:  # noqa: ANN401 - foreign YAML
-    """Return address and sha512 of the newest archive with a fitting kube-apiserver; None when the index has none."""
-    server = TOOLS["kube-apiserver"]
-    releases = (index or {}).get("releases") or {}
-    fitting = sorted((_numbers(version), version) for version in releases if server.fits(version))
-    for _, version in reversed(fitting):
-        entry = releases[version].get(f"envtest-{version}-{machine}.tar.gz")
-        if entry and str(entry.get("selfLink", "")).startswith("https://") and entry.get("hash"):
-            return entry["selfLink"], entry["hash"]
-    return None
+        report(f"fetching {name}")
+        unpack(asyncio.run(_read(f"{ARCHIVES}/envtest-{VERSION}/{name}")), SHA512[machine], cache)
+    except (OSError, ValueError, tarfile.TarError, ClusterStacksError) as error:
+        report(f"cannot use the published archive {name} ({_first_line(error)}): building its programs instead")
 
 
 def unpack(archive: bytes, sha512: str, cache: Path) -> None:
     """Verify an archive and extract its programs into the cache; ValueError if the checksum or a size is wrong."""
     if hashlib.sha512(archive).hexdigest() != sha512:
-        raise ValueError("the archive does not have the checksum of the index")
+        raise ValueError("it does not have the checksum that this version of csctl knows")
     cache.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=cache, prefix=".published.") as staging:
         packed = Path(staging) / "archive.tar.gz"
@@ -90,21 +85,15 @@ def _keep(tar: tarfile.TarFile, member: tarfile.TarInfo, staged: Path, cache: Pa
         staged.replace(cache / f"{staged.name}-{version}{SUFFIX}")
 
 
-def _read(address: str, limit: int) -> bytes:
-    with urllib.request.urlopen(address, timeout=DEADLINE_SECONDS) as answer:  # noqa: S310 - https, checked or constant
-        content: bytes = answer.read(limit + 1)
-    if len(content) > limit:
-        raise ValueError(f"{address} is larger than {limit} bytes")
-    return content
+async def _read(address: str) -> bytes:
+    """Read an archive within the deadline of a document, which includes redirects and all pauses of the server."""
+    async with HTTPClient(retries=RetryPolicy(attempts=1)) as client:
+        return (await client.read(address, limit=ARCHIVE_BYTES)).body
 
 
 def _platform() -> str:
     machine = {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
     return f"{platform.system().lower()}-{machine}"
-
-
-def _numbers(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in version.lstrip("v").split(".") if part.isdigit())
 
 
 def _first_line(error: Exception) -> str:

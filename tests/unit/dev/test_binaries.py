@@ -34,8 +34,8 @@ def environ(tmp_path: Path) -> dict[str, str]:
 
 @pytest.fixture
 def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(address: str, limit: int) -> bytes:
-        raise OSError(f"no route to {address} ({limit})")
+    async def refuse(address: str) -> bytes:
+        raise OSError(f"no route to {address}")
 
     monkeypatch.setattr(envtest_archives, "_read", refuse)
 
@@ -130,7 +130,7 @@ def test_concurrent_builders_build_each_program_once(environ: dict[str, str], mo
 
     assert sorted(go.built) == names
     assert sum("another run" in line for line in lines) == 1
-    assert any(line.startswith("cannot use the published binaries") for line in lines)
+    assert any(line.startswith("cannot use the published archive") for line in lines)
 
 
 @pytest.mark.usefixtures("no_network")

@@ -2,15 +2,22 @@ from __future__ import annotations
 
 import hashlib
 import io
+import re
+import socket
 import tarfile
+import threading
+from contextlib import contextmanager, suppress
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import pytest
 
 from clusterstacks.dev import envtest_archives
 from clusterstacks.dev.toolchain import TOOLS
+from clusterstacks.net.http import client
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 MINOR = ".".join(TOOLS["kube-apiserver"].version.split(".")[:2])
@@ -27,31 +34,6 @@ def archive(members: dict[str, bytes]) -> bytes:
         link.type, link.linkname = tarfile.SYMTYPE, "/etc/passwd"
         tar.addfile(link)
     return buffer.getvalue()
-
-
-def index(*versions: str, scheme: str = "https") -> dict[str, object]:
-    return {
-        "releases": {
-            version: {
-                f"envtest-{version}-linux-amd64.tar.gz": {
-                    "hash": "0f",
-                    "selfLink": f"{scheme}://example.invalid/{version}",
-                }
-            }
-            for version in versions
-        }
-    }
-
-
-def test_newest_patch_of_the_minor_is_selected() -> None:
-    found = envtest_archives.newest_fitting(index("v1.2.0", f"{MINOR}.2", f"{MINOR}.10", "v1.99.0"), "linux-amd64")
-
-    assert found == (f"https://example.invalid/{MINOR}.10", "0f")
-
-
-@pytest.mark.parametrize("broken", [None, {}, {"releases": None}, index("v1.2.0"), index(f"{MINOR}.1", scheme="http")])
-def test_index_without_a_suitable_archive_gives_none(broken: object) -> None:
-    assert envtest_archives.newest_fitting(broken, "linux-amd64") is None
 
 
 def test_only_expected_regular_files_are_extracted(tmp_path: Path) -> None:
@@ -71,3 +53,69 @@ def test_only_expected_regular_files_are_extracted(tmp_path: Path) -> None:
 def test_archive_with_a_wrong_checksum_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="checksum"):
         envtest_archives.unpack(archive({}), "00", tmp_path)
+
+
+def test_the_known_archive_is_a_patch_of_the_pinned_minor() -> None:
+    assert TOOLS["kube-apiserver"].fits(envtest_archives.VERSION), "change version and checksums with tools/kubernetes"
+    assert all(re.fullmatch(r"[0-9a-f]{128}", digest) for digest in envtest_archives.SHA512.values())
+
+
+@contextmanager
+def server(head: bytes, piece: bytes) -> Iterator[str]:
+    """Answer one request with ``head``, and then with ``piece`` again and again until the client leaves."""
+    ended = threading.Event()
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def answer() -> None:
+            with suppress(OSError):
+                connection, _ = listening.accept()
+                with connection:
+                    connection.recv(65536)
+                    connection.sendall(head)
+                    while piece and not ended.wait(0.01):
+                        connection.sendall(piece)
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+        finally:
+            ended.set()
+            listening.shutdown(socket.SHUT_RDWR)
+            thread.join()
+
+
+@pytest.mark.regression("SEC-39")
+@pytest.mark.parametrize(
+    ("head", "piece"),
+    [
+        pytest.param(b"HTTP/1.1 200 OK\r\nContent-Length: 70000000\r\n\r\n", b"x", id="body"),
+        pytest.param(b"HTTP/1.1 200 OK\r\n", b"X", id="headers"),
+        pytest.param(b"HTTP/1.1 20", b"0", id="status line"),
+    ],
+)
+def test_a_server_that_sends_a_byte_now_and_then_does_not_stop_the_build(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, head: bytes, piece: bytes
+) -> None:
+    monkeypatch.setattr(client, "DOCUMENT_DEADLINE", timedelta(seconds=0.2))
+    said: list[str] = []
+    with server(head, piece) as address:
+        monkeypatch.setattr(envtest_archives, "ARCHIVES", address)
+        envtest_archives.fetch_published(tmp_path, said.append)
+
+    assert said[-1].endswith("building its programs instead")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.regression("SEC-39")
+def test_an_archive_with_another_checksum_than_csctl_knows_is_not_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    forged = archive({"envtest/kubectl": f"#!/bin/sh\necho Client Version: {MINOR}.9\n".encode()})
+    said: list[str] = []
+    with server(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(forged), forged), b"") as address:
+        monkeypatch.setattr(envtest_archives, "ARCHIVES", address)
+        envtest_archives.fetch_published(tmp_path, said.append)
+
+    assert "checksum" in said[-1]
+    assert not list(tmp_path.iterdir())
