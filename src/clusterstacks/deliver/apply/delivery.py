@@ -1,4 +1,4 @@
-"""Delivers addons to a workload cluster, using delivery records that are kept in that cluster."""
+"""Delivers addons and resource syncs to a workload cluster, using delivery records that are kept in that cluster."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from clusterstacks.deliver.apply.object_applier import ObjectStep
 from clusterstacks.deliver.apply.prune import Pruner
 from clusterstacks.deliver.apply.prune_plan import PruneOutcome, plan_pruning
 from clusterstacks.deliver.apply.record_codec import HealthyRevision, RecordUnreadable, unpacking_revision
-from clusterstacks.deliver.apply.record_store import RecordStore, Stored, StoredHealthy
+from clusterstacks.deliver.apply.record_store import SYNC_RECORD, RecordStore, Stored, StoredHealthy
 from clusterstacks.deliver.apply.results import Deadlines, DeliveryReport, ObjectResult, PruneReport
 from clusterstacks.deliver.apply.survey import RevisionToSend, survey_cluster
 from clusterstacks.deliver.apply.targets import digest_of
@@ -35,6 +35,7 @@ from clusterstacks.deliver.apply.wave_applier import WaveApplier
 from clusterstacks.deliver.apply.waves import CRD_KIND
 from clusterstacks.model.errors import ClusterStacksError
 from clusterstacks.model.kinds.clusteraddon import addon_name
+from clusterstacks.model.kinds.names import Reason
 from clusterstacks.runtime.concurrency import run_in_steps
 
 if TYPE_CHECKING:
@@ -131,6 +132,7 @@ class Delivery:
         self._store = store or RecordStore(client, RECORD_NAMESPACE, str(recipient.cluster) if recipient else "")
         self._stored: dict[str, Stored] | None = None
         self._unreadable: dict[str, str] = {}
+        self._others: Mapping[str, DeliveryRecord] = {}
         self._surveys: dict[str, tuple[Survey, int]] = {}
         """Surveys for the next ``install`` of an addon, with the number of applied CRDs at their beginning."""
         self._crds_applied = 0
@@ -141,12 +143,12 @@ class Delivery:
         Raises:
             RecordOfAnotherCluster: The addons belong to another Cluster, and this one does not adopt them.
         """
-        stored, unreadable = await self._store.read()
+        read = await self._store.read()
         if self._recipient is not None:
-            await self._check_owners(self._recipient, stored)
-        self._stored = stored
-        self._unreadable = {secret: f"{why}{self._how_to_reconcile()}" for secret, why in unreadable.items()}
-        return _records(stored)
+            await self._check_owners(self._recipient, read.stored)
+        self._stored, self._others = read.stored, read.others
+        self._unreadable = {secret: f"{why}{self._how_to_reconcile()}" for secret, why in read.unreadable.items()}
+        return _records(read.stored)
 
     async def versions(self) -> dict[str, str]:
         """Read the resourceVersion of each record by Secret, without its content."""
@@ -162,9 +164,13 @@ class Delivery:
         """The digest of the inputs of each addon, as the records have it since they were read or written last."""
         return {addon: one.record.inputs for addon, one in (self._stored or {}).items()}
 
+    def set_id(self, name: str) -> str:
+        """Return the ApplySet id of an addon."""
+        return self._store.set_id(name)
+
     def _how_to_reconcile(self) -> str:
         """Return how to trigger a reconcile after a repair, which causes no event."""
-        if self._recipient is None:
+        if self._recipient is None or self._store.kind == SYNC_RECORD:
             return ""
         cluster = self._recipient.cluster
         addon = f"clusteraddon --namespace {cluster.namespace} {addon_name(cluster.name)}"
@@ -272,7 +278,7 @@ class Delivery:
 
         Raises:
             SpecError: A document is not an object; the record is unreadable, or cannot hold so many objects; another
-                addon of the release renders one of the objects as well.
+                addon of the release, or a sync, delivers one of the objects as well.
             DependencyError: The cluster is not available, or another operator wrote the record in the meantime.
                 WebhookFailed when an admission webhook prevents the write of the record.
         """
@@ -438,17 +444,25 @@ class Delivery:
         return FailingWebhooks(self._client, leaving, addons, self._deadlines.served)
 
     async def _check_shared(self, name: str, targets: Sequence[ApplyTarget], siblings: ReleaseAddons | None) -> None:
-        """Reject objects that another addon of the release has delivered.
+        """Reject objects that another addon of the release, or a sync, has delivered.
 
         Records of earlier revisions do not count: an object may move from one addon to another.
         """
         wanted = {target.id for target in targets}
+        claims = dict(self._others)
+        if self._store.kind == SYNC_RECORD:
+            claims |= {
+                self._store.title(sync): one.record for sync, one in (self._stored or {}).items() if sync != name
+            }
+        for owner, record in sorted(claims.items()):
+            if claimed := [known.id for known in record.objects if known.id in wanted]:
+                raise ObjectInTwoAddons(claimed, self._store.title(name), owner, Reason.OBJECT_CLAIMED_TWICE)
         for addon, record in sorted(_records(self._stored or {}).items()):
             if siblings is None or addon == name or addon not in siblings.addons:
                 continue
             shared = [known.id for known in record.objects if known.id in wanted]
             if shared and await siblings.is_current(record):
-                raise ObjectInTwoAddons(shared, name, addon)
+                raise ObjectInTwoAddons(shared, self._store.title(name), self._store.title(addon))
 
     def _sets(self, name: str) -> frozenset[str]:
         return frozenset(self._store.set_id(addon) for addon in {name, *(self._stored or {})})

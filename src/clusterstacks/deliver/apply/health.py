@@ -22,7 +22,7 @@ from clusterstacks.deliver.apply.health_rules import (
 from clusterstacks.deliver.apply.live_fields import one_line
 from clusterstacks.deliver.apply.live_members import read_live_members
 from clusterstacks.deliver.apply.ownership import PART_OF_LABEL
-from clusterstacks.deliver.apply.record_store import applyset_id, record_name
+from clusterstacks.deliver.apply.record_store import ADDON_RECORD, applyset_id, record_name
 from clusterstacks.model.documents import and_more, at, mapping, mappings, text
 from clusterstacks.model.errors import ClusterStacksError
 from clusterstacks.net.kube.resources import Resource
@@ -126,9 +126,9 @@ async def read_health(
     return await judge_health(client, objects, members, now, expressions)
 
 
-def members_selector(addons: Iterable[str]) -> str:
-    """Return the label selector of the objects of some addons."""
-    sets = {applyset_id(record_name(addon), RECORD_NAMESPACE) for addon in set(addons)}
+def members_selector(addons: Iterable[str], kind: str = ADDON_RECORD) -> str:
+    """Return the label selector of the objects of some addons; ``kind`` is that of their records."""
+    sets = {applyset_id(record_name(addon, kind), RECORD_NAMESPACE) for addon in set(addons)}
     return f"{PART_OF_LABEL} in ({','.join(sorted(sets))})"
 
 

@@ -77,15 +77,22 @@ class RecordOfAnotherCluster(SpecError):
 
 
 class ObjectInTwoAddons(SpecError):
-    """Two addons of a release render the same object."""
+    """Two addons of a release, an addon and a sync, or two syncs contain the same object.
 
-    def __init__(self, shared: Sequence[ObjectId], addon: str, other: str) -> None:
+    ``addon`` and ``other`` are their kinds and names.
+    """
+
+    def __init__(
+        self, shared: Sequence[ObjectId], addon: str, other: str, reason: Reason = Reason.OBJECT_IN_TWO_ADDONS
+    ) -> None:
         more = f" and {len(shared) - SHOWN_OBJECTS} more objects" if len(shared) > SHOWN_OBJECTS else ""
+        in_charts = reason is Reason.OBJECT_IN_TWO_ADDONS
+        verb, places = ("render", "the two charts") if in_charts else ("contain", "the two")
         super().__init__(
-            Reason.OBJECT_IN_TWO_ADDONS,
-            f"addon {addon} and addon {other} both render {', '.join(map(str, shared[:SHOWN_OBJECTS]))}{more}: remove "
-            f"each object from one of the two charts; until then addon {addon} is not delivered, and the objects stay "
-            f"as addon {other} delivered them",
+            reason,
+            f"{addon} and {other} both {verb} {', '.join(map(str, shared[:SHOWN_OBJECTS]))}{more}: remove each object "
+            f"from one of {places}; until then {addon} is not delivered, and the objects stay as {other} delivered "
+            "them",
         )
 
 

@@ -1,4 +1,9 @@
-"""Stores delivery records in a cluster: one Secret per addon, each the parent of an ApplySet (KEP-3659)."""
+"""Stores delivery records in a cluster: one Secret per addon or sync, each the parent of an ApplySet (KEP-3659).
+
+Whose a record is decides what may delete its objects. So the addons and the syncs of a cluster are different kinds of
+records, with different labels and names of Secrets: a store writes and returns records of one kind only. Of the other
+kind it knows the objects, which belong to that one.
+"""
 
 from __future__ import annotations
 
@@ -38,14 +43,18 @@ RECORD_LABEL: Final = "clusterstack.x-k8s.io/delivery-record"
 ADDON_RECORD: Final = "addon"
 HEALTHY_RECORD: Final = "healthy"
 INSTALLATION_RECORD: Final = "installation"
-"""Values of ``RECORD_LABEL``: a delivery record, the last healthy revision of an addon, and the record of an
-installation of the operator, which no operator reads."""
+SYNC_RECORD: Final = "sync"
+"""Values of ``RECORD_LABEL``: the delivery record of an addon, the last healthy revision of an addon, the record of an
+installation of the operator, which no operator reads, and the delivery record of a resource sync."""
+
+_ENTITLED: Final = (ADDON_RECORD, SYNC_RECORD)
+"""Kinds of records whose objects belong to nobody else."""
 
 MAX_SECRET_BYTES: Final = 1024 * 1024
 """Kubernetes' limit for the values of a Secret together (core/v1 MaxSecretSize)."""
 
 MAX_RECORDS: Final = 256
-"""Records of one cluster, thus addons (arbitrary: the largest stacks known have some twenty)."""
+"""Records of one cluster, thus addons and syncs (arbitrary: the largest stacks known have some twenty)."""
 
 MAX_UNREADABLE: Final = 32
 """Unreadable records that are read (arbitrary: each may take 0.1 s of CPU time)."""
@@ -101,6 +110,21 @@ class StoredHealthy:
             raise _unreadable_healthy(self.secret, error) from None
 
 
+@dataclass(frozen=True, slots=True)
+class StoredRecords:
+    """The records of a cluster as one read returns them.
+
+    Args:
+        stored: The records of the store's kind, by addon or sync.
+        unreadable: The errors of its unreadable records, by Secret.
+        others: The records of the other kind, by kind and name: ``sync operator``.
+    """
+
+    stored: dict[str, Stored]
+    unreadable: dict[str, str]
+    others: dict[str, DeliveryRecord]
+
+
 class RecordStore:
     """The delivery records of one cluster.
 
@@ -111,7 +135,7 @@ class RecordStore:
         client: The workload cluster.
         namespace: The namespace of the records.
         cluster: The Cluster that records are written for, as ``team/prod``.
-        kind: Value of ``RECORD_LABEL``; records of another kind are neither read nor written.
+        kind: Value of ``RECORD_LABEL``; records of another kind are never written.
         selector: Label selector of all members; empty for the label of their ApplySet.
     """
 
@@ -121,12 +145,16 @@ class RecordStore:
         self._client = client
         self.namespace = namespace
         self._cluster = cluster
-        self._kind = kind
+        self.kind = kind
         self._selector = selector
 
     def name(self, addon: str) -> str:
         """Return the name of the Secret of an addon."""
-        return record_name(addon, self._kind)
+        return record_name(addon, self.kind)
+
+    def title(self, addon: str) -> str:
+        """Return kind and name of a record, as messages have them."""
+        return f"{self.kind} {addon}"
 
     def set_id(self, addon: str) -> str:
         """Return the ApplySet id of an addon."""
@@ -136,39 +164,46 @@ class RecordStore:
         """Return the label selector of the live members of an addon."""
         return self._selector or f"{PART_OF_LABEL}={self.set_id(addon)}"
 
-    async def read(self) -> tuple[dict[str, Stored], dict[str, str]]:
-        """Read all records with one list; return the records by addon, and the errors of unreadable ones by Secret.
+    async def read(self) -> StoredRecords:
+        """Read all records with one list, also those of the other kind.
 
         Raises:
             RecordUnreadable: There are more records, or more unreadable ones, than the bounds allow.
         """
-        listing = await self._client.list(SECRETS, self.namespace, labels=f"{RECORD_LABEL}={self._kind}")
-        stored: dict[str, Stored] = {}
-        unreadable: dict[str, str] = {}
-        objects = 0
+        kinds = _ENTITLED if self.kind in _ENTITLED else (self.kind,)
+        listing = await self._client.list(SECRETS, self.namespace, labels=f"{RECORD_LABEL} in ({','.join(kinds)})")
+        found = StoredRecords({}, {}, {})
+        objects = unreadable = 0
         for secret in listing.items:
+            kind = secret["metadata"]["labels"][RECORD_LABEL]
             try:
-                one = await self._read(secret)
+                one = await self._read(secret, kind)
             except RecordUnreadable as error:
+                unreadable += 1
                 name = secret["metadata"]["name"]
-                unreadable[name] = (
-                    f"delivery record Secret {self.namespace}/{name} is unreadable: {error}; delete it to deliver the "
-                    "addon again (objects that only earlier releases contained then remain)"
-                )
+                if kind == self.kind:
+                    found.unreadable[name] = (
+                        f"delivery record Secret {self.namespace}/{name} is unreadable: {error}; delete it to deliver "
+                        f"the {kind} again (objects that only earlier releases contained then remain)"
+                    )
             else:
-                stored[one.record.addon] = one
+                if kind == self.kind:
+                    found.stored[one.record.addon] = one
+                else:
+                    found.others[f"{kind} {one.record.addon}"] = one.record
                 objects += len(one.record.members)
-            if len(stored) > MAX_RECORDS or len(unreadable) > MAX_UNREADABLE or objects > MAX_OBJECTS_TOGETHER:
+            records = len(found.stored) + len(found.others)
+            if records > MAX_RECORDS or unreadable > MAX_UNREADABLE or objects > MAX_OBJECTS_TOGETHER:
                 raise RecordUnreadable(
                     f"namespace {self.namespace} holds {len(listing.items)} Secrets with the label {RECORD_LABEL}; at "
                     f"most {MAX_RECORDS} with {MAX_OBJECTS_TOGETHER} objects are read, and at most {MAX_UNREADABLE} "
-                    "that are unreadable: delete those that do not belong to an addon"
+                    "that are unreadable: delete those that do not belong to an addon or a sync"
                 )
-        return stored, unreadable
+        return found
 
     async def versions(self) -> dict[str, str]:
         """Read the resourceVersion of each record by Secret, with one list of metadata."""
-        listing = await self._client.list_metadata(SECRETS, self.namespace, labels=f"{RECORD_LABEL}={self._kind}")
+        listing = await self._client.list_metadata(SECRETS, self.namespace, labels=f"{RECORD_LABEL}={self.kind}")
         return {one["metadata"]["name"]: one["metadata"]["resourceVersion"] for one in listing.items}
 
     async def write(self, before: Stored | None, record: DeliveryRecord, revision: bytes | None) -> Stored:
@@ -195,8 +230,8 @@ class RecordStore:
         if packed is None or len(packed) > MAX_SECRET_BYTES:
             raise SpecError(
                 "TooManyObjects",
-                f"addon {record.addon} has {len(record.members)} objects, whose inventory does not fit into a Secret; "
-                "split the chart",
+                f"{self.title(record.addon)} has {len(record.members)} objects, whose inventory does not fit into a "
+                f"Secret; split the {'sync' if self.kind == SYNC_RECORD else 'chart'}",
             )
         kept = b"" if truncated else revision or b""
         if before and before.revision == kept:
@@ -257,7 +292,7 @@ class RecordStore:
     async def delete(self, stored: Stored) -> None:
         """Delete a record and the healthy revision, unless another operator wrote the record since it was read."""
         addon = stored.record.addon
-        if self._kind == ADDON_RECORD:
+        if self.kind == ADDON_RECORD:
             with suppress(NotFound):
                 await self._client.delete(SECRETS, healthy_name(addon), self.namespace)
         if stored.resource_version:
@@ -291,15 +326,15 @@ class RecordStore:
     def _parent(self, record: DeliveryRecord) -> dict[str, Any]:
         members = (known.id for known in record.members)
         return {
-            "labels": {ID_LABEL: self.set_id(record.addon), RECORD_LABEL: self._kind},
+            "labels": {ID_LABEL: self.set_id(record.addon), RECORD_LABEL: self.kind},
             "annotations": parent_annotations(members, self.namespace),
         }
 
-    async def _read(self, secret: Manifest) -> Stored:
+    async def _read(self, secret: Manifest, kind: str) -> Stored:
         values = _values(secret)
         record = await run_in_steps(unpacking_record(_value(values, _RECORD)))
-        if self.name(record.addon) != secret["metadata"]["name"]:
-            raise RecordUnreadable(f"it is the record of addon {record.addon}, which has another Secret")
+        if record_name(record.addon, kind) != secret["metadata"]["name"]:
+            raise RecordUnreadable(f"it is the record of {kind} {record.addon}, which has another Secret")
         revision = _value(values, _REVISION) if _REVISION in values else b""
         return Stored(record, revision, secret["metadata"]["resourceVersion"])
 

@@ -31,7 +31,7 @@ from clusterstacks.deliver.apply.foreign_fields import REPLICAS, foreign_fields
 from clusterstacks.deliver.apply.messages import explain, raise_outage
 from clusterstacks.deliver.apply.object_applier import ObjectStep
 from clusterstacks.deliver.apply.ownership import FIELD_MANAGER, Owner, has_applied, owner_of
-from clusterstacks.deliver.apply.record_store import applyset_id, record_name
+from clusterstacks.deliver.apply.record_store import ADDON_RECORD, record_name
 from clusterstacks.deliver.apply.targets import digest_of, mark_of, resolve
 from clusterstacks.model.errors import ClusterStacksError
 from clusterstacks.net.kube.errors import Conflict, KindNotServed
@@ -126,6 +126,7 @@ def lost_records(
     inputs: Mapping[str, str],
     records: Mapping[str, DeliveryRecord],
     unreadable: Mapping[str, str],
+    kind: str = ADDON_RECORD,
 ) -> list[str]:
     """Return why the records do not prove that addons are as they were delivered; empty if they do.
 
@@ -134,21 +135,22 @@ def lost_records(
         inputs: By addon, the digest of the inputs that were delivered, as far as they are known.
         records: The records of the cluster.
         unreadable: The errors of its other records, by Secret.
+        kind: The kind of the records, for the names of their Secrets.
     """
     found = []
     for addon in sorted({*delivered, *inputs}):
-        secret, record = record_name(addon), records.get(addon)
+        secret, record = record_name(addon, kind), records.get(addon)
         if secret in unreadable:
             found.append(unreadable[secret])
         elif record is None:
-            found.append(f"addon {addon} has no delivery record (Secret {RECORD_NAMESPACE}/{secret})")
+            found.append(f"{kind} {addon} has no delivery record (Secret {RECORD_NAMESPACE}/{secret})")
         elif record.inputs != inputs.get(addon, record.inputs) or delivered.get(addon) not in {
             None,
             0,
             len(record.objects),
         }:
             found.append(
-                f"the delivery record of addon {addon} (Secret {RECORD_NAMESPACE}/{secret}) is not that of its last "
+                f"the delivery record of {kind} {addon} (Secret {RECORD_NAMESPACE}/{secret}) is not that of its last "
                 "delivery, as after the restore of a backup"
             )
     return found
@@ -202,7 +204,7 @@ class Sweep:
             SpecError: The records belong to another Cluster.
         """
         records = await self.delivery.records()
-        self._sets = frozenset(_set_id(addon) for addon in records)
+        self._sets = frozenset(self.delivery.set_id(addon) for addon in records)
         by_addon: dict[str, set[ObjectId]] = defaultdict(set)
         for identity in suspects:
             by_addon[self.memory.objects[identity]].add(identity)
@@ -239,7 +241,7 @@ class Sweep:
         if manifests is None:
             return [self._without_manifest(record.addon, one) for one in known.values() if self._has_changed(one)]
         targets = await resolve(
-            self.client, manifests, default_namespace=RECORD_NAMESPACE, part_of=_set_id(record.addon)
+            self.client, manifests, default_namespace=RECORD_NAMESPACE, part_of=self.delivery.set_id(record.addon)
         )
         compared = [
             (target, known[target.id])
@@ -342,7 +344,3 @@ class Sweep:
                 return changed_fields(target.manifest, live, applied, foreign), live
             live = await self.client.get(target.place, target.id.name, target.id.namespace)
         raise Conflict(f"{target.id} changes all the time", status=409, reason="Conflict")
-
-
-def _set_id(addon: str) -> str:
-    return applyset_id(record_name(addon), RECORD_NAMESPACE)

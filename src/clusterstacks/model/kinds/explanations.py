@@ -364,6 +364,11 @@ REASONS: Final = (
         "Remove it from one of the charts, and publish a new release.",
     ),
     Explanation(
+        Reason.OBJECT_CLAIMED_TWICE,
+        "An addon and a resource sync, or two resource syncs, contain the same object.",
+        "Remove it from one of the two, which the message names.",
+    ),
+    Explanation(
         Reason.UNKNOWN_SETTINGS,
         "addonValues or an annotation of the Cluster names an unknown addon.",
         "Correct the name; the message suggests one.",

@@ -172,6 +172,7 @@ class Reason(StrEnum):
     NOT_SIGNED = "NotSigned"
     RECORD_OF_ANOTHER_CLUSTER = "RecordOfAnotherCluster"
     OBJECT_IN_TWO_ADDONS = "ObjectInTwoAddons"
+    OBJECT_CLAIMED_TWICE = "ObjectClaimedTwice"
     UNKNOWN_SETTINGS = "UnknownAddonSettings"
     WEBHOOK_FAILED = "WebhookFailed"
     OBJECTS_IN_PROGRESS = "ObjectsInProgress"

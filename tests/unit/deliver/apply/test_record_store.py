@@ -24,11 +24,13 @@ from clusterstacks.deliver.apply.record_codec import (
     pack_revision,
 )
 from clusterstacks.deliver.apply.record_store import (
+    ADDON_RECORD,
     INSTALLATION_RECORD,
     KINDS_ANNOTATION,
     MAX_SECRET_BYTES,
     NAMESPACES_ANNOTATION,
     RECORD_LABEL,
+    SYNC_RECORD,
     TOOLING_ANNOTATION,
     RecordStore,
     Stored,
@@ -75,10 +77,11 @@ def record(addon: str, objects: int = 1, **fields: Any) -> DeliveryRecord:
     return DeliveryRecord(addon, "d", "i", DeliveryState.PRUNED, entries, **fields)
 
 
-def secret(addon: str, **values: bytes | None) -> Manifest:
+def secret(addon: str, kind: str = ADDON_RECORD, **values: bytes | None) -> Manifest:
     values = {"record": pack_record(record(addon)), **values}
     encoded = {key: b64encode(value).decode() for key, value in values.items() if value is not None}
-    return {"metadata": {"name": record_name(addon), "resourceVersion": "7"}, "data": encoded}
+    metadata = {"name": record_name(addon, kind), "resourceVersion": "7", "labels": {RECORD_LABEL: kind}}
+    return {"metadata": metadata, "data": encoded}
 
 
 BOMB = gzip.compress(b'{"pad":[' + b"[]," * 2_000_000 + b"[]]}")
@@ -97,7 +100,8 @@ async def test_decompression_bomb_is_reported_and_other_records_are_read() -> No
     heart = asyncio.create_task(beat())
     cluster = Cluster(secret("a"), *(secret(f"bomb{number}", record=BOMB) for number in range(6)), secret("z"))
 
-    stored, unreadable = await store(cluster).read()
+    read = await store(cluster).read()
+    stored, unreadable = read.stored, read.unreadable
 
     heart.cancel()
     assert beats > 10
@@ -118,7 +122,8 @@ async def test_too_many_records_are_rejected(
     bound: str, secrets: list[Manifest], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(record_store, bound, 4)
-    assert await store(Cluster(*secrets)).read()
+    read = await store(Cluster(*secrets)).read()
+    assert len(read.stored) + len(read.unreadable) == len(secrets)
 
     monkeypatch.setattr(record_store, bound, 3)
     with pytest.raises(
@@ -141,7 +146,8 @@ async def test_too_many_records_are_rejected(
     ],
 )
 async def test_a_secret_of_another_shape_is_unreadable(data: Any, complaint: str) -> None:
-    stored, unreadable = await store(Cluster({**secret("a"), "data": data})).read()
+    read = await store(Cluster({**secret("a"), "data": data})).read()
+    stored, unreadable = read.stored, read.unreadable
 
     assert not stored
     assert complaint in unreadable[record_name("a")]
@@ -325,7 +331,21 @@ async def test_the_record_of_an_installation_is_not_that_of_an_addon_with_its_na
     assert records.set_id("a") != store(cluster).set_id("a")
     assert records.members("a") == "a=b"
     await store(cluster).read()
-    assert cluster.selected == f"{RECORD_LABEL}=addon"
+    assert cluster.selected == f"{RECORD_LABEL} in (addon,sync)"
+
+
+async def test_records_of_syncs_and_addons_are_apart_also_where_their_names_are_the_same() -> None:
+    cluster = Cluster(
+        secret("a"), secret("a", SYNC_RECORD), secret("b", SYNC_RECORD), secret("c", SYNC_RECORD, record=b"")
+    )
+
+    of_addons = await store(cluster).read()
+    of_syncs = await RecordStore(cast("Any", cluster), "kube-system", kind=SYNC_RECORD).read()
+
+    assert (list(of_addons.stored), list(of_addons.others)) == (["a"], ["sync a", "sync b"])
+    assert (list(of_syncs.stored), list(of_syncs.others)) == (["a", "b"], ["addon a"])
+    assert of_addons.unreadable == {}
+    assert "to deliver the sync again" in of_syncs.unreadable[record_name("c", SYNC_RECORD)]
 
 
 async def test_a_record_that_was_never_written_is_created_and_its_deletion_needs_no_request() -> None:

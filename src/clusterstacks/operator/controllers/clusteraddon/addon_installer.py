@@ -263,7 +263,11 @@ class AddonInstaller:
         try:
             yield
         except ClusterStacksError as error:
-            is_specific = error.code in {Reason.OBJECT_IN_TWO_ADDONS, Reason.WEBHOOK_FAILED}
+            is_specific = error.code in {
+                Reason.OBJECT_IN_TWO_ADDONS,
+                Reason.OBJECT_CLAIMED_TWICE,
+                Reason.WEBHOOK_FAILED,
+            }
             severity = Severity.WARNING if isinstance(error, DependencyError) else Severity.ERROR
             reason = error.code if is_specific else Reason.FAILED_TO_APPLY_OBJECTS
             self.patch.false(AddonCondition.CHART_APPLIED, reason, error.message, severity)
