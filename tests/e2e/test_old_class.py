@@ -44,7 +44,7 @@ spec:
 """.replace("VERSION", "local.clusterstack.x-k8s.io/v1alpha1")
 
 
-def build(local: Local, changes: Path) -> ReleaseName:
+def build(local: Local, changes: Path, version: str) -> ReleaseName:
     source = examples() / "stacks/local/demo/1-35"
     chart = (source / "cluster-addon/storage/Chart.yaml").read_text()
     needs = "dependencies: [{name: part, version: 1.0.0, repository: 'https://charts.example.org'}]\n"
@@ -52,9 +52,8 @@ def build(local: Local, changes: Path) -> ReleaseName:
     for path, text in files.items():
         (changes / path).parent.mkdir(parents=True, exist_ok=True)
         (changes / path).write_text(text)
-    return build_release(
-        source, local.releases, cluster_stack="v7", cluster_addon="v7", node_image="v7", changes=changes
-    )
+    versions = {"cluster_stack": version, "cluster_addon": version, "node_image": version}
+    return build_release(source, local.releases, **versions, changes=changes)
 
 
 async def find(client: Client, kind: str, name: str, group: str) -> Manifest:
@@ -65,7 +64,7 @@ async def find(client: Client, kind: str, name: str, group: str) -> Manifest:
 async def test_class_of_the_older_version_is_written_once_and_usable_while_charts_are_missing(
     local: Local, tmp_path: Path
 ) -> None:
-    name = build(local, tmp_path)
+    name = build(local, tmp_path, "v7")
     kubectl = Kubectl(local.state.kubeconfig, HOME)
     async with Pool() as pool:
         client = local.management(pool)
@@ -81,3 +80,25 @@ async def test_class_of_the_older_version_is_written_once_and_usable_while_chart
     assert cluster_class["metadata"]["generation"] == cluster_class["status"]["observedGeneration"] == 1
     missing = next(one for one in conditions_of(release) if one["type"] == "ChartDependenciesResolved")
     assert "--chart-repositories" in missing["message"]
+
+
+@pytest.mark.regression("LIVE-H3")
+async def test_templates_that_were_deleted_while_no_operator_ran_are_restored(local: Local, tmp_path: Path) -> None:
+    """Cluster API owns them as well, and their release is opened at each start, because it lacks charts."""
+    build(local, tmp_path, "v8")
+    home = f"{HOME}-restored"
+    kubectl = Kubectl(local.state.kubeconfig, home)
+    kinds = ("localclustertemplates", "localmachinetemplates")
+    async with Pool() as pool:
+        client = local.management(pool)
+        await create(client, namespace(home))
+        with local.operator(home):
+            await create(client, stack(home, versions=["v8"]))
+            kubectl("wait", "--for=condition=Ready", "--timeout=300s", "clusterstack", "--all")
+        names = [kubectl("get", kind, "-o", "name").strip() for kind in kinds]
+        kubectl("delete", *names, "--timeout=60s")
+        with local.operator(home):
+            for name in names:
+                kubectl("wait", "--for=create", "--timeout=300s", name)
+            kubectl("wait", "--for=condition=Ready", "--timeout=300s", "clusterstackrelease", "--all")
+            kubectl("delete", "clusterstack", "--all", "--timeout=300s")

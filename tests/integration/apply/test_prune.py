@@ -12,13 +12,14 @@ from clusterstacks.deliver.apply.policy import HELM_POLICY_ANNOTATION, PRUNE_ANN
 from clusterstacks.deliver.apply.prune_plan import PruneOutcome, PruneResult
 from clusterstacks.deliver.apply.results import Deadlines
 from clusterstacks.deliver.apply.waiting import pauses
-from clusterstacks.net.kube.errors import Conflict, KindNotServed
+from clusterstacks.net.kube.errors import Conflict, Invalid, KindNotServed
+from clusterstacks.operator.controllers.resource_list import describe_remaining
 from tests.support.builders.manifests import addon, config_map, crd, deployment, named, with_annotation
 from tests.support.observing.client_requests import Killed, Recorder
 from tests.support.observing.prune_check import needs_pruning
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import AsyncIterator, Awaitable, Callable
 
     from clusterstacks.deliver.apply.results import PruneReport
     from clusterstacks.net.kube.resources import Resource
@@ -494,6 +495,71 @@ async def test_object_that_waits_for_a_finalizer_stays_in_the_record_and_is_name
     report = await Delivery(cluster.client, deadlines=AT_ONCE).prune(set())
     assert report.complete
     assert not await delivery.records()
+
+
+@pytest.fixture
+async def protection(cluster: Cluster, unique: str) -> AsyncIterator[Callable[[], Awaitable[None]]]:
+    """Refuse to delete objects whose names begin with ``UNIQUE-protected``, until the yielded function is called."""
+    group, names = "admissionregistration.k8s.io", ("ValidatingAdmissionPolicyBinding", "ValidatingAdmissionPolicy")
+    rules = [{"apiGroups": ["*"], "apiVersions": ["*"], "operations": ["DELETE"], "resources": ["*"]}]
+    specs: dict[str, dict[str, Any]] = {
+        "ValidatingAdmissionPolicyBinding": {"policyName": unique, "validationActions": ["Deny"]},
+        "ValidatingAdmissionPolicy": {
+            "matchConstraints": {"resourceRules": rules},
+            "matchConditions": [{"name": "mine", "expression": f"request.name.startsWith('{unique}-protected')"}],
+            "validations": [{"expression": "false", "message": "keep it, says the team"}],
+        },
+    }
+    for kind, spec in specs.items():
+        resource = await cluster.user.resource(group, kind)
+        await cluster.user.create(resource, named(resource.api_version, kind, unique, "", spec=spec))
+    maps, probe = await cluster.user.resource("", "ConfigMap"), f"{unique}-protected-probe"
+
+    async def in_force() -> bool:
+        await cluster.user.apply(maps, config_map(probe), manager="tests", namespace="kube-system")
+        try:
+            await cluster.user.delete(maps, probe, "kube-system")
+        except Invalid:
+            return True
+        return False
+
+    async def end() -> None:
+        for kind in names:
+            resource = await cluster.user.resource(group, kind)
+            if await cluster.user.find(resource, unique) is not None:
+                await cluster.user.delete(resource, unique)
+
+    await eventually(in_force)
+    yield end
+    await end()
+
+
+@pytest.mark.regression("CASE-33")
+@pytest.mark.parametrize("kind", ["ConfigMap", "Service", "Secret"])
+async def test_refused_delete_quotes_the_policy_and_says_what_to_do(
+    cluster: Cluster, unique: str, kind: str, protection: Callable[[], Awaitable[None]]
+) -> None:
+    name = f"{unique}-protected"
+    kept = service(name) if kind == "Service" else named("v1", kind, name)
+    delivery = Delivery(cluster.client, deadlines=AT_ONCE)
+    await delivery.install(unique, Revision.of([kept], "inputs"))
+
+    report = await delivery.prune(set())
+
+    assert not report.complete
+    message = describe_remaining(report)
+    assert f"{kind} kube-system/{name}: 422 Invalid: " in message
+    assert ("denied request: keep it, says the team; " in message) == (kind != "Secret")
+    assert "let the policy or webhook allow it, or keep the object by its annotation" in message
+    assert message.isprintable()
+
+    await protection()
+
+    async def pruned() -> bool:
+        return (await Delivery(cluster.client, deadlines=AT_ONCE).prune(set())).complete
+
+    await eventually(pruned)
+    assert await cluster.live(kind, name, "kube-system") is None
 
 
 @pytest.mark.regression("CASE-14")

@@ -6,17 +6,20 @@ import re
 from typing import TYPE_CHECKING
 
 from clusterstacks.deliver.apply.ownership import PART_OF_LABEL
-from clusterstacks.deliver.apply.policy import RECREATE_ANNOTATION, RECREATED, holds_data
+from clusterstacks.deliver.apply.policy import PRUNE_ANNOTATION, RECREATE_ANNOTATION, RECREATED, holds_data
 from clusterstacks.model.documents import and_more
 from clusterstacks.model.errors import ClusterStacksError, SpecError
 from clusterstacks.model.kinds.names import ADOPT_ANNOTATION, CLUSTER_API_GROUP, Reason
 from clusterstacks.net.kube.errors import (
+    ApiError,
+    Conflict,
     CredentialsFailed,
     FieldCause,
     FieldConflict,
     Forbidden,
     Invalid,
     NotFound,
+    TooMany,
     Unauthorized,
     Unreachable,
 )
@@ -35,6 +38,9 @@ SHOWN_FIELDS = 5
 
 MATCHED_CAUSES = 100
 """Causes of one rejection that are matched (arbitrary: a server names each wrong field once)."""
+
+REFUSAL_CHARACTERS = 1000
+"""Characters of the error of a refused delete; arbitrary: leaves room for what to do in the error of an object."""
 
 SHOWN_ADDONS = 3
 """Addons that a message names (arbitrary)."""
@@ -133,14 +139,8 @@ def explain(error: ClusterStacksError, target: ApplyTarget, *, is_change: bool =
             f"{reasons}; delete {target.id}, or allow its deletion and re-creation by the annotation "
             f"{RECREATE_ANNOTATION}: {RECREATED} in the chart"
         )
-    if isinstance(error, Forbidden) and (rule := _MISSING_RULE.search(head_and_tail(error.message))):
-        verb, resource, group = rule.groups()
-        # An apply needs both, and the server checks the second only when the first is granted.
-        verbs = ["create", "patch"] if verb in {"create", "patch"} else [verb]
-        return (
-            f"{error.message}; allow it by a rule with apiGroups [{group!r}], resources [{resource!r}], "
-            f"verbs {verbs} in the operator's role"
-        )
+    if advice := _missing_rule(error):
+        return f"{error.message}; {advice}"
     namespace = target.id.namespace
     missing = WITHHELD in error.message or f'namespaces "{namespace}" not found' in error.message
     if isinstance(error, NotFound) and namespace and missing:
@@ -149,6 +149,28 @@ def explain(error: ClusterStacksError, target: ApplyTarget, *, is_change: bool =
             "metadata.namespace"
         )
     return error.message
+
+
+def explain_delete(error: ClusterStacksError) -> str:
+    """Return why an object could not be deleted; if the server refused it, with what to do."""
+    if not isinstance(error, ApiError) or isinstance(error, (Conflict, TooMany)):
+        return error.message
+    advice = _missing_rule(error) or (
+        f"let the policy or webhook allow it, or keep the object by its annotation {PRUNE_ANNOTATION}: disabled"
+    )
+    return f"{error.message[:REFUSAL_CHARACTERS]}; {advice}"
+
+
+def _missing_rule(error: ClusterStacksError) -> str:
+    """Return the rule of RBAC that is missing; empty if the server refused for another reason."""
+    if not isinstance(error, Forbidden) or not (rule := _MISSING_RULE.search(head_and_tail(error.message))):
+        return ""
+    verb, resource, group = rule.groups()
+    # An apply needs both, and the server checks the second only when the first is granted.
+    verbs = ["create", "patch"] if verb in {"create", "patch"} else [verb]
+    return (
+        f"allow it by a rule with apiGroups [{group!r}], resources [{resource!r}], verbs {verbs} in the operator's role"
+    )
 
 
 def _reason(cause: FieldCause, target: ApplyTarget) -> str:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from clusterstacks.deliver.apply.delivery_plan import record_before_removal
 from clusterstacks.deliver.apply.foreign_content import ForeignContentCheck
 from clusterstacks.deliver.apply.live_members import LiveMembers, read_live_members
-from clusterstacks.deliver.apply.messages import raise_outage
+from clusterstacks.deliver.apply.messages import explain_delete, raise_outage
 from clusterstacks.deliver.apply.policy import reason_to_keep
 from clusterstacks.deliver.apply.prune_plan import PruneOutcome, PrunePlan, PruneResult, record_after_prune
 from clusterstacks.deliver.apply.results import Deadlines, Removal
@@ -238,7 +238,7 @@ class Remover:
             return PruneResult(PruneOutcome.GONE)
         except ClusterStacksError as error:
             await raise_outage(self._client, error)
-            return PruneResult(PruneOutcome.PENDING, error.message)
+            return PruneResult(PruneOutcome.PENDING, explain_delete(error))
 
     async def _delete(self, one: PruneCandidate) -> PruneResult:
         if reason := await self._guard(one.id):

@@ -275,7 +275,7 @@ REASONS: Final = (
     Explanation(
         Reason.FAILED_TO_DELETE_OBJECTS,
         "Objects cannot be deleted, or are still being deleted.",
-        "Check the finalizers of the objects that the message names.",
+        "The message names the objects with their finalizers, or the policy that refuses their deletion.",
     ),
     Explanation(
         Reason.CONTROL_PLANE_NOT_READY,

@@ -188,7 +188,8 @@ def _message(status: int, body: Mapping[str, Any], *, confidential: bool) -> str
         message = "; ".join(_field_message(cause) for cause in causes)
     else:
         message = _text(body.get("message")) or "the server gave no reason"
-    return message if len(message) <= MAX_MESSAGE else f"{message[:MAX_MESSAGE]}..."
+    # Policies and webhooks answer with tables and indented lists; a status is one line.
+    return " ".join((message if len(message) <= MAX_MESSAGE else f"{message[:MAX_MESSAGE]}...").split())
 
 
 def _conflicts(body: Mapping[str, Any], *, confidential: bool) -> tuple[FieldConflict, ...]:
