@@ -1,5 +1,6 @@
 """SEC-6: clients of the webhook port block neither the operator nor reviews.
 
+SEC-25: clients that hold connections do not keep the API server out.
 SEC-23: the key of the webhooks is kept where users do not write, and metrics are served where they are wanted.
 """
 
@@ -10,7 +11,7 @@ import json
 import re
 import ssl
 import time
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -27,6 +28,7 @@ from clusterstacks.operator.app import Operator
 from clusterstacks.operator.probes_server import ProbesServer
 from clusterstacks.operator.settings import parse_settings
 from clusterstacks.operator.webhook_wiring import webhook_namespace
+from clusterstacks.operator.webhooks import listener
 from clusterstacks.operator.webhooks.answers import ALLOWED
 from clusterstacks.operator.webhooks.certificates import create_serving
 from clusterstacks.operator.webhooks.configuration import PATH, SECRET_NAME
@@ -134,6 +136,74 @@ def test_large_bodies_of_unauthenticated_clients_do_not_block_reviews(kind: str)
     assert set(others) == {200}
     assert stall < STALL_SECONDS, f"{stall * 1000:.0f} ms"
     assert growth < GROWTH, f"{growth / MIB:.0f} MiB"
+
+
+@asynccontextmanager
+async def held(port: int, addresses: list[str], sent: bytes, *, tls: bool = True) -> AsyncIterator[None]:
+    """Hold all connections that the server accepts: each sends some bytes, and is opened again when it is closed."""
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    holding = asyncio.Semaphore(0)
+
+    async def hold(address: str) -> None:
+        is_first = True
+        while True:
+            with suppress(OSError):
+                reader, writer = await asyncio.open_connection(
+                    "127.0.0.1", port, ssl=context if tls else None, local_addr=(address, 0), limit=4096
+                )
+                try:
+                    writer.write(sent)
+                    if sent.endswith(b"}"):
+                        await reader.readuntil(b"}}")
+                    if is_first:
+                        holding.release()
+                    is_first = False
+                    await reader.read()
+                except asyncio.IncompleteReadError:
+                    pass
+                finally:
+                    writer.transport.abort()
+            await asyncio.sleep(0.05)
+
+    each = listener.MAX_CONNECTIONS // len(addresses)
+    tasks = [asyncio.create_task(hold(address)) for address in addresses for _ in range(each)]
+    for _ in tasks:
+        await holding.acquire()
+    try:
+        yield
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+_BODY = json.dumps(REVIEW).encode()
+_HEAD = f"POST {PATH} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(_BODY)}\r\n\r\n".encode()
+
+
+@pytest.mark.regression("SEC-25")
+@pytest.mark.parametrize(
+    ("addresses", "sent", "tls"),
+    [
+        pytest.param(["127.0.0.2", "127.0.0.3"], _HEAD + _BODY, True, id="idle after a review"),
+        pytest.param(["127.0.0.1"], _HEAD + _BODY, True, id="from the address of the API server"),
+        pytest.param(["127.0.0.2", "127.0.0.3"], _HEAD + _BODY[:40], True, id="a review that does not end"),
+        pytest.param(["127.0.0.2", "127.0.0.3"], b"", False, id="without a handshake"),
+    ],
+)
+async def test_clients_that_hold_all_connections_do_not_keep_the_api_server_out(
+    monkeypatch: pytest.MonkeyPatch, addresses: list[str], sent: bytes, *, tls: bool
+) -> None:
+    monkeypatch.setattr(listener, "MAX_CONNECTIONS", 64)  # handshakes take time
+    async with serving() as (server, trusting), held(server.port, addresses, sent, tls=tls), Pool() as pool:
+        url = f"https://127.0.0.1:{server.port}{PATH}"
+        for _ in range(3):
+            async with (
+                asyncio.timeout(60),
+                pool.session.post(url, json=REVIEW, ssl=trusting, headers={"Connection": "close"}) as answer,
+            ):
+                assert answer.status == 200
 
 
 @pytest.mark.regression("SEC-6")

@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-from collections import Counter
+from contextlib import suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from aiohttp import web
@@ -19,11 +20,13 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
 MAX_CONNECTIONS: Final = 512
-"""Connections at a time; further ones wait in the kernel's queue. Enough for two API servers with the 200 writes that
-each runs at most by default (``--max-mutating-requests-inflight``), and some others."""
+"""Connections at a time. Enough for two API servers with the 200 writes that each runs at most by default
+(``--max-mutating-requests-inflight``), and some others. There is no limit for one address: all API servers may come
+from that of a proxy."""
 
-MAX_OF_ONE_ADDRESS: Final = 256
-"""Connections of one address at a time; further ones are closed at once. Enough for one API server with 200 writes."""
+MIN_IDLE_SECONDS: Final = 2.0
+"""Time that each connection has for its handshake and its request, even if others wait. Arbitrary: an API server needs
+milliseconds. It bounds the handshakes of clients that connect again and again, to 256 a second."""
 
 QUEUED: Final = 512
 """Connections that wait in the kernel's queue. Arbitrary: as many as are served."""
@@ -54,8 +57,29 @@ _quiet = logging.getLogger(f"{__name__}.http")
 _quiet.setLevel(logging.CRITICAL)  # a trace for each malformed request would let every client fill the log
 
 
+@dataclass(slots=True)
+class _Connection:
+    """The state of an open connection."""
+
+    since: float
+    """When it was accepted, its last request began, or its last answer was written."""
+    handshake: asyncio.Task[None] | None = None
+    request: web.BaseRequest | None = None
+    """The request that is being read or answered."""
+    has_asked: bool = False
+
+    @property
+    def is_idle(self) -> bool:
+        """True if it waits for its client; False while an answer is due."""
+        return self.request is None or not self.request.content.is_eof()
+
+
 class Listener:
-    """Serves HTTP over TLS at one address; requests under way may take ``stop_seconds`` when it stops."""
+    """Serves HTTP over TLS at one address; requests under way may take ``stop_seconds`` when it stops.
+
+    A connection beyond ``MAX_CONNECTIONS`` takes the place of the one that has been idle longest, so clients that keep
+    connections open cannot keep an API server from connecting.
+    """
 
     def __init__(
         self,
@@ -67,10 +91,9 @@ class Listener:
         self._context = context
         self._answer = answer
         self._stop_seconds = stop_seconds
-        self._room = asyncio.Semaphore(MAX_CONNECTIONS)
-        self._addresses: dict[web.RequestHandler, str] = {}
-        self._counts: Counter[str] = Counter()
-        self._silent: set[web.RequestHandler] = set()
+        self._open: dict[web.RequestHandler, _Connection] = {}
+        """The connections, that with the earliest ``since`` first."""
+        self._has_room = asyncio.Event()
 
     async def run(self, host: str, port: int, started: Callable[[int], None]) -> None:
         """Serve until cancelled.
@@ -79,7 +102,7 @@ class Listener:
         connections are accepted. Raises OSError if the server cannot listen on the address.
         """
         http = _Server(
-            self._first_asked,
+            self._respond,
             ended=self._ended,
             access_log=None,
             logger=_quiet,
@@ -99,68 +122,89 @@ class Listener:
     async def _accept(self, listening: socket.socket, http: _Server, connecting: asyncio.TaskGroup) -> None:
         loop = asyncio.get_running_loop()
         while True:
-            await self._room.acquire()
             try:
                 accepted, peer = await loop.sock_accept(listening)
             except OSError as error:
-                self._room.release()
                 log.warning("A connection to the webhooks cannot be accepted: %s", error)
                 await asyncio.sleep(PAUSE_SECONDS)
                 continue
+            try:
+                while len(self._open) >= MAX_CONNECTIONS:
+                    await self._make_room()
             except asyncio.CancelledError:
-                self._room.release()
-                raise
-            address = str(peer[0])
-            if self._counts[address] >= MAX_OF_ONE_ADDRESS:
-                self._room.release()
                 accepted.close()
-                continue
-            self._counts[address] += 1
-            connection = http()
-            self._addresses[connection] = address
-            self._silent.add(connection)
-            connecting.create_task(self._connect(accepted, connection))
+                raise
+            handler = http()
+            connection = self._open[handler] = _Connection(loop.time())
+            connection.handshake = connecting.create_task(self._connect(accepted, handler, str(peer[0])))
 
-    async def _connect(self, accepted: socket.socket, connection: web.RequestHandler) -> None:
+    async def _make_room(self) -> None:
+        """Close the connection that has been idle longest, or wait until there may be one to close."""
+        longest = next(((handler, state) for handler, state in self._open.items() if state.is_idle), None)
+        left = MIN_IDLE_SECONDS
+        if longest is not None:
+            handler, connection = longest
+            left -= asyncio.get_running_loop().time() - connection.since
+            if left <= 0:
+                self._close(handler, connection)
+                return
+        self._has_room.clear()
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._has_room.wait(), left)
+
+    def _close(self, handler: web.RequestHandler, connection: _Connection) -> None:
+        self._ended(handler)
+        if connection.handshake is not None:
+            connection.handshake.cancel()
+        handler.force_close()
+
+    async def _connect(self, accepted: socket.socket, handler: web.RequestHandler, address: str) -> None:
         """Do the TLS handshake; afterwards aiohttp serves the connection until it is closed."""
         loop = asyncio.get_running_loop()
         try:
             await loop.connect_accepted_socket(
-                lambda: connection,
+                lambda: handler,
                 accepted,
                 ssl=self._context,
                 ssl_handshake_timeout=HANDSHAKE_SECONDS,
                 ssl_shutdown_timeout=TLS_SHUTDOWN_TIMEOUT,
             )
         except OSError as error:
-            log.debug("A TLS handshake with %s failed: %s", self._addresses.get(connection), error)
-            self._ended(connection)
+            log.debug("A TLS handshake with %s failed: %s", address, error)
+            self._ended(handler)
         except asyncio.CancelledError:
-            self._ended(connection)
+            self._ended(handler)
             raise
         except Exception:
             log.exception("Unexpected failure of a TLS handshake, please report it")
-            self._ended(connection)
+            self._ended(handler)
         else:
-            loop.call_later(HEAD_SECONDS, self._close_silent, connection)
+            loop.call_later(HEAD_SECONDS, self._close_silent, handler)
 
-    async def _first_asked(self, request: web.BaseRequest) -> web.StreamResponse:
-        self._silent.discard(request.protocol)
-        return await self._answer(request)
+    async def _respond(self, request: web.BaseRequest) -> web.StreamResponse:
+        self._note(request.protocol, request)
+        try:
+            return await self._answer(request)
+        finally:
+            self._note(request.protocol, None)
 
-    def _close_silent(self, connection: web.RequestHandler) -> None:
-        if connection in self._silent:
-            connection.force_close()
+    def _note(self, handler: web.RequestHandler, request: web.BaseRequest | None) -> None:
+        """Note that a request began, or with None that it ended."""
+        connection = self._open.pop(handler, None)
+        if connection is not None:
+            now = asyncio.get_running_loop().time()
+            connection.since, connection.request, connection.has_asked = now, request, True
+            self._open[handler] = connection
+            self._has_room.set()
 
-    def _ended(self, connection: web.RequestHandler) -> None:
-        address = self._addresses.pop(connection, None)
-        if address is None:
-            return  # the handshake failed and the connection was lost: both come here
-        self._silent.discard(connection)
-        self._room.release()
-        self._counts[address] -= 1
-        if not self._counts[address]:
-            del self._counts[address]
+    def _close_silent(self, handler: web.RequestHandler) -> None:
+        connection = self._open.get(handler)
+        if connection is not None and not connection.has_asked:
+            self._close(handler, connection)
+
+    def _ended(self, handler: web.RequestHandler) -> None:
+        if self._open.pop(handler, None) is not None:  # after a failed handshake, aiohttp calls this as well
+            self._has_room.set()
 
 
 class _Server(web.Server):

@@ -55,7 +55,8 @@ VALUES_AT_A_TIME: Final = 4 * MAX_VALUES
 """Values of all requests at a time, 100 bytes each. Arbitrary: four of the largest, or 400 Clusters of 500 values."""
 
 WAITING: Final = 256
-"""Requests that wait for a share; further ones are tried again later. As many as one address has connections."""
+"""Requests that wait for a share; further ones are tried again later. Arbitrary: more than an API server has at a
+time."""
 
 RETRY_SECONDS: Final = 1
 """Pause before the API server tries again: the smallest it understands. It tries up to ten times within the timeout of

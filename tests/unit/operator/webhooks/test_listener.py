@@ -18,7 +18,9 @@ from clusterstacks.operator.webhooks.certificates import create_serving
 from clusterstacks.operator.webhooks.listener import Listener
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Awaitable, Callable
+
+    Respond = Callable[[web.BaseRequest], Awaitable[web.Response]]
 
 REQUEST = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
 
@@ -28,13 +30,13 @@ async def _fine(_: web.BaseRequest) -> web.Response:
 
 
 @asynccontextmanager
-async def listening(host: str = "127.0.0.1") -> AsyncIterator[int]:
+async def listening(host: str = "127.0.0.1", respond: Respond = _fine) -> AsyncIterator[int]:
     """Run a listener that answers everything; yields its port."""
     pair = create_serving(["127.0.0.1"], timedelta(hours=1), datetime.now(UTC))
     context = server_context()
     serve_with(context, pair.certificate, pair.key)
     port: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-    task = asyncio.create_task(Listener(context, _fine, stop_seconds=0.1).run(host, 0, port.set_result))
+    task = asyncio.create_task(Listener(context, respond, stop_seconds=0.1).run(host, 0, port.set_result))
     try:
         yield await port
         assert not task.done()
@@ -89,41 +91,103 @@ async def test_wildcard_address_listens_on_both_ip_families() -> None:
             client.close()
 
 
-async def test_connections_of_one_client_address_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MAX_OF_ONE_ADDRESS", 2)
+async def test_connection_that_has_been_idle_longest_is_closed_for_a_new_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MAX_CONNECTIONS", 3)
+    monkeypatch.setattr(module, "MIN_IDLE_SECONDS", 0)
     async with listening() as port:
-        first, second = await Client.connected(port), await Client.connected(port)
+        first, second, third = [await Client.connected(port) for _ in range(3)]
+        for client in (second, third, first):
+            assert await client.ask()
 
-        refused = await Client.connected(port, tls=False)
-        assert await refused.is_closed()
+        fourth = await Client.connected(port)
+
+        assert await fourth.ask()
+        assert await second.is_closed()
         assert await first.ask()
-        assert await second.ask()
-        refused.close()
-        first.close()
-        while True:  # the server sees the end a moment later
-            try:
-                third = await Client.connected(port)
-                break
-            except OSError:
-                await asyncio.sleep(0)
         assert await third.ask()
-        second.close()
-        third.close()
+        for client in (first, second, third, fourth):
+            client.close()
 
 
-async def test_connections_above_the_limit_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_connection_without_a_handshake_is_closed_for_a_new_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MAX_CONNECTIONS", 1)
+    monkeypatch.setattr(module, "MIN_IDLE_SECONDS", 0)
+    async with listening() as port:
+        silent = await Client.connected(port, tls=False)
+        client = await Client.connected(port)
+
+        assert await client.ask()
+        assert await silent.is_closed()
+        silent.close()
+        client.close()
+
+
+async def test_connection_is_kept_for_its_minimum_even_if_another_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MAX_CONNECTIONS", 1)
+    monkeypatch.setattr(module, "MIN_IDLE_SECONDS", 3600)
     async with listening() as port:
         first = await Client.connected(port)
-        assert await first.ask()
         waiting = asyncio.create_task(Client.connected(port))
-        await asyncio.sleep(0.05)
+        for _ in range(10):
+            assert await first.ask()
 
         assert not waiting.done()
         first.close()
         second = await waiting
         assert await second.ask()
         second.close()
+
+
+async def test_connection_with_an_answer_due_is_not_closed_for_a_new_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MAX_CONNECTIONS", 2)
+    monkeypatch.setattr(module, "MIN_IDLE_SECONDS", 0)
+    asked, answer = asyncio.Event(), asyncio.Event()
+
+    async def slow(request: web.BaseRequest) -> web.Response:
+        if request.path == "/slow":
+            asked.set()
+            await answer.wait()
+        return await _fine(request)
+
+    async with listening(respond=slow) as port:
+        first, second = await Client.connected(port), await Client.connected(port)
+        first.writer.write(REQUEST.replace(b"/", b"/slow", 1))
+        await asked.wait()
+        assert await second.ask()  # idle for a shorter time than the first was asked
+
+        third = await Client.connected(port)
+        assert await third.ask()
+        assert await second.is_closed()
+        answer.set()
+        assert await first.reader.readuntil(b"fine")
+        for client in (first, second, third):
+            client.close()
+
+
+async def test_body_that_does_not_arrive_makes_room_for_a_new_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MAX_CONNECTIONS", 1)
+    monkeypatch.setattr(module, "MIN_IDLE_SECONDS", 0)
+    began, gone = asyncio.Event(), asyncio.Event()
+
+    async def reads(request: web.BaseRequest) -> web.Response:
+        began.set()
+        try:
+            await request.read()
+        except ConnectionError:
+            gone.set()
+            raise
+        return await _fine(request)
+
+    async with listening(respond=reads) as port:
+        slow = await Client.connected(port)
+        slow.writer.write(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nhalf")
+        await began.wait()
+
+        client = await Client.connected(port)
+        assert await client.ask()
+        await gone.wait()
+        slow.close()
+        client.close()
 
 
 async def test_silent_connection_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
