@@ -28,7 +28,7 @@ async def measure() -> list[Figure]:
             with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
                 async with open_page(find_chromium(), Path(profile)) as page:
                     began = time.perf_counter()
-                    await page.goto(access.address(access.token))
+                    await page.goto(access.address)
                     await _rows(page, CLUSTERS + number)
                     pictures.append(time.perf_counter() - began)
                     began = time.perf_counter()

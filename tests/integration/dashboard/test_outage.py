@@ -64,7 +64,7 @@ async def test_banner_names_an_outage_and_the_page_recovers_by_itself(
     stopped_server: ApiServer, client: Client, chromium: list[str], tmp_path: Path
 ) -> None:
     async with served_page(client) as access, open_page(chromium, tmp_path) as page:
-        await page.goto(access.address(access.token))
+        await page.goto(access.address)
         await page.until("document.querySelector('#clusters tbody tr')")
         await page.value("location.hash = '#/cluster/default/one'")
         await page.until("document.querySelector('#events-list')")

@@ -58,7 +58,7 @@ async def page(fleet: Fleet, chromium: list[str], tmp_path: Path) -> AsyncIterat
     """The page of the fleet; a test fails if the browser reports an error, a dialog or a violation of the policy."""
     async with served_page(fleet.api) as access, open_page(chromium, tmp_path) as page:
         await page.resize(1120, 700)
-        await page.goto(access.address(access.token))
+        await page.goto(access.address)
         await page.until("document.querySelector('#clusters tbody tr')")
         yield page
         assert not page.complaints
@@ -197,7 +197,7 @@ async def test_events_are_read_for_the_open_cluster_only_and_while_it_is_open(
         await fleet.cluster(f"team-c/cluster-{number}")
     async with served_page(fleet.api) as access, open_page(chromium, tmp_path) as page:
         await page.call("Page.addScriptToEvaluateOnNewDocument", source=QUICK_TICKS)
-        await page.goto(access.address(access.token))
+        await page.goto(access.address)
         await page.until("document.querySelectorAll('#clusters tbody tr').length === 204")
         await page.until("ticks > 2")
         assert event_lists(fleet) == []
@@ -238,7 +238,7 @@ async def test_page_fits_a_narrow_window(page: Page) -> None:
 async def test_last_known_state_stays_when_csctl_has_ended(fleet: Fleet, chromium: list[str], tmp_path: Path) -> None:
     async with open_page(chromium, tmp_path) as page:
         async with served_page(fleet.api) as access:
-            await page.goto(access.address(access.token))
+            await page.goto(access.address)
             await page.until("document.querySelector('#clusters tbody tr')")
             await open_cluster(page, "team-a/healthy")
         await page.until("document.querySelector('header').innerText.includes('csctl ui does not answer')")

@@ -45,33 +45,27 @@ def _token() -> str:
 
 @dataclass(slots=True)
 class PageAccess:
-    """The tokens and the cookie of one server."""
+    """The token and the cookie of one server."""
 
     port: int
     token: str = field(default_factory=_token)
-    """The token of the printed address; valid as long as the server."""
-    launch_token: str = field(default_factory=_token)
-    """The token with which csctl starts a browser, valid once: others can read arguments of processes."""
+    """The token of the address; valid as long as the server."""
     cookie: str = field(default_factory=_token)
-    """The value of the cookie that replaces a token."""
+    """The value of the cookie that replaces the token."""
 
     @property
     def cookie_name(self) -> str:
         """The name of the cookie; browsers send cookies to all ports of a host."""
         return f"csctl-ui-{self.port}"
 
-    def address(self, token: str) -> str:
-        """Return the address of the page with a token."""
-        return f"http://127.0.0.1:{self.port}/?token={token}"
+    @property
+    def address(self) -> str:
+        """The address of the page with the token: never in arguments of a process, which all users can read."""
+        return f"http://127.0.0.1:{self.port}/?token={self.token}"
 
-    def redeem(self, token: str) -> bool:
-        """Return whether a token is valid; the launch token then no longer is."""
-        if _same(token, self.token):
-            return True
-        if self.launch_token and _same(token, self.launch_token):
-            self.launch_token = ""
-            return True
-        return False
+    def is_valid(self, token: str) -> bool:
+        """Return whether a request has the token."""
+        return _same(token, self.token)
 
     def refusal(self, method: str, host: str, headers: Mapping[str, str]) -> tuple[int, str] | None:
         """Return status and message of a request that is refused whatever it asks for; None for others."""

@@ -187,8 +187,7 @@ class PageServer:
 
     def _enter(self, request: web.BaseRequest) -> web.Response:
         """Replace the token by a cookie."""
-        # A browser may only ask for the headers before it opens an address; this must not use up a token.
-        if request.method != "GET" or not self._access.redeem(request.query["token"]):
+        if not self._access.is_valid(request.query["token"]):
             return _text(NO_COOKIE, 401)
         response = web.Response(text=ENTRY, content_type="text/html", headers=HEADERS)
         access = self._access

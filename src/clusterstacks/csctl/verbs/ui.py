@@ -5,6 +5,9 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 from dataclasses import asdict, dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -35,6 +38,14 @@ if TYPE_CHECKING:
 SHOWN_EVENTS = 50
 """Events of a Cluster on the page (arbitrary: two screens); ``kubectl events`` lists all."""
 
+OPENING = """<!doctype html>
+<html lang="en">
+<head><meta charset="utf-8"><meta http-equiv="refresh" content="0;url={address}"><title>csctl ui</title></head>
+<body><a href="{address}">Continue</a></body>
+</html>
+"""
+"""A file that opens the page."""
+
 
 @click.command(short_help="Show clusters and releases in a browser.")
 @click.option(
@@ -52,16 +63,17 @@ def ui(management: ManagementCluster, scope: ListScope, port: int, *, open_brows
     from clusterstacks.csctl.ui.page_server import listen
 
     listening = listen(port)
-    asyncio.run(_serve(management, scope, listening, open_browser=open_browser))
+    with TemporaryDirectory(prefix="csctl-ui-") as private:
+        asyncio.run(_serve(management, scope, listening, Path(private) if open_browser else None))
 
 
 async def _serve(
-    management: ManagementCluster, scope: ListScope, listening: list[socket], *, open_browser: bool
+    management: ManagementCluster, scope: ListScope, listening: list[socket], private: Path | None
 ) -> None:
     async with management.connected() as client:
         name = management.context or management.connection().server
         page = ServedPage(client, management, scope, name)
-        await page.run(listening, lambda access: _announce(access, open_browser=open_browser))
+        await page.run(listening, lambda access: announce(access, private))
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,14 +127,27 @@ class ServedPage:
                 await serving
 
 
-def _announce(access: PageAccess, *, open_browser: bool) -> None:
-    output.say(access.address(access.token))
-    output.note("The page has the rights of your kubeconfig: keep this address to yourself. Ctrl-C ends it.")
-    if open_browser:
-        import webbrowser
+def announce(access: PageAccess, private: Path | None) -> None:
+    """Print the address, and open it in the browser by a file in the private directory; with None, only print it.
 
-        if not webbrowser.open(access.address(access.launch_token)):
-            output.note("No browser could be started: open the address in one.")
+    The browser gets the name of the file as an argument, not the token, because all users of a machine can read
+    arguments.
+    """
+    output.say(access.address)
+    output.note("The page has the rights of your kubeconfig: keep this address to yourself. Ctrl-C ends it.")
+    if private is not None:
+        file = private / "open.html"
+        file.touch(mode=0o600, exist_ok=False)
+        file.write_text(OPENING.format(address=access.address), encoding="utf-8")
+        # Some browsers are waited for until they end. A daemon thread does not delay the end of csctl.
+        Thread(target=_open, args=(file,), daemon=True).start()
+
+
+def _open(file: Path) -> None:
+    import webbrowser
+
+    if not webbrowser.open(file.as_uri()):
+        output.note("No browser could be started: open the address in one.")
 
 
 def _queries(scope: ListScope) -> list[ObjectQuery]:
