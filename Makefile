@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.synced
 
 .DEFAULT_GOAL := help
-.PHONY: help setup binaries demo demo-ranges demo-upgrade test test-unit test-integration test-replay test-e2e test-image test-install krew resolve site cast image image-push check format house docs manifests bench fuzz fuzz-faults fuzz-kills clean
+.PHONY: help setup binaries demo demo-ranges demo-upgrade test test-unit test-integration test-replay test-e2e test-image test-install krew resolve site cast image wheel image-push check format house docs manifests bench fuzz fuzz-faults fuzz-kills clean
 
 help: ## Show this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-18s %s\n", $$1, $$2}'
@@ -88,10 +88,13 @@ site: setup ## Build the static site of the documentation in dist/site; wrong li
 cast: binaries ## Record `make demo-ranges` as docs/demo-ranges.svg (one minute)
 	@PATH="$(CURDIR)/$(BIN):$$PATH" XDG_STATE_HOME=/tmp $(BIN)/python -m tools.cast docs/demo-ranges.svg csctl demo --ranges
 
-image: setup ## Build the container image into dist/image, without docker (needs mmdebstrap); ARCH=amd64 or arm64 builds one
+image: setup wheel ## Build the container image into dist/image, without docker (needs mmdebstrap); ARCH=amd64 or arm64 builds one
 	$(BIN)/python -m tools.image build $(ARCH:%=--arch %)
 
-image-push: setup ## Push dist/image with its SBOM: make image-push REF=registry.example.com/cluster-stack-operator
+wheel: setup ## Build the wheel into dist/wheel, with its SBOM and provenance
+	$(BIN)/python -m tools.image wheel
+
+image-push: setup ## Push dist/image with its SBOM and provenance: make image-push REF=registry.example.com/cluster-stack-operator
 	$(BIN)/python -m tools.image push $(REF)
 
 bench: binaries ## Measure (by hand; the results are in docs/benchmarks.md)

@@ -10,17 +10,19 @@ import re
 import subprocess
 import sys
 import tarfile
+from hashlib import sha256
 from pathlib import Path
 
 import orjson
 import pytest
 
 from clusterstacks.model.errors import SpecError
-from tools.image.building import build, machine
+from tools.image.building import beside, build, build_wheel, machine, origin_of
 from tools.image.bytecode import enter
 from tools.image.debian import require_programs
 from tools.image.pushing import Stored, open_layout
 from tools.image.sbom import MEDIA_TYPE
+from tools.image.wheels import PROJECT
 
 MAX_COMPRESSED_BYTES = 75_000_000
 """Largest image of one architecture (issue 15)."""
@@ -69,6 +71,7 @@ def test_two_builds_give_the_same_digest(stored: Stored, tmp_path: Path) -> None
     subprocess.run(command, check=True, env=os.environ | zone, cwd=Path(__file__).parents[2])
 
     assert open_layout(tmp_path).index.digest == stored.index.digest
+    assert [one.digest for one in open_layout(tmp_path).referrers] == [one.digest for one in stored.referrers]
 
 
 def test_the_image_is_small_and_runs_as_an_ordinary_user(stored: Stored) -> None:
@@ -171,7 +174,7 @@ def test_a_render_worker_starts_with_helm_and_cel(root: Path) -> None:
 
 
 def test_the_sbom_lists_all_locked_wheels_with_hashes_and_the_debian_packages(stored: Stored) -> None:
-    (sbom,) = stored.referrers
+    sbom, _ = stored.referrers
     document = orjson.loads(stored.content(sbom.layers[0]).read_bytes())
     components = {one["purl"]: one for one in document["components"]}
     export = [
@@ -201,5 +204,45 @@ def test_the_sbom_lists_all_locked_wheels_with_hashes_and_the_debian_packages(st
     assert sbom.artifact_type == MEDIA_TYPE
     assert len(locked) > 10
     assert locked <= components.keys()
-    assert all(one.get("hashes") for purl, one in components.items() if not purl.startswith("pkg:pypi/cluster-stacks@"))
+    fetched = {purl: one for purl, one in components.items() if purl.startswith(("pkg:pypi/", "pkg:deb/"))}
+    assert all(one.get("hashes") for purl, one in fetched.items() if not purl.startswith("pkg:pypi/cluster-stacks@"))
+    assert all(one.get("licenses") for purl, one in fetched.items() if purl.startswith("pkg:pypi/"))
     assert any(purl.startswith("pkg:deb/debian/libc6@") for purl in components)
+
+
+def test_the_sbom_lists_the_go_modules_of_helm_and_the_crates_of_wheels(stored: Stored) -> None:
+    sbom, _ = stored.referrers
+    components = {one["purl"]: one for one in orjson.loads(stored.content(sbom.layers[0]).read_bytes())["components"]}
+    (helm,) = (one for purl, one in components.items() if purl.startswith("pkg:golang/helm.sh/helm/"))
+
+    assert helm["properties"][0]["value"].startswith("h1:")
+    assert any(purl.startswith("pkg:golang/stdlib@") for purl in components)
+    assert any(purl.startswith("pkg:cargo/") for purl in components)
+
+
+def test_the_provenance_is_about_this_image_and_names_what_was_fetched_for_it(stored: Stored) -> None:
+    sbom, provenance = stored.referrers
+    statement = orjson.loads(stored.content(provenance.layers[0]).read_bytes())
+    dependencies = statement["predicate"]["buildDefinition"]["resolvedDependencies"]
+    components = orjson.loads(stored.content(sbom.layers[0]).read_bytes())["components"]
+    hashes = {one["purl"]: one["hashes"][0]["content"] for one in components if one.get("hashes")}
+    fetched = {purl: digest for purl, digest in hashes.items() if purl.startswith(("pkg:pypi/", "pkg:deb/"))}
+
+    assert statement["predicateType"] == "https://slsa.dev/provenance/v1"
+    assert {f"sha256:{one['digest']['sha256']}" for one in statement["subject"]} == {
+        stored.index.digest,
+        *(image.digest for image in stored.index.manifests),
+    }
+    assert dependencies[0]["uri"] == f"git+https://github.com/OWNER/cluster-stacks@{origin_of(PROJECT).revision}"
+    assert {one["uri"]: one["digest"]["sha256"] for one in dependencies[1:]} == fetched
+
+
+def test_the_wheel_gets_its_own_sbom_and_provenance_twice_the_same(tmp_path: Path) -> None:
+    first, second = build_wheel(tmp_path / "1"), build_wheel(tmp_path / "2")
+
+    assert first.read_bytes() == second.read_bytes()
+    for what in ("sbom.json", "provenance.json"):
+        statement = beside(first, what).read_bytes()
+        (subject,) = orjson.loads(statement)["subject"]
+        assert subject == {"name": first.name, "digest": {"sha256": sha256(first.read_bytes()).hexdigest()}}
+        assert statement == beside(second, what).read_bytes()

@@ -7,8 +7,9 @@
     wheels        the locked wheels, and the wheel of this project
     bytecode      compiled Python, made by the image's own interpreter
     sbom          the list of what is in an image (CycloneDX)
+    provenance    how it was built (SLSA)
     layout        the OCI image layout: blobs, configuration, manifests, index
     building      all of the above in order
     pushing       the layout into a registry
-    signatures    signatures of an image, as cosign makes them
+    signatures    signatures and attestations of an image, as cosign makes them
 """

@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import platform
+import shutil
 import subprocess
 import tempfile
 import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import orjson
+
+from clusterstacks.model.digests import sha256_digest
 from clusterstacks.model.errors import SpecError
+from clusterstacks.release.signing.attestation import SBOM, write_statement
+from clusterstacks.release.signing.envelope import PAYLOAD_TYPE
 from tools.image import debian
 from tools.image.bytecode import compiled
 from tools.image.layers import archive, lay_out
 from tools.image.layout import NAME, Layout, Origin
-from tools.image.sbom import bill_of_materials, wheels_of
-from tools.image.wheels import PLATFORMS, PROJECT, locked_layer, own_layer
+from tools.image.provenance import provenance
+from tools.image.sbom import bill_of_materials, bundled, components, wheels_of
+from tools.image.wheels import PLATFORMS, PROJECT, locked_layer, own_layer, wheel_of_project
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from clusterstacks.net.oci.descriptor import Descriptor
     from tools.image.debian import Package
@@ -37,7 +45,7 @@ class Built:
     Args:
         digest: Of its index.
         sizes: Compressed bytes of the layers, by architecture.
-        components: How many wheels and Debian packages the list of the first architecture has.
+        components: How many components the list of the first architecture has.
     """
 
     digest: str
@@ -108,9 +116,9 @@ def build(architectures: Sequence[str], folder: Path, mirrors: Sequence[str], re
     origin, lock = origin_of(PROJECT), tomllib.loads((PROJECT / "uv.lock").read_text())
     layout = Layout(folder)
     images: dict[str, Descriptor] = {}
-    sboms: list[Descriptor] = []
+    referrers: list[Descriptor] = []
     sizes: dict[str, int] = {}
-    components = 0
+    listed: dict[str, list[dict[str, Any]]] = {}
     with tempfile.TemporaryDirectory(prefix="image-") as work:
         shared = _Build(Path(work), mirrors)
         for architecture in architectures:
@@ -122,13 +130,51 @@ def build(architectures: Sequence[str], folder: Path, mirrors: Sequence[str], re
                 report(f"{architecture}: {what}: {megabytes}")
             images[architecture] = layout.add_image(architecture, packed, origin)
             sizes[architecture] = sum(len(one.content) for one in packed.values())
-            wheels = [wheel for layer in layers.values() for wheel in wheels_of(layer, lock)]
             packages = debian.used(shared.packages(architecture))
-            sboms.append(
-                layout.add_sbom(images[architecture], bill_of_materials(NAME, origin.version, wheels, packages))
-            )
-            components = components or len(wheels) + len(packages)
-    return Built(layout.finish(images, sboms, origin.version).digest, sizes, components)
+            listed[architecture] = contents(layers.values(), lock, packages)
+            sbom = bill_of_materials(NAME, origin.version, listed[architecture])
+            referrers.append(layout.add_sbom(images[architecture], sbom))
+    index = layout.add_index(images)
+    statement = provenance(
+        [(NAME, one.digest) for one in (index, *images.values())],
+        origin,
+        {"architectures": list(architectures), "mirrors": list(mirrors)},
+        itertools.chain(*listed.values()),
+    )
+    referrers.append(layout.add_referrer(index, statement, PAYLOAD_TYPE, "provenance.intoto.json"))
+    layout.finish(index, referrers, origin.version)
+    return Built(index.digest, sizes, len(listed[architectures[0]]))
+
+
+def contents(layers: Iterable[Layer], lock: Mapping[str, Any], packages: Sequence[Package]) -> list[dict[str, Any]]:
+    """List what is in layers, for an SBOM."""
+    wheels = [wheel for layer in layers for wheel in wheels_of(layer, lock)]
+    return components(wheels, packages, [one for layer in layers for one in bundled(layer)])
+
+
+def build_wheel(folder: Path) -> Path:
+    """Build the wheel of this project, with its SBOM and its provenance beside it; return the wheel.
+
+    The SBOM lists the locked wheels for this machine, because the wheel itself contains no code of others.
+
+    Raises:
+        SpecError: uv fails; it has printed why.
+    """
+    origin, lock = origin_of(PROJECT), tomllib.loads((PROJECT / "uv.lock").read_text())
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="wheel-") as work:
+        listed = contents([locked_layer(machine(), Path(work))], lock, ())
+        wheel = Path(shutil.copy(wheel_of_project(Path(work, "wheel")), folder))
+    subject = (wheel.name, sha256_digest(wheel.read_bytes()))
+    sbom = bill_of_materials(wheel.name, origin.version, listed, kind="library")
+    beside(wheel, "sbom.json").write_bytes(write_statement(SBOM, [subject], orjson.loads(sbom)))
+    beside(wheel, "provenance.json").write_bytes(provenance([subject], origin, {}, listed))
+    return wheel
+
+
+def beside(wheel: Path, suffix: str) -> Path:
+    """Return the file about a wheel with a suffix."""
+    return wheel.with_name(f"{wheel.name}.{suffix}")
 
 
 def origin_of(project: Path) -> Origin:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -122,34 +122,29 @@ class Layout:
         }
         return self._blob(orjson.dumps(manifest), OCI_MANIFEST)
 
-    def add_sbom(self, subject: Descriptor, content: bytes) -> Descriptor:
-        """Add the list of what is in an image, as a referrer of it (image-spec ``manifest.md``, "subject")."""
+    def add_referrer(self, subject: Descriptor, content: bytes, media_type: str, title: str) -> Descriptor:
+        """Add a document about an image, as a referrer of it (image-spec ``manifest.md``, "subject")."""
         self._blob(EMPTY, EMPTY_TYPE)
-        stored = self._blob(content, SBOM_TYPE)
-        titled = Descriptor(stored.media_type, stored.digest, stored.size, {TITLE: "sbom.cdx.json"})
+        stored = replace(self._blob(content, media_type), annotations={TITLE: title})
         raw = write_manifest(
-            artifact_type=SBOM_TYPE, config=describe(EMPTY, EMPTY_TYPE), layers=[titled], subject=subject
+            artifact_type=media_type, config=describe(EMPTY, EMPTY_TYPE), layers=[stored], subject=subject
         )
-        written = self._blob(raw, OCI_MANIFEST)
-        return Descriptor(written.media_type, written.digest, written.size, artifact_type=SBOM_TYPE)
+        return replace(self._blob(raw, OCI_MANIFEST), artifact_type=media_type)
 
-    def finish(self, images: Mapping[str, Descriptor], sboms: Sequence[Descriptor], tag: str) -> Descriptor:
-        """Write the index of the images and the entry point of the layout.
+    def add_sbom(self, subject: Descriptor, content: bytes) -> Descriptor:
+        """Add the list of what is in an image."""
+        return self.add_referrer(subject, content, SBOM_TYPE, "sbom.cdx.json")
 
-        Args:
-            images: By architecture.
-            sboms: Listed beside the image without a name, as ORAS does.
-            tag: Name of the image in the layout.
-
-        Returns:
-            The index: what to deploy, on every architecture.
-        """
+    def add_index(self, images: Mapping[str, Descriptor]) -> Descriptor:
+        """Add the index of the images by architecture: what to deploy, on every architecture."""
         members = [_with_platform(image, architecture) for architecture, image in sorted(images.items())]
-        index = self._blob(write_index(members), OCI_INDEX)
+        return self._blob(write_index(members), OCI_INDEX)
+
+    def finish(self, index: Descriptor, referrers: Sequence[Descriptor], tag: str) -> None:
+        """Write the entry point of the layout: the index by its name, and beside it the referrers, as ORAS does."""
         named = index.document() | {"annotations": {REF_NAME: tag}}
-        entry = write_index([named, *(sbom.document() for sbom in sboms)])
+        entry = write_index([named, *(one.document() for one in referrers)])
         (self._folder / "index.json").write_bytes(entry)
-        return index
 
     def _blob(self, content: bytes, media_type: str) -> Descriptor:
         blob = describe(content, media_type)

@@ -5,11 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+import orjson
+
 from clusterstacks.model.errors import SpecError
 from clusterstacks.net.oci.manifests import OCI_INDEX, read_manifest
 from clusterstacks.net.oci.transfers import BLOBS_AT_ONCE
+from clusterstacks.release.signing.attestation import SBOM, write_statement
+from clusterstacks.release.signing.envelope import PAYLOAD_TYPE
 from clusterstacks.runtime.concurrency import gather
-from tools.image.layout import REF_NAME
+from tools.image.layout import NAME, REF_NAME
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -48,6 +52,22 @@ class Stored:
             OSError: It cannot be read.
         """
         return _read(self.folder, one)
+
+    def statements(self) -> list[tuple[str, bytes]]:
+        """Return what to attest: digests, and in-toto Statements about them, the provenance of each and their SBOMs.
+
+        Raises:
+            OSError: It cannot be read.
+        """
+        found = []
+        for referrer in self.referrers:
+            content, subject = self.content(referrer.layers[0]).read_bytes(), referrer.subject
+            if referrer.artifact_type == PAYLOAD_TYPE:
+                digests = (self.index.digest, *(image.digest for image in self.index.manifests))
+                found += [(digest, content) for digest in digests]
+            elif subject is not None:
+                found.append((subject.digest, write_statement(SBOM, [(NAME, subject.digest)], orjson.loads(content))))
+        return found
 
 
 def open_layout(folder: Path) -> Stored:

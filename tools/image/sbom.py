@@ -1,4 +1,4 @@
-"""The list of what is in an image: Debian packages and wheels, as CycloneDX JSON.
+"""The list of what is in an image: Debian packages, wheels, and what wheels bundle, as CycloneDX JSON.
 
 Source: https://cyclonedx.org/docs/1.6/json/. It has no serial number and no time of its own, so equal images have equal
 lists.
@@ -19,7 +19,8 @@ from tools.image.layers import File
 from tools.image.wheels import SITE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
+    from email.message import Message
 
     from tools.image.debian import Package
     from tools.image.layers import Layer
@@ -27,6 +28,12 @@ if TYPE_CHECKING:
 MEDIA_TYPE = "application/vnd.cyclonedx+json"
 
 _METADATA = re.compile(rf"({re.escape(SITE)}/[^/]+\.dist-info)/METADATA")
+_SBOM = re.compile(r".+\.dist-info/sboms/[^/]+\.json")
+
+_GO = b"\xff Go buildinf:"
+"""Begins the build information in a Go program (debug/buildinfo); the version of Go follows at byte 32."""
+_MODULE = re.compile(rb"^(?:mod|dep)\t(\S+)\t(\S+)\t?(\S*)\n(?:=>\t(\S+)\t(\S+)\t?(\S*)\n)?", re.MULTILINE)
+"""A module, and the one that replaces it: path, version and hash, as in go.sum."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +43,7 @@ class Wheel:
     Args:
         name: Its name, normalized (PEP 503).
         version: Its version.
-        license: What the wheel states, for example an SPDX expression; empty where it states none in a line.
+        license: What the wheel states, for example an SPDX expression, else by its classifiers; empty without any.
         sha256: Of the wheel in ``uv.lock``, in hex; empty for the wheel of this project.
     """
 
@@ -64,8 +71,13 @@ def _wheel(metadata: str, wheel: str, lock: Mapping[str, Any]) -> Wheel:
     locked = (one for one in lock["package"] if (one["name"], one["version"]) == (name, version))
     files = (file for one in locked for file in one.get("wheels", ()))
     digest = next((file["hash"] for file in files if not _tags(file["url"]).isdisjoint(tags)), "")
+    return Wheel(name, version, _license(described), digest.removeprefix("sha256:"))
+
+
+def _license(described: Message) -> str:
     stated = described.get("License-Expression") or described.get("License") or ""
-    return Wheel(name, version, "" if "\n" in stated else stated, digest.removeprefix("sha256:"))
+    classifiers = [one for one in described.get_all("Classifier", []) if one.startswith("License :: ")]
+    return stated if stated and "\n" not in stated else " OR ".join(one.rpartition(" :: ")[2] for one in classifiers)
 
 
 def _tags(url: str) -> set[str]:
@@ -81,22 +93,62 @@ def _text(layer: Layer, path: str) -> str:
     return entry.content.decode()
 
 
-def bill_of_materials(name: str, version: str, wheels: Iterable[Wheel], packages: Iterable[Package]) -> bytes:
-    """Write the list for an image.
+def bundled(layer: Layer) -> list[dict[str, Any]]:
+    """Find the components that wheels bundle, sorted: Go modules in Go libraries, and lists in wheels (PEP 770)."""
+    found: dict[str, dict[str, Any]] = {}
+    for path, entry in layer.items():
+        if isinstance(entry, File):
+            components = _listed(entry.content) if _SBOM.fullmatch(path) else _go_modules(entry.content)
+            found |= {one["purl"]: one for one in components}
+    return [found[purl] for purl in sorted(found)]
 
-    Args:
-        name: Name of the image.
-        version: Version of the image.
-        wheels: The wheels in it.
-        packages: The Debian packages in it.
-    """
-    components = [*map(_python_component, wheels), *map(_debian_component, packages)]
+
+def _listed(content: bytes) -> list[dict[str, Any]]:
+    document = orjson.loads(content)
+    kept = ("licenses", "hashes")
+    return [
+        _component(one["name"], one["version"], one["purl"].partition("?")[0], "")
+        | {key: one[key] for key in kept if key in one}
+        for one in document.get("components", ())
+        if document.get("bomFormat") == "CycloneDX" and one.keys() >= {"name", "version", "purl"}
+    ]
+
+
+def _go_modules(content: bytes) -> list[dict[str, Any]]:
+    start = content.find(_GO)
+    if start < 0:
+        return []
+    version = content[start + 33 : start + 33 + content[start + 32]].decode().removeprefix("go")
+    modules = [_go_component("stdlib", version, "")]
+    for path, tag, checksum, *replaced in _MODULE.findall(content, start):
+        module = tuple(replaced) if replaced[0] else (path, tag, checksum)
+        modules.append(_go_component(*(part.decode() for part in module)))
+    return modules
+
+
+def _go_component(path: str, version: str, checksum: str) -> dict[str, Any]:
+    component = _component(path, version, f"pkg:golang/{path.lower()}@{version.replace('+', '%2B')}", "")
+    return component | ({"properties": [{"name": "go.sum", "value": checksum}]} if checksum else {})
+
+
+def components(
+    wheels: Iterable[Wheel], packages: Iterable[Package], further: Iterable[dict[str, Any]]
+) -> list[dict[str, Any]]:
+    """Return the components of a list, sorted; ``further`` are those of :func:`bundled`."""
+    found = [*map(_python_component, wheels), *map(_debian_component, packages), *further]
+    return sorted(found, key=lambda one: str(one["purl"]))
+
+
+def bill_of_materials(
+    name: str, version: str, listed: Sequence[Mapping[str, Any]], *, kind: str = "container"
+) -> bytes:
+    """Write the list of an image or of a wheel, whose ``kind`` is ``library``."""
     document = {
         "bomFormat": "CycloneDX",
         "specVersion": "1.6",
         "version": 1,
-        "metadata": {"component": {"type": "container", "bom-ref": name, "name": name, "version": version}},
-        "components": sorted(components, key=lambda one: one["purl"]),
+        "metadata": {"component": {"type": kind, "bom-ref": name, "name": name, "version": version}},
+        "components": listed,
     }
     return orjson.dumps(document)
 

@@ -1,7 +1,7 @@
-"""Signatures of an image, as ``cosign sign --key`` makes and ``cosign verify --key`` verifies them.
+"""Signatures and attestations of an image, as ``cosign sign --key`` and ``cosign attest --key`` make them.
 
-Clusters that admit only signed images read this format. Source: https://github.com/sigstore/cosign,
-specs/SIGNATURE_SPEC.md.
+Clusters that admit only signed images read these formats. Source: https://github.com/sigstore/cosign,
+specs/SIGNATURE_SPEC.md and specs/ATTESTATION_SPEC.md.
 """
 
 from __future__ import annotations
@@ -15,12 +15,14 @@ import orjson
 from clusterstacks.model.errors import SpecError
 from clusterstacks.net.oci.descriptor import describe
 from clusterstacks.net.oci.manifests import OCI_MANIFEST
+from clusterstacks.release.signing.attestation import verify_attestations
+from clusterstacks.release.signing.envelope import Envelope
 from clusterstacks.release.signing.verifier import SIGNATURE_TYPE, require_manifest
-from clusterstacks.release.sources.oci_signatures import cosign_tag, find_evidence
+from clusterstacks.release.sources.oci_signatures import ENVELOPE_TYPE, attach, cosign_tag, find_evidence
 from tools.image.layout import CONFIG_TYPE
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from clusterstacks.net.oci.descriptor import Descriptor
     from clusterstacks.net.oci.manifests import Manifest
@@ -61,10 +63,38 @@ async def sign(registry: Registry, reference: Reference, key: PrivateKey) -> boo
     made = (await find_evidence(registry, manifest)).cosign
     if signed_by(made, manifest, [key.public]):
         return False
-    target, content = cosign_tag(manifest.digest), payload(reference.place, manifest.digest)
-    there = await registry.manifest(target) if await registry.head(target) is not None else None
+    content = payload(reference.place, manifest.digest)
     signature = base64.b64encode(key.sign(content)).decode()
-    layer = replace(describe(content, PAYLOAD_TYPE), annotations={SIGNATURE: signature})
+    await _add_layer(registry, cosign_tag(manifest.digest), content, PAYLOAD_TYPE, {SIGNATURE: signature})
+    return True
+
+
+async def attest(registry: Registry, digest: str, statement: bytes, key: PrivateKey) -> bool:
+    """Sign an in-toto Statement and add it to an image: as a referrer, and under the tag where cosign looks for it.
+
+    Returns:
+        False when the key has attested a statement of this type before, and nothing changes.
+
+    Raises:
+        DependencyError: The registry fails.
+    """
+    kind = str(orjson.loads(statement)["predicateType"])
+    evidence = await find_evidence(registry, await registry.manifest(digest))
+    if not verify_attestations(digest, evidence.envelopes, [key.public]).missing(kind):
+        return False
+    envelope = Envelope(statement).signed(key).text()
+    await attach(registry, digest, envelope)
+    annotations = {SIGNATURE: "", "predicateType": kind}  # the signature is in the envelope
+    await _add_layer(registry, cosign_tag(digest, "att"), envelope, ENVELOPE_TYPE, annotations)
+    return True
+
+
+async def _add_layer(
+    registry: Registry, target: str, content: bytes, media_type: str, annotations: Mapping[str, str]
+) -> None:
+    """Add a layer to what cosign stores under a tag."""
+    there = await registry.manifest(target) if await registry.head(target) is not None else None
+    layer = replace(describe(content, media_type), annotations=annotations)
     layers = [*(there.layers if there else ()), layer]
     config = orjson.dumps(_config(layers))
     await registry.push_blob(content)
@@ -76,7 +106,6 @@ async def sign(registry: Registry, reference: Reference, key: PrivateKey) -> boo
         "layers": [one.document() for one in layers],
     }
     await registry.push_manifest(orjson.dumps(document), OCI_MANIFEST, target)
-    return True
 
 
 def signed_by(made: Sequence[CosignSignature], manifest: Manifest, keys: Sequence[PublicKey]) -> list[PublicKey]:

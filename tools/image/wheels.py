@@ -67,10 +67,20 @@ def own_layer(architecture: str, work: Path) -> Layer:
     Raises:
         SpecError: uv fails; it has printed why.
     """
-    # With the build backend of this environment: an isolated build would resolve one without the hashes of uv.lock.
-    _uv("build", "--wheel", "--no-build-isolation", "--python", sys.executable, "--out-dir", work / "wheel", PROJECT)
-    _install(architecture, work / "own", "--no-deps", *sorted((work / "wheel").glob("*.whl")))
+    _install(architecture, work / "own", "--no-deps", wheel_of_project(work / "wheel"))
     return _tree(work / "own") | {path: _program(module) for path, module in PROGRAMS.items()}
+
+
+def wheel_of_project(folder: Path) -> Path:
+    """Build the wheel of this project into a folder.
+
+    Raises:
+        SpecError: uv fails; it has printed why.
+    """
+    # With the build backend of this environment: an isolated build would resolve one without the hashes of uv.lock.
+    _uv("build", "--wheel", "--no-build-isolation", "--python", sys.executable, "--out-dir", folder, PROJECT)
+    (wheel,) = folder.glob("*.whl")
+    return wheel
 
 
 def _program(module: str) -> File:
@@ -80,7 +90,8 @@ def _program(module: str) -> File:
 
 def _install(architecture: str, folder: Path, *what: str | Path) -> None:
     target = ("--python-platform", PLATFORMS[architecture], "--python-version", PYTHON, "--target", folder)
-    _uv("pip", "install", *target, "--only-binary", ":all:", "--link-mode", "copy", *what)
+    # The image's own interpreter compiles them: see bytecode.
+    _uv("pip", "install", *target, "--only-binary", ":all:", "--link-mode", "copy", "--no-compile-bytecode", *what)
 
 
 def _uv(*arguments: str | Path) -> None:

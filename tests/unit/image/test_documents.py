@@ -12,7 +12,7 @@ from tools.image.debian import Package
 from tools.image.layers import File, Layer, archive
 from tools.image.layout import Layout, Origin, configuration
 from tools.image.pushing import open_layout
-from tools.image.sbom import Wheel, bill_of_materials, wheels_of
+from tools.image.sbom import Wheel, bill_of_materials, bundled, components, wheels_of
 from tools.image.wheels import SITE
 
 if TYPE_CHECKING:
@@ -26,8 +26,10 @@ PACKAGE = Package("libstdc++6", "1:14.2+dfsg~1", "amd64", "ab" * 32, "", {})
 def write(folder: Path) -> str:
     layout = Layout(folder)
     image = layout.add_image("amd64", LAYERS, ORIGIN)
-    sbom = layout.add_sbom(image, bill_of_materials("operator", "0.1.0", [], [PACKAGE]))
-    return layout.finish({"amd64": image}, [sbom], "0.1.0").digest
+    sbom = layout.add_sbom(image, bill_of_materials("operator", "0.1.0", components([], [PACKAGE], [])))
+    index = layout.add_index({"amd64": image})
+    layout.finish(index, [sbom], "0.1.0")
+    return index.digest
 
 
 def test_the_configuration_names_user_entry_point_and_layers_in_their_order() -> None:
@@ -123,10 +125,54 @@ def test_wheels_are_found_with_the_hash_that_the_lock_has_for_this_platform() ->
 
 
 def test_the_list_of_components_is_sorted_and_its_package_urls_are_escaped() -> None:
-    raw = bill_of_materials("operator", "0.1.0", [Wheel("yarl", "1", "Apache-2.0", "cd")], [PACKAGE])
+    raw = bill_of_materials("operator", "0.1.0", components([Wheel("yarl", "1", "Apache-2.0", "cd")], [PACKAGE], []))
     first, second = orjson.loads(raw)["components"]
 
     assert first["purl"] == "pkg:deb/debian/libstdc%2B%2B6@1%3A14.2%2Bdfsg%7E1?arch=amd64&distro=debian-13"
     assert first["hashes"] == [{"alg": "SHA-256", "content": "ab" * 32}]
     assert second["purl"] == "pkg:pypi/yarl@1"
     assert second["licenses"] == [{"license": {"name": "Apache-2.0"}}]
+
+
+@pytest.mark.parametrize(
+    ("metadata", "expected"),
+    [
+        ("License-Expression: MIT\nLicense: Apache\n", "MIT"),
+        ("License: BSD-3-Clause\n", "BSD-3-Clause"),
+        ("License: Permission is\n granted\nClassifier: License :: OSI Approved :: MIT License\n", "MIT License"),
+        ("Classifier: Topic :: System\n", ""),
+    ],
+)
+def test_the_license_of_a_wheel_is_what_it_states_in_a_line(metadata: str, expected: str) -> None:
+    (wheel,) = wheels_of(installed("a", "1", metadata=metadata), {"package": []})
+
+    assert wheel.license == expected
+
+
+def test_go_modules_in_a_library_and_lists_in_wheels_are_components() -> None:
+    go = (
+        b"\x7fELF\xff Go buildinf:\x08\x02" + bytes(16) + b"\x08go1.26.6\xcf\x01" + bytes(16) + b"path\tx/capi\n"
+        b"mod\texample.org/SDK\tv0.2.2\t\n"
+        b"dep\thelm.sh/helm/v4\tv4.2.3\th1:abc=\n"
+        b"dep\texample.org/old\tv1.0.0\n=>\texample.org/fork\tv2.0.0+incompatible\th1:def=\n"
+        b"build\t-buildmode=c-shared\n"
+    )
+    crate = {"name": "memchr", "version": "2", "purl": "pkg:cargo/memchr@2?download_url=x", "author": "a"}
+    listed = {"bomFormat": "CycloneDX", "components": [crate, {"name": "file without a package URL"}]}
+    layer: Layer = {
+        f"{SITE}/helm/libhelm.so": File(go),
+        f"{SITE}/orjson-3.dist-info/sboms/orjson.json": File(orjson.dumps(listed)),
+        f"{SITE}/orjson-3.dist-info/sboms/other.json": File(b'{"spdxVersion": "SPDX-2.3"}'),
+    }
+
+    found = bundled(layer)
+
+    assert [one["purl"] for one in found] == [
+        "pkg:cargo/memchr@2",
+        "pkg:golang/example.org/fork@v2.0.0%2Bincompatible",
+        "pkg:golang/example.org/sdk@v0.2.2",
+        "pkg:golang/helm.sh/helm/v4@v4.2.3",
+        "pkg:golang/stdlib@1.26.6",
+    ]
+    assert found[3]["properties"] == [{"name": "go.sum", "value": "h1:abc="}]
+    assert "author" not in found[0]

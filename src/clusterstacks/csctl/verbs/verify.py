@@ -1,7 +1,8 @@
-"""``csctl verify``: verify the signatures of a release."""
+"""``csctl verify``: verify the signatures of a release, or the attestations of an image or a file."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -14,15 +15,14 @@ from clusterstacks.csctl.shared.terminal import ResultMark
 from clusterstacks.model.documents import listed
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
+    from clusterstacks.csctl.shared.attested_artifacts import Attested
     from clusterstacks.release.contents import Contents
     from clusterstacks.release.signing.keys import PublicKey
     from clusterstacks.release.signing.verifier import Verification
 
 
-@click.command(short_help="Verify the signatures of a release.")
-@click.argument("release", metavar="RELEASE_DIR|REF")
+@click.command(short_help="Verify the signatures of a release, an image or a wheel.")
+@click.argument("release", metavar="RELEASE_DIR|REF|FILE")
 @click.option("--key", "keys", type=FILE, multiple=True, required=True, help="Trusted public keys (PEM); repeatable.")
 @form_option()
 @trust_options
@@ -31,14 +31,23 @@ def verify(trust: ServerTrust, release: str, keys: tuple[Path, ...], form: str) 
 
     RELEASE_DIR is a release directory with its signatures in RELEASE_DIR.dsse.json next to it. REF is a reference as
     for 'csctl pull'. In a registry, signatures of 'cosign sign --key' are also accepted.
+
+    If the tag of REF is not the name of a release, REF is an image: one of the keys must attest its SLSA provenance,
+    and an SBOM of each of its architectures. The same holds for FILE, for example a wheel, with its attestations in
+    FILE.provenance.dsse.json and FILE.sbom.dsse.json.
     """
     import asyncio
 
+    from clusterstacks.csctl.shared.attested_artifacts import attested_file, attested_image, image_reference
     from clusterstacks.model.errors import SpecError
     from clusterstacks.release.signing.errors import SignatureRequired
     from clusterstacks.release.signing.verifier import enforce
 
     trusted = [key for path in keys for key in _public_keys(path)]
+    if Path(release).is_file():
+        return _show_attested(attested_file(Path(release), trusted), form)
+    if (image := image_reference(release)) is not None:
+        return _show_attested(asyncio.run(attested_image(image, trusted, trust)), form)
     contents, manifest, verification = asyncio.run(_verified(release, trusted, trust))
     if form == JSON:
         _print_json(contents, manifest, verification)
@@ -53,6 +62,24 @@ def verify(trust: ServerTrust, release: str, keys: tuple[Path, ...], form: str) 
         output.say_judged(ResultMark.GOOD, f"{contents.release} is signed by {', '.join(verification.signed_by)}")
         output.say_digests(content=contents.digest, manifest=manifest)
         output.note_some("signature ignored", verification.problems)
+    return 0
+
+
+def _show_attested(artifact: Attested, form: str) -> int:
+    from clusterstacks.model.errors import SpecError
+
+    if form == JSON:
+        output.print_json(artifact.document())
+    if artifact.missing:
+        problem = f"{artifact.name}: no given key attests its {' and '.join(artifact.missing)}: do not use it"
+        output.show_error(SpecError("SignatureRequired", listed(problem, artifact.problems)))
+        return output.NEGATIVE
+    if form == TEXT:
+        output.say_judged(ResultMark.GOOD, f"{artifact.name} is attested by {', '.join(artifact.signed_by)}")
+        output.say(f"  digest:  {artifact.digest}")
+        output.say(f"  source:  {artifact.source}")
+        output.say(f"  builder: {artifact.builder}")
+        output.note_some("attestation ignored", artifact.problems)
     return 0
 
 

@@ -113,7 +113,7 @@ def _envelope_signers(text: bytes, release: Statement, keys: Sequence[PublicKey]
     envelope = parse_envelope(text)
     signers = envelope.signers(keys, most)
     if not signers:
-        raise SignatureRefused(_untrusted(envelope, keys))
+        raise SignatureRefused(untrusted(envelope, keys))
     parse_statement(envelope.payload).require(release)
     return signers
 
@@ -129,7 +129,8 @@ def _cosign_signers(
     return signers
 
 
-def _untrusted(envelope: Envelope, keys: Sequence[PublicKey]) -> str:
+def untrusted(envelope: Envelope, keys: Sequence[PublicKey]) -> str:
+    """Say why none of the keys signed an envelope."""
     claimed = {made.keyid for made in envelope.signatures}
     for key in keys:
         if key.fingerprint in claimed:
