@@ -80,10 +80,11 @@ async def test_connections_of_a_cluster_that_is_gone_are_closed_at_once() -> Non
         workloads, pool = Workloads(FakeApi()), Pool()
         workloads._connected[CLUSTER] = _Connected("1", Client(Connection(server.url), pool), pool)
         await (await workloads.connect_again(CLUSTER)).ready()
+        session = pool.session
 
         await workloads.forget(CLUSTER)
 
-        assert pool.session.closed
+        assert session.closed
 
 
 def clock(*times: float) -> Callable[[], float]:
