@@ -50,6 +50,7 @@ def is_left(cluster: Manifest) -> bool:
     return not condition_of(cluster, "ClusterStackAddonsReady")
 
 
+@pytest.mark.regression("LIVE-LV-6")
 async def test_addons_are_deleted_when_the_cluster_leaves_a_stack_with_the_policy_delete(world: World) -> None:
     class_name, word = publish(world), world.namespace
     async with world.operator():
@@ -70,7 +71,13 @@ async def test_addons_are_deleted_when_the_cluster_leaves_a_stack_with_the_polic
         addon = await world.addon("one")
         assert addon["spec"]["clusterStack"] == ""
         assert not addon["status"].get("addons")
-        assert [one["reason"] for one in await world.events(addon) if one["reason"] == "ObjectsKept"]
+        told = {one["reason"]: one["message"] for one in await world.events(addon)}
+        assert "ObjectsKept" in told
+        assert told["AddonsDeleted"].startswith("3 objects of the addons were deleted: ")
+        entry, installation = addon["status"]["history"]
+        assert (entry["occasion"], entry["result"], entry["removed"]) == ("Delete", "Deleted", 3)
+        assert entry["release"] == installation["release"]
+        assert {one["name"]: one["removed"] for one in entry["addons"]} == {"app": 2, "last": 1}
 
         # A class of the stack is installed as the first one. The namespace is gone only with a controller manager.
         await annotate(world, "Orphan")
@@ -94,6 +101,33 @@ async def test_addons_stay_by_default_and_the_annotation_wins(world: World) -> N
         await annotate(world, "Delete")
         await world.says(Kind.CLUSTER_ADDON, ADDON, "Ready", "AddonsDeleted")
         assert await world.delivered(f"{word}-b", "default") is None
+
+
+@pytest.mark.regression("LIVE-LV-6")
+async def test_history_tells_why_objects_are_left_until_they_are_gone(world: World) -> None:
+    class_name, word = publish(world), world.namespace
+    held = {"metadata": {"finalizers": ["example.org/clean-up"]}}
+    async with world.operator():
+        await world.create(world.stack.manifest(word, "v1", deletionPolicy="Delete"))
+        await world.release_ready(world.stack.release("v1"))
+        await world.cluster("one", class_name)
+        await world.addons_ready("one", class_name)
+        maps = await world.workload.resource("", "ConfigMap")
+        await world.workload.merge_patch(maps, f"{word}-b", held, "default")
+
+        await world.set_class("one", FOREIGN)
+        await world.says(Kind.CLUSTER_ADDON, ADDON, "Ready", "FailedToDeleteObjects", words=["example.org/clean-up"])
+        entry, _ = (await world.addon("one"))["status"]["history"]
+        assert (entry["occasion"], entry["result"], entry["removed"]) == ("Delete", "Failed", 2)
+        assert f"ConfigMap default/{word}-b is being deleted since" in entry["message"]
+        assert "ended" not in entry
+
+        await world.workload.merge_patch(maps, f"{word}-b", {"metadata": {"finalizers": None}}, "default")
+        await world.says(Kind.CLUSTER_ADDON, ADDON, "Ready", "AddonsDeleted")
+        entry, _ = (await world.addon("one"))["status"]["history"]
+        assert (entry["result"], entry["removed"]) == ("Deleted", 3)
+        assert entry["ended"]
+        assert "message" not in entry
 
 
 @pytest.mark.regression("LIVE-LV-11")

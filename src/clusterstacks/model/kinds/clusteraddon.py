@@ -200,8 +200,8 @@ class DeliveryEntry(Model):
     ended: Name = Field(default="", description="When it ended; empty while it waits or is tried again.")
     occasion: Name = Field(
         default="",
-        description="Install, Upgrade (another class or Kubernetes version) or Refresh (other values or releases of "
-        "addons).",
+        description="Install, Upgrade (another class or Kubernetes version), Refresh (other values or releases of "
+        "addons) or Delete (the Cluster left its cluster stack).",
     )
     from_release: Name = Field(default="", description="Release of the class that was delivered before.")
     release: Name = Field(default="", description="Release of the class.")
@@ -221,8 +221,8 @@ class DeliveryEntry(Model):
     addons_not_listed: _Count | None = Field(default=None, description="Number of further addons with changed objects.")
     result: Name = Field(
         default="",
-        description="Running, Delivered, RolledBack, Failed (it is tried again until it ends) or Superseded (another "
-        "delivery began first).",
+        description="Running, Delivered, Deleted, RolledBack, Failed (it is tried again until it ends) or Superseded "
+        "(another delivery began first).",
     )
     reason: Name = Field(default="", description="Reason of a failure or a rollback.")
     message: Name = Field(default="", description="What failed, cut to 256 characters.")

@@ -36,6 +36,7 @@ class NodeState(Enum):
 
 
 _DELIVERIES: Final = {
+    "Deleted": NodeState.DONE,
     "Delivered": NodeState.DONE,
     "Failed": NodeState.FAILED,
     "RolledBack": NodeState.FAILED,

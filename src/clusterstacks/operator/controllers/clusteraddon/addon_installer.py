@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections import defaultdict
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
@@ -24,7 +23,7 @@ from clusterstacks.operator.controllers.clusteraddon.delivery_history import (
     AddonChanges,
     applied_changes,
     merged,
-    removed_objects,
+    removals,
 )
 from clusterstacks.operator.controllers.resource_list import describe_failures, describe_remaining, entries
 from clusterstacks.runtime.tracing import span
@@ -177,13 +176,10 @@ class AddonInstaller:
 
     def note_removals(self, report: PruneReport) -> None:
         """Note the objects that a prune has deleted or kept, for the history and the event."""
-        gone: dict[str, list[ObjectId]] = defaultdict(list)
         for removal in report.removals:
-            if removal.result.outcome is PruneOutcome.GONE:
-                gone[removal.addon].append(removal.id)
-            elif removal.result.outcome is PruneOutcome.KEPT:
+            if removal.result.outcome is PruneOutcome.KEPT:
                 self.kept.append(f"{removal.id}: {removal.result.reason}")
-        self.changes = merged(self.changes, {addon: removed_objects(ids) for addon, ids in gone.items()})
+        self.changes = merged(self.changes, removals(report))
 
     def keep_records(self, addons: Collection[str]) -> None:
         """Drop the records of all other addons after a prune."""

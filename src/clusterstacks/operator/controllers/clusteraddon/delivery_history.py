@@ -8,6 +8,7 @@ something else as well, or when the cluster was changed.
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from clusterstacks.deliver.apply.delivery_plan import DeliveryState
 from clusterstacks.deliver.apply.live_fields import one_line
+from clusterstacks.deliver.apply.prune_plan import PruneOutcome
 from clusterstacks.model.documents import at, mappings, text
 from clusterstacks.model.names import InvalidName, parse_class
 from clusterstacks.operator.controllers.clusteraddon.rollout_plan import Occasion, StagePhase, Target
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from clusterstacks.deliver.apply.delivery_plan import DeliveryRecord
-    from clusterstacks.deliver.apply.results import ObjectResult
+    from clusterstacks.deliver.apply.results import ObjectResult, PruneReport
     from clusterstacks.model.objects import Manifest
     from clusterstacks.operator.controllers.clusteraddon.rollout_plan import RolloutPlan
 
@@ -57,6 +59,7 @@ class DeliveryResult(StrEnum):
 
     RUNNING = "Running"
     DELIVERED = "Delivered"
+    DELETED = "Deleted"
     ROLLED_BACK = "RolledBack"
     FAILED = "Failed"
     SUPERSEDED = "Superseded"
@@ -129,9 +132,13 @@ def applied_changes(record: DeliveryRecord | None, results: Iterable[ObjectResul
     return AddonChanges(CountedNames().plus(created), CountedNames().plus(changed))
 
 
-def removed_objects(removed: Iterable[object]) -> AddonChanges:
-    """Return the changes of an addon of which only these objects were removed."""
-    return AddonChanges(removed=CountedNames().plus(map(_name, removed)))
+def removals(report: PruneReport) -> dict[str, AddonChanges]:
+    """Return the changes by addon that a prune made."""
+    gone: dict[str, list[str]] = defaultdict(list)
+    for removal in report.removals:
+        if removal.result.outcome is PruneOutcome.GONE:
+            gone[removal.addon].append(_name(removal.id))
+    return {addon: AddonChanges(removed=CountedNames().plus(names)) for addon, names in gone.items()}
 
 
 def merged(earlier: Changes, later: Changes) -> dict[str, AddonChanges]:
@@ -162,7 +169,9 @@ class CurrentDelivery:
     message: str = ""
 
     def is_same(self, entry: Manifest) -> bool:
-        """Return whether an entry is about the same release and Kubernetes version."""
+        """Return whether an entry is about the same release and Kubernetes version, and delivers or deletes as this."""
+        if (text(entry, "occasion") == _occasion(Occasion.DELETE)) != (self.plan.occasion is Occasion.DELETE):
+            return False
         wanted = (_release(self.plan.target.class_name), _version(self.plan.target))
         return (text(entry, "release"), text(entry, "kubernetesVersion")) == wanted
 
@@ -170,7 +179,7 @@ class CurrentDelivery:
         """Return whether a new entry is worth it after ``last``, which has ended."""
         if any(self.changes.values()):
             return True
-        if self.result is DeliveryResult.DELIVERED:
+        if self.result in {DeliveryResult.DELIVERED, DeliveryResult.DELETED}:
             return self._is_announced
         if self.result is DeliveryResult.ROLLED_BACK or (
             self.is_same(last) and text(last, "result") == DeliveryResult.ROLLED_BACK
@@ -181,7 +190,7 @@ class CurrentDelivery:
     @property
     def _is_announced(self) -> bool:
         """True if a user requested it by a class or version."""
-        return self.plan.occasion in {Occasion.INSTALL, Occasion.UPGRADE}
+        return self.plan.occasion in {Occasion.INSTALL, Occasion.UPGRADE, Occasion.DELETE}
 
 
 def updated_history(history: Sequence[Manifest], delivery: CurrentDelivery, now: str) -> list[Manifest]:
@@ -217,7 +226,7 @@ def bounded(history: Sequence[Manifest]) -> list[Manifest]:
 
 def _entry(known: Manifest, delivery: CurrentDelivery, changes: Changes, now: str) -> Manifest:
     plan = delivery.plan
-    is_end = delivery.result in {DeliveryResult.DELIVERED, DeliveryResult.ROLLED_BACK}
+    is_end = delivery.result in {DeliveryResult.DELIVERED, DeliveryResult.ROLLED_BACK, DeliveryResult.DELETED}
     counts = {kind: _total(known, changes, kind) for kind in KINDS}
     hooks = dict.fromkeys(step.hook.value for step in plan.steps if step.hook and step.phase is not StagePhase.PENDING)
     entry: Manifest = {
@@ -229,7 +238,7 @@ def _entry(known: Manifest, delivery: CurrentDelivery, changes: Changes, now: st
         "fromKubernetesVersion": text(known, "fromKubernetesVersion") if known else _version(delivery.before),
         "kubernetesVersion": _version(plan.target),
         "hooks": list(hooks),
-        "stages": _progress(plan),
+        "stages": "" if plan.occasion is Occasion.DELETE else _progress(plan),
         **counts,
         "unchanged": max(0, delivery.objects - counts["created"] - counts["changed"]),
         "result": delivery.result.value,

@@ -28,11 +28,14 @@ from clusterstacks.model.kinds.names import (
     Reason,
 )
 from clusterstacks.model.names import InvalidName, ReleaseName, parse_class
+from clusterstacks.model.objects import rfc3339
 from clusterstacks.model.outcomes import Outcome, Waiting
 from clusterstacks.operator.controllers.addon_health import report_unread
 from clusterstacks.operator.controllers.class_usage import release_of
 from clusterstacks.operator.controllers.clusteraddon.compat_check import ADVISORY
 from clusterstacks.operator.controllers.clusteraddon.mirrored_conditions import withdraw
+from clusterstacks.operator.controllers.clusteraddon.rollout_journal import note_deletion
+from clusterstacks.operator.controllers.clusteraddon.rollout_plan import Target
 from clusterstacks.operator.controllers.resource_list import OBJECTS_SHOWN, describe_remaining
 from clusterstacks.plan.clusters.hold_annotation import drop_hold, is_held
 
@@ -121,10 +124,13 @@ class DepartedAddons:
             return await self._orphan(patch, cluster)
         patch.require_live()
         patch.status["ready"] = False
+        began = rfc3339(self.clock.now())
         with patch.failing_condition(AddonCondition.CHART_DELETED, Reason.FAILED_TO_DELETE_OBJECTS):
             delivery = Delivery(await self.workloads.connect(key), RecordOwner(key))
             report = await delivery.prune(())
         await self._report_removals(patch, report)
+        delivered = addon.spec.cluster_stack or addon.status.target
+        note_deletion(patch, Target(delivered, addon.status.delivered_kubernetes_version), report, began, self.clock)
         if not report.complete:
             return _not_deleted(patch, report)
         await self._forget(patch)

@@ -15,14 +15,19 @@ from clusterstacks.operator.controllers.clusteraddon.compat_check import ADVISOR
 from clusterstacks.operator.controllers.clusteraddon.delivery_history import (
     CurrentDelivery,
     DeliveryResult,
+    removals,
     updated_history,
 )
+from clusterstacks.operator.controllers.clusteraddon.rollout_plan import Occasion, RolloutPlan
+from clusterstacks.operator.controllers.resource_list import describe_remaining
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from clusterstacks.deliver.apply.results import PruneReport
     from clusterstacks.operator.controllers.clusteraddon.addon_installer import AddonInstaller
-    from clusterstacks.operator.controllers.clusteraddon.rollout_plan import RolloutPlan, Target
+    from clusterstacks.operator.controllers.clusteraddon.rollout_plan import Target
+    from clusterstacks.operator.controllers.status_reconciler import StatusPatch
     from clusterstacks.runtime.clock import Clock
 
 HISTORY: Final = "history"
@@ -46,8 +51,7 @@ class RolloutJournal:
     def __post_init__(self) -> None:
         patch = self.installer.patch
         self._began = rfc3339(self.clock.now())
-        # While the API server drops the field, the entry must not begin again in each reconcile.
-        self._history = mappings(patch.status if HISTORY in patch.status else patch.pruned, HISTORY)
+        self._history = _known(patch)
 
     def reached(self, plan: RolloutPlan) -> None:
         """Note the progress of the stages, from which the next reconcile continues."""
@@ -91,3 +95,22 @@ class RolloutJournal:
         updated = updated_history(self._history, current, rfc3339(now))
         if updated != self._history or HISTORY in patch.status:
             patch.status[HISTORY] = updated
+
+
+def _known(patch: StatusPatch) -> list[dict[str, Any]]:
+    """Return the history; while the API server drops the field, an entry must not begin again in each reconcile."""
+    return mappings(patch.status if HISTORY in patch.status else patch.pruned, HISTORY)
+
+
+def note_deletion(patch: StatusPatch, deleted: Target, report: PruneReport, began: str, clock: Clock) -> None:
+    """Note that the addons of a Cluster are deleted, or why some of their objects are left."""
+    delivery = CurrentDelivery(
+        plan=RolloutPlan(Occasion.DELETE, deleted),
+        before=deleted,
+        began=began,
+        changes=removals(report),
+        result=DeliveryResult.DELETED if report.complete else DeliveryResult.FAILED,
+        reason="" if report.complete else Reason.FAILED_TO_DELETE_OBJECTS,
+        message="" if report.complete else describe_remaining(report),
+    )
+    patch.status[HISTORY] = updated_history(_known(patch), delivery, rfc3339(clock.now()))

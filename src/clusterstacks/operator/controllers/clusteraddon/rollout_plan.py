@@ -168,6 +168,8 @@ class Occasion(StrEnum):
     INSTALL = "install"
     UPGRADE = "upgrade"
     REFRESH = "refresh"
+    DELETE = "delete"
+    """The Cluster left its cluster stack; not a rollout."""
 
 
 WAITING_FOR_UPGRADE = "WaitingForUpgrade"

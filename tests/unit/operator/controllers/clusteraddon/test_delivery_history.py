@@ -275,3 +275,26 @@ def test_the_history_fits_into_its_bounds_with_any_names(deliveries: list[Curren
             assert size(entry) <= ENTRY_BYTES
             for kind in ("created", "changed", "removed"):
                 assert entry[kind] >= sum(addon.get(kind, 0) for addon in entry.get("addons", ()))
+
+
+@pytest.mark.regression("LIVE-LV-6")
+def test_a_deletion_has_one_entry_until_all_objects_are_gone() -> None:
+    failed = delivery(DeliveryResult.FAILED, V1, occasion=Occasion.DELETE, cni=changes(removed="a"))
+    done = delivery(DeliveryResult.DELETED, V1, occasion=Occasion.DELETE, cni=changes(removed="b"))
+    history = updated_history(updated_history([], failed, LATER), done, END)
+    (entry,) = history
+    assert (entry["occasion"], entry["result"], entry["removed"], entry["ended"]) == ("Delete", "Deleted", 2, END)
+    assert entry["release"] == entry["fromRelease"] == "local-demo-1-35-v1"
+    assert "stages" not in entry
+
+
+@pytest.mark.regression("LIVE-LV-6")
+@pytest.mark.parametrize("result", [DeliveryResult.RUNNING, DeliveryResult.FAILED])
+def test_a_deletion_does_not_continue_the_delivery_of_the_same_release(result: DeliveryResult) -> None:
+    history = updated_history([], delivery(result, V1, NO_TARGET, Occasion.INSTALL), LATER)
+    done = delivery(DeliveryResult.DELETED, V1, occasion=Occasion.DELETE)
+    deleted = updated_history(history, done, END)
+    assert [one["occasion"] for one in deleted] == ["Delete", "Install"]
+    assert deleted[1]["ended"] == END
+    again = delivery(DeliveryResult.DELIVERED, V1, NO_TARGET, Occasion.INSTALL)
+    assert [one["occasion"] for one in updated_history(deleted, again, END)] == ["Install", "Delete", "Install"]
