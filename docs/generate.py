@@ -85,6 +85,7 @@ of its roles, you need:
 | `secrets` in the operator's namespace | get, list, create, patch, delete | the record; the Secret of the webhooks |
 | `validatingwebhookconfigurations` | list, delete | delete those of a removed operator |
 | `deployments`, `pods` | list | other operators; pods that do not start or stop |
+| `subjectaccessreviews` | create | whether a Deployment with the labels of an operator has its rights |
 | `clusters` | list, patch | release the upgrades that a removed operator held |
 
 `csctl install --check` names what you lack for an installation. The record is the Secret

@@ -405,3 +405,49 @@ async def test_cluster_that_was_never_offered_its_class_blocks_no_deletion(world
             await world.delete(await world.get(CLUSTER_KIND, "own"))
             await world.gone(CLUSTER_KIND, "own")
             assert await refusal(world.delete(stack)) == ""
+
+
+@pytest.mark.regression("SEC-34")
+async def test_release_that_an_annotation_or_a_clusteraddon_names_is_no_use_of_it(world: World) -> None:
+    (name,) = published(world, "v1")
+    async with tenant(world) as (user, namespace):
+        annotated = using(world, namespace, "one", world.stack.release("v99"))
+        annotated["metadata"]["annotations"] = {"clusterstack.x-k8s.io/addon-release": name.release}
+        await user.create(annotated)
+        foreign = await user.create(cluster_manifest(namespace, "two", "quick-start"))
+        reference = {"apiVersion": foreign["apiVersion"], "kind": CLUSTER_KIND, "name": "two", "namespace": namespace}
+        addon = {"metadata": {"name": addon_name("two"), "namespace": namespace}, "kind": str(Kind.CLUSTER_ADDON)}
+        delivered = {"clusterStack": name.class_name, "addons": [{"name": "cni", "release": name.release}]}
+        await user.create({**addon, "apiVersion": API_VERSION, "spec": {"clusterRef": reference, **delivered}})
+        async with guarded(world, namespace=""):
+            stack = await offering(world, "v1", clusterNamespaces=SAME)
+            await not_offered(world, namespace)
+            release = await world.get(Kind.CLUSTER_STACK_RELEASE, name.release)
+
+            assert await refusal(world.delete(release)) == ""
+            await world.gone(Kind.CLUSTER_STACK_RELEASE, name.release, uid=release["metadata"]["uid"])
+            await world.release_ready(name)
+            assert await refusal(world.delete(stack)) == ""
+
+
+@pytest.mark.regression("SEC-28")
+async def test_restored_cluster_gets_its_class_while_the_release_exists(world: World) -> None:
+    """A backup restores a Cluster with another uid; its class is no longer in ``spec.versions``."""
+    old, _ = published(world, "v1", "v2")
+    async with tenant(world) as (user, namespace), guarded(world, namespace=""):
+        stack = await offering(world, "v1", "v2")
+        await user.create(using(world, namespace, "another", old))
+        cluster = await running(world, namespace, old)
+        await world.patch(stack, {"spec": {"versions": ["v2"]}})
+        await user.delete(cluster)
+        await world.gone(CLUSTER_KIND, "one", namespace)
+
+        restored = await user.create(using(world, namespace, "one", old))
+        await world.finish(restored)
+        admitted = {"clusterUid": restored["metadata"]["uid"], "class": old.class_name}
+        await world.until(
+            Kind.CLUSTER_ADDON,
+            addon_name("one"),
+            lambda addon: admitted.items() <= addon.get("status", {}).get("admitted", {}).items(),
+            namespace=namespace,
+        )

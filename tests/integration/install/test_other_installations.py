@@ -41,6 +41,49 @@ def deployed(server: ApiServer, namespace: str, labels: dict[str, str], *argumen
     kubectl.create({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": spec})
 
 
+def grant(server: ApiServer, namespace: str) -> None:
+    """Give the Deployments in a namespace the rights of an operator, as an administrator does."""
+    rights = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": NAME}
+    Kubectl(server.kubeconfig_path, namespace).create(
+        {
+            "apiVersion": "rbac.authorization.k8s.io/v1",
+            "kind": "ClusterRoleBinding",
+            "metadata": {"name": namespace},
+            "roleRef": rights,
+            "subjects": [{"kind": "ServiceAccount", "name": "default", "namespace": namespace}],
+        }
+    )
+
+
+@pytest.mark.regression("SEC-36")
+async def test_labels_alone_make_no_operator(server: ApiServer) -> None:
+    await cluster_api(server)
+    copied = {"app.kubernetes.io/name": NAME, "clusterstack.x-k8s.io/installation": HOME}
+    fakes = {
+        "by-nobody": ({"app.kubernetes.io/name": NAME}, "--cache-dir=/a"),
+        "by-csctl": (copied, "--cache-dir=/a"),
+        "by-itself": ({**copied, "clusterstack.x-k8s.io/installation": "by-itself"}, "--namespace=by-itself"),
+        "by-go": ({"cluster.x-k8s.io/provider": NAME}, "--leader-elect"),
+    }
+    for namespace, (labels, argument) in fakes.items():
+        deployed(server, namespace, labels, argument)
+    tenant = Kubectl(server.kubeconfig_path, "by-csctl")
+    role = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "rules": []}
+    tenant.create({**role, "metadata": {"name": "of-a-tenant", "labels": copied}})
+
+    code, out, err = await csctl(server, "install", "--check")
+    assert not [name for name in fakes if name in out], f"{code}: {out}{err}"
+    assert (await csctl(server, *INSTALL))[0] == 0, "also before the kinds of the operator exist"
+    code, out, err = await csctl(server, "uninstall", "--delete-crds", "--dry-run")
+    assert code == 0, err
+    assert f"Deployment.apps {HOME}/{NAME}" in out
+    assert not [name for name in (*fakes, "of-a-tenant") if name in out]
+
+    grant(server, "by-csctl")
+    said = await refused(server, "uninstall", "--delete-crds", "--dry-run")
+    assert "Deployment.apps by-csctl/manager also uses" in said, "an operator, whatever its labels say"
+
+
 async def test_a_second_installation_takes_nothing_from_the_first(server: ApiServer, kubectl: Kubectl) -> None:
     await cluster_api(server)
     assert (await csctl(server, *INSTALL))[0] == 0
@@ -61,6 +104,8 @@ async def test_a_second_installation_takes_nothing_from_the_first(server: ApiSer
     assert "clusterctl delete" in await refused(server, "uninstall", "--namespace", "by-clusterctl")
     taken_over = {"app.kubernetes.io/name": "cso", "cluster.x-k8s.io/provider": NAME}
     deployed(server, "cso-system", taken_over, "--cache-dir=/a")
+    for namespace in ("by-clusterctl", "cso-system"):
+        grant(server, namespace)
     said = await refused(server, "uninstall", "--namespace", "empty", "--delete-crds")
     for one in ("by-clusterctl/manager", "cso-system/manager"):
         assert f"Deployment.apps {one}" in said

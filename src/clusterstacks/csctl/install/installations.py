@@ -172,7 +172,9 @@ class Installed:
         """Operators that are not part of the installation in the namespace."""
         here = self.here
         # After a change of fullnameOverride, csctl deletes its Deployment with the earlier name.
-        own = {here} | {one for one in self.operators if one.owner == Installation(Program.CSCTL, self.namespace)}
+        installation = Installation(Program.CSCTL, self.namespace)
+        inside = [one for one in self.operators if one.key.namespace == self.namespace]
+        own = {here} | {one for one in inside if one.owner == installation}
         return tuple(one for one in self.operators if one not in own)
 
 

@@ -47,8 +47,8 @@ CHART_KINDS: Final = (
     ("", "ServiceAccount"),
 )
 """Kinds of the chart that carry the label of the installation, in the order in which they are deleted."""
-_OUTSIDE: Final = {*_CLUSTER_WIDE, "Role", "RoleBinding"}
-"""Those with objects outside the namespace of the installation."""
+_OUTSIDE: Final = {"Role", "RoleBinding"}
+"""Those with objects in other namespaces than that of the installation."""
 
 
 async def read_installed(client: Client, namespace: str, objects: Sequence[Manifest] = ()) -> Installed:
@@ -57,7 +57,7 @@ async def read_installed(client: Client, namespace: str, objects: Sequence[Manif
     ``namespace`` is that of the installation that csctl is asked to change, ``objects`` are those that it would apply.
     """
     labels = (OPERATOR_LABEL, GO_OPERATOR_LABEL)
-    found = [one for label in labels for one in await deployments(client, label)]
+    found = [one for label in labels for one in await operator_deployments(client, label, namespace)]
     operators = {one.key: one for one in map(operator_of, found)}
     definitions = [one for one in await asyncio.gather(*(_find(client, object_id(crd)) for crd in all_crds())) if one]
     home = await _find(client, ObjectId("", "Namespace", "", namespace))
@@ -93,6 +93,38 @@ async def deployments(client: Client, labels: str) -> list[Manifest]:
 
     found: list[Manifest] = await readable(read(), [])
     return found
+
+
+async def operator_deployments(client: Client, labels: str, namespace: str = "") -> list[Manifest]:
+    """List the Deployments with the labels of an operator that also have its rights; in ``namespace``, all of them.
+
+    Everybody may label a Deployment in a namespace of his own, but only administrators grant the rights of an operator.
+    """
+    found = await deployments(client, labels)
+    return [
+        one
+        for one in found
+        if one["metadata"]["namespace"] == namespace or await readable(_may_operate(client, one), otherwise=True)
+    ]
+
+
+async def _may_operate(client: Client, deployment: Manifest) -> bool:
+    """Ask whether the ServiceAccount of a Deployment may write what only operators write, where it says it watches."""
+    account = text(deployment, "spec", "template", "spec", "serviceAccountName") or "default"
+    attributes = {
+        "group": GROUP,
+        "resource": f"{Kind.CLUSTER_ADDON.lower()}s",
+        "subresource": "status",
+        "verb": "patch",
+        "namespace": operator_of(deployment).watched,
+    }
+    home = deployment["metadata"]["namespace"]
+    user = f"system:serviceaccount:{home}:{account}"
+    groups = ["system:serviceaccounts", f"system:serviceaccounts:{home}", "system:authenticated"]
+    reviews = await client.resource("authorization.k8s.io", "SubjectAccessReview")
+    spec = {"user": user, "groups": groups, "resourceAttributes": attributes}
+    review = {"apiVersion": reviews.api_version, "kind": reviews.kind, "spec": spec}
+    return bool(mapping(await client.create(reviews, review), "status").get("allowed"))
 
 
 async def _find(client: Client, wanted: ObjectId) -> Manifest | None:
@@ -143,14 +175,25 @@ async def labelled_objects(client: Client, namespace: str) -> list[Manifest]:
             listing = await client.list_metadata(resource, labels=f"{INSTALLATION_LABEL}={namespace}")
         except KindNotServed:
             continue
-        found += [one for one in listing.items if _belongs_to(one, namespace)]
-    return found
+        found += listing.items
+    return installation_objects(found, namespace)
 
 
-def _belongs_to(labelled: Manifest, namespace: str) -> bool:
-    """Return whether an object is part of the installation; Helm and clusterctl may have got the label with a copy."""
-    inside = text(labelled, "metadata", "namespace") in {namespace, ""} or labelled["kind"] in _OUTSIDE
-    return inside and owner_of(labelled) == Installation(Program.CSCTL, namespace)
+def installation_objects(labelled: Sequence[Manifest], namespace: str) -> list[Manifest]:
+    """Return the labelled objects that are part of the installation in a namespace.
+
+    Helm and clusterctl may have got the label with a copy. In other namespaces, where people of these may write the
+    label, the installation has only Roles and RoleBindings with the names of its ClusterRoles.
+    """
+    owner = Installation(Program.CSCTL, namespace)
+    ours = [one for one in labelled if owner_of(one) == owner]
+    names = {one["metadata"]["name"] for one in ours if one["kind"] == "ClusterRole"}
+    return [
+        one
+        for one in ours
+        if text(one, "metadata", "namespace") in {namespace, ""}
+        or (one["kind"] in _OUTSIDE and one["metadata"]["name"] in names)
+    ]
 
 
 async def webhook_configurations(client: Client, namespace: str) -> list[ObjectId]:

@@ -108,10 +108,10 @@ def _management_versions(management: ManagementCluster) -> dict[str, str] | None
 async def _read(management: ManagementCluster) -> dict[str, str]:
     from clusterstacks.csctl.install.cluster_facts import cluster_api_version
     from clusterstacks.csctl.install.installations import OPERATOR_LABEL
-    from clusterstacks.csctl.install.installed_objects import deployments
+    from clusterstacks.csctl.install.installed_objects import operator_deployments
 
     async with asyncio.timeout(PATIENCE_SECONDS), management.connected() as client:
         server, cluster_api, operators = await asyncio.gather(
-            client.version(), cluster_api_version(client), deployments(client, OPERATOR_LABEL)
+            client.version(), cluster_api_version(client), operator_deployments(client, OPERATOR_LABEL)
         )
     return {"operator": operator_text(operators), "Kubernetes": server.git_version, "Cluster API": cluster_api}

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from clusterstacks.csctl.install.installations import (
+    INSTALLATION_LABEL,
     Installation,
     Installed,
     OperatorDeployment,
@@ -21,6 +22,7 @@ from clusterstacks.csctl.install.installations import (
     owner_of,
     removal_conflicts,
 )
+from clusterstacks.csctl.install.installed_objects import installation_objects
 from clusterstacks.model.kinds.names import GROUP, Kind
 from clusterstacks.model.objects import ObjectId, ObjectKey
 
@@ -226,3 +228,29 @@ def test_an_object_that_is_kept_prevents_only_what_would_delete_or_break_it(
     conflicts = "\n".join(kept_conflicts({kept: "its annotation says so"}, HOME, with_namespace=with_namespace))
     assert bool(conflicts) == bool(words)
     assert words in conflicts
+
+
+@pytest.mark.regression("SEC-36")
+@pytest.mark.parametrize(
+    ("kind", "name", "namespace", "included"),
+    [
+        ("ClusterRoleBinding", "operator", "", True),
+        ("Deployment", "operator", "ours", True),
+        ("RoleBinding", "operator-secrets", "watched", True),
+        ("RoleBinding", "of-a-tenant", "watched", False),
+        ("Role", "of-a-tenant", "watched", False),
+        ("Deployment", "operator-secrets", "watched", False),
+        ("ServiceAccount", "operator-secrets", "watched", False),
+    ],
+)
+def test_label_alone_makes_no_object_of_another_namespace_a_part_of_the_installation(
+    kind: str, name: str, namespace: str, *, included: bool
+) -> None:
+    def labelled(kind: str, name: str, namespace: str) -> Manifest:
+        return {
+            "kind": kind,
+            "metadata": {"name": name, "namespace": namespace, "labels": {INSTALLATION_LABEL: "ours"}},
+        }
+
+    cluster_role, found = labelled("ClusterRole", "operator-secrets", ""), labelled(kind, name, namespace)
+    assert installation_objects([cluster_role, found], "ours") == [cluster_role, *([found] if included else [])]
