@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 import subprocess
@@ -12,17 +13,28 @@ import sys
 import tarfile
 from hashlib import sha256
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import orjson
 import pytest
 
 from clusterstacks.model.errors import SpecError
+from clusterstacks.net.http.client import HTTPClient
+from clusterstacks.net.oci.descriptor import digest_of
+from clusterstacks.net.oci.reference import Reference
+from clusterstacks.net.oci.registry import Registry
+from clusterstacks.release.sources.signature_store import write_new_key
+from tests.support.running.csctl import csctl_run
 from tools.image.building import beside, build, build_wheel, machine, origin_of
 from tools.image.bytecode import enter
 from tools.image.debian import require_programs
+from tools.image.layers import File, archive
 from tools.image.pushing import Stored, open_layout
 from tools.image.sbom import MEDIA_TYPE
-from tools.image.wheels import PROJECT
+from tools.image.wheels import PROJECT, wheel_of_project
+
+if TYPE_CHECKING:
+    from tests.support.servers.registries import RegistryServer
 
 MAX_COMPRESSED_BYTES = 75_000_000
 """Largest image of one architecture (issue 15)."""
@@ -237,12 +249,39 @@ def test_the_provenance_is_about_this_image_and_names_what_was_fetched_for_it(st
     assert {one["uri"]: one["digest"]["sha256"] for one in dependencies[1:]} == fetched
 
 
-def test_the_wheel_gets_its_own_sbom_and_provenance_twice_the_same(tmp_path: Path) -> None:
-    first, second = build_wheel(tmp_path / "1"), build_wheel(tmp_path / "2")
+def test_the_wheel_is_the_same_in_each_build_and_gets_its_own_sbom_and_provenance(tmp_path: Path) -> None:
+    wheel = build_wheel(tmp_path / "1")
 
-    assert first.read_bytes() == second.read_bytes()
+    assert wheel.read_bytes() == wheel_of_project(tmp_path / "2").read_bytes()
     for what in ("sbom.json", "provenance.json"):
-        statement = beside(first, what).read_bytes()
-        (subject,) = orjson.loads(statement)["subject"]
-        assert subject == {"name": first.name, "digest": {"sha256": sha256(first.read_bytes()).hexdigest()}}
-        assert statement == beside(second, what).read_bytes()
+        (subject,) = orjson.loads(beside(wheel, what).read_bytes())["subject"]
+        assert subject == {"name": wheel.name, "digest": {"sha256": sha256(wheel.read_bytes()).hexdigest()}}
+
+
+async def test_the_pushed_image_is_verified_and_no_longer_after_a_layer_was_changed(
+    stored: Stored, registry: RegistryServer, tmp_path: Path
+) -> None:
+    write_new_key(tmp_path / "key")
+    place = f"{registry.host}/image/operator"
+    command = [sys.executable, "-m", "tools.image", "push", place, "--layout", str(stored.folder)]
+    command += ["--key", str(tmp_path / "key")]
+    await asyncio.to_thread(subprocess.run, command, check=True, cwd=PROJECT)
+
+    def verified(reference: str) -> int:
+        environ = {"PATH": os.environ["PATH"]}
+        return csctl_run("verify", reference, "--key", tmp_path / "key.pub", environ=environ).returncode
+
+    assert verified(f"{place}:{stored.tag}") == 0
+    (image,) = stored.index.manifests
+    manifest, index = orjson.loads(stored.manifest(image).raw), orjson.loads(stored.index.raw)
+    layer = archive({"usr/bin/cluster-stack-operator": File(b"#!/usr/bin/evil", executable=True)}).content
+    manifest["layers"][-1] |= {"digest": digest_of(layer), "size": len(layer)}
+    changed = orjson.dumps(manifest)
+    index["manifests"][0] |= {"digest": digest_of(changed), "size": len(changed)}
+    async with HTTPClient(plain_http=True) as web:
+        there = Registry(web, Reference.parse(place), plain_http=True)
+        await there.push_blob(layer)
+        await there.push_manifest(changed, image.media_type)
+        await there.push_manifest(orjson.dumps(index), stored.index.media_type, stored.tag)
+    assert verified(f"{place}:{stored.tag}") == 3
+    assert verified(f"{place}@{stored.index.digest}") == 0
