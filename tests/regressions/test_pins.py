@@ -463,3 +463,37 @@ async def test_refused_content_cannot_be_opened_by_its_digest(world: World) -> N
         assert await store.open(attack.name, attack.good) is not None
         assert await store.open(attack.name, attack.evil) is None
     assert await asyncio.to_thread(lambda: not (world.cache / attack.evil.replace(":", "-")).exists())
+
+
+@pytest.mark.regression("SEC-30")
+async def test_no_edit_of_a_stack_or_a_clusteraddon_delivers_unsigned_content(world: World) -> None:
+    async with requiring(world) as operator, attacked(world) as attack:
+        stack = await world.get(Kind.CLUSTER_STACK, world.stack.word)
+        evil = below_the_operators_directory(**EVIL_PLACE)
+        charts = {CHARTS_ANNOTATION: orjson.dumps([CHART]).decode()}
+        named = {"clusterStack": attack.name.class_name, "addons": [{"name": "cni", "release": attack.name.release}]}
+        edited_kinds = {Kind.CLUSTER_STACK: stack, RELEASE: await attack.release(), ADDON: await world.addon("one")}
+        publish_signed(world.releases / "evil", attack.name, content(world, "v1", EVIL), NEXT)  # by the user's key
+        for kind, edit in (
+            (Kind.CLUSTER_STACK, {"spec": {"source": evil}}),
+            (Kind.CLUSTER_STACK, {"spec": {"source": {**evil, "verification": {**trusting(NEXT), "policy": "Warn"}}}}),
+            (RELEASE, {"metadata": {"annotations": {DIGEST_ANNOTATION: attack.evil}}}),
+            (Kind.CLUSTER_STACK, {"metadata": {"annotations": {DIGEST_ANNOTATION: attack.evil, **charts}}}),
+            (ADDON, {"metadata": {"annotations": {DIGEST_ANNOTATION: attack.evil, **charts}}}),
+            (ADDON, {"spec": named, "metadata": {"annotations": {DIGEST_ANNOTATION: attack.evil}}}),
+        ):
+            await attack.mallory.patch(edited_kinds[kind], edit)
+            await attack.touch()
+            await world.look_again(operator, "clusterstackrelease", await attack.release())
+            await world.look_again(operator, "clusteraddon", await world.addon("one"))
+            await world.at_rest()
+
+            assert await attack.delivered() == SIGNED, edit
+            release = await attack.release()
+            assert release["metadata"]["annotations"][DIGEST_ANNOTATION] == attack.good or not is_verified(release)
+
+        await world.patch(stack, {"spec": {"source": None}})
+        await attack.pin(attack.good)
+        await world.until(RELEASE, attack.name.release, lambda one: is_ready(one) and is_verified(one), nudging=True)
+        await attack.delivers_again()
+        assert await attack.delivered() == SIGNED
