@@ -84,8 +84,9 @@ AT_REQUEST: Final = (
         "clusteraddons/status",
         "",
         "the request is an annotation, which values templates can read: the addons are checked against their delivery "
-        "records, everything is compared, and the status says that the request was handled",
-        frozenset({"status.observedInputs", "status.lastHandledReconcileAt"}),
+        "records, everything is compared, and the status says that the request was handled; it also gets the digests "
+        "of the records' inputs",
+        frozenset({"status.observedInputs", "status.lastHandledReconcileAt", "status.addons"}),
     ),
 )
 """Writes after the test, as a user, requested a comparison."""

@@ -11,7 +11,7 @@ import pytest
 from clusterstacks.deliver.apply.record_store import SECRETS, record_name
 from clusterstacks.model.documents import mapping
 from clusterstacks.model.kinds.clusteraddon import addon_name
-from clusterstacks.model.kinds.names import Kind
+from clusterstacks.model.kinds.names import GROUP, Kind
 from tests.support.builders.stacks import config_map, stage, templates
 from tests.support.running.csctl import call_csctl
 from tests.support.running.world import condition_of
@@ -112,6 +112,38 @@ async def test_addon_is_not_set_back_by_the_older_record_of_a_restored_backup(wo
         await delivered_again(world, "app", "v2")
         assert (await record(world))["data"] != backup["data"]
         assert first != second
+
+
+@pytest.mark.regression("LIVE-LV-3")
+@pytest.mark.parametrize("addon", ["app", "net"])
+async def test_older_record_that_was_restored_while_no_operator_ran_is_noticed(
+    world: World, addon: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It has as many objects as that of the last delivery."""
+    command = ("drift", f"{world.namespace}/one", "--kubeconfig", world.management_kubeconfig, "--exit-code")
+    async with world.operator(drift_interval=OFTEN):
+        await upgraded(world)
+        backup = await record(world, addon)
+        third = world.stack.release("v3")
+        charts = {name: templates(config_map(f"{world.namespace}-{name}", release="v3")) for name in ("app", "net")}
+        hooks = {"AfterControlPlaneInitialized": [stage("app")], "AfterClusterUpgrade": [stage("net")]}
+        world.publish(third, world.stack.files("v3", charts, hooks=hooks))
+        stacks = await world.client.resource(GROUP, Kind.CLUSTER_STACK)
+        (clusterstack,) = (await world.client.list(stacks, world.namespace)).items
+        await world.patch(clusterstack, {"spec": {"versions": ["v1", "v2", "v3"]}})
+        await world.release_ready(third)
+        await world.set_class("one", third.class_name)
+        await world.addons_ready("one", third.class_name)
+    resource = await world.workload.resource("", "ConfigMap")
+    old = {"data": {"release": "v2"}}
+    await world.workload.merge_patch(SECRETS, record_name(addon), {"data": backup["data"]}, "kube-system")
+    await world.workload.merge_patch(resource, f"{world.namespace}-{addon}", old, "kube-system")
+
+    capsys.readouterr()
+    assert await asyncio.to_thread(call_csctl, *command) != 0
+    assert f"the delivery record of addon {addon}" in "".join(capsys.readouterr())
+    async with world.operator(drift_interval=OFTEN):
+        await delivered_again(world, addon, "v3")
 
 
 @pytest.mark.regression("LIVE-LV-3", "LIVE-LV-12")

@@ -86,7 +86,7 @@ async def _compare(management: ManagementCluster, cluster: ObjectKey) -> tuple[i
     from clusterstacks.deliver.apply.health import members_selector
     from clusterstacks.deliver.apply.live_members import read_live_members
     from clusterstacks.deliver.apply.sweep import Sweep, SweepMemory, lost_records
-    from clusterstacks.model.documents import mappings, text
+    from clusterstacks.model.documents import mappings
     from clusterstacks.model.kinds.clusteraddon import addon_name
     from clusterstacks.model.kinds.names import GROUP, Kind
     from clusterstacks.operator.controllers.workload_clients import Workloads
@@ -95,7 +95,6 @@ async def _compare(management: ManagementCluster, cluster: ObjectKey) -> tuple[i
         settings = await _settings(client, cluster)
         addons = await client.resource(GROUP, Kind.CLUSTER_ADDON)
         addon = await client.find(addons, addon_name(cluster.name), cluster.namespace)
-        delivered = {text(one, "name"): one.get("objects") or 0 for one in mappings(addon or {}, "status", "addons")}
         workload = await workloads.connect(cluster)
         delivery = Delivery(workload, RecordOwner(cluster), ignored=settings.ignored_fields)
         records = await delivery.records()
@@ -110,7 +109,7 @@ async def _compare(management: ManagementCluster, cluster: ObjectKey) -> tuple[i
         )
         drifts = await sweep.find(memory.suspects(members))
         manifests = [await delivery.manifests(addon) for addon in records if settings.ignored]
-        lost = lost_records(delivered, {}, records, delivery.unreadable)
+        lost = lost_records(mappings(addon or {}, "status", "addons"), {}, records, delivery.unreadable)
     output.warn_all(unused_exceptions(settings, memory.objects, manifests))
     return len(memory.objects), sorted((drift.object for drift in drifts), key=lambda drifted: drifted.id), lost
 

@@ -33,6 +33,7 @@ from clusterstacks.deliver.apply.object_applier import ObjectStep
 from clusterstacks.deliver.apply.ownership import FIELD_MANAGER, Owner, has_applied, owner_of
 from clusterstacks.deliver.apply.record_store import ADDON_RECORD, record_name
 from clusterstacks.deliver.apply.targets import digest_of, mark_of, resolve
+from clusterstacks.model.documents import text
 from clusterstacks.model.errors import ClusterStacksError
 from clusterstacks.net.kube.errors import Conflict, KindNotServed
 from clusterstacks.runtime.concurrency import gather
@@ -122,7 +123,7 @@ class SweepMemory:
 
 
 def lost_records(
-    delivered: Mapping[str, int],
+    delivered: Iterable[Manifest],
     inputs: Mapping[str, str],
     records: Mapping[str, DeliveryRecord],
     unreadable: Mapping[str, str],
@@ -131,20 +132,22 @@ def lost_records(
     """Return why the records do not prove that addons are as they were delivered; empty if they do.
 
     Args:
-        delivered: The delivered addons with the number of their objects; 0 where it is not known.
-        inputs: By addon, the digest of the inputs that were delivered, as far as they are known.
+        delivered: The delivered addons, as the status of the ClusterAddon has them.
+        inputs: By addon, the digest of the inputs that this process delivered, which is newer than that in the status.
         records: The records of the cluster.
         unreadable: The errors of its other records, by Secret.
         kind: The kind of the records, for the names of their Secrets.
     """
+    counts = {text(one, "name"): one.get("objects") for one in delivered}
+    inputs = {text(one, "name"): digest for one in delivered if (digest := text(one, "inputs"))} | dict(inputs)
     found = []
-    for addon in sorted({*delivered, *inputs}):
+    for addon in sorted({*counts, *inputs}):
         secret, record = record_name(addon, kind), records.get(addon)
         if secret in unreadable:
             found.append(unreadable[secret])
         elif record is None:
             found.append(f"{kind} {addon} has no delivery record (Secret {RECORD_NAMESPACE}/{secret})")
-        elif record.inputs != inputs.get(addon, record.inputs) or delivered.get(addon) not in {
+        elif record.inputs != inputs.get(addon, record.inputs) or counts.get(addon) not in {
             None,
             0,
             len(record.objects),

@@ -113,9 +113,8 @@ class DeliveredAddon(Model):
     """A delivered addon."""
 
     def document(self) -> Manifest:
-        """Return the JSON document; a field that most addons do not have is left out where it is empty."""
-        document = super().document()
-        return document if self.wait_for else {key: value for key, value in document.items() if key != "waitFor"}
+        """Return the JSON document; fields that not every addon has are left out where they are empty."""
+        return {key: value for key, value in super().document().items() if value or key not in {"waitFor", "inputs"}}
 
     name: Name = Field(description="Name of the addon.")
     release: Name = Field(default="", description="Release that the addon comes from.")
@@ -123,6 +122,11 @@ class DeliveredAddon(Model):
     objects: _Count = Field(ge=0, description="Number of objects delivered.")
     wait_for: Name = Field(
         default="", description="Healthy if Ready depends on the health of its objects; otherwise empty."
+    )
+    inputs: Name = Field(
+        default="",
+        description="Digest of the inputs of its delivery, which its delivery record has as well; empty if an earlier "
+        "version of the operator delivered it.",
     )
 
 

@@ -80,8 +80,8 @@ class _Swept:
     request: str = ""
     """A request of a user that is not handled yet; empty for none."""
     handled: str = ""
-    delivered: Mapping[str, int] = field(default_factory=dict)
-    """The addons that the ClusterAddon reports as delivered, with the numbers of their objects."""
+    delivered: Sequence[Manifest] = ()
+    """The addons that the ClusterAddon reports as delivered, as its status has them."""
     found: DriftReport | None = None
     """The last report of the drift; None before the first comparison."""
     failure: str = ""
@@ -178,17 +178,17 @@ class AddonSweep:
         addon: ObjectKey,
         settings: DriftSettings | None,
         request: str = "",
-        delivered: Mapping[str, int] | None = None,
+        delivered: Sequence[Manifest] = (),
     ) -> None:
         """Set what is done about drift; None while the addons are rolled out. Unknown ClusterAddons are ignored.
 
         ``request`` is a user's request to compare all objects at once; empty for none. ``delivered`` are the addons
-        that the cluster has completely, with the numbers of their objects; each must have its delivery record.
+        that the cluster has completely, as the status of the ClusterAddon has them; each must have its delivery record.
         """
         known = self._swept.get(addon)
         if known is None:
             return
-        known.delivered = delivered or {}
+        known.delivered = delivered
         before, known.drift = known.drift, settings
         is_new = request not in ("", known.handled, known.request)
         if request != known.handled:
@@ -358,7 +358,7 @@ class AddonSweep:
         """Return why the delivery records are not those of the last delivery; they are read only if they changed."""
         memory = known.memory or SweepMemory({})
         versions = await delivery.versions()
-        if versions == memory.records and {*map(record_name, known.delivered)} <= versions.keys():
+        if versions == memory.records and {record_name(one["name"]) for one in known.delivered} <= versions.keys():
             return []
         records = await delivery.records()
         lost = lost_records(known.delivered, memory.inputs, records, delivery.unreadable)

@@ -39,6 +39,25 @@ def test_each_delivered_addon_needs_the_record_of_its_last_delivery(
     unreadable: dict[str, str],
     words: str,
 ) -> None:
-    found = lost_records(delivered, inputs, records, unreadable)
+    found = lost_records(
+        [{"name": name, "objects": count} for name, count in delivered.items()], inputs, records, unreadable
+    )
     assert len(found) == bool(words)
     assert all(words in one for one in found)
+
+
+@pytest.mark.parametrize(
+    ("status", "delivered", "is_lost"),
+    [
+        pytest.param("a", {}, False, id="that of the status"),
+        pytest.param("b", {}, True, id="after a restart, another one"),
+        pytest.param("", {}, False, id="delivered by an earlier version of the operator"),
+        pytest.param("b", {"app": "a"}, False, id="the status is older than the delivery"),
+        pytest.param("a", {"app": "b"}, True, id="the status is older than the delivery, and of the restored record"),
+    ],
+)
+def test_digest_of_the_inputs_in_the_status_counts_until_there_is_a_newer_one(
+    status: str, delivered: dict[str, str], *, is_lost: bool
+) -> None:
+    addon = {"name": "app", "objects": 2, **({"inputs": status} if status else {})}
+    assert bool(lost_records([addon], delivered, record("a", 2), {})) == is_lost

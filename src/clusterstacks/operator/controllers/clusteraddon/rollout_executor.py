@@ -230,6 +230,7 @@ class RolloutExecutor:
                 version=_version(release, addon),
                 objects=counts[addon],
                 wait_for=WaitFor.HEALTHY if addon in plan.addons_that_must_be_healthy else "",
+                inputs=installer.delivery.inputs.get(addon, ""),
             )
             for addon, release in origins.items()
         ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from clusterstacks.model.documents import mappings, text
+from clusterstacks.model.documents import mappings
 from clusterstacks.model.drift_settings import (
     DriftMode,
     DriftSettings,
@@ -48,9 +48,8 @@ class SweepSwitch:
         requested = snapshot.cluster.annotations.get(RECONCILE_ANNOTATION, "")
         handled = patch.status.get("lastHandledReconcileAt", "")
         is_complete = read_progress(patch.status) == RolloutProgress()
-        delivered = {text(one, "name"): one.get("objects") or 0 for one in mappings(patch.status, "addons")}
         request = requested if requested != handled else ""
-        self.sweep.configure(patch.key, settings, request, delivered if is_complete else {})
+        self.sweep.configure(patch.key, settings, request, mappings(patch.status, "addons") if is_complete else ())
 
     async def settings(self, snapshot: ClusterSnapshot) -> DriftSettings:
         """Return the settings of a Cluster; deliveries obey those about fields of other writers."""
