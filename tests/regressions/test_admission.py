@@ -83,7 +83,9 @@ async def test_class_of_another_namespace_is_validated_and_protected(world: Worl
         assert await refusal(world.create(manifest)) == ""
         release = await world.get(Kind.CLUSTER_STACK_RELEASE, name.release)
         for one in (stack, release):
-            assert f"in use by Cluster {users}/one" in await refusal(world.delete(one))
+            told = await refusal(world.delete(one))
+            assert "in use by 1 Cluster of other namespaces" in told
+            assert f"{users}/" not in told
 
 
 async def test_incumbent_1_5_bundles_behave_as_before(world: World) -> None:

@@ -124,7 +124,7 @@ def _refusal(use: ReleaseUse, stacks: Sequence[StackOffer], admitting: Sequence[
     administrators = f"ask the administrators of namespace {use.namespace}"
     if not admitting:
         return (
-            f"{refused}: spec.clusterNamespaces of {stacks[0].title} does not include it; {instead}, or "
+            f"{refused}: spec.clusterNamespaces of its ClusterStack does not include it; {instead}, or "
             f"{administrators} to include it"
         )
     offered = sorted({release for stack in admitting for release in stack.releases}, reverse=True)

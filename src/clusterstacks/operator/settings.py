@@ -22,6 +22,7 @@ from clusterstacks.operator.go_operator import RELEASE_DIR as GO_RELEASE_DIR
 from clusterstacks.operator.go_operator import add_go_flags, notices, started_as_manager, two_dashes
 from clusterstacks.operator.lease_settings import ElectionSettings, add_election_options, election_settings
 from clusterstacks.operator.source_flags import add_source_options, read_text, source_of
+from clusterstacks.operator.webhooks.configuration import FAIL, IGNORE
 from clusterstacks.release.sources.stack_source import NOTHING_ALLOWED
 from clusterstacks.runtime.log_format import FORMATS
 
@@ -64,6 +65,7 @@ class OperatorSettings:
     webhook_port: int = 0
     webhook_service: ObjectKey | None = None
     webhook_url: str = ""
+    webhook_cluster_failure_policy: str = IGNORE
     class_kinds: frozenset[str] = frozenset()
     provider_kinds: frozenset[KindPattern] = frozenset(DEFAULT_KINDS)
     drift_interval: timedelta | None = DEFAULT_INTERVAL
@@ -116,6 +118,7 @@ def _settings(flags: argparse.Namespace, environ: Mapping[str, str], service_acc
         webhook_port=flags.webhook_port,
         webhook_service=flags.webhook_service,
         webhook_url=flags.webhook_url,
+        webhook_cluster_failure_policy=flags.webhook_cluster_failure_policy,
         class_kinds=frozenset(kind for kind in flags.class_kinds.split(",") if kind),
         provider_kinds=_provider_kinds(flags.provider_kinds or ()),
         drift_interval=flags.drift_interval,
@@ -287,6 +290,13 @@ def _add_webhooks(parser: argparse.ArgumentParser) -> None:
         metavar="https://HOST:PORT",
         help="URL of the webhooks if the API server does not call a Service; with a loopback address they listen only "
         "on it",
+    )
+    group.add_argument(
+        "--webhook-cluster-failure-policy",
+        choices=[IGNORE, FAIL],
+        default=IGNORE,
+        help="whether the API server accepts (Ignore) or refuses (Fail) Clusters of our classes while the webhooks do "
+        "not answer; those that it accepts are checked later, and a condition reports what is wrong",
     )
 
 

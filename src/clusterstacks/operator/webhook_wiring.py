@@ -106,7 +106,12 @@ class Webhooks:
             client=client,
             secret=ObjectKey(namespace, SECRET_NAME),
             endpoint=endpoint,
-            scope=WebhookScope(settings.namespace, settings.watch_filter, tuple(settings.provider_kinds)),
+            scope=WebhookScope(
+                settings.namespace,
+                settings.watch_filter,
+                tuple(settings.provider_kinds),
+                settings.webhook_cluster_failure_policy,
+            ),
             context=context,
             listening=self.server.started,
             clock=SystemClock(),

@@ -5,6 +5,8 @@ from __future__ import annotations
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from clusterstacks.model.kinds.names import CLUSTER_KIND, GROUP, Kind
 from clusterstacks.model.objects import ObjectKey
 from tests.integration.controllers.test_decoupled_addons import PREFIX, annotate, offered, ranged
@@ -125,3 +127,45 @@ async def test_lagging_workers_of_a_bundle_are_reported(world: World) -> None:
 
         await world.patch(cluster, {"status": {"workers": {"versions": [{"version": KUBERNETES}]}}}, "status")
         await fits(world)
+
+
+async def reported(world: World, *words: str) -> None:
+    await world.says(Kind.CLUSTER_ADDON, ADDON, CONDITION, "OutsideRanges", words=words)
+    await world.says(CLUSTER_KIND, "one", MIRRORED, "OutsideRanges", words=words)
+
+
+@pytest.mark.regression("SEC-25")
+async def test_cluster_that_was_created_unchecked_is_reported_before_it_is_built(world: World) -> None:
+    name = ranged(world, "v1", "cni")
+    async with world.operator():
+        await offered(world, "v1")
+        cluster = await world.cluster("one", name.class_name, version="v1.31.0", ready=False)
+        await reported(world, f"class {name.class_name} with Kubernetes v1.31.0")
+
+        await world.patch(cluster, {"spec": {"topology": {"version": KUBERNETES}}})
+        await world.until(CLUSTER_KIND, "one", lambda found: not condition_of(found, MIRRORED))
+
+
+@pytest.mark.regression("SEC-25")
+async def test_upgrade_that_was_accepted_unchecked_is_reported_before_it_ends(world: World) -> None:
+    name = ranged(world, "v1", "cni")
+    async with world.operator():
+        await offered(world, "v1")
+        cluster = await world.cluster("one", name.class_name)
+        await fits(world)
+
+        await world.patch(cluster, {"spec": {"topology": {"version": "v1.38.0"}}})
+        await reported(world, f"class {name.class_name} with Kubernetes v1.38.0")
+
+        await world.patch(cluster, {"spec": {"topology": {"version": KUBERNETES}}})
+        await fits(world)
+
+
+@pytest.mark.regression("SEC-25")
+async def test_cluster_of_a_bundle_that_was_created_unchecked_with_another_version_is_reported(world: World) -> None:
+    name = world.stack.release("v1")
+    world.publish(name, world.stack.files("v1", {"cni": templates(config_map(world.namespace))}))
+    async with world.operator():
+        await offered(world, "v1")
+        await world.cluster("one", name.class_name, version="v1.31.0", ready=False)
+        await reported(world, f"class {name.class_name} is for Kubernetes {KUBERNETES} exactly")

@@ -7,6 +7,7 @@ import json
 import sys
 from typing import TYPE_CHECKING, Any
 
+import pytest
 import yaml
 
 from clusterstacks.csctl.install.installed_objects import CHART_KINDS
@@ -218,6 +219,36 @@ async def test_missing_rights_and_a_running_go_operator_are_found_before_anythin
     assert "you lack the right to create and patch deployments in namespace cluster-stack-system" in out
     assert "you lack the right to create and patch clusterroles" in out
     assert "you lack the right to list and delete clusterroles" in out
+
+
+@pytest.mark.regression("SEC-35")
+async def test_the_check_recommends_a_network_policy_until_there_is_one(server: ApiServer, kubectl: Kubectl) -> None:
+    await cluster_api(server)
+    assert (await csctl(server, "install", "--image", IMAGE))[0] == 0
+
+    # An API server on a loopback address writes none.
+    slices = {
+        "apiVersion": "discovery.k8s.io/v1",
+        "kind": "EndpointSlice",
+        "metadata": {"name": "servers", "labels": {"kubernetes.io/service-name": "kubernetes"}},
+        "addressType": "IPv4",
+        "endpoints": [{"addresses": ["192.0.2.12"]}, {"addresses": ["192.0.2.11"]}],
+    }
+    kubectl("create", "-n=default", "-f=-", manifest=slices)
+
+    _, found = await results(server)
+    assert "apiServers to [192.0.2.11/32, 192.0.2.12/32]" in found["network policy"]["details"]
+
+    policy = {"podSelector": {}, "policyTypes": ["Ingress"]}
+    manifest = {
+        "apiVersion": "networking.k8s.io/v1",
+        "kind": "NetworkPolicy",
+        "metadata": {"name": "own"},
+        "spec": policy,
+    }
+    kubectl("create", "-n=cluster-stack-system", "-f=-", manifest=manifest)
+    _, found = await results(server)
+    assert "network policy" not in found
 
 
 async def test_the_check_has_the_api_server_call_the_webhooks(

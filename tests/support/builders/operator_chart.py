@@ -50,6 +50,7 @@ def everything(namespace: str = "team-a") -> Manifest:
             "extraRules": [{"apiGroups": ["example.org"], "resources": ["things"], "verbs": ["get"]}],
         },
         "serviceAccount": {"name": "somebody", "annotations": {"example.org/role": "one"}},
+        "webhook": {"clusterFailurePolicy": "Fail"},
         "metrics": {
             "serviceMonitor": {"enabled": True, "interval": "10s", "labels": {"release": "prometheus"}},
             "prometheusRule": {"enabled": True, "labels": {"release": "prometheus"}},

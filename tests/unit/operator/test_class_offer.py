@@ -91,8 +91,8 @@ STACK = "ClusterStack stacks/demo (provider local)"
             USE,
             [stack(V1, admits=False)],
             (
-                f"class stacks/{V1} is not offered to namespace team: spec.clusterNamespaces of {STACK} does not "
-                f"include it; use another class, or {ASK} to include it"
+                f"class stacks/{V1} is not offered to namespace team: spec.clusterNamespaces of its ClusterStack "
+                f"does not include it; use another class, or {ASK} to include it"
             ),
         ),
         (

@@ -60,7 +60,24 @@ async def read_facts(client: Client, objects: Sequence[Manifest], namespace: str
         leftovers=await _leftovers(client),
         here=here,
         webhooks=await _webhooks(client, namespace) if here else None,
+        unrestricted_from=await _api_servers(client, namespace) if here else (),
     )
+
+
+async def _api_servers(client: Client, namespace: str) -> tuple[str, ...]:
+    """Return the addresses of the API servers; none if the namespace has a NetworkPolicy, or they cannot be read."""
+
+    async def read() -> tuple[str, ...]:
+        policies = await client.resource("networking.k8s.io", "NetworkPolicy")
+        if (await client.list_readable(policies, namespace)).items:
+            return ()
+        slices = await client.resource("discovery.k8s.io", "EndpointSlice")
+        found = (await client.list_readable(slices, "default", labels="kubernetes.io/service-name=kubernetes")).items
+        endpoints = [endpoint for one in found for endpoint in mappings(one, "endpoints")]
+        return tuple(sorted({str(address) for endpoint in endpoints for address in endpoint.get("addresses") or ()}))
+
+    found: tuple[str, ...] = await readable(read(), ())
+    return found
 
 
 def _has_definitions(objects: Sequence[Manifest]) -> bool:

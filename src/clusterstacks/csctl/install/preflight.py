@@ -76,6 +76,8 @@ class ClusterFacts:
     """The operator in the namespace of the installation, also a Go operator; None without one."""
     webhooks: str | None = None
     """The error of a call to the webhooks; empty if they answer, None if they cannot be tried."""
+    unrestricted_from: tuple[str, ...] = ()
+    """Addresses of the API servers, if no NetworkPolicy in the namespace restricts who reaches the webhooks."""
 
 
 def checks(facts: ClusterFacts) -> list[Check]:
@@ -189,3 +191,11 @@ def _operator(facts: ClusterFacts) -> Iterator[Check]:
         yield Check("webhooks", Result.WARNING, f"do not answer: {facts.webhooks}")
     else:
         yield Check("webhooks", Result.OK, "reachable by the API server")
+    if facts.unrestricted_from:
+        addresses = ", ".join(f"{address}/{128 if ':' in address else 32}" for address in facts.unrestricted_from)
+        advice = (
+            "none: every pod reaches the webhooks; a flood can delay the API server. If the network plugin enforces "
+            f"policies, set networkPolicy.enabled to true and networkPolicy.apiServers to [{addresses}] or the "
+            "addresses of konnectivity's agents"
+        )
+        yield Check("network policy", Result.OK, advice)

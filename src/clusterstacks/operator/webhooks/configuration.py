@@ -30,7 +30,10 @@ PORT: Final = 443
 
 CLUSTER_SECONDS: Final = 5
 OWN_SECONDS: Final = 10
-"""Timeouts of the API server in seconds: short for Clusters, which it then allows; its own default for our kinds."""
+"""Timeouts of the API server in seconds: short for Clusters, which it then allows by default; its own default for our
+kinds."""
+IGNORE, FAIL = "Ignore", "Fail"
+"""Failure policies: what the API server does with a write while the webhooks do not answer."""
 
 # The regular expression is that of domain.names.parse_class; Clusters of other classes are not sent to the webhook.
 _CLASS: Final = "^[a-z0-9]+-[a-z0-9]+-[0-9]+-[0-9]+-v[0-9]+(-[0-9A-Za-z_]+[.][0-9A-Za-z_]+)?$"
@@ -70,6 +73,8 @@ class WebhookScope:
     watch_filter: str = ""
     """Value of the watch filter label; empty for all objects."""
     provider_kinds: tuple[KindPattern, ...] = DEFAULT_KINDS
+    cluster_failure_policy: str = IGNORE
+    """For Clusters; writes of our kinds always fail."""
 
     @property
     def name(self) -> str:
@@ -99,7 +104,7 @@ def configuration(endpoint: Endpoint, scope: WebhookScope, bundle: bytes) -> Man
         "apiVersion": "admissionregistration.k8s.io/v1",
         "kind": "ValidatingWebhookConfiguration",
         "metadata": {"name": scope.name, "labels": LABELS},
-        "webhooks": [{**common, **webhook} for webhook in (*_own_kinds(scope.provider_kinds), _clusters())],
+        "webhooks": [{**common, **webhook} for webhook in (*_own_kinds(scope.provider_kinds), _clusters(scope))],
     }
 
 
@@ -178,17 +183,17 @@ def _own(plural: str, operations: list[str], changed: str = "") -> Manifest:
     return {
         "name": f"{plural}.{GROUP}",
         "rules": [_rule(GROUP, plural, operations)],
-        "failurePolicy": "Fail",
+        "failurePolicy": FAIL,
         "timeoutSeconds": OWN_SECONDS,
         **({"matchConditions": conditions} if conditions else {}),
     }
 
 
-def _clusters() -> Manifest:
+def _clusters(scope: WebhookScope) -> Manifest:
     return {
         "name": f"clusters.{GROUP}",
         "rules": [_rule(CLUSTER_API_GROUP, "clusters", ["CREATE", "UPDATE"])],
-        "failurePolicy": "Ignore",
+        "failurePolicy": scope.cluster_failure_policy,
         "timeoutSeconds": CLUSTER_SECONDS,
         "matchConditions": [
             {"name": "topology", "expression": "has(object.spec) && has(object.spec.topology)"},

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 SHOWN_CLUSTERS = 3
 """Number of Clusters in a refusal; arbitrary, longer lists are not read."""
 
+LIST_CLUSTERS = "All Clusters with their releases, if you may read them:\n  csctl status --all-namespaces"
+"""The command that names the Clusters of other namespaces."""
+
 
 @dataclass(frozen=True, slots=True)
 class StackIdentity:
@@ -127,18 +130,25 @@ def release_users(namespace: str, name: str, uses: Iterable[ReleaseUse]) -> list
     return [use for use in uses if use.namespace == namespace and use.release == release]
 
 
-def deletion(what: str, users: Sequence[ReleaseUse]) -> AdmissionResponse:
-    """Validate the deletion of an object, which is refused while Clusters use it."""
+def deletion(what: str, namespace: str, users: Sequence[ReleaseUse]) -> AdmissionResponse:
+    """Validate the deletion of an object of a namespace, which is refused while Clusters use it.
+
+    Clusters of other namespaces are only counted: the client is not authenticated, and may not be allowed to see them.
+    """
     if not users:
         return ALLOWED
-    clusters = sorted({str(use.cluster) for use in users})
-    named = ", ".join(clusters[:SHOWN_CLUSTERS])
-    more = f" and {len(clusters) - SHOWN_CLUSTERS} more" if len(clusters) > SHOWN_CLUSTERS else ""
+    clusters = sorted({use.cluster for use in users})
+    own = [str(cluster) for cluster in clusters if cluster.namespace == namespace]
+    others = len(clusters) - len(own)
+    named = ", ".join(own[:SHOWN_CLUSTERS])
+    more = f" and {len(own) - SHOWN_CLUSTERS} more" if len(own) > SHOWN_CLUSTERS else ""
+    counted = f"{others} Cluster{'s' if others > 1 else ''} of other namespaces"
+    in_use_by = [*([f"Cluster {named}{more}"] if own else []), *([counted] if others else [])]
     releases = ", ".join(sorted({use.release.release for use in users})[:SHOWN_CLUSTERS])
+    shown = f"The releases that Cluster {own[0]} could use:\n  csctl compat matrix {own[0]}" if own else ""
     return AdmissionResponse(
-        f"{what} is in use by Cluster {named}{more} (release {releases}): "
-        "move these Clusters to another class, or delete them, first\n"
-        f"The releases that Cluster {clusters[0]} could use:\n  csctl compat matrix {clusters[0]}"
+        f"{what} is in use by {', and by '.join(in_use_by)} (release {releases}): "
+        f"move these Clusters to another class, or delete them, first\n{shown or LIST_CLUSTERS}"
     )
 
 

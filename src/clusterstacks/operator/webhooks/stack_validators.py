@@ -119,7 +119,8 @@ class StackValidators:
         users = [use for use in users if await self._is_user(use, self.clusters.get(use.cluster))]
         if len(users) <= CONFIRMED:
             users = [use for use in users if await self._is_user(use, await self._live(use.cluster))]
-        return deletion(f"{request.kind} {_key(request.old)}", users)
+        key = _key(request.old)
+        return deletion(f"{request.kind} {key}", key.namespace, users)
 
     def _twins(self, stack: Manifest) -> list[str]:
         """Return the names of the other ClusterStacks of the namespace for the same stack and minor."""

@@ -63,6 +63,12 @@ def test_a_good_cluster_has_no_problem() -> None:
         ({"here": operator(2), "webhooks": ""}, "webhooks", "ok", "reachable"),
         ({"here": operator(2), "webhooks": "timed out"}, "webhooks", "warning", "timed out"),
         ({"here": operator(2)}, "webhooks", "unknown", "not registered"),
+        (
+            {"here": operator(2), "unrestricted_from": ("192.0.2.11", "2001:db8::1")},
+            "network policy",
+            "ok",
+            "networkPolicy.apiServers to [192.0.2.11/32, 2001:db8::1/128]",
+        ),
         ({"here": replace(operator(2), is_go=True)}, "operator", "ok", "not installed yet"),
         ({"conflicts": ("Deployment a/b is another one",)}, "installation", "problem", "a/b is another one"),
         ({"unserved": ("ClusterStack",)}, "kinds", "warning", "csctl crds | kubectl apply"),

@@ -12,6 +12,7 @@ from clusterstacks.model.objects import ObjectKey
 from clusterstacks.net.kube.errors import Forbidden
 from clusterstacks.net.kube.resources import Resource
 from clusterstacks.net.tls import server_context
+from clusterstacks.operator.settings import parse_settings
 from clusterstacks.operator.webhooks.certificates import CertificateRotator
 from clusterstacks.operator.webhooks.configuration import NAME, Endpoint, WebhookScope, configuration
 from clusterstacks.runtime.clock import SYSTEM_CLOCK
@@ -227,6 +228,17 @@ def test_failure_policy_is_ignore_for_clusters_and_fail_for_own_kinds() -> None:
         "path": "/validate",
         "port": 443,
     }
+
+
+@pytest.mark.regression("SEC-25")
+@pytest.mark.parametrize("policy", ["Ignore", "Fail"])
+def test_failure_policy_of_clusters_is_that_of_the_flag_and_own_kinds_always_fail(policy: str) -> None:
+    flags = [f"--webhook-cluster-failure-policy={policy}"]
+    scope = WebhookScope(cluster_failure_policy=parse_settings(flags).webhook_cluster_failure_policy)
+
+    found = configuration(Endpoint(url="https://127.0.0.1:9"), scope, b"CA")["webhooks"]
+
+    assert [webhook["failurePolicy"] for webhook in found] == ["Fail"] * 4 + [policy]
 
 
 SECRETS = Resource("", "v1", "Secret", "secrets", namespaced=True)

@@ -84,7 +84,7 @@ def test_stack_can_be_deleted_once_no_cluster_uses_its_releases(
 ) -> None:
     users = stack_users(identity, "stacks", owners, "this", [use(release)])
 
-    assert deletion("ClusterStack stacks/this", users).allowed is not refused
+    assert deletion("ClusterStack stacks/this", "stacks", users).allowed is not refused
 
 
 def test_uses_of_another_class_namespace_are_ignored() -> None:
@@ -94,18 +94,38 @@ def test_uses_of_another_class_namespace_are_ignored() -> None:
     assert not release_users("stacks", "openstack-scs-1-35-v1", uses)
 
 
-def test_deletion_of_a_release_in_use_names_the_clusters() -> None:
-    uses = [use("openstack-scs-1-35-v1", cluster=ObjectKey("users", name)) for name in "edcba"]
+def test_deletion_of_a_release_in_use_names_the_clusters_of_its_namespace() -> None:
+    uses = [use("openstack-scs-1-35-v1", cluster=ObjectKey("stacks", name)) for name in "edcba"]
 
     found = release_users("stacks", "openstack-scs-1-35-v1", uses)
-    assert deletion("ClusterStackRelease stacks/openstack-scs-1-35-v1", found).refusal == (
-        "ClusterStackRelease stacks/openstack-scs-1-35-v1 is in use by Cluster users/a, users/b, users/c and 2 more "
+    assert deletion("ClusterStackRelease stacks/openstack-scs-1-35-v1", "stacks", found).refusal == (
+        "ClusterStackRelease stacks/openstack-scs-1-35-v1 is in use by Cluster stacks/a, stacks/b, stacks/c and 2 more "
         "(release openstack-scs-1-35-v1): move these Clusters to another class, or delete them, first\n"
-        "The releases that Cluster users/a could use:\n"
-        "  csctl compat matrix users/a"
+        "The releases that Cluster stacks/a could use:\n"
+        "  csctl compat matrix stacks/a"
     )
     assert not release_users("stacks", "openstack-scs-1-35-v2", uses)
     assert not release_users("stacks", "foreign", uses)
+
+
+@pytest.mark.regression("SEC-35")
+@pytest.mark.parametrize(
+    ("clusters", "words"),
+    [
+        (["tenant/secret"], "in use by 1 Cluster of other namespaces (release"),
+        (["tenant/secret", "zeta/secret"], "in use by 2 Clusters of other namespaces (release"),
+        (["tenant/secret", "stacks/a"], "in use by Cluster stacks/a, and by 1 Cluster of other namespaces (release"),
+    ],
+)
+def test_clusters_of_other_namespaces_are_only_counted(clusters: list[str], words: str) -> None:
+    uses = [use("openstack-scs-1-35-v1", cluster=ObjectKey(*cluster.split("/"))) for cluster in clusters]
+
+    refusal = deletion("ClusterStack stacks/this", "stacks", uses).refusal
+
+    assert words in refusal
+    assert "secret" not in refusal
+    assert "tenant" not in refusal
+    assert ("csctl status --all-namespaces" in refusal) is ("stacks/a" not in clusters)
 
 
 def test_cluster_uses_the_releases_of_its_class_and_annotations() -> None:

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 async def test_deletion_is_denied_while_a_cluster_of_another_namespace_uses_the_class() -> None:
     own = await own_kinds(release("p-s-1-35-v1"), seen=(cluster(),), there=(cluster(),))
 
-    assert "in use by Cluster users/one" in (await own.release(review({}, release("p-s-1-35-v1")))).refusal
-    assert "in use by Cluster users/one" in (await own.stack(review({}, stack()))).refusal
+    assert "in use by 1 Cluster of other namespaces" in (await own.release(review({}, release("p-s-1-35-v1")))).refusal
+    assert "in use by 1 Cluster of other namespaces" in (await own.stack(review({}, stack()))).refusal
     assert (await own.release(review({}, release("p-s-1-35-v2")))).allowed
     assert (await own.stack(review({}, stack(kubernetesVersion="1.36")))).allowed
 
@@ -55,11 +55,11 @@ async def test_stack_with_releases_kept_by_another_can_be_deleted() -> None:
     # The other one is gone already, or does not own the release.
     for name, owners, there in (("twin", ("scs", "twin"), ()), ("scs", ("scs",), (stack("twin"),))):
         own = await own_kinds(owned(*owners), seen=(cluster(), stack(name)), there=(cluster(), *there))
-        assert "in use by Cluster users/one" in (await own.stack(review({}, stack(name)))).refusal
+        assert "in use by 1 Cluster of other namespaces" in (await own.stack(review({}, stack(name)))).refusal
     leaving = stack()
     leaving["metadata"] |= {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["example.org/x"]}
     both = await own_kinds(owned("scs", "twin"), seen=(cluster(), stack("twin")), there=(cluster(), leaving))
-    assert "in use by Cluster users/one" in (await both.stack(review({}, stack("twin")))).refusal
+    assert "in use by 1 Cluster of other namespaces" in (await both.stack(review({}, stack("twin")))).refusal
 
 
 async def test_deleted_or_changed_cluster_does_not_block_a_release_deletion() -> None:

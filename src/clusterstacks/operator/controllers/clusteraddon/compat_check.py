@@ -1,4 +1,7 @@
-"""Checks that a settled cluster is still within its compatibility ranges, from data in memory."""
+"""Checks from data in memory that a cluster is within its compatibility ranges: once settled, and when it was changed.
+
+The webhook checks a change by the same facts, but the API server may have accepted it without asking the webhook.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +11,24 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
 from clusterstacks.model.documents import mappings, text
-from clusterstacks.model.errors import ClusterStacksError
+from clusterstacks.model.errors import ClusterStacksError, SpecError
 from clusterstacks.model.kinds.clusterapi import topology_variables
 from clusterstacks.model.kinds.names import AddonCondition
 from clusterstacks.model.names import ReleaseName, release_named
+from clusterstacks.operator.webhooks.cluster_rules import wanted_versions
 from clusterstacks.plan.clusters.live_cluster import reported_workers
 from clusterstacks.plan.compat.constraints import Judges
 from clusterstacks.plan.compat.kubernetes import judge_api, skew_rules
-from clusterstacks.plan.compat.live_check import CheckedCluster, LiveFacts, concerns, joined_concerns
+from clusterstacks.plan.compat.live_check import (
+    CheckedCluster,
+    Concern,
+    ConcernReason,
+    LiveFacts,
+    concerns,
+    joined_concerns,
+)
+from clusterstacks.plan.compat.release_facts import read_facts
+from clusterstacks.plan.compat.rules.upgrades import bundle_refusal
 from clusterstacks.plan.compat.world import Candidate, ClusterVersions
 
 if TYPE_CHECKING:
@@ -49,8 +62,8 @@ log = logging.getLogger(__name__)
 class CompatCheck:
     """Reports in condition ``WithinRanges`` which ranges and rules a cluster in its present state violates.
 
-    No request is made to the cluster. As long as the rules have not been read, or a release is not on disk or must be
-    verified, the condition stays as it is.
+    No request is made to the cluster. As long as the rules have not been read, or the facts of a release are not known,
+    the condition stays as it is.
     """
 
     stored: Callable[[Manifest, ReleaseName], Awaitable[Release | None]]
@@ -74,24 +87,59 @@ class CompatCheck:
             control_plane=max(snapshot.upgrade.control_plane, default=snapshot.upgrade.wanted),
             apis=_apis(patch.status),
         )
-        judges = Judges(rules, self.upstream, labels, topology_variables(snapshot.cluster.raw))
+        if not self._report(patch, snapshot, cluster, rules):
+            patch.true(AddonCondition.WITHIN_RANGES)
+
+    async def check_request(self, patch: StatusPatch, snapshot: ClusterSnapshot) -> None:
+        """Report at once what speaks against the versions that a Cluster asks for; they may not be delivered for long.
+
+        If nothing does, the condition stays as it is for a cluster with addons, until these are replaced.
+        """
+        rules = self.rules_of(snapshot.release, snapshot.cluster.labels)
+        candidates = await self._candidates(snapshot)
+        if rules is None or candidates is None:
+            return
+        own, kubernetes = candidates[snapshot.release], snapshot.upgrade.wanted
+        try:
+            wanted = (
+                ClusterVersions(own, kubernetes)
+                if own.is_bundle
+                else wanted_versions(snapshot.requested, snapshot.release, kubernetes, candidates)
+            )
+        except SpecError as error:  # which the rollout reports
+            log.debug("the versions of Cluster %s are not checked: %s", snapshot.cluster.key, error)
+            return
+        cluster = CheckedCluster(key=snapshot.cluster.key, versions=wanted, control_plane=kubernetes)
+        if not self._report(patch, snapshot, cluster, rules) and not patch.status.get("addons"):
+            patch.drop(AddonCondition.WITHIN_RANGES)
+
+    def _report(
+        self, patch: StatusPatch, snapshot: ClusterSnapshot, cluster: CheckedCluster, rules: tuple[Rule, ...]
+    ) -> bool:
+        """Report what speaks against the versions of a cluster; False if nothing does."""
+        view, own = snapshot.cluster, cluster.versions.release
+        judges = Judges(rules, self.upstream, view.labels, topology_variables(view.raw))
         problems = concerns(cluster, LiveFacts(judges, skew_rules(), judge_api))
+        if own.is_bundle and (refusal := bundle_refusal(own.name, view.version, own.kubernetes.text, view.annotations)):
+            problems = (Concern(ConcernReason.OUTSIDE, refusal), *problems)
         if problems:
             worst = problems[0]
             patch.false(AddonCondition.WITHIN_RANGES, worst.reason, joined_concerns(problems), worst.severity)
-        else:
-            patch.true(AddonCondition.WITHIN_RANGES)
+        return bool(problems)
 
     async def _candidates(self, snapshot: ClusterSnapshot) -> dict[ReleaseName, Candidate] | None:
-        """Return what the releases of the cluster state; None while one is not on disk."""
+        """Return what the releases of the cluster state; None while they are not known."""
         candidates: dict[ReleaseName, Candidate] = {}
         try:
             for name, manifest in snapshot.objects.items():
                 async with self._opening:  # after a restart all clusters of a release come at once
                     release = await self.stored(manifest, name) if manifest is not None else None
-                if release is None:
+                if release is not None:
+                    candidates[name] = Candidate(name, release.metadata.kubernetes, release.compatibility)
+                elif manifest is not None and (stated := read_facts(manifest)) is not None:
+                    candidates[name] = stated
+                else:
                     return None
-                candidates[name] = Candidate(name, release.metadata.kubernetes, release.compatibility)
         except ClusterStacksError as error:
             log.debug("the compatibility ranges of Cluster %s are not known: %s", snapshot.cluster.key, error)
             return None

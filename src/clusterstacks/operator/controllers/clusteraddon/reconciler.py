@@ -251,6 +251,8 @@ class AddonReconciler:
         changed = bool(lost) or addon.status.observed_inputs != inputs
         patch.reconsider(condition for condition in AddonCondition if condition not in ADVISORY)
         await self.admission.admit(patch, addon, snapshot)
+        if addon.status.observed_cluster_generation != snapshot.generation:
+            await self.compat_check.check_request(patch, snapshot)
         if recorded.is_same(wanted) and not changed and progress == RolloutProgress():
             self.sweep.watch(patch.key, snapshot.cluster.key)
             await self.drift.start(patch, snapshot)
