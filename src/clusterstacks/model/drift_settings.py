@@ -86,6 +86,8 @@ class DriftSettings:
     ignored: tuple[IgnoredDifference, ...] = ()
     complaint: str = ""
     """Says which setting is not used, and why; empty if there is none."""
+    owner: str = "the ClusterStack"
+    """The object with the settings, for messages."""
 
     def ignored_fields(self, identity: ObjectId) -> tuple[FieldPath, ...]:
         """Return the fields of an object that other writers may change."""

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import defaultdict
 from contextlib import AsyncExitStack
 from datetime import timedelta
 from functools import partial
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
+from clusterstacks.deliver.apply.record_store import SYNC_RECORD
 from clusterstacks.deliver.render.renderer import Renderer, RenderLimits
 from clusterstacks.deliver.render.worker_pool import sizing
 from clusterstacks.model.documents import text
@@ -20,6 +22,7 @@ from clusterstacks.net.kube.kubeconfig import named_connection
 from clusterstacks.net.pool import Pool
 from clusterstacks.operator.controllers.addon_sweep import AddonSweep
 from clusterstacks.operator.controllers.clusteraddon import registration as clusteraddon
+from clusterstacks.operator.controllers.clusterresourcesync import registration as clusterresourcesync
 from clusterstacks.operator.controllers.object_problems import find_problems
 from clusterstacks.operator.controllers.registered import REGISTRATIONS
 from clusterstacks.operator.controllers.registration import ControllerContext
@@ -231,6 +234,8 @@ class Operator:
         return informer
 
     def _environment(self) -> ControllerContext:
+        # A rollout of addons and the delivery of a sync to the same cluster read each other's records.
+        locks: dict[ObjectKey, asyncio.Lock] = defaultdict(asyncio.Lock)
         return ControllerContext(
             client=self._client,
             clock=self._clock,
@@ -245,6 +250,17 @@ class Operator:
                 poll=self._enqueue(clusteraddon.SWEEP_NAME),
                 metrics=self._metrics,
                 renderer=self._renderer,
+                locks=locks,
+            ),
+            sync_sweep=AddonSweep(
+                workloads=self._workloads,
+                clock=self._clock,
+                changed=self._enqueue(clusterresourcesync.BINDING_NAME),
+                poll=self._enqueue(clusterresourcesync.SWEEP_NAME),
+                metrics=self._metrics,
+                renderer=self._renderer,
+                locks=locks,
+                kind=SYNC_RECORD,
             ),
             informers=self._caches,
             watch_kind=self._watch_kind,

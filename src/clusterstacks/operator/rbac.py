@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from clusterstacks.deliver.apply.class_object_rules import IMAGE_KIND, TEMPLATE_GROUPS
 from clusterstacks.model.documents import mapping, mappings
 from clusterstacks.model.errors import DependencyError
-from clusterstacks.model.kinds.names import CLUSTER_API_GROUP, GROUP
+from clusterstacks.model.kinds.names import CLUSTER_API_GROUP, GROUP, SYNC_GROUP
 from clusterstacks.operator.go_operator import EXTENSIONS, WEBHOOKS
 from clusterstacks.operator.lease_settings import LEASE_NAME
 from clusterstacks.operator.webhooks.configuration import NAME as CONFIGURATION_NAME
@@ -112,6 +112,24 @@ RIGHTS: Final = (
     Right(
         group=GROUP,
         resources=("clusterstacks/status", "clusterstackreleases/status", "clusteraddons/status"),
+        verbs=("patch",),
+        why="write status",
+    ),
+    Right(
+        group=SYNC_GROUP,
+        resources=("clusterresourcesyncs",),
+        verbs=(*READ, "patch"),
+        why="watch ClusterResourceSyncs; finalizers",
+    ),
+    Right(
+        group=SYNC_GROUP,
+        resources=("clusterresourcesyncbindings",),
+        verbs=(*READ, "create", "patch", "delete"),
+        why="create one for each selected Cluster, delete those of others; finalizers",
+    ),
+    Right(
+        group=SYNC_GROUP,
+        resources=("clusterresourcesyncs/status", "clusterresourcesyncbindings/status"),
         verbs=("patch",),
         why="write status",
     ),
@@ -232,7 +250,15 @@ RIGHTS: Final = (
         resources=("secrets",),
         verbs=("get",),
         scope=RightScope.CLUSTERS,
-        why="read the kubeconfig of each Cluster, Secret CLUSTER-kubeconfig",
+        why="read the kubeconfig of each Cluster, Secret CLUSTER-kubeconfig, and the Secrets that a "
+        "ClusterResourceSync names",
+    ),
+    Right(
+        group="",
+        resources=("configmaps",),
+        verbs=("get",),
+        scope=RightScope.CLUSTERS,
+        why="read the ConfigMaps that a ClusterResourceSync names; not needed if none does",
     ),
     Right(
         group="",
@@ -312,6 +338,7 @@ TAKE_OVER_RIGHTS: Final = (
 
 _CHECKED: Final = {
     GROUP,
+    SYNC_GROUP,
     CLUSTER_API_GROUP,
     "apiextensions.k8s.io",
     WEBHOOKS[0],

@@ -84,6 +84,8 @@ KINDS = (
     "clusterstackreleases",
     "clusteraddons",
     "compatibilityrules",
+    "clusterresourcesyncs",
+    "clusterresourcesyncbindings",
     "clusters",
     "clusterclasses",
     "tinyclustertemplates",

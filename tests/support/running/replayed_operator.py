@@ -79,7 +79,7 @@ async def _replay(clusters: RecordedClusters, scratch: Path) -> Replay:
             started = {one.name: [*until_compared.get(one.name, ()), *_requests(one)] for one in clusters.all}
             await _compare_everything(client)
             reconciles = await _idle(metrics)
-        objects = [found for kind in Kind for found in await _all(client, GROUP, kind)]
+        objects = [found for kind in Kind for found in await _all(client, kind.group, kind)]
         await client.close()
     requested = {one.name: _requests(one) for one in clusters.all}
     return Replay(_writes(started), _writes(requested), reconciles, objects)

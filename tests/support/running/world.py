@@ -22,7 +22,6 @@ from clusterstacks.model.kinds.names import (
     CLUSTER_CLASS_KIND,
     CLUSTER_KIND,
     CLUSTER_NAME_LABEL,
-    GROUP,
     Kind,
 )
 from clusterstacks.model.kinds.source import DirectoryPlace, SourceSpec
@@ -180,7 +179,7 @@ class World:
 
     async def find(self, kind: str, name: str, namespace: str = "", group: str = "") -> Manifest | None:
         own = {CLUSTER_KIND: CLUSTER_API_GROUP, CLUSTER_CLASS_KIND: CLUSTER_API_GROUP}
-        group = group or (GROUP if kind in tuple(Kind) else own.get(kind, ""))
+        group = group or (Kind(kind).group if kind in tuple(Kind) else own.get(kind, ""))
         return await self.client.find(await self.client.resource(group, kind), name, namespace or self.namespace)
 
     async def get(self, kind: str, name: str, namespace: str = "") -> Manifest:
@@ -546,7 +545,7 @@ async def _clear(world: World) -> None:
     """Delete objects that would enqueue work for operators of later tests, and all delivery records."""
     for group, kind in (
         (CLUSTER_API_GROUP, CLUSTER_KIND),
-        *((GROUP, str(kind)) for kind in Kind),
+        *((kind.group, str(kind)) for kind in Kind),
     ):
         resource = await world.client.resource(group, kind)
         for namespace in world.namespaces:

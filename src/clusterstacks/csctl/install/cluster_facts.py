@@ -85,8 +85,8 @@ def _has_definitions(objects: Sequence[Manifest]) -> bool:
 
 
 async def _unserved_kinds(client: Client) -> tuple[str, ...]:
-    async def read(kind: str) -> bool:
-        return bool(await client.resource(GROUP, kind))
+    async def read(kind: Kind) -> bool:
+        return bool(await client.resource(kind.group, kind))
 
     return tuple([kind for kind in Kind if not await readable(read(kind), otherwise=False)])
 

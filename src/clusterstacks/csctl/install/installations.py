@@ -227,7 +227,7 @@ class UserObjects:
     """The objects that people and the operator created."""
 
     objects: tuple[ObjectId, ...] = ()
-    """All ClusterStacks, ClusterStackReleases, ClusterAddons and CompatibilityRules."""
+    """All objects of our kinds."""
     clusters: tuple[ObjectId, ...] = ()
     """The Clusters in the namespace of the installation."""
 
@@ -265,6 +265,12 @@ def definition_conflicts(installed: Installed, contents: UserObjects) -> Iterato
         yield (
             f"{len(addons)} Clusters still get addons: delete these Clusters first, or keep the "
             f"CustomResourceDefinitions (ClusterAddons: {_names(addons)})"
+        )
+    if syncs := contents.of(Kind.CLUSTER_RESOURCE_SYNC):
+        yield (
+            f"{len(syncs)} ClusterResourceSyncs still keep objects in clusters, and only the operator removes their "
+            "finalizers: delete them first with 'kubectl delete crsync --all --all-namespaces' (with deletionPolicy "
+            f"Orphan the objects stay), or keep the CustomResourceDefinitions ({_names(syncs)})"
         )
     if rules := contents.of(Kind.COMPATIBILITY_RULE):
         yield (

@@ -20,7 +20,7 @@ from clusterstacks.csctl.install.installations import (
 from clusterstacks.csctl.install.operator_chart import NAME
 from clusterstacks.model.documents import mapping, mappings, text
 from clusterstacks.model.kinds.crd_manifests import all_crds
-from clusterstacks.model.kinds.names import CLUSTER_API_GROUP, CLUSTER_KIND, GROUP, Kind
+from clusterstacks.model.kinds.names import CLUSTER_API_GROUP, CLUSTER_KIND, Kind
 from clusterstacks.model.objects import ObjectId, object_id
 from clusterstacks.net.kube.errors import Forbidden, KindNotServed, NotFound
 from clusterstacks.operator.go_operator import WEBHOOKS
@@ -152,7 +152,7 @@ async def _release_exists(client: Client, namespace: str, name: str) -> bool:
 
 async def read_contents(client: Client, namespace: str) -> UserObjects:
     """List all objects of our kinds, and the Clusters in a namespace."""
-    kinds = [await objects_of(client, GROUP, kind) for kind in Kind]
+    kinds = [await objects_of(client, kind.group, kind) for kind in Kind]
     clusters = await objects_of(client, CLUSTER_API_GROUP, CLUSTER_KIND, namespace)
     return UserObjects(objects=tuple(one for found in kinds for one in found), clusters=tuple(clusters))
 

@@ -30,7 +30,7 @@ from clusterstacks.model.documents import and_more, listed, mappings, text
 from clusterstacks.model.errors import DependencyError, SpecError
 from clusterstacks.model.kinds.clusterapi import is_watched
 from clusterstacks.model.kinds.crd_manifests import all_crds
-from clusterstacks.model.kinds.names import CLUSTER_API_GROUP, CLUSTER_CLASS_KIND, GROUP, Kind
+from clusterstacks.model.kinds.names import CLUSTER_API_GROUP, CLUSTER_CLASS_KIND, Kind
 from clusterstacks.model.objects import ObjectId, object_id
 from clusterstacks.operator.lease_settings import LEASE_NAME
 from clusterstacks.operator.webhooks.configuration import SECRET_NAME
@@ -197,10 +197,10 @@ async def _delete_stacks(
         if one.kind == Kind.CLUSTER_STACK:
             await delete_object(client, one)
             report(f"deleted {one}")
-    kinds = sorted({one.kind for one in stacks})
+    kinds = sorted({(one.group, one.kind) for one in stacks})
 
     async def remaining_stacks() -> str:
-        left = [str(one) for kind in kinds for one in await objects_of(client, GROUP, kind)]
+        left = [str(one) for group, kind in kinds for one in await objects_of(client, group, kind)]
         names = and_more(left, _NAMED)
         return f"the operator did not finish the deletion of {names}: see its log, then run it again" if left else ""
 
@@ -250,6 +250,6 @@ async def remaining(client: Client) -> list[tuple[str, int]]:
     """Count the objects that a removal keeps: CustomResourceDefinitions, objects of our kinds, and ClusterClasses."""
     definitions = [one for crd in all_crds() for one in await _existing(client, object_id(crd))]
     counts = [(f"{CRD}s", len(definitions))]
-    counts += [(f"{kind}s", len(await objects_of(client, GROUP, kind))) for kind in Kind]
+    counts += [(f"{kind}s", len(await objects_of(client, kind.group, kind))) for kind in Kind]
     counts.append((f"{CLUSTER_CLASS_KIND}es", len(await objects_of(client, CLUSTER_API_GROUP, CLUSTER_CLASS_KIND))))
     return [(kind, count) for kind, count in counts if count]

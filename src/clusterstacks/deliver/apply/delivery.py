@@ -359,6 +359,16 @@ class Delivery:
         keep = records.keys() - {name}
         return await self._prune(records, [plan for plan in plan_pruning(records, keep) if plan.whole], keep)
 
+    async def release(self, name: str) -> None:
+        """Delete the record of an addon and leave its objects in the cluster, where nothing looks after them any more.
+
+        Raises:
+            DependencyError: As ``prune``.
+        """
+        stored, self._stored = (await self._known()).get(name), None
+        if stored is not None:
+            await self._store.delete(stored)
+
     async def _prune(
         self, records: Mapping[str, DeliveryRecord], plans: Sequence[PrunePlan], keep: Collection[str]
     ) -> PruneReport:

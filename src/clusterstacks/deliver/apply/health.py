@@ -109,7 +109,11 @@ def stateful(addon: str, objects: Iterable[RecordedObject | ObjectResult]) -> di
 
 
 async def read_health(
-    client: Client, objects: Mapping[ObjectId, str], now: datetime, expressions: HealthExpressions
+    client: Client,
+    objects: Mapping[ObjectId, str],
+    now: datetime,
+    expressions: HealthExpressions,
+    kind: str = ADDON_RECORD,
 ) -> HealthReport:
     """Read the objects of a workload cluster and judge them.
 
@@ -118,11 +122,13 @@ async def read_health(
         objects: The objects with the addons that delivered them.
         now: Current time.
         expressions: Judges the objects whose annotations have expressions.
+        kind: The kind of the records of the objects.
 
     Raises:
         DependencyError: The cluster is not available, or a list exceeds the bounds of the client.
     """
-    members = await read_live_members(client, objects, labels=members_selector(objects.values()), whole=objects)
+    labels = members_selector(objects.values(), kind)
+    members = await read_live_members(client, objects, labels=labels, whole=objects)
     return await judge_health(client, objects, members, now, expressions)
 
 

@@ -203,7 +203,7 @@ def documents(manifests: Iterable[Manifest]) -> Iterator[Manifest]:
         SpecError: An object has no apiVersion, kind or metadata.name.
     """
     for number, manifest in enumerate(manifests, start=1):
-        if fault := _fault(manifest):
+        if fault := fault_of(manifest):
             raise SpecError("InvalidManifest", f"object {number} of the rendered chart {fault}; correct its template")
         if _is_list(manifest):
             yield from documents(manifest["items"])
@@ -273,7 +273,8 @@ def _is_list(manifest: Mapping[str, Any]) -> bool:
     return manifest.get("kind") == "List" and isinstance(manifest.get("items"), list)
 
 
-def _fault(manifest: Any) -> str:  # noqa: ANN401  # whatever the chart wrote
+def fault_of(manifest: Any) -> str:  # noqa: ANN401  # whatever the chart wrote
+    """Return why a document is not an object that can be sent; empty if it is one."""
     if not isinstance(manifest, dict):
         return "is not a mapping"
     for field in ("apiVersion", "kind"):

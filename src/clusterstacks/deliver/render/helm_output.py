@@ -102,7 +102,7 @@ def documents(rendered: Mapping[str, str], crds: Iterable[tuple[str, str]] = ())
             elif use_of(hook) is HookUse.APPLIED:
                 applied.append(document)
     ordered = [*first, *sorted(main, key=_order), *sorted(applied, key=_order)]
-    objects = [single for document in ordered for single in _flattened(document)]
+    objects = [single for document in ordered for single in flattened(document)]
     if len(objects) > MAX_OBJECTS:
         raise RenderFailed(f"renders to {len(objects)} objects, more than the limit of {MAX_OBJECTS}")
     return objects
@@ -199,7 +199,7 @@ def _order(document: RenderedDocument) -> tuple[int, str]:
     return (len(_RANK), str(kind)) if rank is None else (rank, "")
 
 
-def _flattened(document: RenderedDocument) -> Iterator[RenderedDocument]:
+def flattened(document: RenderedDocument) -> Iterator[RenderedDocument]:
     """Replace a list by its items, as ``kubectl apply`` does; items of a typed list may omit their kind."""
     manifest, path, source = document
     kind, items = manifest.get("kind"), manifest.get("items")
@@ -212,7 +212,7 @@ def _flattened(document: RenderedDocument) -> Iterator[RenderedDocument]:
         place = f"{source}, item {number}"
         if not isinstance(item, dict):
             raise RenderFailed(f"{place}: is {kind_of(item)} instead of an object")
-        yield from _flattened(RenderedDocument({**implied, **item}, path, place))
+        yield from flattened(RenderedDocument({**implied, **item}, path, place))
 
 
 def _check(manifest: Manifest, source: str) -> None:

@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import ConfigDict, Field, StrictBool
 
-from clusterstacks.model.drift_settings import DriftMode
+from clusterstacks.model.drift_settings import DriftMode, IgnoredDifference, parse_pointer
 from clusterstacks.model.kinds.cluster_namespaces import ClusterNamespaces
 from clusterstacks.model.kinds.meta import (
     AGE_COLUMN,
@@ -85,7 +85,25 @@ class IgnoreDifference(Model):
     )
 
 
-class DriftSpec(Model):
+class DriftHandling(Model):
+    """The handling of delivered objects that other writers change or delete."""
+
+    mode: DriftMode = Field(
+        default=DriftMode.CORRECT, description="Correct: differences are corrected. Warn: they are only reported."
+    )
+    ignore_differences: tuple[IgnoreDifference, ...] = Field(
+        default=(), max_length=256, description="Fields that other writers may change."
+    )
+
+    def ignored(self) -> tuple[IgnoredDifference, ...]:
+        """Return the fields that other writers may change, as the sweep reads them."""
+        return tuple(
+            IgnoredDifference(entry.kind, entry.name, tuple(parse_pointer(pointer) for pointer in entry.json_pointers))
+            for entry in self.ignore_differences
+        )
+
+
+class DriftSpec(DriftHandling):
     """The handling of delivered objects that other writers change or delete."""
 
     interval: Name = Field(
@@ -98,9 +116,6 @@ class DriftSpec(Model):
     mode: DriftMode = Field(
         default=DriftMode.CORRECT,
         description="Correct: differences are corrected. Warn: they are only reported in the ClusterAddon.",
-    )
-    ignore_differences: tuple[IgnoreDifference, ...] = Field(
-        default=(), max_length=256, description="Fields that other writers may change."
     )
 
 

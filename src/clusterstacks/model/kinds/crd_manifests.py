@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from clusterstacks.model.kinds.names import (
     CLUSTERCTL_LABEL,
-    GROUP,
     MOVE_HIERARCHY_LABEL,
     VERSION,
     VISUALIZER_LABEL,
@@ -111,7 +110,7 @@ def crd(model: type[KubernetesObject]) -> Manifest:
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
         "metadata": {
-            "name": f"{plural}.{GROUP}",
+            "name": f"{plural}.{options.group}",
             "labels": {
                 CLUSTERCTL_LABEL: "",
                 VISUALIZER_LABEL: "",
@@ -119,7 +118,7 @@ def crd(model: type[KubernetesObject]) -> Manifest:
             },
         },
         "spec": {
-            "group": GROUP,
+            "group": options.group,
             "names": {
                 "kind": kind,
                 "listKind": f"{kind}List",
@@ -163,9 +162,11 @@ def _root_schema(model: type[KubernetesObject]) -> Manifest:
     operator refuses an object without a required spec when it reads it.
     """
     properties = structural_schema(model)["properties"]
+    rules = [{"rule": rule, "message": message} for rule, message in model.crd.rules]
     return {
         "type": "object",
         "description": f"{model.__doc__} {TERMS}",
+        **({"x-kubernetes-validations": rules} if rules else {}),
         "properties": {
             "apiVersion": {"type": "string", "description": "API group and version of the object."},
             "kind": {"type": "string", "description": "Kind of the object."},

@@ -21,6 +21,7 @@ from clusterstacks.model.kinds.names import (
     Reason,
     ReleaseCondition,
     StackCondition,
+    SyncCondition,
 )
 
 
@@ -37,6 +38,7 @@ class Explanation:
     """The kinds that have the condition; empty for a reason."""
 
 
+_SYNC, _BINDING = (Kind.CLUSTER_RESOURCE_SYNC.value,), (Kind.CLUSTER_RESOURCE_SYNC_BINDING.value,)
 _STACK, _RELEASE, _ADDON = (Kind.CLUSTER_STACK.value,), (Kind.CLUSTER_STACK_RELEASE.value,), (Kind.CLUSTER_ADDON.value,)
 _CLUSTER = (CLUSTER_KIND,)
 _READ_MESSAGE: Final = "The message names the object, the cause and the remedy."
@@ -46,7 +48,7 @@ CONDITIONS: Final = (
         READY_CONDITION,
         "All other conditions that count are True. For a ClusterAddon: the addons of the class are delivered.",
         "Reason and message are those of the worst other condition.",
-        (*_STACK, *_RELEASE, *_ADDON),
+        (*_STACK, *_RELEASE, *_ADDON, *_SYNC, *_BINDING),
     ),
     Explanation(
         ADDONS_READY_CONDITION,
@@ -161,7 +163,7 @@ CONDITIONS: Final = (
         AddonCondition.CLUSTER_READY,
         "The API server of the workload cluster answers.",
         "Look at the conditions of the Cluster. The message says if the kubeconfig or the API server is the cause.",
-        _ADDON,
+        (*_ADDON, *_BINDING),
     ),
     Explanation(
         AddonCondition.CONFIG_VALIDATED,
@@ -211,26 +213,53 @@ CONDITIONS: Final = (
         AddonCondition.HEALTHY,
         "Every delivered object does what its kind is for. It counts for Ready only in stages with waitFor: Healthy.",
         "The message names the objects: repair them in the workload cluster, or change the values of the addon.",
-        _ADDON,
+        (*_ADDON, *_BINDING),
     ),
     Explanation(
         AddonCondition.IN_SYNC,
         "The objects are as they were delivered. It does not count for Ready.",
         "'csctl drift' lists the objects, fields and field managers; 'csctl reconcile' restores them at once.",
-        _ADDON,
+        (*_ADDON, *_BINDING),
     ),
     Explanation(
         AddonCondition.PAUSED,
         "Present while the Cluster or the ClusterAddon is paused: nothing is delivered or corrected. After "
-        "'csctl suspend', 'csctl resume' continues; resume a paused Cluster by spec.paused or its annotation.",
+        "'csctl suspend', 'csctl resume' continues; resume a paused Cluster by spec.paused or its annotation, and a "
+        "suspended sync by spec.suspend.",
         "",
-        _ADDON,
+        (*_ADDON, *_BINDING),
     ),
     Explanation(
         AddonCondition.SETTINGS_USED,
         "addonValues and the annotations of the Cluster name only addons that exist. It does not count for Ready.",
         "Correct the name in the Cluster; the message suggests one.",
         _ADDON,
+    ),
+    Explanation(
+        SyncCondition.CLUSTERS_SYNCED,
+        "All selected Clusters have the objects of the sync.",
+        "The message names clusters and causes; each has a ClusterResourceSyncBinding.",
+        _SYNC,
+    ),
+    Explanation(
+        SyncCondition.SOURCES_READ,
+        "All ConfigMaps and Secrets of the sync exist, and all of their documents are valid. While it is False, the "
+        "other documents are delivered, and no object is deleted.",
+        "The message names the ConfigMap or Secret, the key and the document.",
+        _BINDING,
+    ),
+    Explanation(
+        SyncCondition.OBJECTS_APPLIED,
+        "All objects of the sources are applied.",
+        _READ_MESSAGE,
+        _BINDING,
+    ),
+    Explanation(
+        SyncCondition.OBJECTS_PRUNED,
+        "Present only while it is False: objects that left the sources, or all after the deletion of the sync, are not "
+        "deleted yet.",
+        "The message names the objects, and the command that confirms their deletion where one is needed.",
+        _BINDING,
     ),
 )
 
@@ -367,6 +396,22 @@ REASONS: Final = (
         Reason.OBJECT_CLAIMED_TWICE,
         "An addon and a resource sync, or two resource syncs, contain the same object.",
         "Remove it from one of the two, which the message names.",
+    ),
+    Explanation(
+        Reason.SOURCE_INCOMPLETE,
+        "A ConfigMap or Secret of a sync is missing, has another type, or has a document that is not valid.",
+        "The message names it. Nothing is deleted until it is corrected, or removed from the sync.",
+    ),
+    Explanation(
+        Reason.PRUNE_HELD,
+        "A source of a sync became empty, or a CustomResourceDefinition left it of which the cluster has objects.",
+        "Restore the source, or confirm the deletion by the command in the message.",
+    ),
+    Explanation(Reason.CLUSTERS_NOT_SYNCED, "Some Clusters do not have all objects of the sync.", _READ_MESSAGE),
+    Explanation(
+        Reason.BINDINGS_REMAIN,
+        "The sync is being deleted, and its objects are not deleted in all clusters yet.",
+        "If a cluster will not come back, give it up by the command in the message.",
     ),
     Explanation(
         Reason.UNKNOWN_SETTINGS,

@@ -18,7 +18,7 @@ from pydantic_core.core_schema import SerializerFunctionWrapHandler  # noqa: TC0
 from clusterstacks.model.documents import and_more, text
 from clusterstacks.model.errors import SpecError
 from clusterstacks.model.files.definitions import field_path
-from clusterstacks.model.kinds.names import API_VERSION, READY_CONDITION
+from clusterstacks.model.kinds.names import API_VERSION, GROUP, READY_CONDITION
 from clusterstacks.model.objects import Manifest, ObjectKey
 
 # Maximum lengths for the API server. The Go operator's CRDs have none, so these are far above any practical value; etcd
@@ -135,6 +135,9 @@ class CRDOptions:
 
     short_name: str
     columns: tuple[Column, ...]
+    group: str = GROUP
+    rules: tuple[tuple[str, str], ...] = ()
+    """CEL rules about the whole object, with their messages."""
     root: bool = False
     cluster_wide: bool = False
 

@@ -13,6 +13,7 @@ from typing import Final
 from clusterstacks.model.conditions import READY
 
 GROUP: Final = "clusterstack.x-k8s.io"
+SYNC_GROUP: Final = "addons.clusterstack.x-k8s.io"
 VERSION: Final = "v1alpha1"
 API_VERSION: Final = f"{GROUP}/{VERSION}"
 
@@ -72,6 +73,13 @@ VISUALIZER_LABEL: Final = "visualizer.cluster.x-k8s.io"
 
 RELEASE_FINALIZER: Final = "clusterstackrelease.clusterstack.x-k8s.io"
 ADDON_FINALIZER: Final = "clusteraddon.clusterstack.x-k8s.io"
+SYNC_FINALIZER: Final = "addons.clusterstack.x-k8s.io/sync"
+
+CONFIRM_PRUNE_ANNOTATION: Final = "addons.clusterstack.x-k8s.io/confirm-prune"
+"""On a ClusterResourceSync: the value that a condition with the reason PruneHeld names lets the objects be deleted."""
+
+SYNC_DELETION_POLICY_ANNOTATION: Final = "addons.clusterstack.x-k8s.io/deletion-policy"
+"""On a ClusterResourceSyncBinding: ``Orphan`` or ``Delete``, which wins over ``spec.deletionPolicy`` of its sync."""
 
 READY_CONDITION: Final = READY
 """The summary of all other conditions of one of our objects."""
@@ -93,6 +101,13 @@ class Kind(StrEnum):
     CLUSTER_STACK_RELEASE = "ClusterStackRelease"
     CLUSTER_ADDON = "ClusterAddon"
     COMPATIBILITY_RULE = "CompatibilityRule"
+    CLUSTER_RESOURCE_SYNC = "ClusterResourceSync"
+    CLUSTER_RESOURCE_SYNC_BINDING = "ClusterResourceSyncBinding"
+
+    @property
+    def group(self) -> str:
+        """The API group of the kind."""
+        return SYNC_GROUP if self in {Kind.CLUSTER_RESOURCE_SYNC, Kind.CLUSTER_RESOURCE_SYNC_BINDING} else GROUP
 
 
 class StackCondition(StrEnum):
@@ -143,6 +158,15 @@ class AddonCondition(StrEnum):
     SETTINGS_USED = "AddonSettingsUsed"
 
 
+class SyncCondition(StrEnum):
+    """Condition types of a ClusterResourceSync and of its bindings, beside those of a ClusterAddon (ours)."""
+
+    CLUSTERS_SYNCED = "ClustersSynced"
+    SOURCES_READ = "SourcesRead"
+    OBJECTS_APPLIED = "ObjectsApplied"
+    OBJECTS_PRUNED = "ObjectsPruned"
+
+
 class Reason(StrEnum):
     """Reasons of conditions that are not True."""
 
@@ -173,6 +197,10 @@ class Reason(StrEnum):
     RECORD_OF_ANOTHER_CLUSTER = "RecordOfAnotherCluster"
     OBJECT_IN_TWO_ADDONS = "ObjectInTwoAddons"
     OBJECT_CLAIMED_TWICE = "ObjectClaimedTwice"
+    SOURCE_INCOMPLETE = "SourceIncomplete"
+    PRUNE_HELD = "PruneHeld"
+    CLUSTERS_NOT_SYNCED = "ClustersNotSynced"
+    BINDINGS_REMAIN = "BindingsRemain"
     UNKNOWN_SETTINGS = "UnknownAddonSettings"
     WEBHOOK_FAILED = "WebhookFailed"
     OBJECTS_IN_PROGRESS = "ObjectsInProgress"

@@ -16,13 +16,13 @@ from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from clusterstacks.deliver.apply.delivery import Delivery, RecordOwner
+from clusterstacks.deliver.apply.delivery import RECORD_NAMESPACE, Delivery, RecordOwner
 from clusterstacks.deliver.apply.foreign_fields import nothing_ignored
 from clusterstacks.deliver.apply.health import HealthReport, judge_health, members_selector, read_health
 from clusterstacks.deliver.apply.health_expressions import HealthExpressions
 from clusterstacks.deliver.apply.health_rules import has_state
 from clusterstacks.deliver.apply.live_members import read_live_members
-from clusterstacks.deliver.apply.record_store import record_name
+from clusterstacks.deliver.apply.record_store import ADDON_RECORD, RecordStore, record_name
 from clusterstacks.deliver.apply.sweep import Sweep, SweepMemory, lost_records
 from clusterstacks.model.drift_settings import DriftMode, DriftSettings
 from clusterstacks.model.errors import ClusterStacksError, DependencyError
@@ -71,6 +71,8 @@ class _Swept:
     cluster: ObjectKey
     pauses: RepairPauses[ObjectId]
     expressions: HealthExpressions
+    record: str = ""
+    """The only record that is swept; empty for all of the cluster."""
     memory: SweepMemory | None = None
     """The delivered objects; None until the delivery records were read."""
     health: HealthReport | None = None
@@ -133,7 +135,12 @@ class _Swept:
 
 @dataclass(slots=True, kw_only=True)
 class AddonSweep:
-    """Reads the objects of the addons of all clusters, by ClusterAddon."""
+    """Reads the objects of the addons of all clusters, by ClusterAddon; or those of syncs, by their bindings.
+
+    Args:
+        locks: A lock for each cluster, by its key.
+        kind: The kind of the records that are swept.
+    """
 
     workloads: Workloads
     clock: Clock
@@ -143,8 +150,9 @@ class AddonSweep:
     """Called with a ClusterAddon that is to be swept soon."""
     metrics: Metrics
     renderer: Renderer
+    locks: dict[ObjectKey, asyncio.Lock] = field(default_factory=lambda: defaultdict(asyncio.Lock))
+    kind: str = ADDON_RECORD
     _swept: dict[ObjectKey, _Swept] = field(default_factory=dict, init=False)
-    _locks: dict[ObjectKey, asyncio.Lock] = field(default_factory=lambda: defaultdict(asyncio.Lock), init=False)
 
     def watch(
         self,
@@ -152,15 +160,17 @@ class AddonSweep:
         cluster: ObjectKey,
         objects: Mapping[ObjectId, str] | None = None,
         inputs: Mapping[str, str] | None = None,
+        record: str = "",
     ) -> None:
         """Sweep a cluster from now on; ``objects`` (with their addons) are those delivered now, None if unchanged.
 
-        ``inputs`` are the digests of the inputs of the addons that the records of this delivery have.
+        ``inputs`` are the digests of the inputs of the addons that the records of this delivery have. ``record`` is the
+        only record that is swept, as that of one sync; empty for all.
         """
         known = self._swept.get(addon)
         if known is None:
             expressions = HealthExpressions(self.renderer.for_object(addon))
-            self._swept[addon] = known = _Swept(cluster, RepairPauses(self.clock), expressions)
+            self._swept[addon] = known = _Swept(cluster, RepairPauses(self.clock), expressions, record)
         elif objects is None:
             return
         elif known.memory is not None and known.memory.objects == objects and known.lost == ():
@@ -211,14 +221,14 @@ class AddonSweep:
 
     def forget(self, addon: ObjectKey) -> None:
         """Stop to sweep a cluster that is deleted, or that must not be written to."""
-        self._swept.pop(addon, None)
-        if addon in self._locks and not self._locks[addon].locked():
-            del self._locks[addon]
+        known = self._swept.pop(addon, None)
+        if known is not None and known.cluster in self.locks and not self.locks[known.cluster].locked():
+            del self.locks[known.cluster]
 
     @asynccontextmanager
-    async def rollout(self, addon: ObjectKey) -> AsyncIterator[None]:
-        """Prevent sweeps of a cluster, after the end of a running one: both write delivery records."""
-        async with self._locks[addon]:
+    async def rollout(self, cluster: ObjectKey) -> AsyncIterator[None]:
+        """Prevent sweeps and other rollouts of a cluster, after the end of a running one: all write records."""
+        async with self.locks[cluster]:
             yield
 
     async def read_delivered(self, addon: ObjectKey, client: Client) -> None:
@@ -228,7 +238,7 @@ class AddonSweep:
             return
         try:
             stateful = _stateful(known.memory.objects)
-            known.health = await read_health(client, stateful, self.clock.now(), known.expressions)
+            known.health = await read_health(client, stateful, self.clock.now(), known.expressions, self.kind)
         except ClusterStacksError as error:
             known.health = None
             self._failed(known, error)
@@ -267,7 +277,7 @@ class AddonSweep:
         known = self._swept.get(addon)
         if known is None or (known.memory is not None and not known.memory.objects):
             return None
-        lock = self._locks[addon]
+        lock = self.locks[known.cluster]
         if lock.locked():
             return _spread(SOON_INTERVAL)
         if known.memory is None and not known.delayed and not known.request:
@@ -314,9 +324,14 @@ class AddonSweep:
         client = await connect(known.cluster)
         memory, settings = known.memory, known.drift
         ignored = settings.ignored_fields if settings is not None else nothing_ignored
-        delivery = Delivery(client, RecordOwner(known.cluster), ignored=ignored)
+        delivery = Delivery(
+            client,
+            RecordOwner(known.cluster),
+            ignored=ignored,
+            store=RecordStore(client, RECORD_NAMESPACE, str(known.cluster), kind=self.kind),
+        )
         if memory is None:
-            records = await delivery.records()
+            records = self._swept_records(known, await delivery.records())
             memory = SweepMemory({ref.id: name for name, record in records.items() for ref in record.objects})
             known.memory = memory
         stateful = _stateful(memory.objects)
@@ -328,7 +343,7 @@ class AddonSweep:
         read = memory.objects if due else stateful
         lost = await self._lost_records(known, delivery) if due else []
         members = await read_live_members(
-            client, read, labels=members_selector(read.values()), whole=stateful, known=memory.settled
+            client, read, labels=members_selector(read.values(), self.kind), whole=stateful, known=memory.settled
         )
         if settings is not None and due:
             sweep = Sweep(
@@ -358,14 +373,19 @@ class AddonSweep:
         """Return why the delivery records are not those of the last delivery; they are read only if they changed."""
         memory = known.memory or SweepMemory({})
         versions = await delivery.versions()
-        if versions == memory.records and {record_name(one["name"]) for one in known.delivered} <= versions.keys():
+        required = {record_name(one["name"], self.kind) for one in known.delivered}
+        if versions == memory.records and required <= versions.keys():
             return []
-        records = await delivery.records()
-        lost = lost_records(known.delivered, memory.inputs, records, delivery.unreadable)
+        records = self._swept_records(known, await delivery.records())
+        lost = lost_records(known.delivered, memory.inputs, records, delivery.unreadable, self.kind)
         if not lost:
             memory.records = versions
             memory.inputs = {addon: record.inputs for addon, record in records.items()}
         return lost
+
+    @staticmethod
+    def _swept_records(known: _Swept, records: Mapping[str, DeliveryRecord]) -> Mapping[str, DeliveryRecord]:
+        return {name: record for name, record in records.items() if known.record in ("", name)}
 
     async def _compare(
         self, known: _Swept, settings: DriftSettings, sweep: Sweep, suspects: Collection[ObjectId]

@@ -116,10 +116,11 @@ def _described(report: DriftReport, settings: DriftSettings) -> str:
     if report.contested:
         return (
             f"{message}; another writer reverts the corrections, which are repeated at growing intervals up to 1 h: "
-            "stop it, remove the fields from the chart, or add them to spec.drift.ignoreDifferences of the ClusterStack"
+            "stop it, remove the fields from what is delivered, or add them to spec.drift.ignoreDifferences of "
+            f"{settings.owner}"
         )
     if settings.mode is DriftMode.WARN:
-        return f"{message}; spec.drift.mode of the ClusterStack is Warn, so they are not corrected"
+        return f"{message}; spec.drift.mode of {settings.owner} is Warn, so they are not corrected"
     return message
 
 

@@ -28,6 +28,15 @@ def _addon(status: Manifest) -> str:
     return f"{_count(len(addons), 'addon')}, {_count(objects, 'object')}"
 
 
+def _sync(status: Manifest) -> str:
+    number = status.get("clusters")
+    return f"in place on {_count(number if isinstance(number, int) else 0, 'cluster')}"
+
+
+def _binding(status: Manifest) -> str:
+    return _count(len(mappings(status, "resources")), "object")
+
+
 def _count(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
@@ -36,6 +45,8 @@ _MESSAGES: Final[Mapping[Kind, Callable[[Manifest], str]]] = {
     Kind.CLUSTER_STACK: _stack,
     Kind.CLUSTER_STACK_RELEASE: _release,
     Kind.CLUSTER_ADDON: _addon,
+    Kind.CLUSTER_RESOURCE_SYNC: _sync,
+    Kind.CLUSTER_RESOURCE_SYNC_BINDING: _binding,
 }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from clusterstacks.operator.controllers.clusteraddon import registration as clusteraddon
+from clusterstacks.operator.controllers.clusterresourcesync import registration as clusterresourcesync
 from clusterstacks.operator.controllers.clusterstack import registration as clusterstack
 from clusterstacks.operator.controllers.clusterstackrelease import registration as clusterstackrelease
 
@@ -17,4 +18,7 @@ REGISTRATIONS: Final[tuple[Registration, ...]] = (
     clusteraddon.REGISTRATION,
     clusteraddon.SWEEP_REGISTRATION,
     clusteraddon.CREATOR_REGISTRATION,
+    clusterresourcesync.REGISTRATION,
+    clusterresourcesync.BINDING_REGISTRATION,
+    clusterresourcesync.SWEEP_REGISTRATION,
 )

@@ -49,6 +49,7 @@ class CachedKind:
 
     kind: str
     group: str = GROUP
+    """Of our kinds, that of ``Kind.group``."""
     indexes: Mapping[str, Index] = field(default_factory=dict)
     trim: Trim = drop_managed_fields
     keep_unreadable: bool = False
@@ -94,6 +95,8 @@ class ControllerContext:
     renderer: Renderer
     workloads: Workloads
     addon_sweep: AddonSweep
+    sync_sweep: AddonSweep
+    """That of the bindings of ClusterResourceSyncs, with the same locks."""
     informers: Mapping[str, Informer]
     """By kind; one for each :class:`CachedKind`."""
     watch_kind: Callable[[CachedKind], Informer]
@@ -133,7 +136,7 @@ class ControllerContext:
     ) -> StatusReconciler:
         """Build the reconciler that reads an object, does the work, and writes its status."""
         return StatusReconciler(
-            group=GROUP,
+            group=kind.group,
             kind=kind,
             client=self.client,
             clock=self.clock,

@@ -50,7 +50,7 @@ def test_only_the_objects_of_a_cluster_are_unchecked() -> None:
         if UNCHECKED in schema and "type" not in schema
     }
 
-    assert unchecked == {"clusteraddons.status.resources"}
+    assert unchecked == {"clusteraddons.status.resources", "clusterresourcesyncbindings.status.resources"}
 
 
 @pytest.mark.parametrize("schema", FIELDS)
@@ -89,6 +89,11 @@ def test_kinds_have_their_plural_and_short_names() -> None:
         "clusterstackreleases.clusterstack.x-k8s.io": ("ClusterStackRelease", ["cskr"]),
         "clusteraddons.clusterstack.x-k8s.io": ("ClusterAddon", ["caddon"]),
         "compatibilityrules.clusterstack.x-k8s.io": ("CompatibilityRule", ["crule"]),
+        "clusterresourcesyncs.addons.clusterstack.x-k8s.io": ("ClusterResourceSync", ["crsync"]),
+        "clusterresourcesyncbindings.addons.clusterstack.x-k8s.io": (
+            "ClusterResourceSyncBinding",
+            ["crsyncbinding"],
+        ),
     }
 
 
@@ -117,7 +122,8 @@ def test_clusterctl_move_labels_cover_stacks_and_their_hierarchy() -> None:
 
     assert all(entry["clusterctl.cluster.x-k8s.io"] == "" for entry in labels.values())
     assert [plural for plural, entry in labels.items() if "clusterctl.cluster.x-k8s.io/move-hierarchy" in entry] == [
-        "clusterstacks"
+        "clusterstacks",
+        "clusterresourcesyncs",
     ]
 
 

@@ -224,7 +224,7 @@ async def test_a_request_compares_all_objects_once_also_with_the_interval_off(po
 
 async def test_a_cluster_is_not_read_during_its_rollout_nor_after_its_end(poll: Poll) -> None:
     poll.sweep.watch(ADDON, CLUSTER, {DNS: "dns"})
-    async with poll.sweep.rollout(ADDON):
+    async with poll.sweep.rollout(CLUSTER):
         await poll.reconcile()
     assert poll.workloads.again == 0
 

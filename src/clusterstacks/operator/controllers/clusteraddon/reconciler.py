@@ -266,7 +266,7 @@ class AddonReconciler:
             await _withdraw_delivery(patch, lost)
         self._warm_up(snapshot, progress, wanted)
         self.drift.stop(patch)
-        async with self.sweep.rollout(patch.key):
+        async with self.sweep.rollout(snapshot.cluster.key):
             outcome = await self._roll_out(report, recorded, inputs, holds=holds)
         if isinstance(outcome, Settled) or outcome.reason == Reason.ROLLED_BACK:
             await self.drift.start(patch, snapshot)

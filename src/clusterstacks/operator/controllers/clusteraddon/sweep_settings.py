@@ -9,9 +9,7 @@ from clusterstacks.model.documents import mappings
 from clusterstacks.model.drift_settings import (
     DriftMode,
     DriftSettings,
-    IgnoredDifference,
     first_interval,
-    parse_pointer,
 )
 from clusterstacks.model.errors import SpecError
 from clusterstacks.model.kinds.clusterstack import ClusterStack, DriftSpec
@@ -88,8 +86,4 @@ async def read_sweep_settings(
         ),
         default,
     )
-    ignored = (
-        IgnoredDifference(entry.kind, entry.name, tuple(parse_pointer(pointer) for pointer in entry.json_pointers))
-        for entry in spec.ignore_differences
-    )
-    return DriftSettings(interval, spec.mode, tuple(ignored), "; ".join((*complaints, *faults)))
+    return DriftSettings(interval, spec.mode, spec.ignored(), "; ".join((*complaints, *faults)))

@@ -1,0 +1,1 @@
+"""Keeps the objects of ConfigMaps and Secrets in place on many clusters."""

@@ -1,0 +1,299 @@
+"""Delivers the objects of a ClusterResourceSync to one cluster, and deletes them when it is not selected any more."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from clusterstacks.deliver.apply.delivery import RECORD_NAMESPACE, Delivery, RecordOwner, Revision
+from clusterstacks.deliver.apply.foreign_content import ForeignContentCheck
+from clusterstacks.deliver.apply.foreign_fields import nothing_ignored
+from clusterstacks.deliver.apply.prune_hold import revision_of
+from clusterstacks.deliver.apply.record_store import SYNC_RECORD, RecordStore
+from clusterstacks.deliver.apply.source_objects import without_repetitions
+from clusterstacks.deliver.apply.targets import digest_of
+from clusterstacks.deliver.apply.waves import CRD_KIND
+from clusterstacks.model.conditions import Severity
+from clusterstacks.model.documents import and_more, text
+from clusterstacks.model.errors import ClusterStacksError, DependencyError
+from clusterstacks.model.kinds.clusterapi import cluster_view, is_moving, unpause_hint
+from clusterstacks.model.kinds.clusterresourcesync import ClusterResourceSync, binding_name
+from clusterstacks.model.kinds.clusterstack import DeletionPolicy
+from clusterstacks.model.kinds.names import (
+    CLUSTER_API_GROUP,
+    CLUSTER_KIND,
+    CONFIRM_PRUNE_ANNOTATION,
+    RECONCILE_ANNOTATION,
+    SYNC_DELETION_POLICY_ANNOTATION,
+    SYNC_FINALIZER,
+    SYNC_GROUP,
+    AddonCondition,
+    Kind,
+    Reason,
+    SyncCondition,
+)
+from clusterstacks.model.objects import ObjectKey
+from clusterstacks.model.outcomes import Outcome, Settled, Waiting
+from clusterstacks.operator.controllers.clusterresourcesync.reconciler import is_selected
+from clusterstacks.operator.controllers.object_reader import LiveReader
+from clusterstacks.operator.controllers.resource_list import describe_failures, describe_remaining, entries
+from clusterstacks.operator.controllers.status_reconciler import remove_finalizer
+from clusterstacks.runtime.concurrency import gather
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import timedelta
+
+    from clusterstacks.deliver.apply.prune_hold import SyncRevision
+    from clusterstacks.deliver.apply.source_objects import SourceObjects
+    from clusterstacks.model.drift_settings import DriftSettings
+    from clusterstacks.model.kinds.clusterapi import ClusterView
+    from clusterstacks.model.kinds.clusterresourcesync import SyncSource
+    from clusterstacks.model.objects import Manifest, ObjectId
+    from clusterstacks.net.kube.client import Client
+    from clusterstacks.operator.controllers.addon_sweep import AddonSweep
+    from clusterstacks.operator.controllers.clusteraddon.workload_gate import WorkloadGate
+    from clusterstacks.operator.controllers.clusterresourcesync.source_cache import SourceCache
+    from clusterstacks.operator.controllers.object_reader import CachedReader, Reader
+    from clusterstacks.operator.controllers.status_reconciler import StatusPatch
+    from clusterstacks.operator.controllers.workload_clients import Workloads
+    from clusterstacks.runtime.metrics import Metrics
+
+FAULTS_SHOWN: Final = 3
+"""Faults of sources that a message names (arbitrary)."""
+
+ADVISORY: Final = frozenset({AddonCondition.HEALTHY, AddonCondition.IN_SYNC, AddonCondition.PAUSED})
+"""Conditions that do not count for Ready."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Bound:
+    """A binding with its sync and its Cluster."""
+
+    patch: StatusPatch
+    sync: ClusterResourceSync
+    cluster: ClusterView
+    sources: Sequence[SourceObjects]
+    inputs: str
+    """Digest of everything that decides what is delivered."""
+
+    @property
+    def name(self) -> str:
+        return self.sync.metadata.name
+
+    @property
+    def settings(self) -> DriftSettings:
+        return self.sync.spec.drift_settings()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BindingReconciler:
+    """Compares the objects of a cluster with the sources of a sync, and delivers the difference."""
+
+    client: Client
+    cached_reads: CachedReader
+    workloads: Workloads
+    gate: WorkloadGate
+    sources: SourceCache
+    sweep: AddonSweep
+    metrics: Metrics
+
+    async def work(self, patch: StatusPatch) -> Outcome | timedelta | None:
+        """Reconcile one binding; None where there is nothing to do or to report."""
+        if is_moving(patch.manifest):
+            self.sweep.forget(patch.key)
+            return None
+        if patch.deleting:
+            patch.require_live()
+        reads = self.cached_reads if patch.cached else LiveReader(self.client, self.cached_reads.informers)
+        sync_manifest = await _find(reads, SYNC_GROUP, Kind.CLUSTER_RESOURCE_SYNC, patch, "syncName")
+        cluster_manifest = await _find(reads, CLUSTER_API_GROUP, CLUSTER_KIND, patch, "clusterName")
+        sync = ClusterResourceSync.parse(sync_manifest) if sync_manifest else None
+        cluster = cluster_view(cluster_manifest) if cluster_manifest else None
+        if patch.deleting:
+            return await self._end(patch, sync, cluster)
+        canonical = binding_name(text(patch.manifest, "spec", "syncName"), text(patch.manifest, "spec", "clusterName"))
+        if sync is None or cluster is None or patch.key.name != canonical or not is_selected(sync, cluster_manifest):
+            self.sweep.forget(patch.key)
+            return None  # the reconcile of the sync deletes it
+        if sync.spec.suspend or cluster.paused or cluster.moving:
+            self.sweep.forget(patch.key)
+            why = unpause_hint(cluster.key) if cluster.paused else f"spec.suspend of the sync {sync.key} is true"
+            patch.true(AddonCondition.PAUSED, "Paused", f"nothing is delivered because {why}")
+            return Settled() if patch.status.get("ready") else Waiting("Paused", why, None)
+        patch.drop(AddonCondition.PAUSED)
+        bound = await self._bound(patch, sync, cluster)
+        try:
+            outcome = await self._deliver(bound)
+        finally:
+            self.sweep.report(patch)
+        patch.status["ready"] = isinstance(outcome, Settled)
+        return outcome
+
+    async def _bound(self, patch: StatusPatch, sync: ClusterResourceSync, cluster: ClusterView) -> _Bound:
+        async def read(source: SyncSource) -> tuple[SourceObjects, str]:
+            found = await self.sources.read(source.kind, ObjectKey(patch.key.namespace, source.name))
+            return found.objects, found.digest
+
+        found = await gather(read, sync.spec.resources)
+        confirmed = sync.metadata.annotations.get(CONFIRM_PRUNE_ANNOTATION, "")
+        settings = [sync.spec.prune, sync.spec.drift.document()]
+        inputs = digest_of([[digest for _, digest in found], settings, confirmed, cluster.uid])
+        return _Bound(patch, sync, cluster, without_repetitions(objects for objects, _ in found), inputs)
+
+    async def _deliver(self, bound: _Bound) -> Outcome:
+        patch, interval = bound.patch, bound.settings.interval
+        faults = [fault for source in bound.sources for fault in source.faults]
+        if faults:
+            message = and_more(faults, FAULTS_SHOWN, separator="; ", noun="faults")
+            patch.false(SyncCondition.SOURCES_READ, Reason.SOURCE_INCOMPLETE, message)
+        else:
+            patch.true(SyncCondition.SOURCES_READ)
+        lost = self.sweep.lost_records(patch.key)
+        if lost or patch.status.get("observedInputs") != bound.inputs:
+            patch.require_live()
+            patch.status |= {"observedInputs": "", "ready": False}
+            self.sweep.configure(patch.key, None)
+            async with self.sweep.rollout(bound.cluster.key):
+                outcome = await self._roll_out(bound)
+            if outcome is not None:
+                if outcome.reason == Reason.PRUNE_HELD:
+                    self._detect_drift(bound)
+                return outcome
+            patch.status["observedInputs"] = bound.inputs
+        else:
+            self.sweep.watch(patch.key, bound.cluster.key, record=bound.name)
+        self._detect_drift(bound)
+        if faults:
+            return Waiting(Reason.SOURCE_INCOMPLETE, message, interval)
+        return Settled(interval)
+
+    def _detect_drift(self, bound: _Bound) -> None:
+        patch = bound.patch
+        requested = bound.cluster.annotations.get(RECONCILE_ANNOTATION, "")
+        request = requested if requested != patch.status.get("lastHandledReconcileAt", "") else ""
+        resources = patch.status.get("resources")
+        objects = len(resources) if isinstance(resources, list) else 0
+        self.sweep.configure(patch.key, bound.settings, request, {bound.name: objects})
+
+    async def _roll_out(self, bound: _Bound) -> Waiting | None:
+        """Deliver the objects; return None when the cluster has them all and nothing is left to delete."""
+        patch = bound.patch
+        client = await self.gate.connect(patch, bound.cluster)
+        if isinstance(client, Waiting):
+            return client
+        delivery = self._delivery(client, bound.cluster.key, bound.settings)
+        with patch.failing_condition(SyncCondition.OBJECTS_APPLIED):
+            records = await delivery.records()
+            before = await delivery.manifests(bound.name)
+            revision = await self._revision(client, bound, before or [])
+            report = await delivery.install(bound.name, Revision.of(list(revision.manifests), bound.inputs))
+        patch.status["resources"] = entries(report.objects)
+        changed = sum(one.changed for one in report.objects)
+        failed = sum(not one.synced for one in report.objects)
+        self.metrics.count_applied(changed=changed, unchanged=len(report.objects) - changed - failed, failed=failed)
+        if not report.synced:
+            message = f"{failed} of {len(report.objects)} objects not applied: {describe_failures(report.objects)}"
+            patch.false(SyncCondition.OBJECTS_APPLIED, Reason.OBJECTS_APPLYING_ONGOING, message)
+            return Waiting(Reason.OBJECTS_APPLYING_ONGOING, message)
+        patch.true(SyncCondition.OBJECTS_APPLIED)
+        objects = {one.id: bound.name for one in report.objects}
+        self.sweep.watch(patch.key, bound.cluster.key, objects, {bound.name: bound.inputs}, record=bound.name)
+        # Without the recorded manifests it is not known what would leave.
+        is_certain = before is not None or bound.name not in records
+        return await self._prune(bound, delivery, revision, is_certain=is_certain)
+
+    async def _prune(
+        self, bound: _Bound, delivery: Delivery, revision: SyncRevision, *, is_certain: bool
+    ) -> Waiting | None:
+        patch = bound.patch
+        if revision.held:
+            command = (
+                f"kubectl annotate --overwrite --namespace {patch.key.namespace} crsync {bound.name} "
+                f"{CONFIRM_PRUNE_ANNOTATION}={revision.confirmation}"
+            )
+            message = f"{revision.held}; to delete them: {command}"
+            patch.false(SyncCondition.OBJECTS_PRUNED, Reason.PRUNE_HELD, message)
+            return Waiting(Reason.PRUNE_HELD, message, bound.settings.interval)
+        patch.drop(SyncCondition.OBJECTS_PRUNED)
+        incomplete = any(source.faults for source in bound.sources)
+        doubtful = not is_certain and any(source.is_empty for source in bound.sources)
+        if not bound.sync.spec.prune or incomplete or doubtful:
+            return None
+        with patch.failing_condition(SyncCondition.OBJECTS_PRUNED):
+            report = await delivery.prune_addon(bound.name)
+        if report.complete:
+            return None
+        message = describe_remaining(report)
+        patch.false(SyncCondition.OBJECTS_PRUNED, Reason.FAILED_TO_DELETE_OBJECTS, message)
+        return Waiting(Reason.FAILED_TO_DELETE_OBJECTS, message)
+
+    async def _revision(self, client: Client, bound: _Bound, before: Sequence[Manifest]) -> SyncRevision:
+        decide = partial(
+            revision_of,
+            bound.sources,
+            before,
+            confirmed=bound.sync.metadata.annotations.get(CONFIRM_PRUNE_ANNOTATION, ""),
+        )
+        revision = decide()
+        if not bound.sync.spec.prune:
+            return revision
+        used: set[ObjectId] = set()
+        check = ForeignContentCheck(client, (), ())
+        for identity in revision.leaving:
+            if (identity.group, identity.kind) == CRD_KIND and await check(identity):
+                used.add(identity)
+        return decide(used_crds=used) if used else revision
+
+    def _delivery(self, client: Client, cluster: ObjectKey, settings: DriftSettings | None = None) -> Delivery:
+        store = RecordStore(client, RECORD_NAMESPACE, str(cluster), kind=SYNC_RECORD)
+        ignored = settings.ignored_fields if settings is not None else nothing_ignored
+        return Delivery(client, RecordOwner(cluster), ignored=ignored, store=store)
+
+    async def _end(self, patch: StatusPatch, sync: ClusterResourceSync | None, cluster: ClusterView | None) -> Outcome:
+        """Delete or orphan the objects of a deleted binding; those of a Cluster that is deleted go with it."""
+        self.sweep.forget(patch.key)
+        if cluster is not None and not cluster.deleting:
+            policy = sync.spec.deletion_policy if sync is not None else DeletionPolicy.ORPHAN
+            annotated = patch.annotation(SYNC_DELETION_POLICY_ANNOTATION)
+            is_orphan = annotated == DeletionPolicy.ORPHAN or (not annotated and policy is DeletionPolicy.ORPHAN)
+            if cluster.paused or (sync is not None and sync.spec.suspend and not is_orphan):
+                why = unpause_hint(cluster.key) if cluster.paused else "spec.suspend of the sync is true"
+                return Waiting("Paused", f"nothing is deleted because {why}", None)
+            name = text(patch.manifest, "spec", "syncName")
+            try:
+                async with self.sweep.rollout(cluster.key):
+                    remaining = await self._remove(patch, name, cluster.key, is_orphan=is_orphan)
+            except DependencyError as error:
+                if not is_orphan:
+                    raise _with_way_out(patch, error) from error
+            else:
+                if remaining is not None:
+                    return remaining
+        await remove_finalizer(patch, SYNC_FINALIZER, self.client)
+        return Settled()
+
+    async def _remove(self, patch: StatusPatch, name: str, cluster: ObjectKey, *, is_orphan: bool) -> Outcome | None:
+        delivery = self._delivery(await self.workloads.connect(cluster), cluster)
+        if is_orphan:
+            await delivery.release(name)
+            return None
+        report = await delivery.remove(name)
+        if report.complete:
+            return None
+        message = describe_remaining(report)
+        patch.false(SyncCondition.OBJECTS_PRUNED, Reason.FAILED_TO_DELETE_OBJECTS, message, Severity.WARNING)
+        return Waiting(Reason.FAILED_TO_DELETE_OBJECTS, message)
+
+
+def _with_way_out(patch: StatusPatch, error: ClusterStacksError) -> DependencyError:
+    return DependencyError(
+        error.code,
+        f"the objects of the sync are not deleted: {error.message}; to leave them in the cluster: kubectl annotate "
+        f"--namespace {patch.key.namespace} crsyncbinding {patch.key.name} {SYNC_DELETION_POLICY_ANNOTATION}=Orphan",
+    )
+
+
+async def _find(reads: Reader, group: str, kind: str, patch: StatusPatch, field: str) -> Manifest | None:
+    return await reads.find(await reads.resource(group, kind), text(patch.manifest, "spec", field), patch.key.namespace)

@@ -1,0 +1,192 @@
+"""Creates and deletes the bindings of ClusterResourceSyncs, and sums up their state."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final
+
+from clusterstacks.model.conditions import Severity
+from clusterstacks.model.documents import and_more, at, text
+from clusterstacks.model.kinds.clusterapi import cluster_view, is_moving, is_watched
+from clusterstacks.model.kinds.clusterresourcesync import SYNC_API_VERSION, ClusterResourceSync, binding_name
+from clusterstacks.model.kinds.names import (
+    CLUSTER_API_GROUP,
+    CLUSTER_KIND,
+    CLUSTER_NAME_LABEL,
+    SYNC_DELETION_POLICY_ANNOTATION,
+    SYNC_FINALIZER,
+    SYNC_GROUP,
+    WATCH_FILTER_LABEL,
+    AddonCondition,
+    Kind,
+    Reason,
+    SyncCondition,
+)
+from clusterstacks.model.objects import ObjectKey
+from clusterstacks.model.outcomes import Outcome, Settled, Waiting
+from clusterstacks.net.kube.errors import AlreadyExists, NotFound
+from clusterstacks.operator.controllers.status_reconciler import add_finalizer, remove_finalizer
+from clusterstacks.runtime.cache import key_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from clusterstacks.model.kinds.clusterapi import ClusterView
+    from clusterstacks.model.objects import Manifest
+    from clusterstacks.net.kube.client import Client
+    from clusterstacks.operator.controllers.status_reconciler import StatusPatch
+    from clusterstacks.runtime.cache import ObjectCache
+
+SYNC_INDEX: Final = "sync"
+"""Index of bindings by ``namespace/name`` of their sync."""
+
+CLUSTERS_SHOWN: Final = 3
+"""Clusters that a message names (arbitrary)."""
+
+DELETION_RETRY: Final = timedelta(seconds=5)
+"""Interval at which the end of the bindings of a deleted sync is looked for, beside its event. Arbitrary."""
+
+
+def is_selected(sync: ClusterResourceSync, cluster: Manifest | None) -> bool:
+    """Return whether a sync selects a Cluster of its namespace; a Cluster that is deleted is not selected."""
+    if cluster is None:
+        return False
+    view = cluster_view(cluster)
+    return not view.deleting and sync.spec.cluster_selector.matches(view.labels)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SyncReconciler:
+    """Keeps one binding for each selected Cluster."""
+
+    client: Client
+    clusters: ObjectCache
+    bindings: ObjectCache
+    watch_filter: str
+
+    async def work(self, patch: StatusPatch) -> Outcome | timedelta | None:
+        """Reconcile one sync."""
+        if is_moving(patch.manifest):
+            return None
+        bindings = {key_of(one): one for one in self.bindings.by_index(SYNC_INDEX, str(patch.key))}
+        if patch.deleting:
+            return await self._end(patch)
+        sync = ClusterResourceSync.parse(patch.manifest)
+        await add_finalizer(patch, SYNC_FINALIZER, self.client)
+        selected = [
+            cluster_view(cluster)
+            for cluster in self.clusters.all()
+            if text(cluster, "metadata", "namespace") == patch.key.namespace
+            and is_watched(cluster, self.watch_filter)
+            and is_selected(sync, cluster)
+        ]
+        wanted = {ObjectKey(view.namespace, binding_name(sync.metadata.name, view.name)): view for view in selected}
+        for key in sorted(wanted.keys() - bindings.keys()):
+            patch.require_live()
+            await self._create(sync, wanted[key])
+        for key in sorted(bindings.keys() - wanted.keys()):
+            if at(bindings[key], "metadata", "deletionTimestamp") is None and not is_moving(bindings[key]):
+                patch.require_live()
+                await self._delete_unselected(sync, bindings[key])
+        return _summed_up(patch, [bindings.get(key) for key in sorted(wanted)], sorted(wanted))
+
+    async def _end(self, patch: StatusPatch) -> Outcome:
+        patch.require_live()
+        resource = await self.client.resource(SYNC_GROUP, Kind.CLUSTER_RESOURCE_SYNC_BINDING)
+        listed = (await self.client.list(resource, patch.key.namespace)).items
+        remaining = [one for one in listed if text(one, "spec", "syncName") == patch.key.name]
+        for one in remaining:
+            if at(one, "metadata", "deletionTimestamp") is None:
+                await self._delete(key_of(one))
+        if not remaining:
+            await remove_finalizer(patch, SYNC_FINALIZER, self.client)
+            return Settled()
+        clusters = [text(one, "spec", "clusterName") for one in remaining]
+        message = (
+            f"the objects in {len(remaining)} clusters are not deleted yet: {and_more(clusters, CLUSTERS_SHOWN)}; the "
+            "bindings say why. A cluster that will not come back is given up, with its objects, by: kubectl annotate "
+            f"--namespace {patch.key.namespace} crsyncbinding {key_of(remaining[0]).name} "
+            f"{SYNC_DELETION_POLICY_ANNOTATION}=Orphan"
+        )
+        patch.false(SyncCondition.CLUSTERS_SYNCED, Reason.BINDINGS_REMAIN, message, Severity.INFO)
+        return Waiting(Reason.BINDINGS_REMAIN, message, DELETION_RETRY)
+
+    async def _create(self, sync: ClusterResourceSync, cluster: ClusterView) -> None:
+        labels = {CLUSTER_NAME_LABEL: cluster.name}
+        if WATCH_FILTER_LABEL in cluster.labels:
+            labels[WATCH_FILTER_LABEL] = cluster.labels[WATCH_FILTER_LABEL]
+        owner = {
+            "apiVersion": SYNC_API_VERSION,
+            "kind": Kind.CLUSTER_RESOURCE_SYNC.value,
+            "name": sync.metadata.name,
+            "uid": sync.metadata.uid,
+        }
+        binding = {
+            "apiVersion": SYNC_API_VERSION,
+            "kind": Kind.CLUSTER_RESOURCE_SYNC_BINDING.value,
+            "metadata": {
+                "name": binding_name(sync.metadata.name, cluster.name),
+                "namespace": cluster.namespace,
+                "labels": labels,
+                "finalizers": [SYNC_FINALIZER],
+                "ownerReferences": [owner, cluster.owner_reference()],
+            },
+            "spec": {"syncName": sync.metadata.name, "clusterName": cluster.name},
+        }
+        resource = await self.client.resource(SYNC_GROUP, Kind.CLUSTER_RESOURCE_SYNC_BINDING)
+        try:
+            await self.client.create(resource, binding, namespace=cluster.namespace)
+        except AlreadyExists:
+            return
+
+    async def _delete_unselected(self, sync: ClusterResourceSync, binding: Manifest) -> None:
+        """Delete a binding, which deletes its objects, if the API server confirms that its Cluster is not selected."""
+        clusters = await self.client.resource(CLUSTER_API_GROUP, CLUSTER_KIND)
+        key = key_of(binding)
+        cluster = await self.client.find(clusters, text(binding, "spec", "clusterName"), key.namespace)
+        name = binding_name(sync.metadata.name, text(binding, "spec", "clusterName"))
+        if name != key.name or not is_selected(sync, cluster):
+            await self._delete(key)
+
+    async def _delete(self, binding: ObjectKey) -> None:
+        resource = await self.client.resource(SYNC_GROUP, Kind.CLUSTER_RESOURCE_SYNC_BINDING)
+        try:
+            await self.client.delete(resource, binding.name, binding.namespace)
+        except NotFound:
+            return
+
+
+def _summed_up(patch: StatusPatch, bindings: Sequence[Manifest | None], keys: Sequence[ObjectKey]) -> Outcome:
+    """Report the numbers of clusters; wait for those that do not have all objects."""
+    synced = [one for one in bindings if one is not None and at(one, "status", "ready") is True]
+    drifted = [one for one in bindings if one is not None and _status(one, AddonCondition.IN_SYNC) == "False"]
+    patch.status |= {"clusters": len(bindings), "synced": len(synced), "drifted": len(drifted)}
+    missing = [
+        f"{text(one or {}, 'spec', 'clusterName') or key.name}: {_message(one)}"
+        for key, one in zip(keys, bindings, strict=True)
+        if one not in synced
+    ]
+    if not missing:
+        patch.true(SyncCondition.CLUSTERS_SYNCED)
+        return Settled()
+    message = (
+        f"{len(missing)} of {len(bindings)} clusters do not have all objects: "
+        f"{and_more(missing, CLUSTERS_SHOWN, separator='; ', noun='clusters')}"
+    )
+    patch.false(SyncCondition.CLUSTERS_SYNCED, Reason.CLUSTERS_NOT_SYNCED, message, Severity.INFO)
+    return Waiting(Reason.CLUSTERS_NOT_SYNCED, message, None)
+
+
+def _status(binding: Manifest, condition: str) -> str:
+    return next((text(one, "status") for one in _conditions(binding) if one.get("type") == condition), "")
+
+
+def _message(binding: Manifest | None) -> str:
+    ready = [text(one, "message") for one in _conditions(binding or {}) if one.get("type") == "Ready"]
+    return ready[0] if ready else "not delivered yet"
+
+
+def _conditions(binding: Manifest) -> list[Manifest]:
+    found = at(binding, "status", "conditions")
+    return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
