@@ -112,7 +112,7 @@ async def _may_operate(client: Client, deployment: Manifest) -> bool:
     """Ask whether the ServiceAccount of a Deployment may write what only operators write, where it says it watches."""
     account = text(deployment, "spec", "template", "spec", "serviceAccountName") or "default"
     attributes = {
-        "group": GROUP,
+        "group": Kind.CLUSTER_ADDON.group,
         "resource": f"{Kind.CLUSTER_ADDON.lower()}s",
         "subresource": "status",
         "verb": "patch",

@@ -175,7 +175,8 @@ class BindingReconciler:
         request = requested if requested != patch.status.get("lastHandledReconcileAt", "") else ""
         resources = patch.status.get("resources")
         objects = len(resources) if isinstance(resources, list) else 0
-        self.sweep.configure(patch.key, bound.settings, request, {bound.name: objects})
+        delivered = {"name": bound.name, "objects": objects, "inputs": patch.status.get("observedInputs", "")}
+        self.sweep.configure(patch.key, bound.settings, request, [delivered])
 
     async def _roll_out(self, bound: _Bound) -> Waiting | None:
         """Deliver the objects; return None when the cluster has them all and nothing is left to delete."""
