@@ -150,6 +150,23 @@ async def test_secrets_of_other_types_and_other_namespaces_are_no_sources(world:
         await world.shows(word, {"key": "secret"})
 
 
+async def test_binding_that_nobody_asked_for_delivers_nothing(world: World) -> None:
+    """Neither for a Cluster that the sync does not select, nor under another name than that of both."""
+    word = world.namespace
+    await source(world, a=written(config_map(word, key="one")))
+    await world.cluster("one", CLASS)
+    async with world.operator():
+        await sync(world, clusterSelector={"matchLabels": {"ring": "a"}})
+        await world.until(SYNC, "extra", lambda one: (one.get("status") or {}).get("clusters") == 0)
+        spec = {"syncName": "extra", "clusterName": "one"}
+        for name in (ONE, "other"):
+            await world.create(named(SYNC_API_VERSION, BINDING, name, word, spec=spec))
+        await world.gone(BINDING, ONE)
+        await world.gone(BINDING, "other")
+        await world.at_rest()
+        assert await world.delivered(word) is None
+
+
 async def test_cluster_that_is_no_longer_selected_loses_the_objects_unless_they_are_orphaned(world: World) -> None:
     word = world.namespace
     await source(world, a=written(config_map(word, key="one")))

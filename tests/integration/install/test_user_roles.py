@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 import yaml
 
-from clusterstacks.model.kinds.crd_manifests import all_crds
-from clusterstacks.model.kinds.names import API_VERSION, CLUSTER_API_GROUP, GROUP, Kind
+from clusterstacks.model.kinds.names import CLUSTER_API_GROUP, GROUP, Kind
 from clusterstacks.model.yaml import load_all
 from clusterstacks.net.kube.client import Client
 from clusterstacks.net.kube.kubeconfig import parse_kubeconfig
@@ -130,17 +129,17 @@ async def _verbs(user: Client, group: str, resource: str, namespace: str = NAMES
 
 async def test_each_role_has_exactly_the_verbs_of_its_name(users: dict[str, Client]) -> None:
     table = documented()
-    plurals = {f"{crd['spec']['names']['kind']}s": crd["spec"]["names"]["plural"] for crd in all_crds()}
+    plurals = {f"{kind}s": (kind.group, f"{kind.lower()}s") for kind in Kind}
     assert {*table} == {*ROLES}
     assert all({*row} == {*plurals} for row in table.values())
 
     for role, user in users.items():
-        for kinds, plural in plurals.items():
+        for kinds, (group, plural) in plurals.items():
             namespace, word = ("", "") if table[role][kinds] == BOUND_EVERYWHERE else (NAMESPACE, table[role][kinds])
-            assert await _verbs(user, GROUP, plural, namespace) == WORDS[word], (role, plural)
+            assert await _verbs(user, group, plural, namespace) == WORDS[word], (role, plural)
             for subresource in ("status", "finalizers", "scale"):
-                assert await _verbs(user, GROUP, f"{plural}/{subresource}") == WORDS[""], (role, plural, subresource)
-            assert await _verbs(user, GROUP, plural, OTHER) == WORDS[""], (role, plural, "of another namespace")
+                assert await _verbs(user, group, f"{plural}/{subresource}") == WORDS[""], (role, plural, subresource)
+            assert await _verbs(user, group, plural, OTHER) == WORDS[""], (role, plural, "of another namespace")
         for (group, resource), granted in OTHERS.items():
             assert await _verbs(user, group, resource) == granted.get(role, WORDS[""]), (role, resource)
         for verb in VERBS:
@@ -179,6 +178,8 @@ FORGED: dict[Kind, tuple[Manifest, Manifest]] = {
         {"clusterRef": {"kind": "Cluster", "name": "one"}},
         {"ready": True, "admitted": {"class": "a"}},
     ),
+    Kind.CLUSTER_RESOURCE_SYNC: ({"resources": [{"kind": "ConfigMap", "name": "a"}]}, {"synced": 7}),
+    Kind.CLUSTER_RESOURCE_SYNC_BINDING: ({"syncName": "a", "clusterName": "b"}, {"ready": True}),
 }
 """By kind, a spec and a status that a user might forge."""
 
@@ -191,8 +192,8 @@ async def test_objects_are_written_without_their_status_and_the_status_not_at_al
     spec, status = FORGED[kind]
     for role, user in users.items():
         may_write = documented()[role][f"{kind}s"] == "write"
-        resource = await user.resource(GROUP, kind)
-        manifest = {"apiVersion": API_VERSION, "kind": kind.value, "metadata": {"name": role}, "spec": spec}
+        resource = await user.resource(kind.group, kind)
+        manifest = {"apiVersion": resource.api_version, "kind": kind.value, "metadata": {"name": role}, "spec": spec}
         refused = await refusal(user.create(resource, {**manifest, "status": status}, NAMESPACE))
         assert ("403" in refused) is not may_write, (role, refused)
         if not may_write:
