@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
+from clusterstacks.model.kinds.clusterresourcesync import SYNC_API_VERSION, binding_name
 from clusterstacks.model.kinds.names import CLUSTER_KIND, Kind
 from clusterstacks.net.kube.errors import NotFound
 from clusterstacks.operator.go_operator import EXTENSIONS
 from clusterstacks.operator.rbac import ANY, RIGHTS, RightScope, policy_rules
 from clusterstacks.operator.webhooks.configuration import SECRET_NAME
-from tests.support.builders.manifests import crd
+from tests.support.builders.manifests import crd, named
 from tests.support.builders.signatures import ecdsa_key, public_pem
 from tests.support.builders.stacks import INFRASTRUCTURE, KUBERNETES, config_map, templates
 from tests.support.observing.rights_coverage import NOT_USED
@@ -171,6 +172,17 @@ async def stack(world: World, *names: ReleaseName) -> Manifest:
     )
 
 
+async def sync_and_delete(world: World, team: str) -> None:
+    """Sync the objects of a ConfigMap, and delete the sync."""
+    objects = {"a.yaml": yaml.safe_dump(config_map(f"{team}-synced"))}
+    await world.create(named("v1", "ConfigMap", "objects", team, data=objects))
+    spec = {"resources": [{"kind": "ConfigMap", "name": "objects"}]}
+    sync = await world.create(named(SYNC_API_VERSION, Kind.CLUSTER_RESOURCE_SYNC, "extra", team, spec=spec))
+    await world.until(Kind.CLUSTER_RESOURCE_SYNC_BINDING, binding_name("extra", "one"), is_ready, namespace=team)
+    await world.delete(sync)
+    await world.gone(Kind.CLUSTER_RESOURCE_SYNC, "extra", team)
+
+
 @pytest.mark.regression("SEC-15")
 async def test_documented_rights_are_sufficient_and_all_used(world: World, tmp_path: Path) -> None:
     first, second = (world.stack.release(version) for version in ("v1", "v2"))
@@ -190,6 +202,7 @@ async def test_documented_rights_are_sufficient_and_all_used(world: World, tmp_p
         await world.addons_ready("one", second.class_name, namespace=team)
         await world.patch(made, {"spec": {"versions": ["v2"]}})
         await world.gone(Kind.CLUSTER_STACK_RELEASE, first.release)
+        await sync_and_delete(world, team)
         noted = set(world.requests)
 
     places = {RightScope.CLUSTERS: team, RightScope.STACKS: world.namespace, RightScope.OWN: HOME}

@@ -75,7 +75,8 @@ async def test_a_cluster_of_an_excluded_namespace_is_denied_at_admission(world: 
         told = await refusal(world.create(manifest))
 
         assert f"class {world.namespace}/{name.class_name} is not offered to namespace {tenant}" in told
-        assert f"ClusterStack {world.namespace}/{world.stack.word} (provider local)" in told
+        assert "spec.clusterNamespaces of its ClusterStack does not include it" in told
+        assert f"{world.namespace}/{world.stack.word}" not in told
         foreign = cluster_manifest(tenant, "one", "quick-start")
         assert await refusal(world.create(foreign)) == ""
         topology = {"topology": manifest["spec"]["topology"]}
@@ -329,7 +330,7 @@ async def test_cluster_without_access_to_its_class_has_a_condition(world: World)
         reference = class_ref(name, world.namespace)
         cluster = await world.cluster("one", name.class_name, namespace=tenant, classRef=reference)
 
-        words = ["is not offered to namespace", f"ClusterStack {world.namespace}/{world.stack.word}"]
+        words = ["is not offered to namespace", "spec.clusterNamespaces of its ClusterStack"]
         found = await world.says(CLUSTER_KIND, "one", READY, "ClassNotOffered", words=words, namespace=tenant)
         assert found["observedGeneration"] == cluster["metadata"]["generation"]
         assert await world.find(Kind.CLUSTER_ADDON, addon_name("one"), tenant) is None

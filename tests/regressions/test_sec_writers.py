@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from clusterstacks.model.kinds.clusteraddon import addon_name
-from clusterstacks.model.kinds.names import CLUSTER_API_GROUP, CLUSTER_CLASS_KIND, CLUSTER_KIND, GROUP, Kind
+from clusterstacks.model.kinds.names import CLUSTER_API_GROUP, CLUSTER_CLASS_KIND, CLUSTER_KIND, Kind
 from tests.architecture.test_trust import KEY, fields
 from tests.regressions.test_sec_class_offers import (
     SAME,
@@ -58,12 +58,12 @@ async def test_release_that_an_admitted_cluster_only_names_can_be_deleted(world:
 
             assert await refusal(world.delete(named)) == ""
             await world.gone(Kind.CLUSTER_STACK_RELEASE, new.release, uid=named["metadata"]["uid"])
-            assert f"in use by Cluster {namespace}/one (release {old})" in await refusal(world.delete(used))
+            assert f"in use by 1 Cluster of other namespaces (release {old})" in await refusal(world.delete(used))
 
 
 async def of_provider(world: World) -> dict[str, Manifest]:
     """Return all objects of the provider."""
-    kinds = [(GROUP, str(kind)) for kind in Kind if kind is not Kind.COMPATIBILITY_RULE]
+    kinds = [(kind.group, str(kind)) for kind in Kind if kind is not Kind.COMPATIBILITY_RULE]
     found = {}
     for group, kind in (
         *kinds,

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import aiohttp
 import yaml
 
+from tests.support.builders.manifests import named
 from tests.support.builders.stacks import config_map, templates
 
 if TYPE_CHECKING:
@@ -152,6 +153,10 @@ async def test_version_prints_those_of_the_management_cluster_after_the_lines_of
     metadata = {"name": "operator", "namespace": world.namespace, "labels": labels}
     spec = {"selector": {"matchLabels": labels}, "template": template}
     operator = await world.create({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": spec})
+    account = {"kind": "ServiceAccount", "name": "default", "namespace": world.namespace}
+    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"}
+    binding = named("rbac.authorization.k8s.io/v1", "ClusterRoleBinding", world.namespace)
+    await world.create({**binding, "roleRef": role, "subjects": [account]})
 
     lines = (await csctl(world, "version")).splitlines()
     await world.delete(operator)

@@ -202,6 +202,7 @@ async def test_missing_rights_and_a_running_go_operator_are_found_before_anythin
     Kubectl(server.kubeconfig_path, "cso-system").create(
         {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": go}
     )
+    kubectl("create", "clusterrolebinding", "go", "--clusterrole=cluster-admin", "--serviceaccount=cso-system:default")
     code, found = await results(server)
     assert code == 3
     assert "cso-system/cso-controller-manager runs" in found["Go operator"]["details"]
