@@ -22,6 +22,7 @@ ARGUMENTS = {
     "provider-kinds": "Widget.example.org",
     "webhook-port": "9444",
     "webhook-service": "stacks/webhooks",
+    "webhook-cluster-failure-policy": "Fail",
     "webhook-url": "https://127.0.0.1:9444",
     "clusterstack-concurrency": "3",
     "clusterstackrelease-concurrency": "3",

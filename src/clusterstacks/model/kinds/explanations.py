@@ -218,12 +218,13 @@ CONDITIONS: Final = (
     Explanation(
         AddonCondition.IN_SYNC,
         "The objects are as they were delivered. It does not count for Ready.",
-        "'csctl drift' lists the objects, fields and field managers; 'csctl reconcile' restores them at once.",
+        "'csctl drift' lists the objects, fields and field managers of addons, status.drift those of a sync; 'csctl "
+        "reconcile' restores them at once.",
         (*_ADDON, *_BINDING),
     ),
     Explanation(
         AddonCondition.PAUSED,
-        "Present while the Cluster or the ClusterAddon is paused: nothing is delivered or corrected. After "
+        "Present while the Cluster, the ClusterAddon or the sync is paused: nothing is delivered or corrected. After "
         "'csctl suspend', 'csctl resume' continues; resume a paused Cluster by spec.paused or its annotation, and a "
         "suspended sync by spec.suspend.",
         "",

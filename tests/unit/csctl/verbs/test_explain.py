@@ -15,7 +15,8 @@ CONTROLLERS = Path(names.__file__).parents[2] / "operator" / "controllers"
 
 
 def test_every_condition_is_explained_with_its_kinds() -> None:
-    types = {*names.StackCondition, *names.ReleaseCondition, *names.AddonCondition, names.READY_CONDITION}
+    kinds = (names.StackCondition, names.ReleaseCondition, names.AddonCondition, names.SyncCondition)
+    types = {names.READY_CONDITION, *(one for conditions in kinds for one in conditions)}
     mirrored = {value for name, value in vars(names).items() if name.endswith("_CONDITION")}
 
     assert {one.name for one in CONDITIONS} == types | mirrored
@@ -40,7 +41,9 @@ def test_every_reason_of_the_api_and_of_the_outcomes_of_controllers_is_explained
 
 def test_conditions_and_reasons_are_explained_whatever_their_case(capsys: pytest.CaptureFixture[str]) -> None:
     assert call_csctl("explain", "insync") == 0
-    assert capsys.readouterr().out.startswith("InSync (condition of ClusterAddon)\n  The objects are as they were")
+    head, text, *_ = capsys.readouterr().out.splitlines()
+    assert head == "InSync (condition of ClusterAddon, ClusterResourceSyncBinding)"
+    assert text.startswith("  The objects are as they were")
     assert call_csctl("explain", "HealthTimeout", "-o", "json") == 0
     (one,) = json.loads(capsys.readouterr().out)
     assert (one["name"], one["type"]) == ("HealthTimeout", "reason")
