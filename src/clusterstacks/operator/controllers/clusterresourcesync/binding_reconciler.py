@@ -16,7 +16,7 @@ from clusterstacks.deliver.apply.targets import digest_of
 from clusterstacks.deliver.apply.waves import CRD_KIND
 from clusterstacks.model.conditions import Severity
 from clusterstacks.model.documents import and_more, text
-from clusterstacks.model.errors import ClusterStacksError, DependencyError
+from clusterstacks.model.errors import ClusterStacksError, DependencyError, SpecError
 from clusterstacks.model.kinds.clusterapi import cluster_view, is_moving, unpause_hint
 from clusterstacks.model.kinds.clusterresourcesync import ClusterResourceSync, binding_name
 from clusterstacks.model.kinds.clusterstack import DeletionPolicy
@@ -266,7 +266,7 @@ class BindingReconciler:
             try:
                 async with self.sweep.rollout(cluster.key):
                     remaining = await self._remove(patch, name, cluster.key, is_orphan=is_orphan)
-            except DependencyError as error:
+            except ClusterStacksError as error:  # an invalid kubeconfig must not keep the binding either
                 if not is_orphan:
                     raise _with_way_out(patch, error) from error
             else:
@@ -288,8 +288,9 @@ class BindingReconciler:
         return Waiting(Reason.FAILED_TO_DELETE_OBJECTS, message)
 
 
-def _with_way_out(patch: StatusPatch, error: ClusterStacksError) -> DependencyError:
-    return DependencyError(
+def _with_way_out(patch: StatusPatch, error: ClusterStacksError) -> ClusterStacksError:
+    kind = SpecError if isinstance(error, SpecError) else DependencyError
+    return kind(
         error.code,
         f"the objects of the sync are not deleted: {error.message}; to leave them in the cluster: kubectl annotate "
         f"--namespace {patch.key.namespace} crsyncbinding {patch.key.name} {SYNC_DELETION_POLICY_ANNOTATION}=Orphan",
