@@ -69,7 +69,7 @@ def and_more(items: Sequence[str], limit: int, *, separator: str = ", ", noun: s
     return f"{named} {further}" if separator == ", " else f"{named}{separator}{further}"
 
 
-def one_line(text: str) -> str:
+def without_line_breaks(text: str) -> str:
     """Return a text with one blank in place of its line breaks and the blanks around them."""
     first, *rest = _LINE_BREAKS.split(text)
     return " ".join((first.rstrip(), *filter(None, (line.strip() for line in rest)))) if rest else text
@@ -77,7 +77,7 @@ def one_line(text: str) -> str:
 
 def listed(title: str, values: Iterable[str]) -> str:
     """Return a text of several lines: a title, and one line for each value, whatever the value contains."""
-    return "\n".join((title, *map(one_line, values)))
+    return "\n".join((title, *map(without_line_breaks, values)))
 
 
 def _plain(value: object) -> object:

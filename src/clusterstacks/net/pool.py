@@ -74,7 +74,7 @@ class Pool:
     def session(self) -> aiohttp.ClientSession:
         """The session, opened by the first request because it needs the running loop.
 
-        Raises RequestBroken after ``close``: nobody would close a session that a late request opens.
+        Raises RequestBroken after ``close``, because a session that a late request opened would stay open.
         """
         if self._closed:
             raise RequestBroken("the connection was closed", permanent=True)

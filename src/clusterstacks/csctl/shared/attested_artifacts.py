@@ -30,7 +30,7 @@ class Attested:
     name: str
     digest: str
     missing: tuple[str, ...]
-    """What no trusted key attests; the artifact is verified when it is empty."""
+    """What none of the trusted keys attests; empty if the artifact is verified."""
     problems: tuple[str, ...]
     signed_by: tuple[str, ...]
     provenance: Node | None
@@ -112,14 +112,16 @@ def attested_file(path: Path, keys: Sequence[PublicKey]) -> Attested:
         OSError: The file cannot be read.
     """
     digest = sha256_digest(path.read_bytes())
-    envelopes = []
+    envelopes, problems = [], []
     for what in ("provenance", "sbom"):
         beside = path.with_name(f"{path.name}.{what}{SIGNATURE_SUFFIX}")
         if beside.is_file():
             with beside.open("rb") as file:
                 envelopes.append(file.read(MAX_SIGNATURE_BYTES + 1))
+        else:
+            problems.append(f"{beside} does not exist")
     found = verify_attestations(digest, envelopes, keys)
-    return _attested(str(path), digest, found, found.missing(PROVENANCE, SBOM), found.problems)
+    return _attested(str(path), digest, found, found.missing(PROVENANCE, SBOM), (*problems, *found.problems))
 
 
 def _attested(

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from clusterstacks.csctl.shared.terminal import HANGING, OutputSettings, ResultMark, columns, cut, is_terminal, wrap
-from clusterstacks.model.documents import CONTROL_CHARACTERS, listed, one_line
+from clusterstacks.model.documents import CONTROL_CHARACTERS, listed, without_line_breaks
 from clusterstacks.model.errors import ClusterStacksError, DependencyError, SpecError
 
 if TYPE_CHECKING:
@@ -164,7 +164,7 @@ def _file_error(error: OSError) -> SpecError:
 
 def printable(text: str) -> str:
     r"""Return a text in one line, with escaped control characters such as ``\x1b``."""
-    return _escaped(one_line(text).replace("\t", " "))
+    return _escaped(without_line_breaks(text).replace("\t", " "))
 
 
 def _escaped(text: str) -> str:

@@ -359,7 +359,7 @@ class Delivery:
         keep = records.keys() - {name}
         return await self._prune(records, [plan for plan in plan_pruning(records, keep) if plan.whole], keep)
 
-    async def release(self, name: str) -> None:
+    async def orphan(self, name: str) -> None:
         """Delete the record of an addon and leave its objects in the cluster, where nothing looks after them any more.
 
         Raises:

@@ -48,7 +48,7 @@ SYNC_RECORD: Final = "sync"
 installation of the operator, which no operator reads, and the delivery record of a resource sync."""
 
 _ENTITLED: Final = (ADDON_RECORD, SYNC_RECORD)
-"""Kinds of records whose objects belong to nobody else."""
+"""Kinds of records whose objects must be in no other record."""
 
 MAX_SECRET_BYTES: Final = 1024 * 1024
 """Kubernetes' limit for the values of a Secret together (core/v1 MaxSecretSize)."""

@@ -20,15 +20,13 @@ from clusterstacks.deliver.render.protocol import RenderedDocument
 from clusterstacks.model import yaml
 from clusterstacks.model.documents import mapping, text
 from clusterstacks.model.errors import SpecError
+from clusterstacks.model.kinds.clusterresourcesync import SyncSourceKind
 from clusterstacks.model.objects import object_id
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from clusterstacks.model.objects import Manifest, ObjectId, ObjectKey
-
-CONFIG_MAP: Final = "ConfigMap"
-SECRET: Final = "Secret"  # noqa: S105 - not a password
 
 SOURCE_SECRET_TYPE: Final = "addons.cluster.x-k8s.io/resource-set"  # noqa: S105 - not a password
 """Type of the Secrets that may be a source, as in ClusterResourceSet: who may write a sync could read others by it."""
@@ -72,9 +70,9 @@ def read_source(kind: str, key: ObjectKey, source: Manifest | None) -> SourceObj
             f"{title} does not exist: create it, or remove it from the sync; its objects stay as they are until then"
         )
         return SourceObjects(title, faults=(fault,))
-    if kind == SECRET and source.get("type") != SOURCE_SECRET_TYPE:
+    if kind == SyncSourceKind.SECRET and source.get("type") != SOURCE_SECRET_TYPE:
         return SourceObjects(title, faults=(_wrong_type(title, key, text(source, "type")),))
-    return _Reading(title, is_secret=kind == SECRET).read(source)
+    return _SourceReading(title, is_secret=kind == SyncSourceKind.SECRET).read(source)
 
 
 def without_repetitions(sources: Iterable[SourceObjects]) -> list[SourceObjects]:
@@ -104,7 +102,7 @@ def _wrong_type(title: str, key: ObjectKey, found: str) -> str:
     )
 
 
-class _Reading:
+class _SourceReading:
     """The reading of one source within the bounds of a delivery record, for all of its keys together."""
 
     def __init__(self, title: str, *, is_secret: bool) -> None:

@@ -7,8 +7,7 @@ from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import Field, StrictBool
 
-from clusterstacks.model.drift_settings import DEFAULT_INTERVAL, DriftSettings, parse_interval
-from clusterstacks.model.errors import SpecError
+from clusterstacks.model.drift_settings import DEFAULT_INTERVAL, DriftSettings, first_interval
 from clusterstacks.model.kinds.clusterstack import DeletionPolicy, DriftHandling
 from clusterstacks.model.kinds.meta import (
     AGE_COLUMN,
@@ -40,7 +39,7 @@ NAME_RULE: Final = (
 )
 
 
-class SourceKind(StrEnum):
+class SyncSourceKind(StrEnum):
     """Kind of a source."""
 
     CONFIG_MAP = "ConfigMap"
@@ -50,7 +49,7 @@ class SourceKind(StrEnum):
 class SyncSource(Model):
     """A ConfigMap or Secret with objects, in the namespace of the sync."""
 
-    kind: SourceKind = Field(
+    kind: SyncSourceKind = Field(
         description="ConfigMap, or Secret for a Secret of type addons.cluster.x-k8s.io/resource-set."
     )
     name: Name = Field(min_length=1, description="Name of the ConfigMap or Secret.")
@@ -93,13 +92,9 @@ class ClusterResourceSyncSpec(Model):
 
     def drift_settings(self) -> DriftSettings:
         """Return the settings of the sweep; an interval that is not valid is replaced by the default."""
-        interval, complaint = DEFAULT_INTERVAL, ""
-        try:
-            interval = parse_interval(self.interval) or interval if self.interval else interval
-        except SpecError as error:
-            complaint = f"spec.interval is not used: {error.message}"
+        interval, complaints = first_interval([("spec.interval", self.interval)], DEFAULT_INTERVAL)
         return DriftSettings(
-            interval, self.drift.mode, self.drift.ignored(), complaint, owner="the ClusterResourceSync"
+            interval, self.drift.mode, self.drift.ignored(), "; ".join(complaints), owner="the ClusterResourceSync"
         )
 
 

@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from clusterstacks.net.kube.client import Client
     from clusterstacks.operator.controllers.addon_sweep import AddonSweep
     from clusterstacks.operator.controllers.clusteraddon.workload_gate import WorkloadGate
-    from clusterstacks.operator.controllers.clusterresourcesync.source_cache import SourceCache
+    from clusterstacks.operator.controllers.clusterresourcesync.sync_sources import SyncSources
     from clusterstacks.operator.controllers.object_reader import CachedReader, Reader
     from clusterstacks.operator.controllers.status_reconciler import StatusPatch
     from clusterstacks.operator.controllers.workload_clients import Workloads
@@ -95,7 +95,7 @@ class BindingReconciler:
     cached_reads: CachedReader
     workloads: Workloads
     gate: WorkloadGate
-    sources: SourceCache
+    sources: SyncSources
     sweep: AddonSweep
     metrics: Metrics
 
@@ -278,7 +278,7 @@ class BindingReconciler:
     async def _remove(self, patch: StatusPatch, name: str, cluster: ObjectKey, *, is_orphan: bool) -> Outcome | None:
         delivery = self._delivery(await self.workloads.connect(cluster), cluster)
         if is_orphan:
-            await delivery.release(name)
+            await delivery.orphan(name)
             return None
         report = await delivery.remove(name)
         if report.complete:

@@ -12,7 +12,7 @@ from clusterstacks.operator.controllers.class_usage import CLUSTERS
 from clusterstacks.operator.controllers.clusteraddon.workload_gate import WorkloadGate
 from clusterstacks.operator.controllers.clusterresourcesync.binding_reconciler import ADVISORY, BindingReconciler
 from clusterstacks.operator.controllers.clusterresourcesync.reconciler import SYNC_INDEX, SyncReconciler
-from clusterstacks.operator.controllers.clusterresourcesync.source_cache import SourceCache
+from clusterstacks.operator.controllers.clusterresourcesync.sync_sources import SyncSources
 from clusterstacks.operator.controllers.object_reader import CachedReader
 from clusterstacks.operator.controllers.registration import (
     CachedKind,
@@ -117,7 +117,7 @@ def _build_binding(env: ControllerContext) -> Reconciler:
         cached_reads=CachedReader(client=env.client, informers=informers),
         workloads=env.workloads,
         gate=WorkloadGate(env.workloads, env.clock),
-        sources=SourceCache(env.client, env.clock),
+        sources=SyncSources(env.client, env.clock),
         sweep=env.sync_sweep,
         metrics=env.metrics,
     )

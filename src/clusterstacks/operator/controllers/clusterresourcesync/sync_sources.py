@@ -19,7 +19,7 @@ FRESH_SECONDS: Final = 2.0
 """Age up to which a source is not read again: the clusters of a sync are reconciled together. Arbitrary."""
 
 KEPT_SECONDS: Final = 3600.0
-"""Time after which a source that nobody reads is dropped. Arbitrary."""
+"""Time after which a source that is not read any more is dropped. Arbitrary."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class ReadSource:
 
 
 @dataclass(slots=True)
-class SourceCache:
+class SyncSources:
     """The sources that syncs name. A source with an unchanged resourceVersion is not parsed again."""
 
     client: Client
