@@ -8,7 +8,7 @@ change by somebody else leads to another plan.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from clusterstacks.model.conditions import Condition, from_documents
 from clusterstacks.model.documents import mapping, text
@@ -16,7 +16,7 @@ from clusterstacks.model.errors import SpecError
 from clusterstacks.model.kinds.addon_annotations import annotations_digest
 from clusterstacks.model.kinds.cluster_conditions import condition_view
 from clusterstacks.model.kinds.clusterapi import is_paused, unpause_hint
-from clusterstacks.model.kinds.names import ADDONS_READY_CONDITION, READY_CONDITION, Reason
+from clusterstacks.model.kinds.names import ADDONS_READY_CONDITION, PENDING_HOOKS_ANNOTATION, READY_CONDITION, Reason
 from clusterstacks.model.names import ReleaseName
 from clusterstacks.operator.controllers.clusteraddon.snapshot import upgrade_state
 from clusterstacks.operator.controllers.clusteraddon.upgrade_wait import find_wait
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from clusterstacks.plan.clusters.live_cluster import LiveCluster
     from clusterstacks.plan.planner.budget import Budget
     from clusterstacks.plan.planner.model_builder import Target
+    from clusterstacks.plan.planner.plan_document import Document
+    from clusterstacks.plan.planner.planner import Plan
 
 TOPOLOGY_RECONCILED: Final = "TopologyReconciled"
 """Condition of a Cluster whose topology Cluster API has written to its objects. Source: sigs.k8s.io/cluster-api."""
@@ -54,11 +56,13 @@ class WaitFor:
 class Patch:
     """The Cluster is to be patched."""
 
-    steps: list[dict[str, Any]]
+    steps: list[Document]
     """All steps that are left, as in the document of a plan; the first of them is the present one and has a patch."""
+    resource_version: str
+    """Resource version of the Cluster that the plan was made from."""
 
     @property
-    def patch(self) -> dict[str, Any]:
+    def patch(self) -> Document:
         """Merge patch of the Cluster."""
         return dict(self.steps[0]["patch"])
 
@@ -69,7 +73,7 @@ class Blocked:
 
     why: str
     """The cause, and what to do."""
-    facts: tuple[dict[str, Any], ...] = ()
+    facts: tuple[Document, ...] = ()
     """The facts that exclude each plan, as in the document of a plan."""
 
 
@@ -78,9 +82,9 @@ Action = Done | WaitFor | Patch | Blocked
 
 def next_action(context: UpgradeContext, target: Target, budget: Budget) -> Action:
     """Decide what comes next on the way to a target; ``budget`` limits the search for a plan."""
-    obstacle = next(_obstacles(context.cluster), None)
-    if obstacle is not None:
-        return obstacle
+    found = obstacle(context.cluster)
+    if found is not None:
+        return found
     try:
         if isinstance(target, ReleaseName):
             context.candidate(target)
@@ -89,26 +93,35 @@ def next_action(context: UpgradeContext, target: Target, budget: Budget) -> Acti
         return Blocked(error.message)
     if isinstance(answer, Undecided):
         return Blocked("the search for a plan stopped without a result: choose a nearer target")
-    document = plan_document(context.world, context.state, target, answer)
+    return _first(context, answer, plan_document(context.world, context.state, target, answer))
+
+
+def _first(context: UpgradeContext, answer: Plan | NoPlan, document: Document) -> Action:
     if isinstance(answer, NoPlan):
         return Blocked(document["refused"]["message"], tuple(document["refused"]["facts"]))
-    return _first(document["steps"], context.preparations(answer.steps[:1]))
-
-
-def _first(steps: list[dict[str, Any]], missing: list[str]) -> Action:
+    steps = document["steps"]
     if not steps:
         return Done()
+    missing = context.preparations(answer.steps[:1])
+    return Blocked(missing[0]) if missing else _begin(context.cluster, steps)
+
+
+def _begin(cluster: LiveCluster, steps: list[Document]) -> WaitFor | Patch:
     if steps[0]["patch"] is None:
         return WaitFor(f"nodes of {steps[0]['from']} are updated to {steps[0]['to']}")
-    return Blocked(missing[0]) if missing else Patch(steps)
+    return Patch(steps, text(cluster.view.raw, "metadata", "resourceVersion"))
+
+
+def obstacle(cluster: LiveCluster) -> WaitFor | Blocked | None:
+    """Return why no step of any plan may begin now; None if the Cluster has settled.
+
+    A Cluster has settled when no upgrade runs, Cluster API has reconciled its topology, and the operator reports the
+    addons of its class and annotations as ready.
+    """
+    return next(_obstacles(cluster), None)
 
 
 def _obstacles(cluster: LiveCluster) -> Iterator[WaitFor | Blocked]:
-    """Yield why no step may begin now.
-
-    There is no obstacle when no upgrade runs, Cluster API has reconciled the topology of the Cluster, and the operator
-    reports the addons of its class and annotations as ready.
-    """
     view, addon = cluster.view, cluster.addon
     if view.paused:
         yield WaitFor(unpause_hint(view.key))
@@ -123,6 +136,8 @@ def _obstacles(cluster: LiveCluster) -> Iterator[WaitFor | Blocked]:
     topology = condition_view(view.raw, TOPOLOGY_RECONCILED)
     if not (topology.true and topology.current):
         yield WaitFor(_one_line(topology.message) or "Cluster API has not reconciled the topology of the Cluster yet")
+    if view.annotations.get(PENDING_HOOKS_ANNOTATION):
+        yield WaitFor("Cluster API has not called the hooks after the last upgrade yet")
     digest, reported = (
         text(addon, "status", "observedAddonAnnotations"),
         condition_view(view.raw, ADDONS_READY_CONDITION),

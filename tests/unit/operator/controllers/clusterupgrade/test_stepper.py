@@ -54,9 +54,8 @@ class Prod:
     def patch(self, patch: Manifest) -> None:
         """Apply a merge patch; nobody has seen it yet."""
         self.annotations |= patch.get("metadata", {}).get("annotations", {})
-        self.annotations = {key: value for key, value in self.annotations.items() if value is not None}
         topology = patch.get("spec", {}).get("topology", {})
-        self.release = next((name for name in NAMES if name == topology.get("classRef", {}).get("name")), self.release)
+        self.release = topology.get("classRef", {}).get("name", self.release)
         self.version = topology.get("version", self.version)
         self.reconciled = self.observed = False
 
