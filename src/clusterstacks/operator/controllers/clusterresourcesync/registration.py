@@ -117,7 +117,7 @@ def _build_binding(env: ControllerContext) -> Reconciler:
         cached_reads=CachedReader(client=env.client, informers=informers),
         workloads=env.workloads,
         gate=WorkloadGate(env.workloads, env.clock),
-        sources=SyncSources(env.client, env.clock),
+        sources=SyncSources(env.client, env.clock, env.renderer),
         sweep=env.sync_sweep,
         metrics=env.metrics,
     )
