@@ -161,7 +161,7 @@ class ClusterResourceSync(KubernetesObject):
         root=True,
         columns=(
             READY_COLUMN,
-            REASON_COLUMN,
+            replace(REASON_COLUMN, wide=True),
             Column("Clusters", ".status.clusters", "integer", description="Number of selected Clusters."),
             Column("Synced", ".status.synced", "integer", description="Clusters that have all objects."),
             Column("Drifted", ".status.drifted", "integer", description="Clusters with differences."),
