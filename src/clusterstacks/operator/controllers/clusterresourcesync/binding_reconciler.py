@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from clusterstacks.deliver.apply.results import DeliveryReport
     from clusterstacks.deliver.apply.source_objects import SourceObjects
     from clusterstacks.model.kinds.clusterapi import ClusterView
-    from clusterstacks.model.kinds.clusterresourcesync import ClusterResourceSyncSpec, SyncSource
+    from clusterstacks.model.kinds.clusterresourcesync import ClusterResourceSyncSpec
     from clusterstacks.model.objects import Manifest, ObjectId
     from clusterstacks.net.kube.client import Client
     from clusterstacks.operator.controllers.addon_sweep import AddonSweep
@@ -145,11 +145,7 @@ class BindingReconciler:
         return outcome
 
     async def _bound(self, patch: StatusPatch, sync: ClusterResourceSync, cluster: ClusterView) -> _Bound:
-        async def read(source: SyncSource) -> tuple[SourceObjects, str]:
-            found = await self.sources.read(source.kind, ObjectKey(patch.key.namespace, source.name))
-            return found.objects, found.digest
-
-        found = await gather(read, sync.spec.resources)
+        found = await gather(partial(self.sources.read, cluster=cluster.raw), sync.spec.resources)
         confirmed = sync.metadata.annotations.get(CONFIRM_PRUNE_ANNOTATION, "")
         settings = [sync.spec.strategy, sync.spec.prune, sync.spec.drift.document()]
         order = [[digest, one.wait_for] for one, (_, digest) in zip(sync.spec.resources, found, strict=True)]

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from clusterstacks.model.documents import at, text
-from clusterstacks.model.kinds.clusterresourcesync import binding_name
+from clusterstacks.model.documents import at, mapping, text
+from clusterstacks.model.errors import SpecError
+from clusterstacks.model.kinds.clusterresourcesync import ClusterResourceSync
 from clusterstacks.model.kinds.names import CLUSTER_API_GROUP, CLUSTER_KIND, SYNC_GROUP, Kind
 from clusterstacks.model.objects import ObjectKey, drop_managed_fields
 from clusterstacks.operator.controllers.class_usage import CLUSTERS
 from clusterstacks.operator.controllers.clusteraddon.workload_gate import WorkloadGate
 from clusterstacks.operator.controllers.clusterresourcesync.binding_reconciler import ADVISORY, BindingReconciler
-from clusterstacks.operator.controllers.clusterresourcesync.reconciler import SYNC_INDEX, SyncReconciler
+from clusterstacks.operator.controllers.clusterresourcesync.reconciler import SYNC_INDEX, SyncReconciler, is_selected
 from clusterstacks.operator.controllers.clusterresourcesync.sync_sources import SyncSources
 from clusterstacks.operator.controllers.object_reader import CachedReader
 from clusterstacks.operator.controllers.registration import (
@@ -32,6 +33,9 @@ if TYPE_CHECKING:
     from clusterstacks.operator.controllers.registration import ControllerContext
     from clusterstacks.runtime.cache import CacheChange, ObjectCache
 
+CLUSTER_INDEX = "cluster"
+"""Index of bindings by ``namespace/name`` of their Cluster."""
+
 NAME = "clusterresourcesync"
 BINDING_NAME = "clusterresourcesyncbinding"
 SWEEP_NAME = "clusterresourcesyncdrift"
@@ -46,9 +50,12 @@ class SyncWatches:
         self._watch_filter = watch_filter
 
     def syncs_of_cluster(self, change: CacheChange) -> Iterator[ObjectKey]:
-        """Yield the syncs of the namespace of a Cluster, of which labels or deletion may have changed."""
-        if is_news(change) and of_watched(change, self._watch_filter):
-            yield from (key for sync in self._syncs.all() if (key := key_of(sync)).namespace == change.key.namespace)
+        """Yield the syncs that select a Cluster now or did before, if its labels or its deletion have changed."""
+        if not of_watched(change, self._watch_filter) or _selected_by(change.old) == _selected_by(change.new):
+            return
+        for sync in self._syncs.all():
+            if key_of(sync).namespace == change.key.namespace and _selects(sync, change):
+                yield key_of(sync)
 
     def sync_of_binding(self, change: CacheChange) -> Iterator[ObjectKey]:
         """Yield the sync of a binding."""
@@ -60,13 +67,24 @@ class SyncWatches:
             yield from (key_of(one) for one in self._bindings.by_index(SYNC_INDEX, str(change.key)))
 
     def bindings_of_cluster(self, change: CacheChange) -> Iterator[ObjectKey]:
-        """Yield the bindings of a Cluster, if it is new, has become available, was paused, or is requested."""
+        """Yield the bindings of a Cluster, if it is new, has become available, or its spec or metadata changed."""
         if not of_watched(change, self._watch_filter) or _decisive(change.old) == _decisive(change.new):
             return
-        for sync in self._syncs.all():
-            binding = ObjectKey(change.key.namespace, binding_name(key_of(sync).name, change.key.name))
-            if key_of(sync).namespace == change.key.namespace and self._bindings.get(binding) is not None:
-                yield binding
+        yield from (key_of(one) for one in self._bindings.by_index(CLUSTER_INDEX, str(change.key)))
+
+
+def _selected_by(cluster: Manifest | None) -> object:
+    """Return what decides which syncs select a Cluster."""
+    metadata = mapping(cluster or {}, "metadata")
+    return cluster is not None, metadata.get("labels"), "deletionTimestamp" in metadata
+
+
+def _selects(sync: Manifest, change: CacheChange) -> bool:
+    try:
+        parsed = ClusterResourceSync.parse(sync)
+    except SpecError:
+        return False  # its own reconcile reports that
+    return is_selected(parsed, change.old) or is_selected(parsed, change.new)
 
 
 def _decisive(cluster: Manifest | None) -> object:
@@ -77,11 +95,17 @@ def _decisive(cluster: Manifest | None) -> object:
         at(cluster, "status", "infrastructureReady"),
         at(cluster, "status", "controlPlaneReady"),
     ]
-    return [at(cluster, "spec", "paused"), at(cluster, "metadata", "annotations"), initialized]
+    # Templates of sources may have anything of the spec.
+    metadata = [at(cluster, "metadata", field) for field in ("generation", "labels", "annotations")]
+    return [at(cluster, "spec", "paused"), metadata, initialized]
 
 
 def _syncs_by_binding(binding: Manifest) -> list[str]:
     return [str(ObjectKey(text(binding, "metadata", "namespace"), text(binding, "spec", "syncName")))]
+
+
+def _clusters_of_bindings(binding: Manifest) -> list[str]:
+    return [str(ObjectKey(text(binding, "metadata", "namespace"), text(binding, "spec", "clusterName")))]
 
 
 def _watches(env: ControllerContext) -> SyncWatches:
@@ -117,7 +141,7 @@ def _build_binding(env: ControllerContext) -> Reconciler:
         cached_reads=CachedReader(client=env.client, informers=informers),
         workloads=env.workloads,
         gate=WorkloadGate(env.workloads, env.clock),
-        sources=SyncSources(env.client, env.clock),
+        sources=SyncSources(env.client, env.clock, env.renderer),
         sweep=env.sync_sweep,
         metrics=env.metrics,
     )
@@ -145,7 +169,7 @@ REGISTRATION = Registration(
         CachedKind(
             kind=Kind.CLUSTER_RESOURCE_SYNC_BINDING,
             group=SYNC_GROUP,
-            indexes={SYNC_INDEX: _syncs_by_binding},
+            indexes={SYNC_INDEX: _syncs_by_binding, CLUSTER_INDEX: _clusters_of_bindings},
             trim=drop_managed_fields,
             required=False,
         ),
