@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from clusterstacks.model.documents import and_more, at, mapping, mappings, shown, text
-from clusterstacks.model.drift_settings import OFF, InvalidInterval, parse_interval
+from clusterstacks.model.drift_settings import OFF, InvalidInterval, SyncStrategy, parse_interval
 from clusterstacks.model.errors import SpecError
 from clusterstacks.model.kinds.clusterresourcesync import SYNC_API_VERSION, ClusterResourceSync
 from clusterstacks.model.kinds.clusterstack import DeletionPolicy
@@ -31,11 +31,11 @@ PREFIX: Final = "crs."
 """Begins the name of the sync; that of a ClusterResourceSync has no dot."""
 
 _CHOICES: Final = {
-    STRATEGY_ANNOTATION: ("Continuous",),
+    STRATEGY_ANNOTATION: (SyncStrategy.CONTINUOUS, SyncStrategy.RECONCILE),
     PRUNE_ANNOTATION: ("true", "false"),
     SYNC_DELETION_POLICY_ANNOTATION: tuple(sorted(DeletionPolicy)),
 }
-"""Values of annotations; ``ApplyOnce`` is what Cluster API does without us."""
+"""Values of annotations; ``ApplyOnce`` is what Cluster API does by itself."""
 
 MAX_NAME: Final = 63
 """Longest name, as of a ClusterResourceSync."""
@@ -83,6 +83,7 @@ def sync_of_set(manifest: Manifest) -> ClusterResourceSync | None:
         "spec": {
             "clusterSelector": at(spec, "clusterSelector"),
             "resources": at(spec, "resources"),
+            "strategy": annotations[STRATEGY_ANNOTATION],
             "interval": annotations.get(INTERVAL_ANNOTATION, ""),
             "prune": annotations.get(PRUNE_ANNOTATION) == "true",
             "deletionPolicy": annotations.get(SYNC_DELETION_POLICY_ANNOTATION, DeletionPolicy.ORPHAN.value),
@@ -109,8 +110,8 @@ def _faults(name: str, annotations: Manifest) -> list[str]:
             )
     if "." in name or len(name) > MAX_NAME:
         faults.append(
-            f"its name has a dot, or more than {MAX_NAME} characters, and cannot be part of the name of a binding: copy its "
-            f"spec into a {Kind.CLUSTER_RESOURCE_SYNC} with another name"
+            f"its name has a dot, or more than {MAX_NAME} characters, and cannot be part of the name of a binding: "
+            f"copy its spec into a {Kind.CLUSTER_RESOURCE_SYNC} with another name"
         )
     return faults
 

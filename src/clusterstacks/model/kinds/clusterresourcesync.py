@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from enum import StrEnum
-from typing import Annotated, ClassVar, Final, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Final, Literal
 
 from pydantic import Field, StrictBool
 
-from clusterstacks.model.drift_settings import DEFAULT_INTERVAL, DriftSettings, first_interval
+from clusterstacks.model.drift_settings import DEFAULT_INTERVAL, DriftMode, DriftSettings, SyncStrategy, first_interval
 from clusterstacks.model.kinds.clusterstack import DeletionPolicy, DriftHandling
 from clusterstacks.model.kinds.meta import (
     AGE_COLUMN,
@@ -25,6 +26,9 @@ from clusterstacks.model.kinds.meta import (
 )
 from clusterstacks.model.kinds.names import SYNC_GROUP, VERSION
 from clusterstacks.model.kinds.selectors import LabelSelector
+
+if TYPE_CHECKING:
+    from datetime import timedelta
 
 SYNC_API_VERSION: Final = f"{SYNC_GROUP}/{VERSION}"
 
@@ -68,6 +72,12 @@ class ClusterResourceSyncSpec(Model):
         description="The sources. A value of a source has one or several documents, or a List, and may be compressed "
         "with gzip (in binaryData).",
     )
+    strategy: SyncStrategy = Field(
+        default=SyncStrategy.CONTINUOUS,
+        description="When an object is written. ApplyOnce: once, if it does not exist, and it is never changed or "
+        "deleted because of a source. Reconcile: also when its definition changes. Continuous: also when it differs in "
+        "the cluster, or is missing there.",
+    )
     interval: Name = Field(
         default="",
         pattern=r"^(([0-9]{1,9}h)?([0-9]{1,9}m)?([0-9]{1,9}s)?)$",
@@ -90,12 +100,29 @@ class ClusterResourceSyncSpec(Model):
         default=False, description="Whether nothing is delivered, compared, corrected or deleted for now."
     )
 
+    @property
+    def prunes(self) -> bool:
+        """Whether objects that left the sources are deleted."""
+        return self.prune and self.strategy is not SyncStrategy.APPLY_ONCE
+
+    @property
+    def reading_interval(self) -> timedelta | None:
+        """The interval at which sources are read; one that is not valid is replaced by the default."""
+        return first_interval([("spec.interval", self.interval)], DEFAULT_INTERVAL)[0]
+
     def drift_settings(self) -> DriftSettings:
-        """Return the settings of the sweep; an interval that is not valid is replaced by the default."""
+        """Return the settings of the sweep; an interval that is not valid is replaced by the default.
+
+        Without the strategy Continuous, objects are compared only on a user's request, and not corrected.
+        """
         interval, complaints = first_interval([("spec.interval", self.interval)], DEFAULT_INTERVAL)
-        return DriftSettings(
+        settings = DriftSettings(
             interval, self.drift.mode, self.drift.ignored(), "; ".join(complaints), owner="the ClusterResourceSync"
         )
+        if self.strategy is SyncStrategy.CONTINUOUS:
+            return settings
+        why = f"spec.strategy of the ClusterResourceSync is {self.strategy}"
+        return replace(settings, interval=None, mode=DriftMode.WARN, warns_because=why)
 
 
 class ClusterResourceSyncStatus(Model):

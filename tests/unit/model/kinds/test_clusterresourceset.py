@@ -28,8 +28,16 @@ def resource_set(name: str = "cni", selector: Any = SELECTOR, **annotations: str
 def test_set_without_the_annotation_or_a_selector_is_not_kept() -> None:
     assert sync_of_set(resource_set()) is None
     assert sync_of_set(resource_set(interval="10s")) is None
-    for empty in ({}, {"matchLabels": {}}, None):
+    selectors: tuple[Any, ...] = ({}, {"matchLabels": {}}, None)
+    for empty in selectors:
         assert sync_of_set(resource_set(selector=empty, strategy="Continuous")) is None
+
+
+@pytest.mark.parametrize("strategy", ["Continuous", "Reconcile"])
+def test_strategy_is_that_of_the_annotation(strategy: str) -> None:
+    sync = sync_of_set(resource_set(strategy=strategy))
+    assert sync is not None
+    assert sync.spec.strategy == strategy
 
 
 def test_nothing_is_deleted_unless_further_annotations_say_so() -> None:
@@ -54,6 +62,7 @@ def test_nothing_is_deleted_unless_further_annotations_say_so() -> None:
     [
         ({"strategy": "Sometimes"}, ["strategy is 'Sometimes'", "Continuous"]),
         ({"strategy": ""}, ["strategy is ''", "Continuous"]),
+        ({"strategy": "ApplyOnce"}, ["'ApplyOnce'", "Continuous, Reconcile"]),
         ({"strategy": "Continuous", "prune": "yes"}, ["prune is 'yes'", "true, false"]),
         ({"strategy": "Continuous", "deletion_policy": "orphan"}, ["'orphan'", "Delete, Orphan"]),
         ({"strategy": "Continuous", "interval": "1s"}, ["interval is '1s'", "10s to 24h"]),

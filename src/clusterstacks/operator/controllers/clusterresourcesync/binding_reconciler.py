@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from clusterstacks.deliver.apply.delivery import RECORD_NAMESPACE, Delivery, RecordOwner, Revision
 from clusterstacks.deliver.apply.foreign_content import ForeignContentCheck
-from clusterstacks.deliver.apply.foreign_fields import nothing_ignored
 from clusterstacks.deliver.apply.prune_hold import revision_of
 from clusterstacks.deliver.apply.record_store import SYNC_RECORD, RecordStore
 from clusterstacks.deliver.apply.source_objects import without_repetitions
@@ -53,9 +52,8 @@ if TYPE_CHECKING:
 
     from clusterstacks.deliver.apply.prune_hold import SyncRevision
     from clusterstacks.deliver.apply.source_objects import SourceObjects
-    from clusterstacks.model.drift_settings import DriftSettings
     from clusterstacks.model.kinds.clusterapi import ClusterView
-    from clusterstacks.model.kinds.clusterresourcesync import SyncSource
+    from clusterstacks.model.kinds.clusterresourcesync import ClusterResourceSyncSpec, SyncSource
     from clusterstacks.model.objects import Manifest, ObjectId
     from clusterstacks.net.kube.client import Client
     from clusterstacks.operator.controllers.addon_sweep import AddonSweep
@@ -89,8 +87,9 @@ class _Bound:
         return self.sync.metadata.name
 
     @property
-    def settings(self) -> DriftSettings:
-        return self.sync.spec.drift_settings()
+    def is_incomplete(self) -> bool:
+        """Whether a source cannot be read, or a part of it."""
+        return any(source.faults for source in self.sources)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,12 +142,12 @@ class BindingReconciler:
 
         found = await gather(read, sync.spec.resources)
         confirmed = sync.metadata.annotations.get(CONFIRM_PRUNE_ANNOTATION, "")
-        settings = [sync.spec.prune, sync.spec.drift.document()]
+        settings = [sync.spec.strategy, sync.spec.prune, sync.spec.drift.document()]
         inputs = digest_of([[digest for _, digest in found], settings, confirmed, cluster.uid])
         return _Bound(patch, sync, cluster, without_repetitions(objects for objects, _ in found), inputs)
 
     async def _deliver(self, bound: _Bound) -> Outcome:
-        patch, interval = bound.patch, bound.settings.interval
+        patch, interval = bound.patch, bound.sync.spec.reading_interval
         faults = [fault for source in bound.sources for fault in source.faults]
         if faults:
             message = and_more(faults, FAULTS_SHOWN, separator="; ", noun="faults")
@@ -181,7 +180,7 @@ class BindingReconciler:
         resources = patch.status.get("resources")
         objects = len(resources) if isinstance(resources, list) else 0
         delivered = {"name": bound.name, "objects": objects, "inputs": patch.status.get("observedInputs", "")}
-        self.sweep.configure(patch.key, bound.settings, request, [delivered])
+        self.sweep.configure(patch.key, bound.sync.spec.drift_settings(), request, [delivered])
 
     async def _roll_out(self, bound: _Bound) -> Waiting | None:
         """Deliver the objects; return None when the cluster has them all and nothing is left to delete."""
@@ -189,7 +188,7 @@ class BindingReconciler:
         client = await self.gate.connect(patch, bound.cluster)
         if isinstance(client, Waiting):
             return client
-        delivery = self._delivery(client, bound.cluster.key, bound.settings)
+        delivery = self._delivery(client, bound.cluster.key, bound.sync.spec)
         with patch.failing_condition(SyncCondition.OBJECTS_APPLIED):
             records = await delivery.records()
             before = await delivery.manifests(bound.name)
@@ -198,7 +197,8 @@ class BindingReconciler:
                 sources = zip(bound.sync.spec.resources, bound.sources, strict=True)
                 applied = await objects_to_adopt(self.client, bound.cluster.key, resource_set, sources)
                 await adopt(client, delivery, bound.name, records.get(bound.name), applied)
-            report = await delivery.install(bound.name, Revision.of(list(revision.manifests), bound.inputs))
+            sent = Revision.of(list(revision.manifests), bound.inputs)
+            report = await delivery.install(bound.name, replace(sent, strategy=bound.sync.spec.strategy))
         patch.status["resources"] = entries(report.objects)
         changed = sum(one.changed for one in report.objects)
         failed = sum(not one.synced for one in report.objects)
@@ -227,11 +227,14 @@ class BindingReconciler:
             )
             message = f"{revision.held}; to delete them: {command}"
             patch.false(SyncCondition.OBJECTS_PRUNED, Reason.PRUNE_HELD, message)
-            return Waiting(Reason.PRUNE_HELD, message, bound.settings.interval)
+            return Waiting(Reason.PRUNE_HELD, message, bound.sync.spec.reading_interval)
         patch.drop(SyncCondition.OBJECTS_PRUNED)
-        incomplete = any(source.faults for source in bound.sources)
         doubtful = not is_certain and any(source.is_empty for source in bound.sources)
-        if not bound.sync.spec.prune or incomplete or doubtful:
+        if bound.is_incomplete or (bound.sync.spec.prunes and doubtful):
+            return None
+        if not bound.sync.spec.prunes:
+            # It may be a CRD with objects: a later change of the strategy or of prune must not delete it unseen.
+            await delivery.release(bound.name)
             return None
         with patch.failing_condition(SyncCondition.OBJECTS_PRUNED):
             report = await delivery.prune_addon(bound.name)
@@ -242,15 +245,14 @@ class BindingReconciler:
         return Waiting(Reason.FAILED_TO_DELETE_OBJECTS, message)
 
     async def _revision(self, client: Client, bound: _Bound, before: Sequence[Manifest]) -> SyncRevision:
+        stays_delivered = bound.sync.spec.prunes or bound.is_incomplete
         decide = partial(
             revision_of,
             bound.sources,
-            before,
+            before if stays_delivered else (),
             confirmed=bound.sync.metadata.annotations.get(CONFIRM_PRUNE_ANNOTATION, ""),
         )
         revision = decide()
-        if not bound.sync.spec.prune:
-            return revision
         used: set[ObjectId] = set()
         check = ForeignContentCheck(client, (), ())
         for identity in revision.leaving:
@@ -258,9 +260,11 @@ class BindingReconciler:
                 used.add(identity)
         return decide(used_crds=used) if used else revision
 
-    def _delivery(self, client: Client, cluster: ObjectKey, settings: DriftSettings | None = None) -> Delivery:
+    def _delivery(self, client: Client, cluster: ObjectKey, spec: ClusterResourceSyncSpec | None = None) -> Delivery:
         store = RecordStore(client, RECORD_NAMESPACE, str(cluster), kind=SYNC_RECORD)
-        ignored = settings.ignored_fields if settings is not None else nothing_ignored
+        if spec is None:
+            return Delivery(client, RecordOwner(cluster), store=store)
+        ignored = spec.drift_settings().ignored_fields
         return Delivery(client, RecordOwner(cluster), ignored=ignored, store=store)
 
     async def _end(self, patch: StatusPatch, sync: ClusterResourceSync | None, cluster: ClusterView | None) -> Outcome:
