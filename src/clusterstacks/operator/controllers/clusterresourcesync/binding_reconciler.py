@@ -18,13 +18,17 @@ from clusterstacks.model.documents import and_more, text
 from clusterstacks.model.errors import ClusterStacksError, DependencyError, SpecError
 from clusterstacks.model.files.addon_config import WaitFor
 from clusterstacks.model.kinds.clusterapi import cluster_view, is_moving, unpause_hint
+from clusterstacks.model.kinds.clusterresourceset import set_name, sync_of_set
 from clusterstacks.model.kinds.clusterresourcesync import ClusterResourceSync, binding_name
 from clusterstacks.model.kinds.clusterstack import DeletionPolicy
 from clusterstacks.model.kinds.names import (
     CLUSTER_API_GROUP,
     CLUSTER_KIND,
     CONFIRM_PRUNE_ANNOTATION,
+    PAUSED_ANNOTATION,
     RECONCILE_ANNOTATION,
+    RESOURCE_SET_GROUP,
+    RESOURCE_SET_KIND,
     SYNC_DELETION_POLICY_ANNOTATION,
     SYNC_FINALIZER,
     SYNC_GROUP,
@@ -35,7 +39,9 @@ from clusterstacks.model.kinds.names import (
 )
 from clusterstacks.model.objects import ObjectKey, rfc3339
 from clusterstacks.model.outcomes import Outcome, Settled, Waiting
+from clusterstacks.net.kube.errors import KindNotServed
 from clusterstacks.operator.controllers.clusterresourcesync.reconciler import is_selected
+from clusterstacks.operator.controllers.clusterresourcesync.set_adoption import adopt, objects_to_adopt
 from clusterstacks.operator.controllers.clusterresourcesync.source_wait import RETRY, wait_for_delivery, wait_for_health
 from clusterstacks.operator.controllers.object_reader import LiveReader
 from clusterstacks.operator.controllers.resource_list import describe_failures, describe_remaining, entries
@@ -120,9 +126,8 @@ class BindingReconciler:
         if patch.deleting:
             patch.require_live()
         reads = self.cached_reads if patch.cached else LiveReader(self.client, self.cached_reads.informers)
-        sync_manifest = await _find(reads, SYNC_GROUP, Kind.CLUSTER_RESOURCE_SYNC, patch, "syncName")
         cluster_manifest = await _find(reads, CLUSTER_API_GROUP, CLUSTER_KIND, patch, "clusterName")
-        sync = ClusterResourceSync.parse(sync_manifest) if sync_manifest else None
+        sync = await _sync_of(reads, patch)
         cluster = cluster_view(cluster_manifest) if cluster_manifest else None
         if patch.deleting:
             return await self._end(patch, sync, cluster)
@@ -132,7 +137,7 @@ class BindingReconciler:
             return None  # the reconcile of the sync deletes it
         if sync.spec.suspend or cluster.paused or cluster.moving:
             self.sweep.forget(patch.key)
-            why = unpause_hint(cluster.key) if cluster.paused else f"spec.suspend of the sync {sync.key} is true"
+            why = unpause_hint(cluster.key) if cluster.paused else _suspension(sync)
             patch.true(AddonCondition.PAUSED, "Paused", f"nothing is delivered because {why}")
             return Settled() if patch.status.get("ready") else Waiting("Paused", why, None)
         patch.drop(AddonCondition.PAUSED)
@@ -199,6 +204,10 @@ class BindingReconciler:
             records = await delivery.records()
             before = await delivery.manifests(bound.name)
             revision = await self._revision(client, bound, before or [])
+            if resource_set := set_name(bound.name):
+                sources = zip(bound.sync.spec.resources, bound.sources, strict=True)
+                applied = await objects_to_adopt(self.client, bound.cluster.key, resource_set, sources)
+                await adopt(client, delivery, bound.name, records.get(bound.name), applied)
             for position, source in enumerate(bound.sync.spec.resources):
                 if source.wait_for is not None:
                     until = revision_until(bound.sources, before or [], position)
@@ -258,8 +267,10 @@ class BindingReconciler:
     ) -> Waiting | None:
         patch = bound.patch
         if revision.held:
+            resource_set = set_name(bound.name)
+            annotated = f"{RESOURCE_SET_KIND.lower()} {resource_set}" if resource_set else f"crsync {bound.name}"
             command = (
-                f"kubectl annotate --overwrite --namespace {patch.key.namespace} crsync {bound.name} "
+                f"kubectl annotate --overwrite --namespace {patch.key.namespace} {annotated} "
                 f"{CONFIRM_PRUNE_ANNOTATION}={revision.confirmation}"
             )
             message = f"{revision.held}; to delete them: {command}"
@@ -347,6 +358,35 @@ def _with_way_out(patch: StatusPatch, error: ClusterStacksError) -> ClusterStack
         f"the objects of the sync are not deleted: {error.message}; to leave them in the cluster: kubectl annotate "
         f"--namespace {patch.key.namespace} crsyncbinding {patch.key.name} {SYNC_DELETION_POLICY_ANNOTATION}=Orphan",
     )
+
+
+def _suspension(sync: ClusterResourceSync) -> str:
+    if resource_set := set_name(sync.metadata.name):
+        return f"{RESOURCE_SET_KIND} {sync.metadata.namespace}/{resource_set} has the annotation {PAUSED_ANNOTATION}"
+    return f"spec.suspend of the sync {sync.key} is true"
+
+
+async def _sync_of(reads: Reader, patch: StatusPatch) -> ClusterResourceSync | None:
+    """Read the sync of a binding; None if it is gone.
+
+    How the binding of a ClusterResourceSet ends is written in the binding itself, as nothing delays the deletion of
+    the ClusterResourceSet.
+
+    Raises:
+        SpecError: It is not valid.
+    """
+    resource_set = set_name(text(patch.manifest, "spec", "syncName"))
+    if not resource_set:
+        manifest = await _find(reads, SYNC_GROUP, Kind.CLUSTER_RESOURCE_SYNC, patch, "syncName")
+        return ClusterResourceSync.parse(manifest) if manifest else None
+    if patch.deleting:
+        return None
+    try:
+        resource = await reads.resource(RESOURCE_SET_GROUP, RESOURCE_SET_KIND)
+    except KindNotServed:
+        return None
+    manifest = await reads.find(resource, resource_set, patch.key.namespace)
+    return sync_of_set(manifest) if manifest else None
 
 
 async def _find(reads: Reader, group: str, kind: str, patch: StatusPatch, field: str) -> Manifest | None:

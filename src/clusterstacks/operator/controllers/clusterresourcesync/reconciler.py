@@ -56,71 +56,60 @@ def is_selected(sync: ClusterResourceSync, cluster: Manifest | None) -> bool:
     return not view.deleting and sync.spec.cluster_selector.matches(view.labels)
 
 
+def is_present(binding: Manifest) -> bool:
+    """Return whether a binding is neither deleted nor moved to another management cluster."""
+    return at(binding, "metadata", "deletionTimestamp") is None and not is_moving(binding)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SyncReconciler:
-    """Keeps one binding for each selected Cluster."""
+class SyncBindings:
+    """The bindings of syncs: one for each Cluster that a sync selects."""
 
     client: Client
     clusters: ObjectCache
-    bindings: ObjectCache
+    cache: ObjectCache
     watch_filter: str
 
-    async def work(self, patch: StatusPatch) -> Outcome | timedelta | None:
-        """Reconcile one sync."""
-        if is_moving(patch.manifest):
-            return None
-        bindings = {key_of(one): one for one in self.bindings.by_index(SYNC_INDEX, str(patch.key))}
-        if patch.deleting:
-            return await self._end(patch)
-        sync = ClusterResourceSync.parse(patch.manifest)
-        await add_finalizer(patch, SYNC_FINALIZER, self.client)
+    def of(self, sync: ObjectKey) -> dict[ObjectKey, Manifest]:
+        """Return the bindings of a sync."""
+        return {key_of(one): one for one in self.cache.by_index(SYNC_INDEX, str(sync))}
+
+    def wanted(self, sync: ClusterResourceSync) -> dict[ObjectKey, ClusterView]:
+        """Return the selected Clusters by the key of their binding."""
         selected = [
             cluster_view(cluster)
             for cluster in self.clusters.all()
-            if text(cluster, "metadata", "namespace") == patch.key.namespace
+            if text(cluster, "metadata", "namespace") == sync.key.namespace
             and is_watched(cluster, self.watch_filter)
             and is_selected(sync, cluster)
         ]
-        wanted = {ObjectKey(view.namespace, binding_name(sync.metadata.name, view.name)): view for view in selected}
+        return {ObjectKey(view.namespace, binding_name(sync.metadata.name, view.name)): view for view in selected}
+
+    async def keep(self, sync: ClusterResourceSync, owner: StatusPatch) -> None:
+        """Create the bindings of selected Clusters, and delete those of others.
+
+        Args:
+            sync: The sync.
+            owner: The object that defines it, which owns the bindings.
+        """
+        bindings, wanted = self.of(sync.key), self.wanted(sync)
         for key in sorted(wanted.keys() - bindings.keys()):
-            patch.require_live()
-            await self._create(sync, wanted[key])
+            owner.require_live()
+            await self._create(sync, wanted[key], owner.manifest)
         for key in sorted(bindings.keys() - wanted.keys()):
-            if at(bindings[key], "metadata", "deletionTimestamp") is None and not is_moving(bindings[key]):
-                patch.require_live()
+            if is_present(bindings[key]):
+                owner.require_live()
                 await self._delete_unselected(sync, bindings[key])
-        return _summed_up(patch, [bindings.get(key) for key in sorted(wanted)], sorted(wanted))
 
-    async def _end(self, patch: StatusPatch) -> Outcome:
-        patch.require_live()
-        resource = await self.client.resource(SYNC_GROUP, Kind.CLUSTER_RESOURCE_SYNC_BINDING)
-        listed = (await self.client.list(resource, patch.key.namespace)).items
-        remaining = [one for one in listed if text(one, "spec", "syncName") == patch.key.name]
-        for one in remaining:
-            if at(one, "metadata", "deletionTimestamp") is None:
-                await self._delete(key_of(one))
-        if not remaining:
-            await remove_finalizer(patch, SYNC_FINALIZER, self.client)
-            return Settled()
-        clusters = [text(one, "spec", "clusterName") for one in remaining]
-        message = (
-            f"the objects in {len(remaining)} clusters are not deleted yet: {and_more(clusters, CLUSTERS_SHOWN)}; the "
-            "bindings say why. A cluster that will not come back is given up, with its objects, by: kubectl annotate "
-            f"--namespace {patch.key.namespace} crsyncbinding {key_of(remaining[0]).name} "
-            f"{SYNC_DELETION_POLICY_ANNOTATION}=Orphan"
-        )
-        patch.false(SyncCondition.CLUSTERS_SYNCED, Reason.BINDINGS_REMAIN, message, Severity.INFO)
-        return Waiting(Reason.BINDINGS_REMAIN, message, DELETION_RETRY)
-
-    async def _create(self, sync: ClusterResourceSync, cluster: ClusterView) -> None:
+    async def _create(self, sync: ClusterResourceSync, cluster: ClusterView, owner: Manifest) -> None:
         labels = {CLUSTER_NAME_LABEL: cluster.name}
         if WATCH_FILTER_LABEL in cluster.labels:
             labels[WATCH_FILTER_LABEL] = cluster.labels[WATCH_FILTER_LABEL]
-        owner = {
-            "apiVersion": SYNC_API_VERSION,
-            "kind": Kind.CLUSTER_RESOURCE_SYNC.value,
-            "name": sync.metadata.name,
-            "uid": sync.metadata.uid,
+        reference = {
+            "apiVersion": owner["apiVersion"],
+            "kind": owner["kind"],
+            "name": owner["metadata"]["name"],
+            "uid": owner["metadata"]["uid"],
         }
         binding = {
             "apiVersion": SYNC_API_VERSION,
@@ -130,7 +119,7 @@ class SyncReconciler:
                 "namespace": cluster.namespace,
                 "labels": labels,
                 "finalizers": [SYNC_FINALIZER],
-                "ownerReferences": [owner, cluster.owner_reference()],
+                "ownerReferences": [reference, cluster.owner_reference()],
             },
             "spec": {"syncName": sync.metadata.name, "clusterName": cluster.name},
         }
@@ -147,14 +136,56 @@ class SyncReconciler:
         cluster = await self.client.find(clusters, text(binding, "spec", "clusterName"), key.namespace)
         name = binding_name(sync.metadata.name, text(binding, "spec", "clusterName"))
         if name != key.name or not is_selected(sync, cluster):
-            await self._delete(key)
+            await self.delete(key)
 
-    async def _delete(self, binding: ObjectKey) -> None:
+    async def delete(self, binding: ObjectKey) -> None:
+        """Delete a binding, which ends when its objects are deleted or orphaned; one that is gone is fine."""
         resource = await self.client.resource(SYNC_GROUP, Kind.CLUSTER_RESOURCE_SYNC_BINDING)
         try:
             await self.client.delete(resource, binding.name, binding.namespace)
         except NotFound:
             return
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SyncReconciler:
+    """Keeps the bindings of a ClusterResourceSync, and sums up their state."""
+
+    client: Client
+    bindings: SyncBindings
+
+    async def work(self, patch: StatusPatch) -> Outcome | timedelta | None:
+        """Reconcile one sync."""
+        if is_moving(patch.manifest):
+            return None
+        if patch.deleting:
+            return await self._end(patch)
+        sync = ClusterResourceSync.parse(patch.manifest)
+        await add_finalizer(patch, SYNC_FINALIZER, self.client)
+        await self.bindings.keep(sync, patch)
+        wanted, bindings = sorted(self.bindings.wanted(sync)), self.bindings.of(patch.key)
+        return _summed_up(patch, [bindings.get(key) for key in wanted], wanted)
+
+    async def _end(self, patch: StatusPatch) -> Outcome:
+        patch.require_live()
+        resource = await self.client.resource(SYNC_GROUP, Kind.CLUSTER_RESOURCE_SYNC_BINDING)
+        listed = (await self.client.list(resource, patch.key.namespace)).items
+        remaining = [one for one in listed if text(one, "spec", "syncName") == patch.key.name]
+        for one in remaining:
+            if at(one, "metadata", "deletionTimestamp") is None:
+                await self.bindings.delete(key_of(one))
+        if not remaining:
+            await remove_finalizer(patch, SYNC_FINALIZER, self.client)
+            return Settled()
+        clusters = [text(one, "spec", "clusterName") for one in remaining]
+        message = (
+            f"the objects in {len(remaining)} clusters are not deleted yet: {and_more(clusters, CLUSTERS_SHOWN)}; the "
+            "bindings say why. A cluster that will not come back is given up, with its objects, by: kubectl annotate "
+            f"--namespace {patch.key.namespace} crsyncbinding {key_of(remaining[0]).name} "
+            f"{SYNC_DELETION_POLICY_ANNOTATION}=Orphan"
+        )
+        patch.false(SyncCondition.CLUSTERS_SYNCED, Reason.BINDINGS_REMAIN, message, Severity.INFO)
+        return Waiting(Reason.BINDINGS_REMAIN, message, DELETION_RETRY)
 
 
 def _summed_up(patch: StatusPatch, bindings: Sequence[Manifest | None], keys: Sequence[ObjectKey]) -> Outcome:
