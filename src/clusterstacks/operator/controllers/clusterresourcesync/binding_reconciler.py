@@ -20,6 +20,7 @@ from clusterstacks.model.kinds.clusterapi import cluster_view, is_moving, unpaus
 from clusterstacks.model.kinds.clusterresourcesync import ClusterResourceSync, binding_name
 from clusterstacks.model.kinds.clusterstack import DeletionPolicy
 from clusterstacks.model.kinds.names import (
+    ADOPT_ANNOTATION,
     CLUSTER_API_GROUP,
     CLUSTER_KIND,
     CONFIRM_PRUNE_ANNOTATION,
@@ -183,7 +184,7 @@ class BindingReconciler:
         client = await self.gate.connect(patch, bound.cluster)
         if isinstance(client, Waiting):
             return client
-        delivery = self._delivery(client, bound.cluster.key, bound.sync.spec)
+        delivery = self._delivery(client, bound.cluster, bound.sync.spec)
         with patch.failing_condition(SyncCondition.OBJECTS_APPLIED):
             records = await delivery.records()
             before = await delivery.manifests(bound.name)
@@ -249,12 +250,12 @@ class BindingReconciler:
                 used.add(identity)
         return decide(used_crds=used) if used else revision
 
-    def _delivery(self, client: Client, cluster: ObjectKey, spec: ClusterResourceSyncSpec | None = None) -> Delivery:
-        store = RecordStore(client, RECORD_NAMESPACE, str(cluster), kind=SYNC_RECORD)
+    def _delivery(self, client: Client, cluster: ClusterView, spec: ClusterResourceSyncSpec | None = None) -> Delivery:
+        store = RecordStore(client, RECORD_NAMESPACE, str(cluster.key), kind=SYNC_RECORD)
+        owner = RecordOwner(cluster.key, cluster.annotations.get(ADOPT_ANNOTATION, ""))
         if spec is None:
-            return Delivery(client, RecordOwner(cluster), store=store)
-        ignored = spec.drift_settings().ignored_fields
-        return Delivery(client, RecordOwner(cluster), ignored=ignored, store=store)
+            return Delivery(client, owner, store=store)
+        return Delivery(client, owner, ignored=spec.drift_settings().ignored_fields, store=store)
 
     async def _end(self, patch: StatusPatch, sync: ClusterResourceSync | None, cluster: ClusterView | None) -> Outcome:
         """Delete or orphan the objects of a deleted binding; those of a Cluster that is deleted go with it."""
@@ -267,20 +268,20 @@ class BindingReconciler:
                 why = unpause_hint(cluster.key) if cluster.paused else "spec.suspend of the sync is true"
                 return Waiting("Paused", f"nothing is deleted because {why}", None)
             name = text(patch.manifest, "spec", "syncName")
-            try:
-                async with self.sweep.rollout(cluster.key):
-                    remaining = await self._remove(patch, name, cluster.key, is_orphan=is_orphan)
-            except ClusterStacksError as error:  # an invalid kubeconfig must not keep the binding either
-                if not is_orphan:
-                    raise _with_way_out(patch, error) from error
-            else:
-                if remaining is not None:
-                    return remaining
+            async with self.sweep.rollout(cluster.key):
+                try:
+                    remaining = await self._remove(patch, name, cluster, is_orphan=is_orphan)
+                except ClusterStacksError as error:  # an invalid kubeconfig must not keep the binding either
+                    if not is_orphan:
+                        raise _with_way_out(patch, error) from error
+                    remaining = None
+            if remaining is not None:
+                return remaining
         await remove_finalizer(patch, SYNC_FINALIZER, self.client)
         return Settled()
 
-    async def _remove(self, patch: StatusPatch, name: str, cluster: ObjectKey, *, is_orphan: bool) -> Outcome | None:
-        delivery = self._delivery(await self.workloads.connect(cluster), cluster)
+    async def _remove(self, patch: StatusPatch, name: str, cluster: ClusterView, *, is_orphan: bool) -> Outcome | None:
+        delivery = self._delivery(await self.workloads.connect(cluster.key), cluster)
         if is_orphan:
             await delivery.orphan(name)
             return None
