@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -43,7 +44,6 @@ from clusterstacks.runtime.concurrency import gather
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from datetime import timedelta
 
     from clusterstacks.deliver.apply.prune_hold import SyncRevision
     from clusterstacks.deliver.apply.source_objects import SourceObjects
@@ -61,6 +61,10 @@ if TYPE_CHECKING:
 
 FAULTS_SHOWN: Final = 3
 """Faults of sources that a message names (arbitrary)."""
+
+PATIENCE: Final = timedelta(seconds=2)
+"""Time that a binding waits for the delivery of another one to its cluster. Each takes 10 s if the cluster does not
+answer, so that its syncs would occupy all workers. Arbitrary."""
 
 ADVISORY: Final = frozenset({AddonCondition.HEALTHY, AddonCondition.IN_SYNC, AddonCondition.PAUSED})
 """Conditions that do not count for Ready."""
@@ -155,7 +159,7 @@ class BindingReconciler:
             patch.require_live()
             patch.status |= {"observedInputs": "", "ready": False}
             self.sweep.configure(patch.key, None)
-            async with self.sweep.rollout(bound.cluster.key):
+            async with self.sweep.rollout(bound.cluster.key, PATIENCE):
                 outcome = await self._roll_out(bound)
             if outcome is not None:
                 if outcome.reason == Reason.PRUNE_HELD:
@@ -268,7 +272,7 @@ class BindingReconciler:
                 why = unpause_hint(cluster.key) if cluster.paused else "spec.suspend of the sync is true"
                 return Waiting("Paused", f"nothing is deleted because {why}", None)
             name = text(patch.manifest, "spec", "syncName")
-            async with self.sweep.rollout(cluster.key):
+            async with self.sweep.rollout(cluster.key, PATIENCE):
                 try:
                     remaining = await self._remove(patch, name, cluster, is_orphan=is_orphan)
                 except ClusterStacksError as error:  # an invalid kubeconfig must not keep the binding either
