@@ -57,6 +57,7 @@ def is_synced(binding: Manifest) -> bool:
     )
 
 
+@pytest.mark.regression("CAPI-4807")
 async def test_operator_and_its_custom_resource_arrive_together_and_leave_with_the_sync(world: World) -> None:
     word, group = world.namespace, f"{world.namespace}.example.org"
     widget = named(f"{group}/v1", "Widget", word, "default")
@@ -78,6 +79,7 @@ async def test_operator_and_its_custom_resource_arrive_together_and_leave_with_t
         assert await world.workload.find(SECRETS, record_name("extra", SYNC_RECORD), "kube-system") is None
 
 
+@pytest.mark.regression("CAPI-3447", "CAPI-4799", "CAPI-5467", "CAPI-5555")
 async def test_change_of_a_source_edit_and_deletion_in_the_cluster_are_followed(world: World) -> None:
     word = world.namespace
     await source(world, a=written(config_map(word, key="one"), config_map(f"{word}-2", key="two")))

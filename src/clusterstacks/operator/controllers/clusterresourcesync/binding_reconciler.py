@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -22,6 +23,7 @@ from clusterstacks.model.kinds.clusterresourceset import set_name, sync_of_set
 from clusterstacks.model.kinds.clusterresourcesync import ClusterResourceSync, binding_name
 from clusterstacks.model.kinds.clusterstack import DeletionPolicy
 from clusterstacks.model.kinds.names import (
+    ADOPT_ANNOTATION,
     CLUSTER_API_GROUP,
     CLUSTER_KIND,
     CONFIRM_PRUNE_ANNOTATION,
@@ -50,7 +52,6 @@ from clusterstacks.runtime.concurrency import gather
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from datetime import timedelta
 
     from clusterstacks.deliver.apply.prune_hold import SyncRevision
     from clusterstacks.deliver.apply.results import DeliveryReport
@@ -80,6 +81,10 @@ COMPARED: Final = frozenset(
     }
 )
 """Reasons to wait for a person or a workload, perhaps for long: until then, the delivered objects are compared."""
+
+PATIENCE: Final = timedelta(seconds=2)
+"""Time that a binding waits for the delivery of another one to its cluster. Each takes 10 s if the cluster does not
+answer, so that its syncs would occupy all workers. Arbitrary."""
 
 ADVISORY: Final = frozenset({AddonCondition.HEALTHY, AddonCondition.IN_SYNC, AddonCondition.PAUSED})
 """Conditions that do not count for Ready."""
@@ -170,7 +175,7 @@ class BindingReconciler:
             patch.require_live()
             patch.status |= {"observedInputs": "", "ready": False}
             self.sweep.configure(patch.key, None)
-            async with self.sweep.rollout(bound.cluster.key):
+            async with self.sweep.rollout(bound.cluster.key, PATIENCE):
                 outcome = await self._roll_out(bound)
             if outcome is not None:
                 if outcome.reason in COMPARED:
@@ -199,7 +204,7 @@ class BindingReconciler:
         client = await self.gate.connect(patch, bound.cluster)
         if isinstance(client, Waiting):
             return client
-        delivery = self._delivery(client, bound.cluster.key, bound.sync.spec)
+        delivery = self._delivery(client, bound.cluster, bound.sync.spec)
         with patch.failing_condition(SyncCondition.OBJECTS_APPLIED):
             records = await delivery.records()
             before = await delivery.manifests(bound.name)
@@ -308,12 +313,12 @@ class BindingReconciler:
                 used.add(identity)
         return decide(used_crds=used) if used else revision
 
-    def _delivery(self, client: Client, cluster: ObjectKey, spec: ClusterResourceSyncSpec | None = None) -> Delivery:
-        store = RecordStore(client, RECORD_NAMESPACE, str(cluster), kind=SYNC_RECORD)
+    def _delivery(self, client: Client, cluster: ClusterView, spec: ClusterResourceSyncSpec | None = None) -> Delivery:
+        store = RecordStore(client, RECORD_NAMESPACE, str(cluster.key), kind=SYNC_RECORD)
+        owner = RecordOwner(cluster.key, cluster.annotations.get(ADOPT_ANNOTATION, ""))
         if spec is None:
-            return Delivery(client, RecordOwner(cluster), store=store)
-        ignored = spec.drift_settings().ignored_fields
-        return Delivery(client, RecordOwner(cluster), ignored=ignored, store=store)
+            return Delivery(client, owner, store=store)
+        return Delivery(client, owner, ignored=spec.drift_settings().ignored_fields, store=store)
 
     async def _end(self, patch: StatusPatch, sync: ClusterResourceSync | None, cluster: ClusterView | None) -> Outcome:
         """Delete or orphan the objects of a deleted binding; those of a Cluster that is deleted go with it."""
@@ -326,20 +331,20 @@ class BindingReconciler:
                 why = unpause_hint(cluster.key) if cluster.paused else "spec.suspend of the sync is true"
                 return Waiting("Paused", f"nothing is deleted because {why}", None)
             name = text(patch.manifest, "spec", "syncName")
-            try:
-                async with self.sweep.rollout(cluster.key):
-                    remaining = await self._remove(patch, name, cluster.key, is_orphan=is_orphan)
-            except ClusterStacksError as error:  # an invalid kubeconfig must not keep the binding either
-                if not is_orphan:
-                    raise _with_way_out(patch, error) from error
-            else:
-                if remaining is not None:
-                    return remaining
+            async with self.sweep.rollout(cluster.key, PATIENCE):
+                try:
+                    remaining = await self._remove(patch, name, cluster, is_orphan=is_orphan)
+                except ClusterStacksError as error:  # an invalid kubeconfig must not keep the binding either
+                    if not is_orphan:
+                        raise _with_way_out(patch, error) from error
+                    remaining = None
+            if remaining is not None:
+                return remaining
         await remove_finalizer(patch, SYNC_FINALIZER, self.client)
         return Settled()
 
-    async def _remove(self, patch: StatusPatch, name: str, cluster: ObjectKey, *, is_orphan: bool) -> Outcome | None:
-        delivery = self._delivery(await self.workloads.connect(cluster), cluster)
+    async def _remove(self, patch: StatusPatch, name: str, cluster: ClusterView, *, is_orphan: bool) -> Outcome | None:
+        delivery = self._delivery(await self.workloads.connect(cluster.key), cluster)
         if is_orphan:
             await delivery.orphan(name)
             return None

@@ -164,7 +164,13 @@ class SyncReconciler:
         await add_finalizer(patch, SYNC_FINALIZER, self.client)
         await self.bindings.keep(sync, patch)
         wanted, bindings = sorted(self.bindings.wanted(sync)), self.bindings.of(patch.key)
-        return _summed_up(patch, [bindings.get(key) for key in wanted], wanted)
+        outcome = _summed_up(patch, [bindings.get(key) for key in wanted], wanted)
+        leaving = [bindings[key] for key in sorted(bindings.keys() - {*wanted}) if _is_delayed(bindings[key])]
+        if not leaving or isinstance(outcome, Waiting):
+            return outcome
+        message = f"not selected any more: {_remaining(leaving)}"
+        patch.false(SyncCondition.CLUSTERS_SYNCED, Reason.BINDINGS_REMAIN, message, Severity.INFO)
+        return Waiting(Reason.BINDINGS_REMAIN, message, None)
 
     async def _end(self, patch: StatusPatch) -> Outcome:
         patch.require_live()
@@ -177,13 +183,7 @@ class SyncReconciler:
         if not remaining:
             await remove_finalizer(patch, SYNC_FINALIZER, self.client)
             return Settled()
-        clusters = [text(one, "spec", "clusterName") for one in remaining]
-        message = (
-            f"the objects in {len(remaining)} clusters are not deleted yet: {and_more(clusters, CLUSTERS_SHOWN)}; the "
-            "bindings say why. A cluster that will not come back is given up, with its objects, by: kubectl annotate "
-            f"--namespace {patch.key.namespace} crsyncbinding {key_of(remaining[0]).name} "
-            f"{SYNC_DELETION_POLICY_ANNOTATION}=Orphan"
-        )
+        message = _remaining(remaining)
         patch.false(SyncCondition.CLUSTERS_SYNCED, Reason.BINDINGS_REMAIN, message, Severity.INFO)
         return Waiting(Reason.BINDINGS_REMAIN, message, DELETION_RETRY)
 
@@ -207,6 +207,22 @@ def _summed_up(patch: StatusPatch, bindings: Sequence[Manifest | None], keys: Se
     )
     patch.false(SyncCondition.CLUSTERS_SYNCED, Reason.CLUSTERS_NOT_SYNCED, message, Severity.INFO)
     return Waiting(Reason.CLUSTERS_NOT_SYNCED, message, None)
+
+
+def _remaining(bindings: Sequence[Manifest]) -> str:
+    """Name the clusters in which objects are not deleted yet, with the way out."""
+    clusters = [text(one, "spec", "clusterName") for one in bindings]
+    return (
+        f"the objects in {len(bindings)} clusters are not deleted yet: {and_more(clusters, CLUSTERS_SHOWN)}; the "
+        "bindings say why. A cluster that will not come back is given up, with its objects, by: kubectl annotate "
+        f"--namespace {key_of(bindings[0]).namespace} crsyncbinding {key_of(bindings[0]).name} "
+        f"{SYNC_DELETION_POLICY_ANNOTATION}=Orphan"
+    )
+
+
+def _is_delayed(binding: Manifest) -> bool:
+    """Return whether the deletion of a binding has reported why it waits."""
+    return at(binding, "metadata", "deletionTimestamp") is not None and _status(binding, "Ready") == "False"
 
 
 def _status(binding: Manifest, condition: str) -> str:
