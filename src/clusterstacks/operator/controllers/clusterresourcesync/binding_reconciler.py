@@ -110,11 +110,13 @@ class BindingReconciler:
         sync_manifest = await _find(reads, SYNC_GROUP, Kind.CLUSTER_RESOURCE_SYNC, patch, "syncName")
         cluster_manifest = await _find(reads, CLUSTER_API_GROUP, CLUSTER_KIND, patch, "clusterName")
         sync = ClusterResourceSync.parse(sync_manifest) if sync_manifest else None
-        cluster = cluster_view(cluster_manifest) if cluster_manifest else None
+        canonical = binding_name(text(patch.manifest, "spec", "syncName"), text(patch.manifest, "spec", "clusterName"))
+        # A binding under another name has delivered nothing, so nothing in the cluster is its own.
+        is_canonical = patch.key.name == canonical
+        cluster = cluster_view(cluster_manifest) if cluster_manifest and is_canonical else None
         if patch.deleting:
             return await self._end(patch, sync, cluster)
-        canonical = binding_name(text(patch.manifest, "spec", "syncName"), text(patch.manifest, "spec", "clusterName"))
-        if sync is None or cluster is None or patch.key.name != canonical or not is_selected(sync, cluster_manifest):
+        if sync is None or cluster is None or not is_selected(sync, cluster_manifest):
             self.sweep.forget(patch.key)
             return None  # the reconcile of the sync deletes it
         if sync.spec.suspend or cluster.paused or cluster.moving:
