@@ -153,7 +153,7 @@ VERBS: Final[Mapping[str, Verb]] = {
     ),
     "status": Verb(
         "clusterstacks.csctl.verbs.status",
-        "List Clusters, or describe the state of one.",
+        "List Clusters or syncs, or describe the state of a Cluster.",
         (
             "",
             "-l stage=prod --troubled",

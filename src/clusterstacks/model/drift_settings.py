@@ -37,6 +37,17 @@ class DriftMode(StrEnum):
     WARN = "Warn"
 
 
+class SyncStrategy(StrEnum):
+    """When an object of a sync is written."""
+
+    APPLY_ONCE = "ApplyOnce"
+    """It is created if it does not exist, and never written again."""
+    RECONCILE = "Reconcile"
+    """It is also written when its definition changes."""
+    CONTINUOUS = "Continuous"
+    """It is also written when it differs in the cluster."""
+
+
 class InvalidInterval(SpecError):
     """The text is not an interval of the sweep, or it is out of bounds."""
 
@@ -88,6 +99,8 @@ class DriftSettings:
     """Says which setting is not used, and why; empty if there is none."""
     owner: str = "the ClusterStack"
     """The object with the settings, for messages."""
+    warns_because: str = ""
+    """Why the mode is Warn; empty if ``spec.drift.mode`` of the owner says so."""
 
     def ignored_fields(self, identity: ObjectId) -> tuple[FieldPath, ...]:
         """Return the fields of an object that other writers may change."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -33,10 +33,12 @@ from clusterstacks.deliver.apply.targets import digest_of
 from clusterstacks.deliver.apply.waiting import pauses
 from clusterstacks.deliver.apply.wave_applier import WaveApplier
 from clusterstacks.deliver.apply.waves import CRD_KIND
+from clusterstacks.model.drift_settings import SyncStrategy
 from clusterstacks.model.errors import ClusterStacksError
 from clusterstacks.model.kinds.clusteraddon import addon_name
 from clusterstacks.model.kinds.names import Reason
-from clusterstacks.runtime.concurrency import run_in_steps
+from clusterstacks.net.kube.errors import KindNotServed
+from clusterstacks.runtime.concurrency import gather, run_in_steps
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
@@ -61,12 +63,16 @@ class Revision:
         input_digest: Digest of everything that the manifests were rendered from.
         digest: Digest of the manifests.
         basis: Digest of the part of the inputs that only an upgrade changes; empty if it is not known.
+        strategy: When an object is written.
+        sources: Positions of the sources of the objects of a sync, which are applied in this order.
     """
 
     manifests: Sequence[Manifest]
     input_digest: str
     digest: str
     basis: str = ""
+    strategy: SyncStrategy = SyncStrategy.CONTINUOUS
+    sources: Mapping[ObjectId, int] = field(default_factory=dict)
 
     @classmethod
     def of(cls, manifests: Sequence[Manifest], input_digest: str, basis: str = "") -> Revision:
@@ -369,6 +375,17 @@ class Delivery:
         if stored is not None:
             await self._store.delete(stored)
 
+    async def release(self, name: str) -> None:
+        """Remove the objects that an addon no longer renders from its record, and leave them in the cluster.
+
+        Raises:
+            DependencyError: As ``prune``.
+        """
+        stored = (await self._known()).get(name)
+        if stored is not None and stored.record.stale:
+            record = replace(stored.record, stale=(), state=DeliveryState.PRUNED)
+            await self._write(stored, record, stored.kept_revision)
+
     async def _prune(
         self, records: Mapping[str, DeliveryRecord], plans: Sequence[PrunePlan], keep: Collection[str]
     ) -> PruneReport:
@@ -401,7 +418,10 @@ class Delivery:
         targets, seen, packed = survey.targets, survey.seen, survey.packed
         await self._check_shared(name, targets, siblings)
         before = stored.record if stored else None
-        plan = plan_delivery(before, target, [one.wanted for one in targets], seen)
+        if revision.strategy is SyncStrategy.APPLY_ONCE:
+            delivered = {known.id for known in (before.members if before else ()) if known.uid}
+            targets = await self._without_existing(targets, delivered | seen.keys())
+        plan = plan_delivery(before, target, [one.wanted for one in targets], seen, revision.strategy)
         known = {one.id: one for one in plan.record.objects}
         steps = [ObjectStep(one, known[one.id], ours=one.id in seen) for one in targets if one.id not in plan.unchanged]
         webhooks = self._failing_webhooks(plan.record, siblings)
@@ -420,8 +440,25 @@ class Delivery:
         )
         return _report(stored.record, [applied.get(one.id) or _in_place(one) for one in stored.record.objects])
 
+    async def _without_existing(
+        self, targets: Sequence[ApplyTarget], delivered: Collection[ObjectId]
+    ) -> Sequence[ApplyTarget]:
+        """Return the objects that were delivered before, or do not exist."""
+
+        async def is_ours(target: ApplyTarget) -> bool:
+            if target.id in delivered or target.resource is None:
+                return True
+            try:
+                live = await self._client.find(target.resource, target.id.name, target.id.namespace)
+            except KindNotServed:  # a CRD of this delivery defines it
+                return True
+            return live is None or "deletionTimestamp" in live["metadata"]
+
+        return [target for target, ours in zip(targets, await gather(is_ours, targets), strict=True) if ours]
+
     async def _survey(self, name: str, before: Stored | None, revision: Revision, default_namespace: str) -> Survey:
-        sent = RevisionToSend(revision.manifests, revision.digest, default_namespace, self._store.set_id(name))
+        set_id = self._store.set_id(name)
+        sent = RevisionToSend(revision.manifests, revision.digest, default_namespace, set_id, revision.sources)
         return await survey_cluster(self._client, before, sent)
 
     async def _apply(

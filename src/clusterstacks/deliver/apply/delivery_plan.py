@@ -12,6 +12,8 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from clusterstacks.model.drift_settings import SyncStrategy
+
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
@@ -200,6 +202,7 @@ def plan_delivery(
     target: DeliveryRecord,
     wanted: Sequence[WantedObject],
     seen: Mapping[ObjectId, LiveMember],
+    strategy: SyncStrategy = SyncStrategy.CONTINUOUS,
 ) -> DeliveryPlan:
     """Plan the delivery of a revision.
 
@@ -208,11 +211,14 @@ def plan_delivery(
         target: Addon, digest and inputs of the revision; its lists are ignored.
         wanted: The objects of the revision.
         seen: Live members among the ``objects_to_read``.
+        strategy: When an object that was delivered is written again.
     """
     left = {known.id: known for known in (record.members if record else ())}
     objects = [_continued(left.pop(item.id, RecordedObject(item.id, item.version)), item, seen) for item in wanted]
     unchanged = frozenset(
-        item.id for item, known in zip(wanted, objects, strict=True) if _is_unchanged(item, known, seen.get(item.id))
+        item.id
+        for item, known in zip(wanted, objects, strict=True)
+        if _is_unchanged(item, known, seen.get(item.id), strategy)
     )
     stale = [replace(_adopted(known, seen), kept="") for known in left.values()]
     planned = replace(
@@ -263,7 +269,11 @@ def _adopted(known: RecordedObject, seen: Mapping[ObjectId, LiveMember]) -> Reco
     return replace(known, uid=seen[known.id].uid)
 
 
-def _is_unchanged(item: WantedObject, known: RecordedObject, live: LiveMember | None) -> bool:
+def _is_unchanged(item: WantedObject, known: RecordedObject, live: LiveMember | None, strategy: SyncStrategy) -> bool:
+    if strategy is SyncStrategy.APPLY_ONCE:
+        return known.uid != ""
+    if strategy is SyncStrategy.RECONCILE:
+        return known.uid != "" and known.digest == item.digest
     return (
         live is not None
         and known.mark is not None

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from enum import StrEnum
-from typing import Annotated, ClassVar, Final, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Final, Literal
 
 from pydantic import Field, StrictBool
 
-from clusterstacks.model.drift_settings import DEFAULT_INTERVAL, DriftSettings, first_interval
+from clusterstacks.model.drift_settings import DEFAULT_INTERVAL, DriftMode, DriftSettings, SyncStrategy, first_interval
+from clusterstacks.model.files.addon_config import WaitFor
 from clusterstacks.model.kinds.clusterstack import DeletionPolicy, DriftHandling
 from clusterstacks.model.kinds.meta import (
     AGE_COLUMN,
@@ -25,6 +27,9 @@ from clusterstacks.model.kinds.meta import (
 )
 from clusterstacks.model.kinds.names import SYNC_GROUP, VERSION
 from clusterstacks.model.kinds.selectors import LabelSelector
+
+if TYPE_CHECKING:
+    from datetime import timedelta
 
 SYNC_API_VERSION: Final = f"{SYNC_GROUP}/{VERSION}"
 
@@ -53,6 +58,12 @@ class SyncSource(Model):
         description="ConfigMap, or Secret for a Secret of type addons.cluster.x-k8s.io/resource-set."
     )
     name: Name = Field(min_length=1, description="Name of the ConfigMap or Secret.")
+    wait_for: WaitFor | None = Field(
+        default=None,
+        description="State of the objects of this source that the objects of the sources after it wait for. Delivered: "
+        "all are applied. Healthy: they also do what their kinds are for. By default, a failure delays only objects "
+        "that cannot exist without the failed one.",
+    )
 
 
 class ClusterResourceSyncSpec(Model):
@@ -65,8 +76,14 @@ class ClusterResourceSyncSpec(Model):
     resources: tuple[SyncSource, ...] = Field(
         min_length=1,
         max_length=MAX_RESOURCES,
-        description="The sources. A value of a source has one or several documents, or a List, and may be compressed "
-        "with gzip (in binaryData).",
+        description="The sources, whose objects are applied in this order. A value of a source has one or several "
+        "documents, or a List, and may be compressed with gzip (in binaryData).",
+    )
+    strategy: SyncStrategy = Field(
+        default=SyncStrategy.CONTINUOUS,
+        description="When an object is written. ApplyOnce: once, if it does not exist, and it is never changed or "
+        "deleted because of a source. Reconcile: also when its definition changes. Continuous: also when it differs in "
+        "the cluster, or is missing there.",
     )
     interval: Name = Field(
         default="",
@@ -90,12 +107,29 @@ class ClusterResourceSyncSpec(Model):
         default=False, description="Whether nothing is delivered, compared, corrected or deleted for now."
     )
 
+    @property
+    def prunes(self) -> bool:
+        """Whether objects that left the sources are deleted."""
+        return self.prune and self.strategy is not SyncStrategy.APPLY_ONCE
+
+    @property
+    def reading_interval(self) -> timedelta | None:
+        """The interval at which sources are read; one that is not valid is replaced by the default."""
+        return first_interval([("spec.interval", self.interval)], DEFAULT_INTERVAL)[0]
+
     def drift_settings(self) -> DriftSettings:
-        """Return the settings of the sweep; an interval that is not valid is replaced by the default."""
+        """Return the settings of the sweep; an interval that is not valid is replaced by the default.
+
+        Without the strategy Continuous, objects are compared only on a user's request, and not corrected.
+        """
         interval, complaints = first_interval([("spec.interval", self.interval)], DEFAULT_INTERVAL)
-        return DriftSettings(
+        settings = DriftSettings(
             interval, self.drift.mode, self.drift.ignored(), "; ".join(complaints), owner="the ClusterResourceSync"
         )
+        if self.strategy is SyncStrategy.CONTINUOUS:
+            return settings
+        why = f"spec.strategy of the ClusterResourceSync is {self.strategy}"
+        return replace(settings, interval=None, mode=DriftMode.WARN, warns_because=why)
 
 
 class ClusterResourceSyncStatus(Model):
@@ -122,7 +156,7 @@ class ClusterResourceSync(KubernetesObject):
         root=True,
         columns=(
             READY_COLUMN,
-            REASON_COLUMN,
+            replace(REASON_COLUMN, wide=True),
             Column("Clusters", ".status.clusters", "integer", description="Number of selected Clusters."),
             Column("Synced", ".status.synced", "integer", description="Clusters that have all objects."),
             Column("Drifted", ".status.drifted", "integer", description="Clusters with differences."),

@@ -120,7 +120,8 @@ def _described(report: DriftReport, settings: DriftSettings) -> str:
             f"{settings.owner}"
         )
     if settings.mode is DriftMode.WARN:
-        return f"{message}; spec.drift.mode of {settings.owner} is Warn, so they are not corrected"
+        why = settings.warns_because or f"spec.drift.mode of {settings.owner} is Warn"
+        return f"{message}; {why}, so they are not corrected"
     return message
 
 

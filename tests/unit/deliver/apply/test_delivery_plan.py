@@ -19,6 +19,7 @@ from clusterstacks.deliver.apply.delivery_plan import (
     record_results,
     unrecorded_objects,
 )
+from clusterstacks.model.drift_settings import SyncStrategy
 from clusterstacks.model.objects import ObjectId
 
 MARK = Mark(1, "", "texts")
@@ -75,6 +76,50 @@ def test_object_is_skipped_only_if_rendered_and_live_state_are_unchanged(
     plan = plan_delivery(record(known("a")), AIM, [wanted("a", digest)], live)
 
     assert (oid("a") in plan.unchanged) is unchanged
+
+
+@pytest.mark.parametrize(
+    ("strategy", "writes"),
+    [
+        (SyncStrategy.APPLY_ONCE, {"new", "failed"}),
+        (SyncStrategy.RECONCILE, {"new", "failed", "changed"}),
+        (SyncStrategy.CONTINUOUS, {"new", "failed", "changed", "edited", "deleted", "recreated"}),
+    ],
+)
+def test_strategy_decides_which_objects_are_written_again(strategy: SyncStrategy, writes: set[str]) -> None:
+    names = ["same", "changed", "edited", "deleted", "recreated"]
+    before = record(*(known(name) for name in names), planned("failed"), known("left"))
+    items = [wanted(name, "d2" if name == "changed" else "d1") for name in [*names, "failed", "new"]]
+    live = seen("same") | seen("changed") | seen("edited", MOVED) | seen("recreated", uid="another")
+
+    plan = plan_delivery(before, AIM, items, live, strategy)
+
+    assert {item.id for item in items} - plan.unchanged == {oid(name) for name in writes}
+    finished = record_results(
+        plan, {item.id: known(item.id.name, item.digest) for item in items if item.id not in plan.unchanged}
+    )
+    assert finished.state is DeliveryState.DELIVERED
+    assert finished.stale == (known("left"),)
+
+
+def test_object_that_an_interrupted_delivery_created_is_not_written_again_by_apply_once() -> None:
+    before = record(planned("a"), state=DeliveryState.DELIVERING)
+
+    plan = plan_delivery(before, AIM, [wanted("a", "d2")], seen("a"), SyncStrategy.APPLY_ONCE)
+
+    assert plan.unchanged == {oid("a")}
+    assert plan.record.objects[0].uid == "uid-a"
+
+
+@pytest.mark.parametrize("strategy", [SyncStrategy.APPLY_ONCE, SyncStrategy.RECONCILE])
+def test_change_that_was_not_applied_is_applied_by_a_later_strategy(strategy: SyncStrategy) -> None:
+    """An edit that one strategy left alone, or a definition that it did not apply, is not forgotten."""
+    kept = record_results(plan_delivery(record(known("a")), AIM, [wanted("a")], seen("a", MOVED), strategy), {})
+    once = record_results(plan_delivery(kept, AIM, [wanted("a", "d2")], seen("a"), SyncStrategy.APPLY_ONCE), {})
+
+    assert plan_delivery(kept, AIM, [wanted("a")], seen("a", MOVED)).unchanged == frozenset()
+    assert plan_delivery(once, AIM, [wanted("a", "d2")], seen("a")).unchanged == frozenset()
+    assert plan_delivery(once, AIM, [wanted("a", "d2")], {}, SyncStrategy.RECONCILE).unchanged == frozenset()
 
 
 def test_an_object_without_a_mark_is_applied_again() -> None:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from clusterstacks.deliver.apply.delivery import RECORD_NAMESPACE, Delivery, RecordOwner, Revision
 from clusterstacks.deliver.apply.foreign_content import ForeignContentCheck
-from clusterstacks.deliver.apply.foreign_fields import nothing_ignored
-from clusterstacks.deliver.apply.prune_hold import revision_of
+from clusterstacks.deliver.apply.prune_hold import positions, revision_of, revision_until
 from clusterstacks.deliver.apply.record_store import SYNC_RECORD, RecordStore
 from clusterstacks.deliver.apply.source_objects import without_repetitions
 from clusterstacks.deliver.apply.targets import digest_of
@@ -17,6 +16,7 @@ from clusterstacks.deliver.apply.waves import CRD_KIND
 from clusterstacks.model.conditions import Severity
 from clusterstacks.model.documents import and_more, text
 from clusterstacks.model.errors import ClusterStacksError, DependencyError, SpecError
+from clusterstacks.model.files.addon_config import WaitFor
 from clusterstacks.model.kinds.clusterapi import cluster_view, is_moving, unpause_hint
 from clusterstacks.model.kinds.clusterresourcesync import ClusterResourceSync, binding_name
 from clusterstacks.model.kinds.clusterstack import DeletionPolicy
@@ -33,9 +33,10 @@ from clusterstacks.model.kinds.names import (
     Reason,
     SyncCondition,
 )
-from clusterstacks.model.objects import ObjectKey
+from clusterstacks.model.objects import ObjectKey, rfc3339
 from clusterstacks.model.outcomes import Outcome, Settled, Waiting
 from clusterstacks.operator.controllers.clusterresourcesync.reconciler import is_selected
+from clusterstacks.operator.controllers.clusterresourcesync.source_wait import RETRY, wait_for_delivery, wait_for_health
 from clusterstacks.operator.controllers.object_reader import LiveReader
 from clusterstacks.operator.controllers.resource_list import describe_failures, describe_remaining, entries
 from clusterstacks.operator.controllers.status_reconciler import remove_finalizer
@@ -46,10 +47,10 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
     from clusterstacks.deliver.apply.prune_hold import SyncRevision
+    from clusterstacks.deliver.apply.results import DeliveryReport
     from clusterstacks.deliver.apply.source_objects import SourceObjects
-    from clusterstacks.model.drift_settings import DriftSettings
     from clusterstacks.model.kinds.clusterapi import ClusterView
-    from clusterstacks.model.kinds.clusterresourcesync import SyncSource
+    from clusterstacks.model.kinds.clusterresourcesync import ClusterResourceSyncSpec, SyncSource
     from clusterstacks.model.objects import Manifest, ObjectId
     from clusterstacks.net.kube.client import Client
     from clusterstacks.operator.controllers.addon_sweep import AddonSweep
@@ -62,6 +63,17 @@ if TYPE_CHECKING:
 
 FAULTS_SHOWN: Final = 3
 """Faults of sources that a message names (arbitrary)."""
+
+COMPARED: Final = frozenset(
+    {
+        Reason.PRUNE_HELD,
+        Reason.SOURCE_INCOMPLETE,
+        Reason.OBJECTS_IN_PROGRESS,
+        Reason.OBJECTS_FAILED,
+        Reason.HEALTH_UNKNOWN,
+    }
+)
+"""Reasons to wait for a person or a workload, perhaps for long: until then, the delivered objects are compared."""
 
 ADVISORY: Final = frozenset({AddonCondition.HEALTHY, AddonCondition.IN_SYNC, AddonCondition.PAUSED})
 """Conditions that do not count for Ready."""
@@ -83,8 +95,9 @@ class _Bound:
         return self.sync.metadata.name
 
     @property
-    def settings(self) -> DriftSettings:
-        return self.sync.spec.drift_settings()
+    def is_incomplete(self) -> bool:
+        """Whether a source cannot be read, or a part of it."""
+        return any(source.faults for source in self.sources)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,12 +153,13 @@ class BindingReconciler:
 
         found = await gather(read, sync.spec.resources)
         confirmed = sync.metadata.annotations.get(CONFIRM_PRUNE_ANNOTATION, "")
-        settings = [sync.spec.prune, sync.spec.drift.document()]
-        inputs = digest_of([[digest for _, digest in found], settings, confirmed, cluster.uid])
+        settings = [sync.spec.strategy, sync.spec.prune, sync.spec.drift.document()]
+        order = [[digest, one.wait_for] for one, (_, digest) in zip(sync.spec.resources, found, strict=True)]
+        inputs = digest_of([order, settings, confirmed, cluster.uid])
         return _Bound(patch, sync, cluster, without_repetitions(objects for objects, _ in found), inputs)
 
     async def _deliver(self, bound: _Bound) -> Outcome:
-        patch, interval = bound.patch, bound.settings.interval
+        patch, interval = bound.patch, bound.sync.spec.reading_interval
         faults = [fault for source in bound.sources for fault in source.faults]
         if faults:
             message = and_more(faults, FAULTS_SHOWN, separator="; ", noun="faults")
@@ -160,7 +174,7 @@ class BindingReconciler:
             async with self.sweep.rollout(bound.cluster.key):
                 outcome = await self._roll_out(bound)
             if outcome is not None:
-                if outcome.reason == Reason.PRUNE_HELD:
+                if outcome.reason in COMPARED:
                     self._detect_drift(bound)
                 return outcome
             patch.status["observedInputs"] = bound.inputs
@@ -178,7 +192,7 @@ class BindingReconciler:
         resources = patch.status.get("resources")
         objects = len(resources) if isinstance(resources, list) else 0
         delivered = {"name": bound.name, "objects": objects, "inputs": patch.status.get("observedInputs", "")}
-        self.sweep.configure(patch.key, bound.settings, request, [delivered])
+        self.sweep.configure(patch.key, bound.sync.spec.drift_settings(), request, [delivered])
 
     async def _roll_out(self, bound: _Bound) -> Waiting | None:
         """Deliver the objects; return None when the cluster has them all and nothing is left to delete."""
@@ -186,26 +200,64 @@ class BindingReconciler:
         client = await self.gate.connect(patch, bound.cluster)
         if isinstance(client, Waiting):
             return client
-        delivery = self._delivery(client, bound.cluster.key, bound.settings)
+        delivery = self._delivery(client, bound.cluster.key, bound.sync.spec)
         with patch.failing_condition(SyncCondition.OBJECTS_APPLIED):
             records = await delivery.records()
             before = await delivery.manifests(bound.name)
             revision = await self._revision(client, bound, before or [])
-            report = await delivery.install(bound.name, Revision.of(list(revision.manifests), bound.inputs))
-        patch.status["resources"] = entries(report.objects)
-        changed = sum(one.changed for one in report.objects)
+            for position, source in enumerate(bound.sync.spec.resources):
+                if source.wait_for is not None:
+                    until = revision_until(bound.sources, before or [], position)
+                    report = await self._install(bound, delivery, until)
+                    if waiting := await self._await_source(bound, client, report, position):
+                        return waiting
+            report = await self._install(bound, delivery, revision.manifests)
         failed = sum(not one.synced for one in report.objects)
-        self.metrics.count_applied(changed=changed, unchanged=len(report.objects) - changed - failed, failed=failed)
         if not report.synced:
             message = f"{failed} of {len(report.objects)} objects not applied: {describe_failures(report.objects)}"
             patch.false(SyncCondition.OBJECTS_APPLIED, Reason.OBJECTS_APPLYING_ONGOING, message)
             return Waiting(Reason.OBJECTS_APPLYING_ONGOING, message)
         patch.true(SyncCondition.OBJECTS_APPLIED)
-        objects = {one.id: bound.name for one in report.objects}
-        self.sweep.watch(patch.key, bound.cluster.key, objects, {bound.name: bound.inputs}, record=bound.name)
+        self._watch(bound, report)
         # Without the recorded manifests it is not known what would leave.
         is_certain = before is not None or bound.name not in records
         return await self._prune(bound, delivery, revision, is_certain=is_certain)
+
+    async def _install(self, bound: _Bound, delivery: Delivery, manifests: Sequence[Manifest]) -> DeliveryReport:
+        sent = replace(
+            Revision.of(list(manifests), bound.inputs),
+            strategy=bound.sync.spec.strategy,
+            sources=positions(bound.sources),
+        )
+        report = await delivery.install(bound.name, sent)
+        bound.patch.status["resources"] = entries(report.objects)
+        changed = sum(one.changed for one in report.objects)
+        failed = sum(not one.synced for one in report.objects)
+        self.metrics.count_applied(changed=changed, unchanged=len(report.objects) - changed - failed, failed=failed)
+        return report
+
+    def _watch(self, bound: _Bound, report: DeliveryReport) -> None:
+        objects = {one.id: bound.name for one in report.objects if one.synced}
+        self.sweep.watch(bound.patch.key, bound.cluster.key, objects, {bound.name: bound.inputs}, record=bound.name)
+
+    async def _await_source(
+        self, bound: _Bound, client: Client, report: DeliveryReport, position: int
+    ) -> Waiting | None:
+        """Return what the sources after a source wait for; None if its objects are in the state that it names."""
+        patch, source = bound.patch, bound.sources[position]
+        self._watch(bound, report)
+        wait = wait_for_delivery(source, report)
+        if wait is None and bound.sync.spec.resources[position].wait_for is WaitFor.HEALTHY:
+            await self.sweep.read_delivered(patch.key, client)
+            wait = wait_for_health(source, report, self.sweep.report(patch))
+        if wait is None:
+            return None
+        before = patch.condition(SyncCondition.OBJECTS_APPLIED)
+        since = before.last_transition_time if before is not None and before.status == "False" else ""
+        since = since or rfc3339(self.sweep.clock.now())
+        message = f"waiting for the objects of {source.title} since {since}: {wait.message}"
+        patch.false(SyncCondition.OBJECTS_APPLIED, wait.reason, message, Severity.INFO)
+        return Waiting(wait.reason, message, RETRY)
 
     async def _prune(
         self, bound: _Bound, delivery: Delivery, revision: SyncRevision, *, is_certain: bool
@@ -218,11 +270,14 @@ class BindingReconciler:
             )
             message = f"{revision.held}; to delete them: {command}"
             patch.false(SyncCondition.OBJECTS_PRUNED, Reason.PRUNE_HELD, message)
-            return Waiting(Reason.PRUNE_HELD, message, bound.settings.interval)
+            return Waiting(Reason.PRUNE_HELD, message, bound.sync.spec.reading_interval)
         patch.drop(SyncCondition.OBJECTS_PRUNED)
-        incomplete = any(source.faults for source in bound.sources)
         doubtful = not is_certain and any(source.is_empty for source in bound.sources)
-        if not bound.sync.spec.prune or incomplete or doubtful:
+        if bound.is_incomplete or (bound.sync.spec.prunes and doubtful):
+            return None
+        if not bound.sync.spec.prunes:
+            # It may be a CRD with objects: a later change of the strategy or of prune must not delete it unseen.
+            await delivery.release(bound.name)
             return None
         with patch.failing_condition(SyncCondition.OBJECTS_PRUNED):
             report = await delivery.prune_addon(bound.name)
@@ -233,15 +288,14 @@ class BindingReconciler:
         return Waiting(Reason.FAILED_TO_DELETE_OBJECTS, message)
 
     async def _revision(self, client: Client, bound: _Bound, before: Sequence[Manifest]) -> SyncRevision:
+        stays_delivered = bound.sync.spec.prunes or bound.is_incomplete
         decide = partial(
             revision_of,
             bound.sources,
-            before,
+            before if stays_delivered else (),
             confirmed=bound.sync.metadata.annotations.get(CONFIRM_PRUNE_ANNOTATION, ""),
         )
         revision = decide()
-        if not bound.sync.spec.prune:
-            return revision
         used: set[ObjectId] = set()
         check = ForeignContentCheck(client, (), ())
         for identity in revision.leaving:
@@ -249,9 +303,11 @@ class BindingReconciler:
                 used.add(identity)
         return decide(used_crds=used) if used else revision
 
-    def _delivery(self, client: Client, cluster: ObjectKey, settings: DriftSettings | None = None) -> Delivery:
+    def _delivery(self, client: Client, cluster: ObjectKey, spec: ClusterResourceSyncSpec | None = None) -> Delivery:
         store = RecordStore(client, RECORD_NAMESPACE, str(cluster), kind=SYNC_RECORD)
-        ignored = settings.ignored_fields if settings is not None else nothing_ignored
+        if spec is None:
+            return Delivery(client, RecordOwner(cluster), store=store)
+        ignored = spec.drift_settings().ignored_fields
         return Delivery(client, RecordOwner(cluster), ignored=ignored, store=store)
 
     async def _end(self, patch: StatusPatch, sync: ClusterResourceSync | None, cluster: ClusterView | None) -> Outcome:
