@@ -21,6 +21,7 @@ from clusterstacks.deliver.apply.foreign_fields import without_aggregated_rules
 from clusterstacks.deliver.apply.ownership import OWNED_LABEL, OWNED_VALUE, PART_OF_LABEL
 from clusterstacks.deliver.apply.policy import reason_to_keep
 from clusterstacks.deliver.apply.record_codec import MAX_OBJECTS
+from clusterstacks.deliver.apply.record_store import RECORD_LABEL, is_record
 from clusterstacks.deliver.apply.waves import CRD_KIND
 from clusterstacks.model.errors import SpecError
 from clusterstacks.model.objects import Manifest, ObjectId, object_id, split_api_version
@@ -292,8 +293,17 @@ def fault_of(manifest: Any) -> str:  # noqa: ANN401  # whatever the chart wrote
             return f"has no {field}"
     if _is_list(manifest):
         return ""
-    fault = _metadata_fault(manifest.get("metadata"))
+    fault = _metadata_fault(manifest.get("metadata")) or _record_fault(manifest)
     return f"({manifest['kind']}) {fault}" if fault else ""
+
+
+def _record_fault(manifest: Manifest) -> str:
+    """Refuse a delivery record: what it lists is deleted, and who writes it could be a user with few rights."""
+    name, labels = manifest["metadata"]["name"], manifest["metadata"].get("labels") or {}
+    is_secret = (manifest["apiVersion"], manifest["kind"]) == ("v1", "Secret")
+    if is_secret and (RECORD_LABEL in labels or is_record(name)):
+        return f"named {name} has the name or the label of the operator's delivery records"
+    return ""
 
 
 def _metadata_fault(metadata: Any) -> str:  # noqa: ANN401  # whatever the chart wrote

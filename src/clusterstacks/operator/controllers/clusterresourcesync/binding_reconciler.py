@@ -39,7 +39,7 @@ from clusterstacks.model.kinds.names import (
     Reason,
     SyncCondition,
 )
-from clusterstacks.model.objects import ObjectKey, rfc3339
+from clusterstacks.model.objects import rfc3339
 from clusterstacks.model.outcomes import Outcome, Settled, Waiting
 from clusterstacks.net.kube.errors import KindNotServed
 from clusterstacks.operator.controllers.clusterresourcesync.reconciler import is_selected
@@ -133,11 +133,13 @@ class BindingReconciler:
         reads = self.cached_reads if patch.cached else LiveReader(self.client, self.cached_reads.informers)
         cluster_manifest = await _find(reads, CLUSTER_API_GROUP, CLUSTER_KIND, patch, "clusterName")
         sync = await _sync_of(reads, patch)
-        cluster = cluster_view(cluster_manifest) if cluster_manifest else None
+        canonical = binding_name(text(patch.manifest, "spec", "syncName"), text(patch.manifest, "spec", "clusterName"))
+        # A binding under another name has delivered nothing, so nothing in the cluster is its own.
+        is_canonical = patch.key.name == canonical
+        cluster = cluster_view(cluster_manifest) if cluster_manifest and is_canonical else None
         if patch.deleting:
             return await self._end(patch, sync, cluster)
-        canonical = binding_name(text(patch.manifest, "spec", "syncName"), text(patch.manifest, "spec", "clusterName"))
-        if sync is None or cluster is None or patch.key.name != canonical or not is_selected(sync, cluster_manifest):
+        if sync is None or cluster is None or not is_selected(sync, cluster_manifest):
             self.sweep.forget(patch.key)
             return None  # the reconcile of the sync deletes it
         if sync.spec.suspend or cluster.paused or cluster.moving:
