@@ -15,6 +15,7 @@ from clusterstacks.dev.apiserver import WITHOUT_SERVICE_ACCOUNTS, ApiServer, Api
 from clusterstacks.dev.etcd import Etcd
 from clusterstacks.dev.loopback import request
 from clusterstacks.dev.processes import start_on_free_port
+from tests.support.servers.garbage_collector import garbage_collector
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -42,8 +43,10 @@ def api_server(etcd: Etcd, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 
 @pytest.fixture(scope="session")
 def workload_server(etcd: Etcd, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
-    """A workload cluster; a test that stops or freezes it restarts it."""
-    yield from started_api_server("workload", etcd, tmp_path_factory)
+    """A workload cluster, which removes deleted namespaces; a test that stops or freezes it restarts it."""
+    for server in started_api_server("workload", etcd, tmp_path_factory):
+        with garbage_collector(server, tmp_path_factory.mktemp("controllers"), "namespace-controller"):
+            yield server
 
 
 @pytest.fixture(scope="session")

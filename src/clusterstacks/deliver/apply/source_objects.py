@@ -110,6 +110,7 @@ class _SourceReading:
         self._is_secret = is_secret
         self._bytes = MAX_BYTES
         self._documents = MAX_DOCUMENTS
+        self._budget = yaml.Budget(characters=MAX_BYTES, values_of_text=MAX_WEIGHT)
         self._manifests: list[Manifest] = []
         self._faults: list[str] = []
 
@@ -163,6 +164,10 @@ class _SourceReading:
             self._documents -= 1
             if self._documents < 0:
                 raise SpecError("SourceInvalid", f"{self._title} has more than {MAX_DOCUMENTS} documents: split it")
+            if min(self._budget.values, self._budget.characters) < 0:
+                raise SpecError(
+                    "SourceInvalid", f"{label}: the source is too large with all aliases expanded: split it"
+                )
             try:
                 found = list(self._objects(f"{label}, document {number}", document, line))
             except SpecError as error:
@@ -174,7 +179,7 @@ class _SourceReading:
 
     def _objects(self, label: str, document: str, line: int) -> Iterator[Manifest]:
         try:
-            loaded = yaml.load_all(document, name=label, max_values=MAX_WEIGHT, unique_keys=False)
+            loaded = yaml.load_all(document, name=label, max_values=self._budget, unique_keys=False)
         except yaml.YamlError as error:
             # A parser quotes names and values of the text.
             problem = "cannot be read as YAML (a Secret is not quoted)" if self._is_secret else error.problem

@@ -250,7 +250,8 @@ CONDITIONS: Final = (
     ),
     Explanation(
         SyncCondition.OBJECTS_APPLIED,
-        "All objects of the sources are applied.",
+        "All objects of the sources are applied, in the order of the sources. It is False as well while objects wait "
+        "for those of a source with waitFor; the message says for which, and since when.",
         _READ_MESSAGE,
         _BINDING,
     ),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from clusterstacks.deliver.apply.delivery import RECORD_NAMESPACE, Delivery, RecordOwner, Revision
 from clusterstacks.deliver.apply.foreign_content import ForeignContentCheck
-from clusterstacks.deliver.apply.prune_hold import revision_of
+from clusterstacks.deliver.apply.prune_hold import positions, revision_of, revision_until
 from clusterstacks.deliver.apply.record_store import SYNC_RECORD, RecordStore
 from clusterstacks.deliver.apply.source_objects import without_repetitions
 from clusterstacks.deliver.apply.targets import digest_of
@@ -16,6 +16,7 @@ from clusterstacks.deliver.apply.waves import CRD_KIND
 from clusterstacks.model.conditions import Severity
 from clusterstacks.model.documents import and_more, text
 from clusterstacks.model.errors import ClusterStacksError, DependencyError, SpecError
+from clusterstacks.model.files.addon_config import WaitFor
 from clusterstacks.model.kinds.clusterapi import cluster_view, is_moving, unpause_hint
 from clusterstacks.model.kinds.clusterresourcesync import ClusterResourceSync, binding_name
 from clusterstacks.model.kinds.clusterresourcesyncbinding import last_delivery
@@ -33,9 +34,10 @@ from clusterstacks.model.kinds.names import (
     Reason,
     SyncCondition,
 )
-from clusterstacks.model.objects import ObjectKey
+from clusterstacks.model.objects import ObjectKey, rfc3339
 from clusterstacks.model.outcomes import Outcome, Settled, Waiting
 from clusterstacks.operator.controllers.clusterresourcesync.reconciler import is_selected
+from clusterstacks.operator.controllers.clusterresourcesync.source_wait import RETRY, wait_for_delivery, wait_for_health
 from clusterstacks.operator.controllers.object_reader import LiveReader
 from clusterstacks.operator.controllers.resource_list import describe_failures, describe_remaining, entries
 from clusterstacks.operator.controllers.status_reconciler import remove_finalizer
@@ -46,6 +48,7 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
     from clusterstacks.deliver.apply.prune_hold import SyncRevision
+    from clusterstacks.deliver.apply.results import DeliveryReport
     from clusterstacks.deliver.apply.source_objects import SourceObjects
     from clusterstacks.model.kinds.clusterapi import ClusterView
     from clusterstacks.model.kinds.clusterresourcesync import ClusterResourceSyncSpec, SyncSource
@@ -61,6 +64,17 @@ if TYPE_CHECKING:
 
 FAULTS_SHOWN: Final = 3
 """Faults of sources that a message names (arbitrary)."""
+
+COMPARED: Final = frozenset(
+    {
+        Reason.PRUNE_HELD,
+        Reason.SOURCE_INCOMPLETE,
+        Reason.OBJECTS_IN_PROGRESS,
+        Reason.OBJECTS_FAILED,
+        Reason.HEALTH_UNKNOWN,
+    }
+)
+"""Reasons to wait for a person or a workload, perhaps for long: until then, the delivered objects are compared."""
 
 ADVISORY: Final = frozenset({AddonCondition.HEALTHY, AddonCondition.IN_SYNC, AddonCondition.PAUSED})
 """Conditions that do not count for Ready."""
@@ -139,7 +153,8 @@ class BindingReconciler:
         found = await gather(read, sync.spec.resources)
         confirmed = sync.metadata.annotations.get(CONFIRM_PRUNE_ANNOTATION, "")
         settings = [sync.spec.strategy, sync.spec.prune, sync.spec.drift.document()]
-        inputs = digest_of([[digest for _, digest in found], settings, confirmed, cluster.uid])
+        order = [[digest, one.wait_for] for one, (_, digest) in zip(sync.spec.resources, found, strict=True)]
+        inputs = digest_of([order, settings, confirmed, cluster.uid])
         return _Bound(patch, sync, cluster, without_repetitions(objects for objects, _ in found), inputs)
 
     async def _deliver(self, bound: _Bound) -> Outcome:
@@ -158,7 +173,7 @@ class BindingReconciler:
             async with self.sweep.rollout(bound.cluster.key):
                 outcome = await self._roll_out(bound)
             if outcome is not None:
-                if outcome.reason == Reason.PRUNE_HELD:
+                if outcome.reason in COMPARED:
                     self._detect_drift(bound)
                 return outcome
             patch.status["observedInputs"] = bound.inputs
@@ -187,22 +202,59 @@ class BindingReconciler:
             records = await delivery.records()
             before = await delivery.manifests(bound.name)
             revision = await self._revision(client, bound, before or [])
-            sent = Revision.of(list(revision.manifests), bound.inputs)
-            report = await delivery.install(bound.name, replace(sent, strategy=bound.sync.spec.strategy))
-        patch.status["resources"] = entries(report.objects)
-        changed = sum(one.changed for one in report.objects)
+            for position, source in enumerate(bound.sync.spec.resources):
+                if source.wait_for is not None:
+                    until = revision_until(bound.sources, before or [], position)
+                    report = await self._install(bound, delivery, until)
+                    if waiting := await self._await_source(bound, client, report, position):
+                        return waiting
+            report = await self._install(bound, delivery, revision.manifests)
         failed = sum(not one.synced for one in report.objects)
-        self.metrics.count_applied(changed=changed, unchanged=len(report.objects) - changed - failed, failed=failed)
         if not report.synced:
             message = f"{failed} of {len(report.objects)} objects not applied: {describe_failures(report.objects)}"
             patch.false(SyncCondition.OBJECTS_APPLIED, Reason.OBJECTS_APPLYING_ONGOING, message)
             return Waiting(Reason.OBJECTS_APPLYING_ONGOING, message)
         patch.true(SyncCondition.OBJECTS_APPLIED)
-        objects = {one.id: bound.name for one in report.objects}
-        self.sweep.watch(patch.key, bound.cluster.key, objects, {bound.name: bound.inputs}, record=bound.name)
+        self._watch(bound, report)
         # Without the recorded manifests it is not known what would leave.
         is_certain = before is not None or bound.name not in records
         return await self._prune(bound, delivery, revision, is_certain=is_certain)
+
+    async def _install(self, bound: _Bound, delivery: Delivery, manifests: Sequence[Manifest]) -> DeliveryReport:
+        sent = replace(
+            Revision.of(list(manifests), bound.inputs),
+            strategy=bound.sync.spec.strategy,
+            sources=positions(bound.sources),
+        )
+        report = await delivery.install(bound.name, sent)
+        bound.patch.status["resources"] = entries(report.objects)
+        changed = sum(one.changed for one in report.objects)
+        failed = sum(not one.synced for one in report.objects)
+        self.metrics.count_applied(changed=changed, unchanged=len(report.objects) - changed - failed, failed=failed)
+        return report
+
+    def _watch(self, bound: _Bound, report: DeliveryReport) -> None:
+        objects = {one.id: bound.name for one in report.objects if one.synced}
+        self.sweep.watch(bound.patch.key, bound.cluster.key, objects, {bound.name: bound.inputs}, record=bound.name)
+
+    async def _await_source(
+        self, bound: _Bound, client: Client, report: DeliveryReport, position: int
+    ) -> Waiting | None:
+        """Return what the sources after a source wait for; None if its objects are in the state that it names."""
+        patch, source = bound.patch, bound.sources[position]
+        self._watch(bound, report)
+        wait = wait_for_delivery(source, report)
+        if wait is None and bound.sync.spec.resources[position].wait_for is WaitFor.HEALTHY:
+            await self.sweep.read_delivered(patch.key, client)
+            wait = wait_for_health(source, report, self.sweep.report(patch))
+        if wait is None:
+            return None
+        before = patch.condition(SyncCondition.OBJECTS_APPLIED)
+        since = before.last_transition_time if before is not None and before.status == "False" else ""
+        since = since or rfc3339(self.sweep.clock.now())
+        message = f"waiting for the objects of {source.title} since {since}: {wait.message}"
+        patch.false(SyncCondition.OBJECTS_APPLIED, wait.reason, message, Severity.INFO)
+        return Waiting(wait.reason, message, RETRY)
 
     async def _prune(
         self, bound: _Bound, delivery: Delivery, revision: SyncRevision, *, is_certain: bool
