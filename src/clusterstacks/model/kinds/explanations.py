@@ -218,8 +218,7 @@ CONDITIONS: Final = (
     Explanation(
         AddonCondition.IN_SYNC,
         "The objects are as they were delivered. It does not count for Ready.",
-        "'csctl drift' lists the objects, fields and field managers of addons, status.drift those of a sync; 'csctl "
-        "reconcile' restores them at once.",
+        "'csctl drift' lists the objects, fields and field managers; 'csctl reconcile' restores them at once.",
         (*_ADDON, *_BINDING),
     ),
     Explanation(

@@ -21,6 +21,7 @@ from clusterstacks.model.files.addon_config import WaitFor
 from clusterstacks.model.kinds.clusterapi import cluster_view, is_moving, unpause_hint
 from clusterstacks.model.kinds.clusterresourceset import set_name, sync_of_set
 from clusterstacks.model.kinds.clusterresourcesync import ClusterResourceSync, binding_name
+from clusterstacks.model.kinds.clusterresourcesyncbinding import last_delivery
 from clusterstacks.model.kinds.clusterstack import DeletionPolicy
 from clusterstacks.model.kinds.names import (
     ADOPT_ANNOTATION,
@@ -195,9 +196,7 @@ class BindingReconciler:
         patch = bound.patch
         requested = bound.cluster.annotations.get(RECONCILE_ANNOTATION, "")
         request = requested if requested != patch.status.get("lastHandledReconcileAt", "") else ""
-        resources = patch.status.get("resources")
-        objects = len(resources) if isinstance(resources, list) else 0
-        delivered = {"name": bound.name, "objects": objects, "inputs": patch.status.get("observedInputs", "")}
+        delivered = last_delivery(bound.name, patch.status)
         self.sweep.configure(patch.key, bound.sync.spec.drift_settings(), request, [delivered])
 
     async def _roll_out(self, bound: _Bound) -> Waiting | None:
