@@ -237,7 +237,7 @@ CONDITIONS: Final = (
     ),
     Explanation(
         SyncCondition.CLUSTERS_SYNCED,
-        "All selected Clusters have the objects of the sync.",
+        "All selected Clusters have the objects of the sync; Unknown while one of them is paused or cannot be read.",
         "The message names clusters and causes; each has a ClusterResourceSyncBinding.",
         _SYNC,
     ),

@@ -43,6 +43,7 @@ from clusterstacks.model.kinds.names import (
 from clusterstacks.model.objects import rfc3339
 from clusterstacks.model.outcomes import Outcome, Settled, Waiting
 from clusterstacks.net.kube.errors import KindNotServed
+from clusterstacks.operator.controllers.addon_health import report_unread
 from clusterstacks.operator.controllers.clusterresourcesync.reconciler import is_selected
 from clusterstacks.operator.controllers.clusterresourcesync.set_adoption import adopt, objects_to_adopt
 from clusterstacks.operator.controllers.clusterresourcesync.source_wait import RETRY, wait_for_delivery, wait_for_health
@@ -147,6 +148,7 @@ class BindingReconciler:
             self.sweep.forget(patch.key)
             why = unpause_hint(cluster.key) if cluster.paused else _suspension(sync)
             patch.true(AddonCondition.PAUSED, "Paused", f"nothing is delivered because {why}")
+            report_unread(patch, why, self.gate.clock.now())
             return Settled() if patch.status.get("ready") else Waiting("Paused", why, None)
         patch.drop(AddonCondition.PAUSED)
         bound = await self._bound(patch, sync, cluster)
@@ -202,6 +204,7 @@ class BindingReconciler:
     async def _roll_out(self, bound: _Bound) -> Waiting | None:
         """Deliver the objects; return None when the cluster has them all and nothing is left to delete."""
         patch = bound.patch
+        patch.drop(SyncCondition.OBJECTS_APPLIED)  # it is about what is delivered now
         client = await self.gate.connect(patch, bound.cluster)
         if isinstance(client, Waiting):
             return client

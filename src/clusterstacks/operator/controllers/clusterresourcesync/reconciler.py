@@ -14,6 +14,7 @@ from clusterstacks.model.kinds.names import (
     CLUSTER_API_GROUP,
     CLUSTER_KIND,
     CLUSTER_NAME_LABEL,
+    READY_CONDITION,
     SYNC_DELETION_POLICY_ANNOTATION,
     SYNC_FINALIZER,
     SYNC_GROUP,
@@ -189,15 +190,26 @@ class SyncReconciler:
 
 
 def _summed_up(patch: StatusPatch, bindings: Sequence[Manifest | None], keys: Sequence[ObjectKey]) -> Outcome:
-    """Report the numbers of clusters; wait for those that do not have all objects."""
-    synced = [one for one in bindings if one is not None and at(one, "status", "ready") is True]
+    """Report the numbers of clusters; wait for those that do not have all objects.
+
+    Of a cluster that cannot be read now, or is paused, it is unknown whether it still has them.
+    """
+    delivered = [one for one in bindings if one is not None and at(one, "status", "ready") is True]
+    unread = [f"{text(one, 'spec', 'clusterName')}: {why}" for one in delivered if (why := _unread(one))]
     drifted = [one for one in bindings if one is not None and _status(one, AddonCondition.IN_SYNC) == "False"]
-    patch.status |= {"clusters": len(bindings), "synced": len(synced), "drifted": len(drifted)}
+    patch.status |= {"clusters": len(bindings), "synced": len(delivered) - len(unread), "drifted": len(drifted)}
     missing = [
         f"{text(one or {}, 'spec', 'clusterName') or key.name}: {_message(one)}"
         for key, one in zip(keys, bindings, strict=True)
-        if one not in synced
+        if one not in delivered
     ]
+    if unread and not missing:
+        message = (
+            f"{len(unread)} of {len(bindings)} clusters had all objects, and are not read now: "
+            f"{and_more(unread, CLUSTERS_SHOWN, separator='; ', noun='clusters')}"
+        )
+        patch.unknown(SyncCondition.CLUSTERS_SYNCED, Reason.HEALTH_UNKNOWN, message)
+        return Settled()
     if not missing:
         patch.true(SyncCondition.CLUSTERS_SYNCED)
         return Settled()
@@ -225,13 +237,20 @@ def _is_delayed(binding: Manifest) -> bool:
     return at(binding, "metadata", "deletionTimestamp") is not None and _status(binding, "Ready") == "False"
 
 
+def _unread(binding: Manifest) -> str:
+    """Return why nobody reads the objects of a cluster; empty if they are read."""
+    if _status(binding, AddonCondition.PAUSED) == "True":
+        return _message(binding, AddonCondition.PAUSED)
+    return _message(binding, AddonCondition.HEALTHY) if _status(binding, AddonCondition.HEALTHY) == "Unknown" else ""
+
+
 def _status(binding: Manifest, condition: str) -> str:
     return next((text(one, "status") for one in _conditions(binding) if one.get("type") == condition), "")
 
 
-def _message(binding: Manifest | None) -> str:
-    ready = [text(one, "message") for one in _conditions(binding or {}) if one.get("type") == "Ready"]
-    return ready[0] if ready else "not delivered yet"
+def _message(binding: Manifest | None, condition: str = READY_CONDITION) -> str:
+    found = [text(one, "message") for one in _conditions(binding or {}) if one.get("type") == condition]
+    return found[0] if found else "not delivered yet"
 
 
 def _conditions(binding: Manifest) -> list[Manifest]:
