@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,7 +13,10 @@ from clusterstacks.deliver.apply.delivery import Delivery, Revision
 from clusterstacks.deliver.apply.record_store import SECRETS, SYNC_RECORD, record_name
 from clusterstacks.model.kinds.clusterresourcesync import binding_name
 from clusterstacks.model.kinds.names import ADOPT_ANNOTATION
-from clusterstacks.operator.controllers.clusterresourcesync import sync_sources
+from clusterstacks.model.objects import ObjectKey
+from clusterstacks.operator.controllers import workload_clients
+from clusterstacks.operator.controllers.clusterresourcesync import binding_reconciler, sync_sources
+from clusterstacks.operator.controllers.workload_clients import Workloads
 from tests.integration.controllers.test_resource_syncs import (
     BINDING,
     CLASS,
@@ -25,6 +29,7 @@ from tests.integration.controllers.test_resource_syncs import (
     written,
 )
 from tests.support.builders.manifests import config_map, crd, named
+from tests.support.fakes.silent_server import silent_server
 from tests.support.running.mortal_client import MortalClients
 from tests.support.running.world import condition_of
 from tests.support.waiting import eventually
@@ -32,7 +37,7 @@ from tests.support.waiting import eventually
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
-    from clusterstacks.model.objects import Manifest, ObjectKey
+    from clusterstacks.model.objects import Manifest
     from clusterstacks.net.kube.client import Client
     from tests.support.running.world import World
 
@@ -294,3 +299,38 @@ async def test_sync_is_complete_whatever_writes_the_operator_dies_after(
 
 async def absent(client: Client, resource: Any, name: str) -> bool:
     return await client.find(resource, name) is None
+
+
+@pytest.mark.regression("CAPI-10655")
+async def test_cluster_that_does_not_answer_occupies_no_workers_with_its_many_syncs(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each of its syncs would wait in a worker for the one before, so the next cluster came after all of them."""
+    attempts: list[ObjectKey] = []
+    connect = Workloads.connect
+
+    async def noted(self: Workloads, cluster: ObjectKey) -> Client:
+        attempts.append(cluster)
+        return await connect(self, cluster)
+
+    monkeypatch.setattr(Workloads, "connect", noted)
+    monkeypatch.setattr(workload_clients, "READY_DEADLINE", timedelta(minutes=10))
+    monkeypatch.setattr(binding_reconciler, "PATIENCE", timedelta(seconds=0.1))
+    word, many = world.namespace, 20
+    await source(world, a=written(config_map(word, key="one")))
+    async with silent_server() as port:
+        await world.cluster("dark", CLASS, kubeconfig=at_port(world, port))
+        for number in range(many):
+            await sync(world, f"s{number}")
+        async with world.operator(workers=dict.fromkeys(("clusterstack", "clusterstackrelease", "clusteraddon"), 2)):
+
+            async def occupied() -> bool:
+                return ObjectKey(word, "dark") in attempts
+
+            await eventually(occupied, about="a connection to the cluster")
+            await world.cluster("one", CLASS)
+            await world.shows(word, {"key": "one"})
+            assert attempts.count(ObjectKey(word, "dark")) < many // 2
+            waiting = [await world.get(BINDING, binding_name(f"s{number}", "dark")) for number in range(many)]
+            told = [condition_of(one, "Ready").get("message", "") for one in waiting]
+            assert any(f"another delivery to Cluster {word}/dark is running" in message for message in told)
