@@ -20,7 +20,7 @@ import aiohttp
 import pytest
 
 from clusterstacks.deliver.apply.record_store import RECORD_LABEL, SECRET_TYPE, SECRETS
-from clusterstacks.dev import teardown
+from clusterstacks.dev import state_directory, teardown
 from clusterstacks.dev.binaries import silent
 from clusterstacks.dev.demo.scenario import build_first
 from clusterstacks.dev.state_directory import StateDirectory
@@ -44,6 +44,9 @@ STALL_SECONDS = 0.5
 """CPU time of the operator that one answer may wait for: 42 ms on a busy machine, and seconds without bounds."""
 MEMORY_BYTES = 64 * 1024 * 1024
 """Growth of the operator's memory at its peak."""
+
+LOG_LINES = 100
+"""Lines of the operator's log in the message of a failure; arbitrary."""
 
 PROVIDER, ATTACKER, NEIGHBOUR = "stacks", "attacker", "neighbour"
 DEEP = 1100
@@ -95,6 +98,7 @@ class OperatorProcess:
 class Scene:
     """The environment and clients of the management cluster, the attacker's cluster and the neighbour's."""
 
+    state: StateDirectory
     operator: OperatorProcess
     management: Client
     workload: Client
@@ -150,7 +154,26 @@ class Scene:
             assert all(word in text for word in words), text
             return True
 
-        await eventually(look, about=f"a condition with {words}")
+        try:
+            await eventually(look, about=f"a condition with {words}")
+        except AssertionError as error:
+            raise AssertionError(f"{error}\n{await self.situation()}") from error
+
+    async def situation(self) -> str:
+        """Return why the operator may not have seen the attacker's kubeconfig, for the message of a failed test."""
+        current = await kubeconfig_of(self.management)
+        fields = ("involvedObject", "reason", "message", "lastTimestamp")
+        events = (await self.management.list(await self.management.resource("", "Event"), ATTACKER)).items
+        log = "".join(state_directory.read_log(self.state, "operator")).splitlines()
+        return "\n".join(
+            (
+                f"the operator {'runs' if self.operator.lives() else 'ended'}",
+                f"the kubeconfig is {'the good one' if current == self.kubeconfig else 'hostile'}",
+                *(json.dumps({name: event.get(name) for name in fields}) for event in events),
+                *log[-LOG_LINES:],
+                *(self.operator.log.read_text().splitlines()[-LOG_LINES:] if self.operator.log.exists() else ()),
+            )
+        )
 
     async def write_kubeconfig(self, text: bytes) -> None:
         secrets = await self.management.resource("", "Secret")
@@ -192,6 +215,7 @@ async def scene(tmp_path: Path) -> AsyncIterator[Scene]:
                 for one in ((ATTACKER, "one"), (NEIGHBOUR, "good"))
             )
             yield Scene(
+                state=state,
                 operator=operator,
                 management=management,
                 workload=workload,

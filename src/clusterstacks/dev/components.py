@@ -10,7 +10,7 @@ from clusterstacks.dev.loopback import LOOPBACK, answers_ok, free_port
 from clusterstacks.dev.private_files import private_directory
 from clusterstacks.dev.processes import Command, Process
 from clusterstacks.dev.provider.kinds import GROUP, TEMPLATES
-from clusterstacks.dev.toolchain import WORKLOADS
+from clusterstacks.dev.toolchain import WORKLOAD_CLUSTER, WORKLOADS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -62,7 +62,7 @@ def provider(bench: Components, server: ApiServer, etcd_port: int, *, workloads:
     it also starts what makes Pods run beside each of them.
     """
     state = bench.state
-    programs = [bench.binaries[name] for name in ("kube-apiserver", *(WORKLOADS if workloads else ()))]
+    programs = [bench.binaries[name] for name in (*WORKLOAD_CLUSTER, *(WORKLOADS if workloads else ()))]
     state.provider_ready.unlink(missing_ok=True)
     return Process(
         Command(

@@ -38,6 +38,11 @@ class Components:
     cluster: str = ""
 
     @property
+    def simulates_pods(self) -> bool:
+        """True if the workload clusters have the components for Pods."""
+        return "kwok" in self.binaries
+
+    @property
     def environment(self) -> dict[str, str]:
         """The environment variables that mark a process of this environment."""
         return {MARKER_VARIABLE: str(self.state.root)}

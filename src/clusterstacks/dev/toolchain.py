@@ -82,8 +82,10 @@ TOOLS = {
 """All programs by their names; only tests use clusterctl, Helm, kubelet and kube-proxy."""
 ALWAYS = ("etcd", "kube-apiserver", "kube-controller-manager", "kubectl", CORE)
 """Programs of every environment; ``--with`` adds others."""
-WORKLOADS = ("kube-controller-manager", "kube-scheduler", "kwok")
-"""Programs beside the API server of a workload cluster whose Pods are simulated."""
+WORKLOAD_CLUSTER = ("kube-apiserver", "kube-controller-manager")
+"""Programs of every workload cluster."""
+WORKLOADS = ("kube-scheduler", "kwok")
+"""Further programs of a workload cluster whose Pods are simulated."""
 
 
 def tool_modules() -> Path:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from contextlib import contextmanager
+from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -48,6 +49,16 @@ MAX_VALUES: Final = 1_000_000
 """Values before and after aliases are expanded (arbitrary: a 2 MB CRD bundle has about 100,000)."""
 
 Resolver: TypeAlias = Callable[[str], yaml_scalars.Scalar]
+
+
+@dataclass(slots=True)
+class Budget:
+    """What may still be built, with each alias as a copy of its values; several texts may share one."""
+
+    values: int = MAX_VALUES
+    characters: int = MAX_BYTES
+    values_of_text: int = MAX_VALUES
+
 
 _TAG: Final = "tag:yaml.org,2002:"
 _PLAIN: Final = "plain"
@@ -138,7 +149,7 @@ def load_all(
     *,
     name: str = "YAML",
     max_bytes: int = MAX_BYTES,
-    max_values: int = MAX_VALUES,
+    max_values: int | Budget = MAX_VALUES,
     unique_keys: bool = True,
     resolve: Resolver = yaml_scalars.resolve,
 ) -> list[Any]:
@@ -147,14 +158,16 @@ def load_all(
     Mappings have string keys only and hold no shared parts, so aliases behave as copies. Bytes must be UTF-8. ``name``
     names the text in messages, e.g. ``metadata.yaml``. An alias counts as its expanded values. Without
     ``unique_keys``, the last of several equal keys counts, as in Helm and kubectl; published charts rely on it.
-    ``resolve`` returns the value of a plain scalar; its ValueError becomes a YamlError.
+    ``resolve`` returns the value of a plain scalar; its ValueError becomes a YamlError. ``max_values`` may be the
+    budget of several texts together.
 
     Raises:
         YamlError: Not YAML; a duplicate or null key; infinity or not-a-number; a tag Kubernetes does not know.
         YamlTooLarge: Larger, deeper or with more aliases or values than the bounds.
     """
-    with _reading(text, name, max_bytes, max_values) as loader:
-        return _documents(loader, _Builder(max_values, resolve, unique_keys=unique_keys))
+    budget = max_values if isinstance(max_values, Budget) else Budget(max_values, max_bytes, max_values)
+    with _reading(text, name, max_bytes, budget.values_of_text) as loader:
+        return _documents(loader, _Builder(budget, resolve, unique_keys=unique_keys))
 
 
 def load(
@@ -265,12 +278,13 @@ def _documents(loader: K8sLoader, builder: _Builder) -> list[Any]:
 
 
 class _Builder:
-    """Turns composed nodes into JSON values, within ``max_values`` and ``MAX_DEPTH``."""
+    """Turns composed nodes into JSON values, within ``budget`` and ``MAX_DEPTH``."""
 
-    def __init__(self, max_values: int, resolve: Resolver, *, unique_keys: bool) -> None:
+    def __init__(self, budget: Budget, resolve: Resolver, *, unique_keys: bool) -> None:
         self._resolve = resolve
-        self._max_values = max_values
-        self._budget = max_values
+        self._max_values = min(budget.values_of_text, budget.values)
+        self._budget = budget
+        self._left_to_others = budget.values - self._max_values
         self._unique_keys = unique_keys
 
     def value(self, node: yaml.Node, depth: int) -> Any:  # noqa: ANN401 - any JSON value
@@ -279,6 +293,7 @@ class _Builder:
             problem = f"nests deeper than {MAX_DEPTH} levels, or an alias holds itself"
             raise _NotKubernetesError(node, problem, too_large=True)
         if isinstance(node, yaml.ScalarNode):
+            self._spend(0, node, characters=len(node.value))
             return _scalar(node, self._resolve)
         if isinstance(node, yaml.MappingNode) and node.tag == f"{_TAG}map":
             return self._mapping(node, depth + 1)
@@ -294,6 +309,7 @@ class _Builder:
                 merges.append(self._merged(value_node, depth))
                 continue
             key = _key(key_node, self._resolve)
+            self._spend(0, key_node, characters=len(key))
             if key in own and self._unique_keys:
                 raise _NotKubernetesError(key_node, f"key {key!r} is a duplicate")
             own[key] = self.value(value_node, depth)
@@ -310,11 +326,14 @@ class _Builder:
         self._spend(len(result), node)  # merge keys in merge keys copy the same entries at every level
         return result
 
-    def _spend(self, values: int, node: yaml.Node) -> None:
-        self._budget -= values
-        if self._budget < 0:
+    def _spend(self, values: int, node: yaml.Node, characters: int = 0) -> None:
+        self._budget.values -= values
+        self._budget.characters -= characters
+        if self._budget.values < self._left_to_others:
             problem = f"has more than {self._max_values} values once its aliases are expanded"
             raise _NotKubernetesError(node, problem, too_large=True)
+        if self._budget.characters < 0:
+            raise _NotKubernetesError(node, "is too large once its aliases are expanded", too_large=True)
 
 
 def _first_wins(mappings: list[dict[str, Any]]) -> dict[str, Any]:

@@ -90,8 +90,7 @@ async def test_removed_addon_is_deleted_with_its_record(cluster: Cluster, unique
     assert set(await delivery.records()) == {f"{unique}-b"}
     assert await cluster.live("ConfigMap", f"{unique}-b", "kube-system")
     assert not await cluster.live("Deployment", unique, unique, "apps")
-    namespace = await cluster.live("Namespace", unique)
-    assert namespace is None or "deletionTimestamp" in namespace["metadata"]
+    assert not await cluster.live("Namespace", unique)
 
 
 async def test_one_addon_can_be_pruned_alone(cluster: Cluster, unique: str) -> None:
@@ -402,8 +401,7 @@ async def test_pending_finalizer_delays_the_pruning_of_later_waves(cluster: Clus
     assert await cluster.live("ConfigMap", unique, "kube-system")
     resource = await cluster.user.resource(group, "Widget")
     await cluster.user.merge_patch(resource, "held", {"metadata": {"finalizers": None}}, "kube-system")
-    report = await Delivery(cluster.client, deadlines=AT_ONCE).prune(set())
-    assert report.complete
+    await eventually(lambda: pruned(cluster))
     assert not await delivery.records()
 
 
@@ -497,6 +495,79 @@ async def test_object_that_waits_for_a_finalizer_stays_in_the_record_and_is_name
     assert not await delivery.records()
 
 
+async def pruned(cluster: Cluster) -> bool:
+    return (await Delivery(cluster.client, deadlines=AT_ONCE).prune(set())).complete
+
+
+async def hangs(cluster: Cluster, identity: str, *words: str) -> None:
+    """Prune until an object hangs with these words, and check that its record stays."""
+
+    async def is_told() -> bool:
+        report = await Delivery(cluster.client, deadlines=AT_ONCE).prune(set())
+        assert not report.complete
+        message = describe_remaining(report)
+        assert message.isprintable()
+        assert f"{identity} is being deleted since 2" in message
+        return all(word in message for word in words)
+
+    await eventually(is_told)
+    assert await Delivery(cluster.client).records()
+
+
+@pytest.mark.regression("CASE-14", "LIVE-LV-6")
+async def test_namespace_with_content_that_hangs_stays_in_the_record_and_says_what_is_left(
+    cluster: Cluster, unique: str
+) -> None:
+    home = named("v1", "Namespace", unique, "")
+    held = named("v1", "ConfigMap", "held", unique)
+    await Delivery(cluster.client).install(
+        unique, Revision.of([home, finalized(held, "example.org/clean-up")], "inputs")
+    )
+
+    await hangs(cluster, f"Namespace {unique}", "configmaps. has 1 resource", "example.org/clean-up in 1 resource")
+
+    maps = await cluster.user.resource("", "ConfigMap")
+    await cluster.user.merge_patch(maps, "held", {"metadata": {"finalizers": None}}, unique)
+    await eventually(lambda: pruned(cluster))
+    assert not await cluster.live("Namespace", unique)
+    assert not await Delivery(cluster.client).records()
+
+
+@pytest.mark.regression("CASE-14", "LIVE-LV-6")
+async def test_namespace_that_waits_for_an_aggregated_api_names_it(cluster: Cluster, unique: str) -> None:
+    services = await cluster.user.resource("apiregistration.k8s.io", "APIService")
+    name, group = f"v1.{unique}.example.org", f"{unique}.example.org"
+    spec = {"group": group, "version": "v1", "groupPriorityMinimum": 1, "versionPriority": 1}
+    target = {"service": {"name": "missing", "namespace": "default"}, "insecureSkipTLSVerify": True}
+    await cluster.user.create(services, named(services.api_version, "APIService", name, "", spec=spec | target))
+    try:
+        await Delivery(cluster.client).install(unique, Revision.of([named("v1", "Namespace", unique, "")], "inputs"))
+
+        await hangs(cluster, f"Namespace {unique}", "Discovery failed for some groups", group)
+    finally:
+        await cluster.user.delete(services, name)
+    await eventually(lambda: pruned(cluster))
+    assert not await cluster.live("Namespace", unique)
+
+
+@pytest.mark.regression("CASE-14")
+async def test_definition_with_a_custom_resource_that_hangs_stays_in_the_record(cluster: Cluster, unique: str) -> None:
+    group = f"{unique}.example.org"
+    definition = crd("Gizmo", group)
+    ours = named(f"{group}/v1", "Gizmo", "ours")
+    await Delivery(cluster.client).install(unique, Revision.of([definition, ours], "inputs"))
+    gizmos = await cluster.user.resource(group, "Gizmo")
+    gizmo = named(gizmos.api_version, "Gizmo", "of-a-user", "default")
+    await cluster.user.create(gizmos, finalized(gizmo, "example.org/clean-up"))
+    await cluster.user.delete(gizmos, "of-a-user", "default")
+
+    await hangs(cluster, f"CustomResourceDefinition.apiextensions.k8s.io {definition['metadata']['name']}", "clean")
+
+    await cluster.user.merge_patch(gizmos, "of-a-user", {"metadata": {"finalizers": None}}, "default")
+    await eventually(lambda: pruned(cluster))
+    assert not await cluster.live(definition["kind"], definition["metadata"]["name"], "", "apiextensions.k8s.io")
+
+
 @pytest.fixture
 async def protection(cluster: Cluster, unique: str) -> AsyncIterator[Callable[[], Awaitable[None]]]:
     """Refuse to delete objects whose names begin with ``UNIQUE-protected``, until the yielded function is called."""
@@ -555,10 +626,7 @@ async def test_refused_delete_quotes_the_policy_and_says_what_to_do(
 
     await protection()
 
-    async def pruned() -> bool:
-        return (await Delivery(cluster.client, deadlines=AT_ONCE).prune(set())).complete
-
-    await eventually(pruned)
+    await eventually(lambda: pruned(cluster))
     assert await cluster.live(kind, name, "kube-system") is None
 
 

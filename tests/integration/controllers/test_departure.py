@@ -79,10 +79,10 @@ async def test_addons_are_deleted_when_the_cluster_leaves_a_stack_with_the_polic
         assert entry["release"] == installation["release"]
         assert {one["name"]: one["removed"] for one in entry["addons"]} == {"app": 2, "last": 1}
 
-        # A class of the stack is installed as the first one. The namespace is gone only with a controller manager.
+        # A class of the stack is installed as the first one.
         await annotate(world, "Orphan")
         await world.set_class("one", class_name)
-        await world.says(CLUSTER_KIND, "one", "ClusterStackAddonsReady", words=["is being deleted"])
+        await world.addons_ready("one", class_name)
 
 
 async def test_addons_stay_by_default_and_the_annotation_wins(world: World) -> None:

@@ -56,7 +56,7 @@ SYSTEM = "kube-system"
 @pytest.fixture(scope="module")
 def workload_server(etcd: Etcd, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
     """A workload cluster of ``csctl dev up --with workloads``."""
-    programs = binaries.resolve(["kube-apiserver", *toolchain.WORKLOADS])
+    programs = binaries.resolve([*toolchain.WORKLOAD_CLUSTER, *toolchain.WORKLOADS])
     bench = Components(StateDirectory(tmp_path_factory.mktemp("simulated")), programs)
     servers = WorkloadServers(bench, etcd.access)
     wanted = WantedServer(ObjectKey("default", "simulated"), "simulated", KubernetesVersion.parse(KUBERNETES))

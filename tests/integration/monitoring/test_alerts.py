@@ -78,6 +78,7 @@ FIRING: dict[str, tuple[dict[str, str], int, int]] = {
     "ClusterUpgradeHoldNotHonoured": ({"clusterstacks_upgrade_holds_not_honoured_total": "2x20 3x300"}, 20, 22),
     "ClusterOutOfRanges": ({problem("WithinRanges"): "60x300"}, 60, 62),
     "ClusterStackNotReady": ({problem("Ready", "ClusterStackRelease"): "60x300"}, 15, 17),
+    "ClusterResourceSyncNotReady": ({problem("Ready", "ClusterResourceSyncBinding"): "60x300"}, 15, 17),
     "ClusterStacksStalled": ({'clusterstacks_stalled_objects{controller="c"}': "0x10 1x300"}, 15, 17),
     "ClusterStacksUnreadableObjects": ({'clusterstacks_unreadable_objects{kind="Cluster"}': "0x10 1x300"}, 10, 12),
     "ClusterStacksSourceFailing": ({"clusterstacks_sources_failing": "0x10 1x300"}, 25, 27),
@@ -151,6 +152,12 @@ def test_each_alert_fires_after_its_time_and_no_other_one(tmp_path: Path) -> Non
         tmp_path,
         [firing(HEALTHY | series, {quiet: [], loud: [alert]}) for alert, (series, quiet, loud) in FIRING.items()],
     )
+
+
+def test_sync_whose_bindings_are_not_ready_is_not_reported_twice(tmp_path: Path) -> None:
+    series = {problem("Ready", "ClusterResourceSync", "ClustersNotSynced"): "60x300"}
+
+    run(tmp_path, [firing(HEALTHY | series, {60: []})])
 
 
 def test_prometheus_accepts_the_plain_file() -> None:

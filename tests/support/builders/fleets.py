@@ -12,6 +12,7 @@ from clusterstacks.model.kinds.names import (
     CLUSTER_NAME_LABEL,
     DIGEST_ANNOTATION,
     GROUP,
+    SYNC_GROUP,
     Kind,
     addon_name,
 )
@@ -38,6 +39,10 @@ MORE_KINDS = (
         for kind in ("MachineDeployment", "ClusterClass")
     ),
     Resource("", "v1", "Event", "events", namespaced=True),
+    *(
+        Resource(SYNC_GROUP, "v1alpha1", kind.value, f"{kind.lower()}s", namespaced=True)
+        for kind in (Kind.CLUSTER_RESOURCE_SYNC, Kind.CLUSTER_RESOURCE_SYNC_BINDING)
+    ),
 )
 
 OBJECT_DIFFERS = (
@@ -138,6 +143,68 @@ class Fleet:
             status=status,
         )
         await self._workers(namespace, own, running, version)
+
+    async def plain_cluster(self, name: str) -> None:
+        """Create a Cluster without a topology, and so without a cluster stack, with one MachineDeployment."""
+        namespace, own = name.split("/")
+        status = {
+            "initialization": {"controlPlaneInitialized": True},
+            "controlPlane": {"versions": [{"version": "v1.35.4"}]},
+            "conditions": [condition("Available")],
+        }
+        await self.create(CLUSTER_API_GROUP, "Cluster", own, namespace, spec={}, status=status)
+        labels = {CLUSTER_NAME_LABEL: own}
+        spec = {"clusterName": own, "replicas": 1, "template": {"spec": {"version": "v1.35.4"}}}
+        fields = {"spec": spec, "status": {"availableReplicas": 1, "upToDateReplicas": 1}}
+        await self.create(
+            CLUSTER_API_GROUP, "MachineDeployment", "md", namespace, metadata={"labels": labels}, **fields
+        )
+        machine = {"spec": {"clusterName": own, "version": "v1.35.4"}, "status": {"phase": "Running"}}
+        of_pool = {**labels, "cluster.x-k8s.io/deployment-name": "md"}
+        await self.create(CLUSTER_API_GROUP, "Machine", "md-1", namespace, metadata={"labels": of_pool}, **machine)
+        await self.create(CLUSTER_API_GROUP, "Machine", "cp-1", namespace, metadata={"labels": labels}, **machine)
+
+    async def sync(self, name: str, ready: Manifest) -> None:
+        """Create a ClusterResourceSync with its condition Ready."""
+        namespace, own = name.split("/")
+        spec = {"resources": [{"kind": "Secret", "name": own}]}
+        await self.create(
+            SYNC_GROUP, Kind.CLUSTER_RESOURCE_SYNC, own, namespace, spec=spec, status={"conditions": [ready]}
+        )
+
+    async def binding(
+        self,
+        cluster: str,
+        sync: str,
+        *changed: Manifest,
+        owner: str = Kind.CLUSTER_RESOURCE_SYNC,
+        **status: Any,
+    ) -> None:
+        """Create the binding of a sync and a Cluster, with one object.
+
+        Args:
+            cluster: Namespace and name of the Cluster.
+            sync: Name of the sync.
+            changed: The conditions that are not True.
+            owner: The kind of the object that the binding is of.
+            status: Fields of the status.
+        """
+        namespace, own = cluster.split("/")
+        known = {one["type"]: one for one in (condition("Ready"), condition("InSync"), *changed)}
+        resources = [{"kind": "Secret", "namespace": "kube-system", "name": sync, "status": "synced"}]
+        metadata = {
+            "labels": {CLUSTER_NAME_LABEL: own},
+            "ownerReferences": [{"kind": "Cluster", "name": own}, {"kind": owner, "name": sync}],
+        }
+        await self.create(
+            SYNC_GROUP,
+            Kind.CLUSTER_RESOURCE_SYNC_BINDING,
+            f"{sync}.{own}",
+            namespace,
+            metadata=metadata,
+            spec={"syncName": sync, "clusterName": own},
+            status={"ready": True, "resources": resources, "conditions": [*known.values()], **status},
+        )
 
     async def _workers(self, namespace: str, name: str, running: str, version: str) -> None:
         labels = {CLUSTER_NAME_LABEL: name, POOL_LABEL: "pool"}

@@ -252,7 +252,7 @@ class FakeApi(Client):
         uid: str = "",
         resource_version: str = "",
         propagation: str = "Background",
-    ) -> None:
+    ) -> bool:
         await self._meet("delete", name=name, uid=uid, resource_version=resource_version, propagation=propagation)
         key = ObjectKey(namespace, name)
         gone = self._stored(resource, key)
@@ -260,6 +260,7 @@ class FakeApi(Client):
             raise Conflict(f"delete {key}: another uid", status=409, reason="Conflict")
         self._store(resource, key, "DELETED", copy.deepcopy(gone))
         del self._objects[resource][key]
+        return True
 
     async def watch(
         self,

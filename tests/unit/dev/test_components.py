@@ -13,7 +13,7 @@ from clusterstacks.dev.etcd import Etcd
 from clusterstacks.dev.kube_components import Components
 from clusterstacks.dev.provider import workload_components
 from clusterstacks.dev.state_directory import StateDirectory
-from clusterstacks.dev.toolchain import TOOLS, WORKLOADS
+from clusterstacks.dev.toolchain import TOOLS, WORKLOAD_CLUSTER, WORKLOADS
 from clusterstacks.operator.settings import parse_settings
 
 if TYPE_CHECKING:
@@ -129,8 +129,21 @@ def test_the_provider_gets_the_programs_for_pods_on_request(bench: Components, s
         arguments = [argument for argument in process.command.argv if argument.startswith("--program=")]
         return [argument.split("=")[1] for argument in arguments]
 
-    assert programs(components.provider(bench, server, 1)) == ["kube-apiserver"]
-    assert programs(components.provider(bench, server, 1, workloads=True)) == ["kube-apiserver", *WORKLOADS]
+    always = [*WORKLOAD_CLUSTER]
+    assert programs(components.provider(bench, server, 1)) == always
+    assert programs(components.provider(bench, server, 1, workloads=True)) == [*always, *WORKLOADS]
+
+
+def test_a_workload_cluster_without_pods_has_only_the_controller_of_namespaces(
+    bench: Components, server: ApiServer
+) -> None:
+    def controllers(bench: Components) -> str:
+        _, make = workload_components._COMPONENTS["controller-manager"]
+        return flags(make(bench, server, 1))["--controllers"]
+
+    without = {name: bench.binaries[name] for name in WORKLOAD_CLUSTER}
+    assert controllers(replace(bench, binaries=without)) == "namespace-controller"
+    assert controllers(bench) == "*"
 
 
 def test_processes_have_the_mark_that_down_searches_for(bench: Components, server: ApiServer) -> None:

@@ -26,7 +26,8 @@ from clusterstacks.csctl.install.installed_objects import (
 )
 from clusterstacks.csctl.install.operator_chart import CRD, NAME
 from clusterstacks.deliver.apply.policy import reason_to_keep
-from clusterstacks.model.documents import and_more, listed, mappings, text
+from clusterstacks.deliver.apply.waiting import describe_deletion
+from clusterstacks.model.documents import and_more, listed
 from clusterstacks.model.errors import DependencyError, SpecError
 from clusterstacks.model.kinds.clusterapi import is_watched
 from clusterstacks.model.kinds.crd_manifests import all_crds
@@ -223,7 +224,9 @@ async def _until_gone(
 ) -> None:
     async def left(one: ObjectId) -> str:
         found = await client.find(await client.resource(one.group, one.kind), one.name, one.namespace)
-        return f"the deletion of {one} is not finished: {held_up(found)}; run the command again" if found else ""
+        if found is None:
+            return ""
+        return f"the deletion of {one} is not finished: it {describe_deletion(found)}; run the command again"
 
     for one in objects:
         await _until_none(partial(left, one), within)
@@ -237,13 +240,6 @@ async def _until_none(left: Callable[[], Awaitable[str]], within: timedelta) -> 
         if time.monotonic() > until:
             raise DependencyError("ObjectsRemain", problem)
         await asyncio.sleep(POLL_SECONDS)
-
-
-def held_up(manifest: Manifest) -> str:
-    """Return what the API server says about an unfinished deletion of a CustomResourceDefinition or Namespace."""
-    conditions = [one for one in mappings(manifest, "status", "conditions") if one.get("status") == "True"]
-    deletion = [one for one in conditions if text(one, "type").startswith(("Terminating", "Namespace"))]
-    return "; ".join(text(one, "message") for one in deletion) or "its finalizers are not removed"
 
 
 async def remaining(client: Client) -> list[tuple[str, int]]:

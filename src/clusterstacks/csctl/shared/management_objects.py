@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from clusterstacks.csctl.shared import output
-from clusterstacks.model.kinds.names import CLUSTER_API_GROUP
+from clusterstacks.model.kinds.names import CLUSTER_API_GROUP, SYNC_GROUP, Kind
 from clusterstacks.model.objects import drop_managed_fields
 
 if TYPE_CHECKING:
@@ -49,6 +49,11 @@ class ObjectQuery:
     """Warning if the user may not read them; empty if they are required."""
     fallback: str = ""
     """Namespace to read instead if the user may not read all namespaces; empty for none."""
+    is_new: bool = False
+    """Whether older installations do not have the kind, which then has no objects."""
+
+
+BINDINGS: Final = ObjectQuery(SYNC_GROUP, Kind.CLUSTER_RESOURCE_SYNC_BINDING, is_new=True)
 
 
 async def served(client: Client, group: str, kind: str) -> Resource:
@@ -105,9 +110,9 @@ async def _read_each(
 
     async def read(query: ObjectQuery) -> tuple[ObjectQuery, list[Manifest] | None]:
         if not query.consequence:
-            return query, await read_objects(client, query)
+            return query, await _read_known(client, query)
         try:
-            return query, await or_else(read_objects(client, query), None, query.consequence, notices)
+            return query, await or_else(_read_known(client, query), None, query.consequence, notices)
         except NotFound:
             return query, []
 
@@ -115,7 +120,7 @@ async def _read_each(
         if query.namespace or not query.fallback:
             return await read(query)
         try:
-            return query, await read_objects(client, query)
+            return query, await _read_known(client, query)
         except Forbidden:
             if not query.consequence:
                 shown = f"only those of namespace {query.fallback} are shown"
@@ -125,6 +130,18 @@ async def _read_each(
     results = await asyncio.gather(*map(read_within_rights, queries))
     warn(notices)
     return results
+
+
+async def _read_known(client: Client, query: ObjectQuery) -> list[Manifest] | None:
+    """Read the objects of a query; None for a new kind that the management cluster does not serve."""
+    from clusterstacks.net.kube.errors import KindNotServed
+
+    try:
+        return await read_objects(client, query)
+    except KindNotServed:
+        if query.is_new:
+            return None
+        raise
 
 
 async def follow(

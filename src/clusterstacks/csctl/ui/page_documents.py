@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from clusterstacks.model.documents import CONTROL_CHARACTERS, at, text
 from clusterstacks.model.names import InvalidName, parse_class, release_named
-from clusterstacks.plan.clusters.cluster_summary import addons_by_cluster, summarize
+from clusterstacks.plan.clusters.cluster_summary import addons_by_cluster, summarize_all
 from clusterstacks.plan.clusters.cluster_tree import (
     NodeState,
     Snapshot,
@@ -17,6 +17,7 @@ from clusterstacks.plan.clusters.cluster_tree import (
     findings,
     overview,
     picture,
+    sync_nodes,
 )
 from clusterstacks.plan.clusters.deliveries import past_deliveries
 from clusterstacks.plan.clusters.fleet_table import group_by_release
@@ -56,8 +57,9 @@ def bounded(value: Any) -> Any:  # noqa: ANN401 - JSON
 
 
 def fleet_document(snapshot: Snapshot) -> Manifest:
-    """Return the stacks, the releases with their Clusters, and one line for each Cluster of a cluster stack."""
-    summaries = [summary for summary in _summaries(snapshot) if summary.of_cluster_stack]
+    """Return the stacks, the releases with their Clusters, and one line for each Cluster of a stack or a sync."""
+    everything = summarize_all(snapshot.clusters, snapshot.addons, snapshot.bindings)
+    summaries = [summary for summary in everything if summary.has_deliveries]
     stacks = picture(Snapshot(stacks=snapshot.stacks))
     return {
         "stacks": [
@@ -76,14 +78,15 @@ def cluster_document(snapshot: Snapshot, key: ObjectKey) -> Manifest | None:
         return None
     (cluster,) = own.clusters
     addon = addons_by_cluster(own.addons).get((key.namespace, key.name))
-    summary = summarize(cluster, addon)
+    (summary,) = summarize_all([cluster], own.addons, own.bindings)
     state = cluster_status(cluster, own).state
     changes = [condition.document() for condition in summary.conditions.values() if condition.last_transition_time]
     return {
         **_row(summary),
         "state": state.value,
         "addons": [" ".join(addon) for addon in summary.addons],
-        "findings": [_node(finding) for finding in findings(summary)],
+        "syncs": [sync.name for sync in summary.syncs],
+        "findings": [_node(finding) for finding in (*findings(summary), *_sync_findings(summary))],
         "changes": sorted(changes, key=lambda change: str(change["lastTransitionTime"]), reverse=True),
         "deliveries": [_delivery(delivery) for delivery in past_deliveries(addon)],
         "targets": _targets(snapshot.releases, summary),
@@ -91,12 +94,8 @@ def cluster_document(snapshot: Snapshot, key: ObjectKey) -> Manifest | None:
     }
 
 
-def _summaries(snapshot: Snapshot) -> list[ClusterSummary]:
-    addons = addons_by_cluster(snapshot.addons)
-    return [
-        summarize(cluster, addons.get((text(cluster, "metadata", "namespace"), text(cluster, "metadata", "name"))))
-        for cluster in snapshot.clusters
-    ]
+def _sync_findings(summary: ClusterSummary) -> Iterator[ViewNode]:
+    return (replace(node, title=f"sync {node.title}") for node in sync_nodes(summary.syncs))
 
 
 def _row(summary: ClusterSummary) -> Manifest:
@@ -156,7 +155,7 @@ def _class_release(class_name: str) -> ReleaseName | None:
 
 
 def _of_namespace(snapshot: Snapshot, key: ObjectKey) -> Snapshot:
-    """Return the snapshot with one Cluster, and with the workers and addons in its namespace only."""
+    """Return the snapshot with one Cluster, and with the workers, addons and syncs in its namespace only."""
 
     def here(objects: Iterable[Manifest]) -> list[Manifest]:
         return [manifest for manifest in objects if _is_in(manifest, key.namespace)]
@@ -165,6 +164,7 @@ def _of_namespace(snapshot: Snapshot, key: ObjectKey) -> Snapshot:
         snapshot,
         clusters=[cluster for cluster in here(snapshot.clusters) if text(cluster, "metadata", "name") == key.name],
         addons=here(snapshot.addons),
+        bindings=here(snapshot.bindings),
         pools=here(snapshot.pools),
         machines=here(snapshot.machines),
     )
@@ -200,7 +200,7 @@ def _graph(own: Snapshot, cluster: Manifest, summary: ClusterSummary, state: Nod
     for stack in _stacks(own, summary):
         root = graph.add(stack)
         releases += range(root + 1, len(graph.nodes))
-    (drawn,) = picture(Snapshot(clusters=[cluster], addons=own.addons, pools=own.pools, machines=own.machines))
+    (drawn,) = picture(replace(own, stacks=(), clusters=[cluster]))
     graph.add(ViewNode(f"Cluster {summary.key.name}", state, drawn.detail, drawn.children), releases)
     return {"nodes": graph.nodes, "edges": graph.edges}
 

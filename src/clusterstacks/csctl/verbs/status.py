@@ -1,10 +1,10 @@
-"""``csctl status``: list the Clusters of management clusters, or describe the state of one Cluster."""
+"""``csctl status``: list the Clusters or syncs of management clusters, or describe the state of one Cluster."""
 
 from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -21,28 +21,40 @@ from clusterstacks.csctl.shared.cluster_options import (
 )
 from clusterstacks.csctl.shared.contexts import read_contexts, read_objects_of
 from clusterstacks.csctl.shared.live_view import MARKS, LiveView, print_nodes
-from clusterstacks.csctl.shared.management_objects import ObjectQuery, follow, read_all
+from clusterstacks.csctl.shared.management_objects import BINDINGS, ObjectQuery, follow, read_all
 from clusterstacks.csctl.shared.options import TEXT, form_option
 from clusterstacks.model.documents import and_more
 from clusterstacks.model.errors import DependencyError
-from clusterstacks.model.kinds.names import CLUSTER_API_GROUP, CLUSTER_KIND, CLUSTER_NAME_LABEL, GROUP, Kind, addon_name
+from clusterstacks.model.kinds.names import (
+    CLUSTER_API_GROUP,
+    CLUSTER_KIND,
+    CLUSTER_NAME_LABEL,
+    GROUP,
+    SYNC_GROUP,
+    Kind,
+    addon_name,
+)
 from clusterstacks.model.objects import age
-from clusterstacks.plan.clusters.cluster_summary import addons_by_cluster, summarize
-from clusterstacks.plan.clusters.cluster_tree import NodeState, Snapshot, cluster_status, overview
+from clusterstacks.plan.clusters.cluster_summary import summarize_all
+from clusterstacks.plan.clusters.cluster_tree import NodeState, Snapshot, cluster_status, overview, sync_overview
 from clusterstacks.plan.clusters.fleet_table import group_by_release
+from clusterstacks.plan.clusters.sync_summary import summarize_syncs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from clusterstacks.csctl.shared.contexts import ContextResults
     from clusterstacks.model.objects import Manifest, ObjectKey
     from clusterstacks.plan.clusters.cluster_summary import ClusterSummary
     from clusterstacks.plan.clusters.cluster_tree import ViewNode
     from clusterstacks.plan.clusters.fleet_table import FleetRelease
     from clusterstacks.plan.clusters.recent_events import ClusterEvent
+    from clusterstacks.plan.clusters.sync_summary import SyncSummary
 
     QueryResults = Sequence[list[Manifest] | None]
 
 NO_ADDONS: Final = "stages, versions of addons and drift are not shown"
+NO_SYNCS: Final = "syncs are not shown"
 
 SHOWN_EVENTS: Final = 10
 """Events of a Cluster (arbitrary); ``kubectl events`` lists all."""
@@ -51,25 +63,28 @@ SHOWN_RELEASES: Final = 10
 """Releases in the line below the table (arbitrary)."""
 
 HEADER: Final = ("NAMESPACE", "NAME", "READY", "RELEASE", "NEWER", "KUBERNETES", "STAGE", "REASON", "SINCE")
+SYNC_HEADER: Final = ("NAMESPACE", "NAME", "READY", "CLUSTERS", "SYNCED", "DRIFTED", "REASON", "SINCE")
 
 
-@click.command(short_help="List Clusters, or describe the state of one.")
+@click.command(short_help="List Clusters or syncs, or describe the state of a Cluster.")
 @click.argument("cluster", metavar="[NAMESPACE/CLUSTER]", type=ClusterName(), required=False)
 @contexts_options
 @filter_options
-@click.option("--troubled", is_flag=True, help="Only Clusters that are not well: those with a REASON.")
+@click.option("--syncs", is_flag=True, help="List the ClusterResourceSyncs instead of the Clusters.")
+@click.option("--troubled", is_flag=True, help="Only Clusters or syncs that are not well: those with a REASON.")
 @form_option("text", "json", "yaml")
 @click.option("--watch", "-w", is_flag=True, help="Redraw the state when it changes, until Ctrl-C.")
-def status(
+def status(  # noqa: PLR0913 - the options of the verb
     cluster: ObjectKey | None,
     managements: Sequence[ManagementCluster],
     scope: ListScope,
     form: str,
     *,
+    syncs: bool,
     troubled: bool,
     watch: bool,
 ) -> int:
-    """List the Clusters with a class of a cluster stack, or describe the current and wanted state of one Cluster.
+    """List the Clusters of cluster stacks and of syncs, or describe the current and wanted state of one Cluster.
 
     READY means that all addons of the class are delivered, and that Cluster API reports the Cluster as available.
     RELEASE and KUBERNETES show 'v1 → v2' while an upgrade is not complete. NEWER names the newest ready release of the
@@ -77,9 +92,10 @@ def status(
     REASON is the first thing to look at, also if the Cluster is ready. The last line counts the Clusters of each
     release. Without the right to list the Clusters of all namespaces, those of the namespace of the context are listed.
 
-    With NAMESPACE/CLUSTER, a tree shows control plane, workers and addons, the running stage and what it waits for, the
-    hold of an upgrade, health, drift, the last change and the newest events. With --watch, a terminal shows the current
-    tree, or a line for each Cluster; in a pipe, csctl prints the lines that change.
+    With NAMESPACE/CLUSTER, a tree shows control plane, workers, addons and syncs, the running stage and what it waits
+    for, the hold of an upgrade, health, drift, the last change and the newest events. With --syncs, a table shows how
+    many Clusters each ClusterResourceSync selects, and how many of them have all objects or differences. With --watch,
+    a terminal shows the current tree, or a line for each Cluster or sync; in a pipe, csctl prints the changed lines.
 
     A management cluster that cannot be read does not stop the others; the failures are listed at the end.
     NAMESPACE/CLUSTER and --watch take one context.
@@ -90,26 +106,19 @@ def status(
         one = "--watch" if cluster is None else "NAMESPACE/CLUSTER"
         raise click.UsageError(f"{one} cannot be combined with several --context: name one")
     if cluster is not None:
-        if scope != ListScope() or troubled:
-            raise click.UsageError("NAMESPACE/CLUSTER cannot be combined with --namespace, --selector or --troubled")
-        if watch:
-            asyncio.run(_watch(managements[0], cluster_queries(cluster), cluster_tree))
-        else:
-            _print_cluster(*asyncio.run(_read_cluster(managements[0], cluster)), form)
+        if scope != ListScope() or syncs or troubled:
+            options = "--namespace, --selector, --syncs or --troubled"
+            raise click.UsageError(f"NAMESPACE/CLUSTER cannot be combined with {options}")
+        _describe(managements[0], cluster, form, watch=watch)
         return 0
+    if syncs and scope.labels:
+        raise click.UsageError("--syncs cannot be combined with --selector, which selects Clusters")
+    queries, lines, print_list = (_syncs, _sync_lines, _print_syncs) if syncs else (_all, _lines, _print_clusters)
     if watch:
-        asyncio.run(_watch(managements[0], _all(managements[0], scope), partial(_lines, troubled=troubled)))
+        asyncio.run(_watch(managements[0], queries(managements[0], scope), partial(lines, troubled=troubled)))
         return 0
-    results = read_contexts(managements, lambda management: read_objects_of(management, _all(management, scope)))
-    clusters = [cluster for context, objects in results.found.items() for cluster in list_clusters(objects, context)]
-    shown = [listed for listed in clusters if listed.troubled or not troubled]
-    if form != TEXT:
-        output.print_document([results.named(listed.context, listed.document()) for listed in shown], form)
-    elif clusters:
-        _print_table(shown, several=results.several)
-        output.say(count_clusters(clusters), wraps=True)
-    elif not results.failed:
-        output.note("No Cluster has a class of a cluster stack.")
+    results = read_contexts(managements, lambda management: read_objects_of(management, queries(management, scope)))
+    print_list(results, form, troubled=troubled)
     return results.show_failures()
 
 
@@ -121,7 +130,7 @@ class ListedCluster:
     """The context of its management cluster."""
     summary: ClusterSummary
     group: FleetRelease | None
-    """The release that it has, or asks for while it has none; None for a class of another project."""
+    """The release that it has, or asks for while it has none; None for a class of another project, or none."""
 
     @property
     def troubled(self) -> bool:
@@ -137,7 +146,8 @@ class ListedCluster:
         """Return a mark, and the cells of ``HEADER``."""
         summary, concern = self.summary, self.summary.concern
         _, arrow, wanted = summary.release_change.partition("→")
-        release = f"{self.release} {arrow}{wanted}" if summary.delivered else f"→ {self.release}"
+        asked = f"→ {self.release}" if self.release else ""
+        release = f"{self.release} {arrow}{wanted}" if summary.delivered else asked
         newer = self.group.newer_versions() if self.group else ()
         return (
             MARKS[overview(summary).state].sign,
@@ -159,34 +169,77 @@ class ListedCluster:
 
 
 def list_clusters(objects: QueryResults, context: str = "") -> list[ListedCluster]:
-    """Return the Clusters with a class of a cluster stack, from Clusters, ClusterAddons and ClusterStackReleases."""
-    summaries = [summary for summary in _summaries(objects) if summary.of_cluster_stack]
-    groups = group_by_release(objects[2] or [], summaries)
+    """Return the Clusters of cluster stacks and of syncs.
+
+    The objects are Clusters, ClusterAddons, ClusterResourceSyncBindings and ClusterStackReleases.
+    """
+    summaries = [summary for summary in _summaries(objects) if summary.has_deliveries]
+    groups = group_by_release(objects[3] or [], summaries)
     group_of = {cluster.key: group for group in groups for cluster in group.clusters}
     return [ListedCluster(context, summary, group_of.get(summary.key)) for summary in summaries]
 
 
 def count_clusters(clusters: Sequence[ListedCluster]) -> str:
     """Return a line with the number of Clusters, of those that are not well, and of those with each release."""
-    releases = Counter(cluster.release for cluster in clusters)
+    releases = Counter(cluster.release for cluster in clusters if cluster.release)
     names = [f"{name} ({number})" for name, number in releases.most_common()]
-    troubled = sum(cluster.troubled for cluster in clusters)
-    number = f"{len(clusters)} Cluster{'' if len(clusters) == 1 else 's'}, {troubled or 'none'} troubled"
-    return f"{number}; releases: {and_more(names, SHOWN_RELEASES)}"
+    number = _count(len(clusters), "Cluster", sum(cluster.troubled for cluster in clusters))
+    return f"{number}; releases: {and_more(names, SHOWN_RELEASES)}" if names else number
 
 
-def _print_table(clusters: Sequence[ListedCluster], *, several: bool) -> None:
-    now = datetime.now(UTC)
-    header = ("", *(("CONTEXT",) if several else ()), *HEADER)
-    rows = []
-    for cluster in clusters:
-        mark, *cells = cluster.row(now)
-        rows.append((mark, *((cluster.context,) if several else ()), *cells))
+def _count(number: int, noun: str, troubled: int) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}, {troubled or 'none'} troubled"
+
+
+def _print_clusters(results: ContextResults[list[list[Manifest] | None]], form: str, *, troubled: bool) -> None:
+    clusters = [cluster for context, objects in results.found.items() for cluster in list_clusters(objects, context)]
+    shown = [listed for listed in clusters if listed.troubled or not troubled]
+    if form != TEXT:
+        output.print_document([results.named(listed.context, listed.document()) for listed in shown], form)
+    elif clusters:
+        now = datetime.now(UTC)
+        _print_table(HEADER, [(listed.context, *listed.row(now)) for listed in shown], several=results.several)
+        output.say(count_clusters(clusters), wraps=True)
+    elif not results.failed:
+        output.note("No Cluster has a class of a cluster stack, or a sync.")
+
+
+def _print_table(header: Sequence[str], rows: Sequence[Sequence[str]], *, several: bool) -> None:
+    """Print a table; a row has the context, a mark, and the cells of the header."""
     if rows:
-        output.print_table(header, rows, marks={mark.sign: mark for mark in MARKS.values()})
+        shown = [(mark, *((context,) if several else ()), *cells) for context, mark, *cells in rows]
+        marks = {mark.sign: mark for mark in MARKS.values()}
+        output.print_table(("", *(("CONTEXT",) if several else ()), *header), shown, marks=marks)
 
 
-def _print_cluster(objects: QueryResults, events: Sequence[ClusterEvent], form: str) -> None:
+def _print_syncs(results: ContextResults[list[list[Manifest] | None]], form: str, *, troubled: bool) -> None:
+    syncs = [(context, sync) for context, objects in results.found.items() for sync in _sync_summaries(objects)]
+    shown = [(context, sync) for context, sync in syncs if sync.concern.reason or not troubled]
+    if form != TEXT:
+        output.print_document([results.named(context, sync.document()) for context, sync in shown], form)
+    elif syncs:
+        now = datetime.now(UTC)
+        _print_table(
+            SYNC_HEADER, [(context, *_sync_row(sync, now)) for context, sync in shown], several=results.several
+        )
+        output.say(_count(len(syncs), "sync", sum(bool(sync.concern.reason) for _, sync in syncs)))
+    elif not results.failed:
+        output.note("There is no ClusterResourceSync.")
+
+
+def _sync_row(sync: SyncSummary, now: datetime) -> tuple[str, ...]:
+    """Return a mark, and the cells of ``SYNC_HEADER``."""
+    numbers = map(str, (sync.ready, sync.clusters, sync.synced, sync.drifted))
+    mark, concern = MARKS[sync_overview(sync).state].sign, sync.concern
+    since = age(concern.last_transition_time, now) if concern.reason else ""
+    return mark, sync.key.namespace, sync.name, *numbers, concern.reason, since
+
+
+def _describe(management: ManagementCluster, cluster: ObjectKey, form: str, *, watch: bool) -> None:
+    if watch:
+        asyncio.run(_watch(management, cluster_queries(cluster), cluster_tree))
+        return
+    objects, events = asyncio.run(_read_cluster(management, cluster))
     if form != TEXT:
         (summary,) = _summaries(objects)
         output.print_document(summary.document() | {"events": [event.document() for event in events]}, form)
@@ -205,7 +258,16 @@ def _all(management: ManagementCluster, scope: ListScope) -> list[ObjectQuery]:
     return [
         ObjectQuery(CLUSTER_API_GROUP, CLUSTER_KIND, scope.namespace, scope.labels, fallback=own),
         ObjectQuery(GROUP, Kind.CLUSTER_ADDON, scope.namespace, consequence=NO_ADDONS, fallback=own),
+        replace(BINDINGS, namespace=scope.namespace, consequence=NO_SYNCS, fallback=own),
         ObjectQuery(GROUP, Kind.CLUSTER_STACK_RELEASE, consequence=unknown, fallback=scope.namespace or own),
+    ]
+
+
+def _syncs(management: ManagementCluster, scope: ListScope) -> list[ObjectQuery]:
+    own = management.connection().namespace
+    return [
+        ObjectQuery(SYNC_GROUP, Kind.CLUSTER_RESOURCE_SYNC, scope.namespace, fallback=own),
+        replace(BINDINGS, namespace=scope.namespace, fallback=own),
     ]
 
 
@@ -216,6 +278,7 @@ def cluster_queries(cluster: ObjectKey) -> list[ObjectQuery]:
     return [
         ObjectQuery(CLUSTER_API_GROUP, CLUSTER_KIND, namespace, name=cluster.name),
         ObjectQuery(GROUP, Kind.CLUSTER_ADDON, namespace, name=addon_name(cluster.name), consequence=NO_ADDONS),
+        replace(BINDINGS, namespace=namespace, labels=labels, consequence=NO_SYNCS),
         ObjectQuery(CLUSTER_API_GROUP, "MachineDeployment", namespace, labels, consequence=workers),
         ObjectQuery(CLUSTER_API_GROUP, "Machine", namespace, labels, consequence=workers),
     ]
@@ -245,11 +308,18 @@ async def _watch(
 
 
 def _summaries(objects: QueryResults) -> list[ClusterSummary]:
-    addons = addons_by_cluster(objects[1] or [])
-    clusters = [
-        (cluster["metadata"]["namespace"], cluster["metadata"]["name"], cluster) for cluster in objects[0] or []
-    ]
-    return [summarize(cluster, addons.get((namespace, name))) for namespace, name, cluster in clusters]
+    clusters, addons, bindings, *_ = (manifests or [] for manifests in objects)
+    return summarize_all(clusters, addons, bindings)
+
+
+def _sync_summaries(objects: QueryResults) -> list[SyncSummary]:
+    syncs, bindings = (manifests or [] for manifests in objects)
+    return summarize_syncs(syncs, bindings)
+
+
+def _sync_lines(objects: QueryResults, *, troubled: bool) -> list[ViewNode]:
+    """Draw each sync in one line."""
+    return [sync_overview(sync) for sync in _sync_summaries(objects) if sync.concern.reason or not troubled]
 
 
 def _lines(objects: QueryResults, *, troubled: bool) -> list[ViewNode]:
@@ -259,6 +329,6 @@ def _lines(objects: QueryResults, *, troubled: bool) -> list[ViewNode]:
 
 def cluster_tree(objects: QueryResults) -> list[ViewNode]:
     """Draw the state of a Cluster, from the objects of its queries."""
-    clusters, addons, pools, machines = (manifests or [] for manifests in objects)
-    snapshot = Snapshot(clusters=clusters, addons=addons, pools=pools, machines=machines)
+    clusters, addons, bindings, pools, machines = (manifests or [] for manifests in objects)
+    snapshot = Snapshot(clusters=clusters, addons=addons, bindings=bindings, pools=pools, machines=machines)
     return [cluster_status(cluster, snapshot) for cluster in clusters]

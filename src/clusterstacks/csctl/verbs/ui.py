@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Thread
@@ -14,7 +14,7 @@ import click
 
 from clusterstacks.csctl.shared import output
 from clusterstacks.csctl.shared.cluster_options import ListScope, ManagementCluster, read_cluster_context, scope_options
-from clusterstacks.csctl.shared.management_objects import ObjectQuery, follow, read_objects
+from clusterstacks.csctl.shared.management_objects import BINDINGS, ObjectQuery, follow, read_objects
 from clusterstacks.csctl.shared.plan_output import (
     live_commands,
     patch_command,
@@ -101,7 +101,7 @@ class ServedPage:
 
         def show(objects: Sequence[list[Manifest]]) -> None:
             nonlocal filled
-            kinds = ("stacks", "releases", "clusters", "addons", "pools", "machines")
+            kinds = ("stacks", "releases", "clusters", "addons", "bindings", "pools", "machines")
             state.show(Snapshot(**dict(zip(kinds, objects, strict=True))))
             if not filled:
                 filled = True
@@ -158,6 +158,7 @@ def _queries(scope: ListScope) -> list[ObjectQuery]:
         ObjectQuery(GROUP, Kind.CLUSTER_STACK_RELEASE, consequence="only releases that Clusters use are shown"),
         ObjectQuery(CLUSTER_API_GROUP, CLUSTER_KIND, namespace, scope.labels),
         ObjectQuery(GROUP, Kind.CLUSTER_ADDON, namespace, consequence=no_addons),
+        replace(BINDINGS, namespace=namespace, consequence="syncs are not shown"),
         ObjectQuery(CLUSTER_API_GROUP, "MachineDeployment", namespace, consequence=workers),
         ObjectQuery(CLUSTER_API_GROUP, "Machine", namespace, consequence=workers),
     ]

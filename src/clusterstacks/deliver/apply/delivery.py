@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -64,6 +64,7 @@ class Revision:
         digest: Digest of the manifests.
         basis: Digest of the part of the inputs that only an upgrade changes; empty if it is not known.
         strategy: When an object is written.
+        sources: Positions of the sources of the objects of a sync, which are applied in this order.
     """
 
     manifests: Sequence[Manifest]
@@ -71,6 +72,7 @@ class Revision:
     digest: str
     basis: str = ""
     strategy: SyncStrategy = SyncStrategy.CONTINUOUS
+    sources: Mapping[ObjectId, int] = field(default_factory=dict)
 
     @classmethod
     def of(cls, manifests: Sequence[Manifest], input_digest: str, basis: str = "") -> Revision:
@@ -455,7 +457,8 @@ class Delivery:
         return [target for target, ours in zip(targets, await gather(is_ours, targets), strict=True) if ours]
 
     async def _survey(self, name: str, before: Stored | None, revision: Revision, default_namespace: str) -> Survey:
-        sent = RevisionToSend(revision.manifests, revision.digest, default_namespace, self._store.set_id(name))
+        set_id = self._store.set_id(name)
+        sent = RevisionToSend(revision.manifests, revision.digest, default_namespace, set_id, revision.sources)
         return await survey_cluster(self._client, before, sent)
 
     async def _apply(

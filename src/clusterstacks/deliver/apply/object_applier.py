@@ -42,7 +42,7 @@ from clusterstacks.deliver.apply.ownership import (
 from clusterstacks.deliver.apply.policy import wants_recreation
 from clusterstacks.deliver.apply.results import Deadlines, ObjectResult
 from clusterstacks.deliver.apply.targets import mark_of
-from clusterstacks.deliver.apply.waiting import pauses, until_gone
+from clusterstacks.deliver.apply.waiting import describe_deletion, pauses, until_gone
 from clusterstacks.model.errors import ClusterStacksError
 from clusterstacks.net.kube.errors import AlreadyExists, Conflict, FieldConflict, Invalid, KindNotServed, WebhookFailed
 
@@ -376,6 +376,5 @@ def _content(manifest: Manifest) -> tuple[object, ...]:
 
 def _leaving(target: ApplyTarget, live: Manifest) -> ObjectResult:
     """Return the result of an object that another writer has deleted and that waits for finalizers."""
-    finalizers = ", ".join(live["metadata"].get("finalizers") or ()) or "its content"
-    error = f"{target.id} is being deleted and waits for {finalizers}; it is created again afterwards"
+    error = f"{target.id} {describe_deletion(live)}; it is created again afterwards"
     return failed(target, "Terminating", error, uid=live["metadata"]["uid"])

@@ -126,13 +126,15 @@ def _candidate(known: RecordedObject, seen: LiveMembers, addon: str) -> PruneCan
     metadata = seen.live[known.id]["metadata"]
     finalizers = frozenset(metadata.get("finalizers") or ())
     is_cleaned_up = bool(finalizers) and (known.id.group, known.id.kind) in CLEANED_UP
+    wave = wave_of(known.id)
     return PruneCandidate(
         known.id,
         seen.places[known.id.group, known.id.kind],
         metadata["uid"],
         addon,
-        # Controllers must not be deleted before they have handled the finalizers of custom resources.
-        awaited=bool(finalizers) and (is_cleaned_up or wave_of(known.id) is Wave.CUSTOM),
+        # Controllers must not be deleted before they have handled the finalizers of custom resources. A Namespace waits
+        # for its content, as a CRD does, and a healthy cluster needs five seconds for that.
+        awaited=wave is Wave.FOUNDATIONS or (bool(finalizers) and (is_cleaned_up or wave is Wave.CUSTOM)),
         leaving=bool(metadata.get("deletionTimestamp")),
         finalizers=finalizers,
     )
@@ -177,7 +179,7 @@ CLEANED_UP: Final = frozenset({("", "Service"), ("", "PersistentVolumeClaim"), (
 """Kinds whose finalizers are mostly handled by workloads of addons, for example those of load balancers."""
 
 SOON: Final = timedelta(milliseconds=50)
-"""Time for an object with finalizers that delays nothing; the next prune looks again. Arbitrary."""
+"""Time for an object that delays nothing and does not go at once; the next prune looks again. Arbitrary."""
 
 IN_USE: Final = "kubernetes.io/pvc-protection"
 """Finalizer that the control plane removes once no Pod uses a volume claim."""
@@ -241,18 +243,19 @@ class Remover:
             return PruneResult(PruneOutcome.PENDING, explain_delete(error))
 
     async def _delete(self, one: PruneCandidate) -> PruneResult:
-        if reason := await self._guard(one.id):
-            return PruneResult(PruneOutcome.KEPT, reason)
+        is_gone = False
         if not one.leaving:
+            if reason := await self._guard(one.id):
+                return PruneResult(PruneOutcome.KEPT, reason)
             try:
-                await self._client.delete(one.place, one.id.name, one.id.namespace, uid=one.uid)
+                is_gone = await self._client.delete(one.place, one.id.name, one.id.namespace, uid=one.uid)
             except Conflict:
                 # A server has other reasons than the uid, for example concurrent writes.
                 live = await self._client.find_metadata(one.place, one.id.name, one.id.namespace)
                 if live is not None and live["metadata"]["uid"] == one.uid:
                     raise
                 return PruneResult(PruneOutcome.GONE, "another object with its name exists now")
-        if one.awaited or one.finalizers:
+        if not is_gone:
             limit = self._deadlines.gone if one.awaited else SOON
             await until_gone(self._client, one.place, one.id, one.uid, limit)
         return PruneResult(PruneOutcome.GONE)

@@ -1,4 +1,4 @@
-"""Decides what a sync delivers, and which objects that left its sources it does not delete yet.
+"""Decides what a sync delivers, in which order, and which objects that left its sources it does not delete yet.
 
 An object leaves only when all sources are there without it. Objects that stay are delivered as before, so that they are
 still compared and restored.
@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from clusterstacks.deliver.apply.targets import digest_of
-from clusterstacks.deliver.apply.waves import CRD_KIND
+from clusterstacks.deliver.apply.waves import CRD_KIND, NAMESPACE_KIND
 from clusterstacks.model.documents import and_more
 from clusterstacks.model.objects import object_id
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from clusterstacks.deliver.apply.source_objects import SourceObjects
     from clusterstacks.model.objects import Manifest, ObjectId
@@ -79,3 +79,26 @@ def revision_of(
     why = and_more(causes, SHOWN_OBJECTS, separator="; ")
     held = f"{objects} that left the sources will be deleted after a confirmation ({named}), because {why}"
     return SyncRevision(staying, held=held, confirmation=confirmation)
+
+
+def revision_until(sources: Sequence[SourceObjects], delivered: Sequence[Manifest], last: int) -> tuple[Manifest, ...]:
+    """Return what a sync delivers while the objects of the sources after ``last`` wait: they stay as they are.
+
+    Namespaces and CustomResourceDefinitions of all sources are delivered: objects of earlier ones may need them.
+    """
+    known = {object_id(manifest): manifest for manifest in delivered}
+    sent = []
+    for number, source in enumerate(sources):
+        for manifest in source.manifests:
+            identity = object_id(manifest)
+            before = known.pop(identity, None)
+            if number <= last or (identity.group, identity.kind) in (CRD_KIND, NAMESPACE_KIND):
+                sent.append(manifest)
+            elif before is not None:
+                sent.append(before)
+    return (*sent, *known.values())
+
+
+def positions(sources: Iterable[SourceObjects]) -> dict[ObjectId, int]:
+    """Return the position of the source of each object."""
+    return {object_id(manifest): number for number, source in enumerate(sources) for manifest in source.manifests}

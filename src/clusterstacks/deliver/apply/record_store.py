@@ -47,6 +47,8 @@ SYNC_RECORD: Final = "sync"
 """Values of ``RECORD_LABEL``: the delivery record of an addon, the last healthy revision of an addon, the record of an
 installation of the operator, which no operator reads, and the delivery record of a resource sync."""
 
+_KINDS: Final = (ADDON_RECORD, HEALTHY_RECORD, INSTALLATION_RECORD, SYNC_RECORD)
+
 _ENTITLED: Final = (ADDON_RECORD, SYNC_RECORD)
 """Kinds of records whose objects must be in no other record."""
 
@@ -409,6 +411,11 @@ def record_name(addon: str, kind: str = ADDON_RECORD) -> str:
     """Return the name of an addon's Secret; an addon name that is not a DNS label is replaced by its digest."""
     fits = len(addon) <= MAX_NAME and _NAME.fullmatch(addon)
     return f"cluster-stack-{kind}-{addon if fits else f'x.{hashlib.sha256(addon.encode()).hexdigest()[:40]}'}"
+
+
+def is_record(name: str) -> bool:
+    """Return whether a Secret of this name is a record."""
+    return name.startswith(tuple(f"cluster-stack-{kind}-" for kind in _KINDS))
 
 
 def healthy_name(addon: str) -> str:

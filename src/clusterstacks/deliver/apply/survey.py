@@ -39,12 +39,14 @@ class RevisionToSend:
         digest: Their digest.
         namespace: Namespace of objects that do not name one.
         set_id: Id of the addon's ApplySet.
+        sources: As ``Revision``.
     """
 
     manifests: Sequence[Manifest]
     digest: str
     namespace: str
     set_id: str
+    sources: Mapping[ObjectId, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +79,13 @@ async def survey_cluster(client: Client, before: Stored | None, revision: Revisi
         SpecError: A document is not an object.
         DependencyError: The cluster is not available.
     """
-    targets = await resolve(client, revision.manifests, default_namespace=revision.namespace, part_of=revision.set_id)
+    targets = await resolve(
+        client,
+        revision.manifests,
+        default_namespace=revision.namespace,
+        part_of=revision.set_id,
+        sources=revision.sources,
+    )
     seen, packed = await asyncio.gather(
         _read_members(client, before.record if before else None, revision, targets),
         # Compressing megabytes in this thread would delay all other requests.

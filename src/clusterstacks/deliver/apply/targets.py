@@ -11,6 +11,7 @@ import hashlib
 import re
 from base64 import b64encode
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 import orjson
@@ -20,9 +21,10 @@ from clusterstacks.deliver.apply.foreign_fields import without_aggregated_rules
 from clusterstacks.deliver.apply.ownership import OWNED_LABEL, OWNED_VALUE, PART_OF_LABEL
 from clusterstacks.deliver.apply.policy import reason_to_keep
 from clusterstacks.deliver.apply.record_codec import MAX_OBJECTS
+from clusterstacks.deliver.apply.record_store import RECORD_LABEL, is_record
 from clusterstacks.deliver.apply.waves import CRD_KIND
 from clusterstacks.model.errors import SpecError
-from clusterstacks.model.objects import Manifest, ObjectId, split_api_version
+from clusterstacks.model.objects import Manifest, ObjectId, object_id, split_api_version
 from clusterstacks.net.kube.errors import KindNotServed
 from clusterstacks.net.kube.resources import Resource
 
@@ -50,6 +52,7 @@ class ApplyTarget:
         resource: The resource of its kind; None when it cannot be sent.
         refusal: Why it cannot be sent.
         new_kind: A CRD of the same delivery defines its kind, which may be served a moment later.
+        source: Position of its source among those of a sync.
     """
 
     id: ObjectId
@@ -59,6 +62,7 @@ class ApplyTarget:
     resource: Resource | None
     refusal: str = ""
     new_kind: bool = False
+    source: int = 0
 
     @property
     def place(self) -> Resource:
@@ -74,7 +78,12 @@ class ApplyTarget:
 
 
 async def resolve(
-    client: Client, manifests: Iterable[Manifest], *, default_namespace: str, part_of: str = ""
+    client: Client,
+    manifests: Iterable[Manifest],
+    *,
+    default_namespace: str,
+    part_of: str = "",
+    sources: Mapping[ObjectId, int] = MappingProxyType({}),
 ) -> list[ApplyTarget]:
     """Prepare manifests for a cluster.
 
@@ -85,6 +94,7 @@ async def resolve(
         manifests: The rendered manifests, which are not changed.
         default_namespace: Namespace of namespaced objects that do not name one.
         part_of: Id of their ApplySet, or empty.
+        sources: Positions of the sources of manifests, as ``ApplyTarget`` has them.
 
     Raises:
         SpecError: A document is not an object, or there are too many objects.
@@ -114,7 +124,8 @@ async def resolve(
             digest, resource, refusal = "", None, f"{identity} cannot be written as JSON: {error}; correct its template"
         # The object moves to the position of its later document.
         found.pop(identity, None)
-        found[identity] = ApplyTarget(identity, version, sent, digest, resource, refusal, new_kind)
+        source = sources.get(object_id(manifest), 0)
+        found[identity] = ApplyTarget(identity, version, sent, digest, resource, refusal, new_kind, source)
     return list(found.values())
 
 
@@ -282,8 +293,17 @@ def fault_of(manifest: Any) -> str:  # noqa: ANN401  # whatever the chart wrote
             return f"has no {field}"
     if _is_list(manifest):
         return ""
-    fault = _metadata_fault(manifest.get("metadata"))
+    fault = _metadata_fault(manifest.get("metadata")) or _record_fault(manifest)
     return f"({manifest['kind']}) {fault}" if fault else ""
+
+
+def _record_fault(manifest: Manifest) -> str:
+    """Refuse a delivery record: what it lists is deleted, and who writes it could be a user with few rights."""
+    name, labels = manifest["metadata"]["name"], manifest["metadata"].get("labels") or {}
+    is_secret = (manifest["apiVersion"], manifest["kind"]) == ("v1", "Secret")
+    if is_secret and (RECORD_LABEL in labels or is_record(name)):
+        return f"named {name} has the name or the label of the operator's delivery records"
+    return ""
 
 
 def _metadata_fault(metadata: Any) -> str:  # noqa: ANN401  # whatever the chart wrote

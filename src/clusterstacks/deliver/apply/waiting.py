@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
+from clusterstacks.deliver.apply.live_fields import one_line
 from clusterstacks.deliver.apply.ownership import OWNED_LABEL, OWNED_VALUE
+from clusterstacks.model.documents import mappings, text
 from clusterstacks.model.errors import DependencyError
 from clusterstacks.net.kube.errors import Expired
 from clusterstacks.net.kube.resources import Resource
@@ -42,19 +44,31 @@ async def until_gone(client: Client, resource: Resource, identity: ObjectId, uid
     """Wait until the object with this uid is gone.
 
     Raises:
-        StillThere: It still exists after ``limit``; the message names its finalizers.
+        StillThere: It still exists after ``limit``; the message says what it waits for.
     """
-    waits_for: list[str] = []
-    since = ""
+    hanging = ""
     for pause in pauses(limit):
         live = await client.find(resource, identity.name, identity.namespace)
         if live is None or live["metadata"].get("uid") != uid:
             return
-        waits_for = live["metadata"].get("finalizers") or []
-        since = f" since {when}" if (when := live["metadata"].get("deletionTimestamp")) else ""
+        hanging = describe_deletion(live)
         await asyncio.sleep(pause)
-    reason = ", ".join(waits_for) or "the objects that depend on it"
-    raise StillThere("DeletionPending", f"{identity} is being deleted{since} and waits for {reason}")
+    raise StillThere("DeletionPending", f"{identity} {hanging}")
+
+
+_ABOUT_DELETION: Final = ("Terminating", "NamespaceContent", "NamespaceDeletion", "NamespaceFinalizers")
+"""Beginnings of the conditions of CRDs and Namespaces about their deletion."""
+
+
+def describe_deletion(live: Manifest) -> str:
+    """Return since when an object is being deleted, its finalizers, and what the server says about its content."""
+    waits_for = [str(one) for one in live["metadata"].get("finalizers") or ()]
+    conditions = [one for one in mappings(live, "status", "conditions") if one.get("status") == "True"]
+    about = [text(one, "message") for one in conditions if text(one, "type").startswith(_ABOUT_DELETION)]
+    if about:
+        waits_for.append(f"its content: {'; '.join(map(one_line, about))}")
+    since = f" since {when}" if (when := text(live, "metadata", "deletionTimestamp")) else ""
+    return f"is being deleted{since} and waits for {', '.join(waits_for) or 'its content'}"
 
 
 PAUSE_SECONDS = 1.0

@@ -64,13 +64,16 @@ class WaveApplier:
         Raises:
             DependencyError: The server is not available, or rejects our credentials.
         """
-        waves: dict[Wave, list[ObjectStep]] = defaultdict(list)
+        waves: dict[tuple[int, Wave], list[ObjectStep]] = defaultdict(list)
         for step in steps:
-            waves[wave_of(step.target.id)].append(step)
+            wave = wave_of(step.target.id)
+            # Those of all sources come first: a CRD may be in a later source than its custom resources.
+            source = 0 if wave is Wave.FOUNDATIONS else step.target.source
+            waves[source, wave].append(step)
         results: dict[ObjectId, ObjectResult] = {}
         obstacles: Obstacles = {}
         new_kinds: list[GroupKind] = []
-        for wave, members in sorted(waves.items()):
+        for (_, wave), members in sorted(waves.items()):
             applied = await gather(partial(self._apply_unless_blocked, obstacles), members)
             results |= {one.result.id: one.result for one in applied}
             if wave is Wave.FOUNDATIONS:

@@ -1,7 +1,7 @@
-"""The components beside the API server of a workload cluster, so that its Pods seem to run.
+"""The components beside the API server of a workload cluster.
 
-A kube-controller-manager and a kube-scheduler create and schedule the Pods of Deployments and other workloads, and kwok
-plays the kubelet of a node.
+A kube-controller-manager removes deleted namespaces. On request, all of its controllers and a kube-scheduler create and
+schedule the Pods of Deployments and other workloads, and kwok plays the kubelet of a node.
 """
 
 from __future__ import annotations
@@ -36,14 +36,15 @@ class WorkloadComponents:
         self._kubelet_version = ""
 
     async def ensure(self, kubelet_version: str) -> None:
-        """Start the components that do not run, and create or update the node of the cluster."""
-        missing = [name for name in _COMPONENTS if name not in self._processes or not self._processes[name].running]
+        """Start the components that do not run, and create or update the node of a cluster with Pods."""
+        wanted = [name for name, (program, _) in _COMPONENTS.items() if program in self._bench.binaries]
+        missing = [name for name in wanted if name not in self._processes or not self._processes[name].running]
         results = await asyncio.gather(
             *(asyncio.to_thread(self._start, name) for name in missing), return_exceptions=True
         )
         for error in filter(None, results):
             raise error
-        if missing or kubelet_version != self._kubelet_version:
+        if self._bench.simulates_pods and (missing or kubelet_version != self._kubelet_version):
             await asyncio.to_thread(
                 installation.install, self._server.kubeconfig_path, [kwok_stages.node(NODE, kubelet_version)]
             )
@@ -82,7 +83,8 @@ class WorkloadComponents:
 
 
 def _controller_manager(bench: Components, server: ApiServer, port: int) -> Process:
-    return kube_components.controller_manager(bench, server, port, kube_components.ALL_CONTROLLERS)
+    controllers = kube_components.ALL_CONTROLLERS if bench.simulates_pods else ("namespace-controller",)
+    return kube_components.controller_manager(bench, server, port, controllers)
 
 
 def _kwok(bench: Components, server: ApiServer, port: int) -> Process:

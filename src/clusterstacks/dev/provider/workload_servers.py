@@ -49,19 +49,18 @@ class WantedServer:
 class _Running:
     server: ApiServer
     series: KubernetesMinor
-    components: WorkloadComponents | None
+    components: WorkloadComponents
 
     def stop(self, grace: timedelta) -> None:
         """Stop the server after the components that use it."""
-        if self.components:
-            self.components.stop()
+        self.components.stop()
         self.server.stop(grace)
 
 
 class WorkloadServers:
     """Starts, restarts and removes workload API servers; calls for one cluster must not overlap.
 
-    Beside each server run the components for Pods if ``bench`` has kwok. ``etcd`` is that of all servers.
+    Beside each server run its components, those for Pods if ``bench`` has kwok. ``etcd`` is that of all servers.
     """
 
     def __init__(self, bench: Components, etcd: EtcdAccess, address: str = LOOPBACK) -> None:
@@ -87,7 +86,7 @@ class WorkloadServers:
             code = found.server.process.exit_code
             if code is not None:
                 ends[cluster] = f"The API server of {cluster} {describe_exit(code)}"
-            elif found.components and (how := found.components.ended()):
+            elif how := found.components.ended():
                 ends[cluster] = how
         return ends
 
@@ -101,11 +100,9 @@ class WorkloadServers:
                 await asyncio.to_thread(found.stop, STOP_GRACE)
             server = await asyncio.to_thread(self._start, wanted)
             bench = replace(self._bench, cluster=str(wanted.cluster))
-            components = WorkloadComponents(bench, server) if self.simulates_pods else None
-            found = _Running(server, wanted.version.series, components)
+            found = _Running(server, wanted.version.series, WorkloadComponents(bench, server))
             self._running[wanted.cluster] = found
-        if found.components:
-            await found.components.ensure(wanted.version.text)
+        await found.components.ensure(wanted.version.text)
         return found.server
 
     async def remove(self, cluster: ObjectKey, uid: str) -> None:
@@ -127,7 +124,7 @@ class WorkloadServers:
     @property
     def simulates_pods(self) -> bool:
         """True if the clusters have the components for Pods."""
-        return "kwok" in self._bench.binaries
+        return self._bench.simulates_pods
 
     def _check(self, version: KubernetesVersion) -> None:
         binary = self._bench.binaries["kube-apiserver"]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Final, Literal
 from pydantic import Field, StrictBool
 
 from clusterstacks.model.drift_settings import DEFAULT_INTERVAL, DriftMode, DriftSettings, SyncStrategy, first_interval
+from clusterstacks.model.files.addon_config import WaitFor
 from clusterstacks.model.kinds.clusterstack import DeletionPolicy, DriftHandling
 from clusterstacks.model.kinds.meta import (
     AGE_COLUMN,
@@ -57,6 +58,17 @@ class SyncSource(Model):
         description="ConfigMap, or Secret for a Secret of type addons.cluster.x-k8s.io/resource-set."
     )
     name: Name = Field(min_length=1, description="Name of the ConfigMap or Secret.")
+    wait_for: WaitFor | None = Field(
+        default=None,
+        description="State of the objects of this source that the objects of the sources after it wait for. Delivered: "
+        "all are applied. Healthy: they also do what their kinds are for. By default, a failure delays only objects "
+        "that cannot exist without the failed one.",
+    )
+    template: StrictBool = Field(
+        default=False,
+        description="Whether the values of this source are Go templates, which are rendered for each Cluster; .Cluster "
+        "is the Cluster, as in the values templates of addons.",
+    )
 
 
 class ClusterResourceSyncSpec(Model):
@@ -69,8 +81,8 @@ class ClusterResourceSyncSpec(Model):
     resources: tuple[SyncSource, ...] = Field(
         min_length=1,
         max_length=MAX_RESOURCES,
-        description="The sources. A value of a source has one or several documents, or a List, and may be compressed "
-        "with gzip (in binaryData).",
+        description="The sources, whose objects are applied in this order. A value of a source has one or several "
+        "documents, or a List, and may be compressed with gzip (in binaryData).",
     )
     strategy: SyncStrategy = Field(
         default=SyncStrategy.CONTINUOUS,
@@ -149,7 +161,7 @@ class ClusterResourceSync(KubernetesObject):
         root=True,
         columns=(
             READY_COLUMN,
-            REASON_COLUMN,
+            replace(REASON_COLUMN, wide=True),
             Column("Clusters", ".status.clusters", "integer", description="Number of selected Clusters."),
             Column("Synced", ".status.synced", "integer", description="Clusters that have all objects."),
             Column("Drifted", ".status.drifted", "integer", description="Clusters with differences."),

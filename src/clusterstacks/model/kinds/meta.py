@@ -130,7 +130,7 @@ class CRDOptions:
 
     ``clusterctl move`` starts at ``root`` kinds and moves what they own, and what a Cluster owns. ``cluster_wide``
     kinds are cluster-scoped and not moved, because they belong to the management cluster. The columns begin with Ready
-    and Reason; messages, which are long, are wide columns.
+    and Reason; messages, which are long, are wide columns, and Reason is one where numbers say more.
     """
 
     short_name: str

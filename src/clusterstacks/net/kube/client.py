@@ -282,10 +282,11 @@ class Client:
         *,
         uid: str = "",
         resource_version: str = "",
-    ) -> None:
-        """Delete one object; it remains while it has finalizers, and its dependents are deleted in the background.
+    ) -> bool:
+        """Delete one object, and its dependents in the background; return True if it was gone at once.
 
-        Raises NotFound, or Conflict if its uid or resource version is not the given one.
+        Otherwise it may remain: while it has finalizers or content, or until its Pods ended. Raises NotFound, or
+        Conflict if its uid or resource version is not the given one.
         """
         conditions = {"uid": uid, "resourceVersion": resource_version}
         preconditions = {field: value for field, value in conditions.items() if value}
@@ -301,7 +302,8 @@ class Client:
             .named()
             .call("delete", body=Body(options), repeatable=bool(preconditions))
         )
-        await self._transport.send(call)
+        # The answer is a Status, or the object.
+        return (await self._send(call)).get("kind") == "Status"
 
     async def watch(  # noqa: PLR0913  # the parameters of the API's own verb
         self,

@@ -1,7 +1,8 @@
-"""Summarizes one Cluster and its ClusterAddon: versions, progress, what it waits for, health and drift."""
+"""Summarizes one Cluster, its ClusterAddon and syncs: versions, progress, what it waits for, health and drift."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
@@ -19,9 +20,10 @@ from clusterstacks.model.kinds.names import (
 )
 from clusterstacks.model.names import InvalidName, parse_class
 from clusterstacks.model.versions import InvalidVersion, KubernetesVersion
+from clusterstacks.plan.clusters.sync_summary import SyncState, sync_state
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from clusterstacks.model.kinds.clusterapi import ClusterView
     from clusterstacks.model.names import ReleaseName
@@ -96,11 +98,18 @@ class ClusterSummary:
     """The condition of its addons that changed last; None without any."""
     last_delivery: Manifest
     """The newest entry of the history of its addons; empty without any."""
+    syncs: tuple[SyncState, ...] = ()
+    """The ClusterResourceSyncs that select it, and their state in it, by name."""
 
     @property
     def of_cluster_stack(self) -> bool:
         """True if its class has the name of a release's class, or addons were delivered to it."""
         return bool(self.delivered) or _release(self.class_name) is not None
+
+    @property
+    def has_deliveries(self) -> bool:
+        """True if it belongs to a cluster stack, or a sync selects it."""
+        return self.of_cluster_stack or bool(self.syncs)
 
     @property
     def upgrading(self) -> bool:
@@ -136,6 +145,11 @@ class ClusterSummary:
             return self.ready
         others = (AddonCondition.HEALTHY, AddonCondition.IN_SYNC, AddonCondition.WITHIN_RANGES)
         conditions = [self.conditions[kind] for kind in others if kind in self.conditions]
+        conditions += [
+            replace(sync.concern, message=f"sync {sync.name}: {sync.concern.message}")
+            for sync in self.syncs
+            if sync.concern.reason
+        ]
         return next(
             (condition for condition in conditions if condition.status != "True"), Condition(READY_CONDITION, "True")
         )
@@ -158,25 +172,31 @@ class ClusterSummary:
             "conditions": [condition.document() for condition in self.conditions.values()],
             "addons": [{"name": name, "version": version} for name, version in self.addons],
             "objects": self.objects,
+            "syncs": [sync.document() for sync in self.syncs],
             "lastChange": self.last_change.document() if self.last_change else None,
             "lastDelivery": self.last_delivery or None,
         }
 
 
-def summarize(cluster: Manifest, addon: Manifest | None) -> ClusterSummary:
-    """Summarize a Cluster in either API version; ``addon`` is None if there is none, or the user may not read it."""
+def summarize(cluster: Manifest, addon: Manifest | None, bindings: Iterable[Manifest] = ()) -> ClusterSummary:
+    """Summarize a Cluster in either API version; ``addon`` is None if there is none, or the user may not read it.
+
+    ``bindings`` are the ClusterResourceSyncBindings of the Cluster.
+    """
     view = cluster_view(cluster)
     status = mapping(addon or {}, "status")
     conditions = _conditions(cluster, addon)
     hold = mapping(status, "upgradeHold")
+    delivered = text(addon or {}, "spec", "clusterStack")
+    of_cluster_stack = bool(delivered) or _release(view.class_name) is not None
     return ClusterSummary(
         key=view.key,
         class_name=view.class_name,
         class_namespace=view.class_namespace,
-        delivered=text(addon or {}, "spec", "clusterStack"),
+        delivered=delivered,
         running=_running(view, text(status, "observedKubernetesVersion")),
         wanted=view.version,
-        ready=_ready(cluster, conditions.get(READY_CONDITION)),
+        ready=_ready(cluster, conditions.get(READY_CONDITION), of_cluster_stack=of_cluster_stack),
         stage=_stage(mappings(status, "stages")),
         pause=_pause(view, cluster, addon or {}),
         hold=(text(hold, "state"), text(hold, "since")),
@@ -190,7 +210,23 @@ def summarize(cluster: Manifest, addon: Manifest | None) -> ClusterSummary:
         ),
         last_change=_last(from_documents(status.get("conditions"))),
         last_delivery=next(iter(mappings(status, "history")), {}),
+        syncs=tuple(sorted(map(sync_state, bindings), key=lambda sync: sync.name)),
     )
+
+
+def summarize_all(
+    clusters: Sequence[Manifest], addons: Iterable[Manifest], bindings: Iterable[Manifest]
+) -> list[ClusterSummary]:
+    """Summarize Clusters with those of the ClusterAddons and ClusterResourceSyncBindings that are theirs."""
+    addon_of = addons_by_cluster(addons)
+    bindings_of: dict[tuple[str, str], list[Manifest]] = defaultdict(list)
+    for binding in bindings:
+        bindings_of[text(binding, "metadata", "namespace"), text(binding, "spec", "clusterName")].append(binding)
+    keys = [(text(cluster, "metadata", "namespace"), text(cluster, "metadata", "name")) for cluster in clusters]
+    return [
+        summarize(cluster, addon_of.get(key), bindings_of.get(key, ()))
+        for cluster, key in zip(clusters, keys, strict=True)
+    ]
 
 
 def _pause(view: ClusterView, cluster: Manifest, addon: Manifest) -> str:
@@ -226,7 +262,9 @@ def _conditions(cluster: Manifest, addon: Manifest | None) -> dict[str, Conditio
     return {kind: replace(mirrored[name], type=kind) for kind, name in _MIRRORED.items() if name in mirrored}
 
 
-def _ready(cluster: Manifest, addons: Condition | None) -> Condition:
+def _ready(cluster: Manifest, addons: Condition | None, *, of_cluster_stack: bool) -> Condition:
+    if addons is None and not of_cluster_stack:
+        addons = Condition(READY_CONDITION, "True")
     if addons is None:
         return Condition(
             READY_CONDITION, "Unknown", "NoAddons", "the operator has not reported the state of the addons yet"

@@ -1,4 +1,4 @@
-"""Draws stacks and clusters as a tree with the state of each part, for csctl status and the demo."""
+"""Draws stacks, clusters and syncs as a tree with the state of each part, for csctl status and the demo."""
 
 from __future__ import annotations
 
@@ -11,20 +11,25 @@ from clusterstacks.model.conditions import Severity, from_documents
 from clusterstacks.model.documents import at, mapping, mappings, text
 from clusterstacks.model.kinds.clusterapi import cluster_class_view, cluster_view
 from clusterstacks.model.kinds.names import AddonCondition
-from clusterstacks.plan.clusters.cluster_summary import HELD, PAUSED, addons_by_cluster, summarize
+from clusterstacks.plan.clusters.cluster_summary import HELD, PAUSED, summarize_all
 from clusterstacks.plan.clusters.deliveries import PastDelivery
+from clusterstacks.plan.clusters.sync_summary import sync_state
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from clusterstacks.model.conditions import Condition
     from clusterstacks.model.kinds.clusterapi import ClusterView
     from clusterstacks.model.objects import Manifest
     from clusterstacks.plan.clusters.cluster_summary import ClusterSummary
+    from clusterstacks.plan.clusters.sync_summary import SyncState, SyncSummary
 
 
 POOL_LABEL: Final = "topology.cluster.x-k8s.io/deployment-name"
 """On MachineDeployments and their Machines: the name of the pool in the Cluster's topology."""
+
+_DEPLOYMENT_LABEL: Final = "cluster.x-k8s.io/deployment-name"
+"""On Machines: the name of their MachineDeployment."""
 
 
 class NodeState(Enum):
@@ -70,6 +75,7 @@ class Snapshot:
     classes: Sequence[Manifest] = field(default_factory=tuple)
     clusters: Sequence[Manifest] = field(default_factory=tuple)
     addons: Sequence[Manifest] = field(default_factory=tuple)
+    bindings: Sequence[Manifest] = field(default_factory=tuple)
     pools: Sequence[Manifest] = field(default_factory=tuple)
     machines: Sequence[Manifest] = field(default_factory=tuple)
 
@@ -83,9 +89,8 @@ def picture(snapshot: Snapshot) -> tuple[ViewNode, ...]:
 
 
 def cluster_status(cluster: Manifest, snapshot: Snapshot) -> ViewNode:
-    """Draw a cluster with versions, progress, health, drift and the last change of its addons."""
-    addon = addons_by_cluster(snapshot.addons).get((text(cluster, "metadata", "namespace"), _name(cluster)))
-    summary = summarize(cluster, addon)
+    """Draw a cluster with versions, progress, health, drift and the last change of its addons, and its syncs."""
+    (summary,) = summarize_all([cluster], snapshot.addons, snapshot.bindings)
     node = _cluster(cluster, snapshot)
     children = [*node.children, *findings(summary)]
     done = summary.ready.status == "True" and all(child.state is NodeState.DONE for child in children)
@@ -97,10 +102,11 @@ def cluster_status(cluster: Manifest, snapshot: Snapshot) -> ViewNode:
 def overview(summary: ClusterSummary) -> ViewNode:
     """Draw a cluster in one line."""
     stage, concern = summary.stage, summary.concern
+    release = f"addons {summary.release_change}" if summary.release_change else "no addons yet"
     parts = [
-        f"class {summary.class_name}",
-        f"addons {summary.release_change}" if summary.release_change else "no addons yet",
-        f"Kubernetes {summary.kubernetes_change}",
+        f"class {summary.class_name}" if summary.class_name else "",
+        release if summary.of_cluster_stack else "",
+        f"Kubernetes {summary.kubernetes_change}" if summary.kubernetes_change else "",
         f"stage {stage.number} of {stage.total}" if stage.total else "",
         f"{concern.reason}{_since(concern)}" if concern.reason else "",
     ]
@@ -195,11 +201,13 @@ def _class(manifest: Manifest) -> ViewNode:
 def _cluster(manifest: Manifest, snapshot: Snapshot) -> ViewNode:
     view = cluster_view(manifest)
     addons = [addon for addon in snapshot.addons if text(addon, "spec", "clusterRef", "name") == view.name]
+    bindings = [binding for binding in snapshot.bindings if text(binding, "spec", "clusterName") == view.name]
     pools = [pool for pool in snapshot.pools if text(pool, "spec", "clusterName") == view.name]
     children = (
         _control_plane(view, addons),
         *(_workers(pool, snapshot) for pool in pools),
         *(_addons(addon) for addon in addons),
+        *_syncs(bindings),
     )
     state = NodeState.DONE if all(child.state is NodeState.DONE for child in children) and addons else NodeState.WORKING
     return ViewNode(f"Cluster {view.name}", state, f"class {view.class_name}", children)
@@ -218,13 +226,18 @@ def _control_plane(view: ClusterView, addons: Sequence[Manifest]) -> ViewNode:
 
 
 def _workers(pool: Manifest, snapshot: Snapshot) -> ViewNode:
-    """Draw a pool; while it rolls it has Machines of both versions, and the old ones go."""
-    labels = ("metadata", "labels", POOL_LABEL)
+    """Draw a pool; while it rolls it has Machines of both versions, and the old ones go.
+
+    A Cluster without a topology has MachineDeployments without the label of a pool.
+    """
+    pool_name, label = text(pool, "metadata", "labels", POOL_LABEL), POOL_LABEL
+    if not pool_name:
+        pool_name, label = _name(pool), _DEPLOYMENT_LABEL
     machines = [
         machine
         for machine in snapshot.machines
         if text(machine, "spec", "clusterName") == text(pool, "spec", "clusterName")
-        and text(machine, *labels) == text(pool, *labels)
+        and text(machine, "metadata", "labels", label) == pool_name
     ]
     wanted, available = at(pool, "spec", "replicas") or 0, at(pool, "status", "availableReplicas") or 0
     version = text(pool, "spec", "template", "spec", "version")
@@ -233,7 +246,7 @@ def _workers(pool: Manifest, snapshot: Snapshot) -> ViewNode:
     current = current and at(pool, "status", "upToDateReplicas") == wanted
     detail = f"{available} of {wanted} available, {version}"
     state = NodeState.DONE if current and available == wanted == len(machines) else NodeState.WORKING
-    return ViewNode(f"workers {text(pool, *labels)}", state, detail, tuple(map(_machine, machines)))
+    return ViewNode(f"workers {pool_name}", state, detail, tuple(map(_machine, machines)))
 
 
 def _machine(machine: Manifest) -> ViewNode:
@@ -250,6 +263,36 @@ def _addons(addon: Manifest) -> ViewNode:
         for entry in mappings(addon, "status", "addons")
     )
     return ViewNode("addons", _state(addon, ready=ready), _objects(addon, ready=ready), stages or delivered)
+
+
+def _syncs(bindings: Sequence[Manifest]) -> Iterator[ViewNode]:
+    """Draw the syncs of a cluster, if it has any."""
+    syncs = sorted(map(sync_state, bindings), key=lambda sync: sync.name)
+    nodes = sync_nodes(syncs)
+    if nodes:
+        states = {node.state for node in nodes}
+        worst = next(state for state in (NodeState.FAILED, NodeState.WORKING, NodeState.DONE) if state in states)
+        yield ViewNode("syncs", worst, f"{sum(sync.ready for sync in syncs)} of {len(syncs)} delivered", nodes)
+
+
+def sync_nodes(syncs: Iterable[SyncState]) -> tuple[ViewNode, ...]:
+    """Draw the syncs of one cluster: the number of objects, or what to look at."""
+    return tuple(ViewNode(sync.name, _condition_state(sync.concern), _sync_detail(sync)) for sync in syncs)
+
+
+def _sync_detail(sync: SyncState) -> str:
+    if sync.concern.reason:
+        return f"{sync.concern.reason}: {' '.join(sync.concern.message.split())}{_since(sync.concern)}"
+    return f"{sync.objects} object{'' if sync.objects == 1 else 's'} in place"
+
+
+def sync_overview(sync: SyncSummary) -> ViewNode:
+    """Draw a sync in one line."""
+    parts = [f"{sync.synced} of {sync.clusters} clusters have all objects"]
+    parts += [f"{sync.drifted} with differences"] if sync.drifted else []
+    if sync.concern.reason:
+        parts.append(f"{sync.concern.reason}{_since(sync.concern)}")
+    return ViewNode(f"Sync {sync.key.namespace}/{sync.name}", _condition_state(sync.concern), ", ".join(parts))
 
 
 def _stage(stage: Manifest) -> ViewNode:

@@ -38,10 +38,42 @@ def test_u_30_the_page_and_csctl_status_have_one_judgement_about_ready(
     addon["spec"] = {"clusterRef": {"name": "one"}, "clusterStack": CLASS}
     snapshot = Snapshot(clusters=[cluster], addons=[addon])
 
-    (listed,) = list_clusters([[cluster], [addon], []])
+    (listed,) = list_clusters([[cluster], [addon], [], []])
     (row,) = fleet_document(snapshot)["clusters"]
     page = cluster_document(snapshot, ObjectKey("team", "one"))
 
     assert page is not None
     assert (listed.document()["ready"], row["ready"], page["ready"]) == (ready, ready, ready)
     assert (row["state"] == "done") is not listed.troubled
+
+
+def test_page_of_a_cluster_without_a_stack_shows_its_syncs() -> None:
+    metadata = {"name": "one", "namespace": "team"}
+    cluster: dict[str, Any] = {"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster", "metadata": metadata}
+    synced = [{"kind": "Secret", "name": "clouds", "status": "synced"}]
+    failing = condition("Ready", "False", "SourceIncomplete", "Error") | {"message": "Secret x does not exist"}
+    bindings = [
+        {
+            "metadata": {"name": f"{sync}.one", "namespace": namespace},
+            "spec": {"syncName": sync, "clusterName": "one"},
+            "status": {"ready": sync == "clouds", "resources": synced, "conditions": [said]},
+        }
+        for namespace, sync, said in (
+            ("team", "operator", failing),
+            ("team", "clouds", condition("Ready")),
+            ("other", "foreign", condition("Ready")),
+        )
+    ]
+    snapshot = Snapshot(clusters=[cluster], bindings=bindings)
+
+    (row,) = fleet_document(snapshot)["clusters"]
+    page = cluster_document(snapshot, ObjectKey("team", "one"))
+
+    assert (row["state"], row["ready"], row["message"]) == ("failed", True, "sync operator: Secret x does not exist")
+    assert page is not None
+    assert page["syncs"] == ["clouds", "operator"]
+    assert [(found["title"], found["state"]) for found in page["findings"]] == [
+        ("sync clouds", "done"),
+        ("sync operator", "failed"),
+    ]
+    assert [node["title"] for node in page["graph"]["nodes"]][-3:] == ["syncs", "clouds", "operator"]

@@ -16,7 +16,7 @@ from clusterstacks.csctl.shared.management_objects import served
 from clusterstacks.model.kinds.names import CLUSTER_API_GROUP, CLUSTER_KIND, GROUP, Kind
 from clusterstacks.net.kube.connection import Connection
 from clusterstacks.net.kube.errors import Forbidden, KindNotServed
-from tests.support.builders.fleets import MORE_KINDS, NEW, OLD, Fleet, ago
+from tests.support.builders.fleets import MORE_KINDS, NEW, OLD, Fleet, ago, condition
 from tests.support.fakes.api_server import FakeApi
 from tests.support.fakes.management_cluster import KINDS
 from tests.support.running.csctl import call_csctl
@@ -97,8 +97,13 @@ main.main()
         (("--watch", "-o", "json"), "--watch cannot be combined with -o json"),
         (("--watch", "--context=a", "--context=b"), "--watch cannot be combined with several --context"),
         (("team/one", "--context=a", "--context=b"), "NAMESPACE/CLUSTER cannot be combined with several --context"),
+        (("--syncs", "-l", "a=b"), "--syncs cannot be combined with --selector"),
+        (("team/one", "--syncs"), "NAMESPACE/CLUSTER cannot be combined with --namespace, --selector, --syncs"),
         (("my-cluster",), "'my-cluster' is not a Cluster (expected NAMESPACE/NAME"),
-        (("team/one", "--troubled"), "NAMESPACE/CLUSTER cannot be combined with --namespace, --selector or --troubled"),
+        (
+            ("team/one", "--troubled"),
+            "NAMESPACE/CLUSTER cannot be combined with --namespace, --selector, --syncs or --troubled",
+        ),
         (("team/one", "-n", "team"), "NAMESPACE/CLUSTER cannot be combined with --namespace"),
         (("team/one", "-l", "a=b"), "NAMESPACE/CLUSTER cannot be combined with --namespace"),
     ],
@@ -111,12 +116,21 @@ def test_contradicting_arguments_are_rejected(
 
 
 class Tenant(FakeApi):
-    """A management cluster whose user may list the objects of one namespace, or of all, but for one kind."""
+    """A management cluster whose user may list the objects of one namespace, or of all, but for one kind.
+
+    It may not serve some kinds.
+    """
 
     def __init__(self) -> None:
         super().__init__(*KINDS.values(), *MORE_KINDS)
+        self.missing: set[str] = set()
         self.own = ""
         self.secret = ""
+
+    async def resource(self, group: str, kind: str, version: str = "") -> Resource:
+        if kind in self.missing:
+            raise KindNotServed(f"{kind}.{group} is not served")
+        return await super().resource(group, kind, version)
 
     async def list(self, resource: Resource, namespace: str = "", **query: Any) -> ObjectList:
         if self.own not in {"", namespace} or resource.kind == self.secret:
@@ -236,6 +250,102 @@ def test_state_of_a_cluster_is_described_without_the_right_to_read_events(
     out, err = capsys.readouterr()
     assert out.startswith("✓ Cluster team-a/healthy")
     assert err == "Warning: list Event: 403: events are not shown\n"
+
+
+NOT_ESTABLISHED = condition(
+    "Ready",
+    ago(minutes=12),
+    "False",
+    severity="Error",
+    reason="ObjectsApplyingOngoing",
+    message="1 of 2 objects not applied: CRD foo is not established",
+)
+
+
+@pytest.fixture
+def synced(api: Tenant) -> Tenant:
+    """Syncs of a Cluster of a stack, of one without a stack, and a ClusterResourceSet that is kept by the operator."""
+
+    async def create() -> None:
+        fleet = Fleet(api)
+        await fleet.plain_cluster("team-b/plain")
+        await fleet.sync("team-a/clouds", condition("Ready"))
+        await fleet.sync(
+            "team-b/operator",
+            condition("Ready", ago(minutes=13), "False", reason="ClustersNotSynced", message="1 of 1 clusters"),
+        )
+        await fleet.binding("team-a/healthy", "clouds")
+        await fleet.binding("team-b/plain", "operator", NOT_ESTABLISHED, ready=False)
+        await fleet.binding("team-b/plain", "cni", owner="ClusterResourceSet")
+
+    asyncio.run(create())
+    return api
+
+
+@pytest.mark.usefixtures("synced")
+def test_tree_of_a_cluster_shows_its_syncs_with_or_without_a_cluster_stack(capsys: pytest.CaptureFixture[str]) -> None:
+    assert call_csctl("status", "team-a/healthy") == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("✓ Cluster team-a/healthy  class")
+    assert lines[lines.index("  ✓ syncs  1 of 1 delivered") + 1] == "    ✓ clouds  1 object in place"
+
+    assert call_csctl("status", "team-b/plain") == 0
+    tree = capsys.readouterr().out.splitlines()
+    since = NOT_ESTABLISHED["lastTransitionTime"]
+    why = f"ObjectsApplyingOngoing: 1 of 2 objects not applied: CRD foo is not established, since {since}"
+    assert tree == [
+        f"✗ Cluster team-b/plain  Kubernetes v1.35.4, ObjectsApplyingOngoing, since {since}",
+        "  ✓ control plane  v1.35.4",
+        "  ✓ workers md  1 of 1 available, v1.35.4",
+        "    ✓ Machine md-1  v1.35.4 Running",
+        "  ✗ syncs  1 of 2 delivered",
+        "    ✓ cni  1 object in place",
+        f"    ✗ operator  {why}",
+    ]
+
+
+@pytest.mark.usefixtures("synced")
+def test_cluster_without_a_stack_is_listed_with_the_trouble_of_its_syncs(capsys: pytest.CaptureFixture[str]) -> None:
+    assert call_csctl("status", "--troubled", "-n", "team-b") == 0
+    _, drifted, plain, count = cells(capsys.readouterr().out)
+    assert drifted[2] == "drifted"
+    assert plain == ["✗", "team-b", "plain", "True", "v1.35.4", "ObjectsApplyingOngoing", "12m"]
+    assert count == [f"3 Clusters, 2 troubled; releases: {OLD} (2)"]
+
+    assert call_csctl("status", "-n", "team-b", "-o", "json") == 0
+    (found,) = [one for one in json.loads(capsys.readouterr().out) if one["name"] == "plain"]
+    assert found["message"] == f"sync operator: {NOT_ESTABLISHED['message']}"
+    assert [(one["name"], one["ready"], one["objects"]) for one in found["syncs"]] == [
+        ("cni", True, 1),
+        ("operator", False, 1),
+    ]
+
+
+@pytest.mark.usefixtures("synced")
+def test_syncs_are_listed_with_the_numbers_of_their_clusters(capsys: pytest.CaptureFixture[str]) -> None:
+    assert call_csctl("status", "--syncs") == 0
+    assert cells(capsys.readouterr().out) == [
+        ["NAMESPACE", "NAME", "READY", "CLUSTERS", "SYNCED", "DRIFTED", "REASON", "SINCE"],
+        ["✓", "team-a", "clouds", "True", "1", "1", "0"],
+        ["✓", "team-b", "cni (ClusterResourceSet)", "True", "1", "1", "0"],
+        ["…", "team-b", "operator", "False", "1", "0", "0", "ClustersNotSynced", "13m"],
+        ["3 syncs, 1 troubled"],
+    ]
+
+    assert call_csctl("status", "--syncs", "--troubled", "-n", "team-b", "-o", "json") == 0
+    (only,) = json.loads(capsys.readouterr().out)
+    assert (only["kind"], only["name"], only["reason"]) == ("ClusterResourceSync", "operator", "ClustersNotSynced")
+    assert call_csctl("status", "--syncs", "-n", "team-c") == 0
+    assert capsys.readouterr().err == "There is no ClusterResourceSync.\n"
+
+
+def test_installation_without_syncs_has_none(api: Tenant, capsys: pytest.CaptureFixture[str]) -> None:
+    api.missing = {Kind.CLUSTER_RESOURCE_SYNC, Kind.CLUSTER_RESOURCE_SYNC_BINDING}
+
+    assert call_csctl("status") == 0
+    assert capsys.readouterr().err == ""
+    assert call_csctl("status", "--syncs") == output.FAILED
+    assert "does not serve ClusterResourceSync: install the operator" in capsys.readouterr().err
 
 
 class Bare:

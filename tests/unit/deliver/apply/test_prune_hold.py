@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clusterstacks.deliver.apply.prune_hold import revision_of
+from clusterstacks.deliver.apply.prune_hold import positions, revision_of, revision_until
 from clusterstacks.deliver.apply.source_objects import SourceObjects
 from clusterstacks.model.objects import Manifest, object_id
 from tests.support.builders.manifests import config_map, crd
@@ -100,3 +100,18 @@ def test_each_object_is_delivered_or_leaves_and_never_both(
     assert all(object_id(config_map(name)) in sent for name in wanted)
     if any(broken for _, broken in contents):
         assert revision.leaving == ()
+
+
+def test_objects_of_sources_that_wait_stay_as_the_cluster_has_them() -> None:
+    sources = [source(config_map("a", key="new")), source(config_map("b", key="new"), C), source(WIDGETS)]
+
+    first = revision_until(sources, [A, B, config_map("left")], 0)
+    second = revision_until(sources, first, 1)
+
+    assert first == (config_map("a", key="new"), B, WIDGETS, config_map("left"))
+    assert second == (config_map("a", key="new"), config_map("b", key="new"), C, WIDGETS, config_map("left"))
+    assert revision_until(sources, second, 0) == second, "what has been delivered is not taken back"
+
+
+def test_position_of_an_object_is_that_of_its_source() -> None:
+    assert positions([source(A, B), source(C)]) == {object_id(A): 0, object_id(B): 0, object_id(C): 1}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 from base64 import b64encode
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,8 @@ from tests.support.builders.manifests import config_map
 from tests.support.observing.cpu_time import no_stall
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from clusterstacks.deliver.apply.source_objects import SourceObjects
     from clusterstacks.model.objects import Manifest
 
@@ -150,6 +153,56 @@ def test_more_than_a_bound_is_a_fault(bound: str, monkeypatch: pytest.MonkeyPatc
     source = of_config_map(values)
     assert names(source) == ["a", "b", "c"]
     assert "more than" in source.faults[0]
+
+
+BOMB = "x: &x [{}]\ny: &y [{}]\nz: [{}]\n"
+"""Aliases of aliases; each list has the given content."""
+
+
+def bomb(name: str, content: str = "", *, end: str = "") -> str:
+    lists = BOMB.format(",".join([content or "1"] * 50), ",".join(["*x"] * 50), ",".join(["*y"] * 49))
+    return f"{DOCUMENT % name}{lists}{end}"
+
+
+@pytest.mark.parametrize(
+    "documents",
+    [
+        pytest.param([bomb(f"n{number}") for number in range(40)], id="each within the bound of a document"),
+        pytest.param([bomb(f"n{number}", end="last: !!other a\n") for number in range(40)], id="each with an error"),
+        pytest.param([bomb("n", "x" * 500)], id="long text"),
+        pytest.param([f"{DOCUMENT % 'n'}x: &x {{? {'k' * 100_000} : 1}}\ny: [{'*x,' * 99}]\n"], id="long keys"),
+    ],
+)
+@pytest.mark.parametrize("read", [of_config_map, lambda values: of_secret(**values)], ids=["ConfigMap", "Secret"])
+def test_aliases_of_all_documents_together_are_bounded(
+    documents: list[str], read: Callable[[dict[str, str]], SourceObjects], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    budgets: list[yaml.Budget] = []
+
+    class Noted(yaml.Budget):
+        def __init__(self, **bounds: int) -> None:
+            super().__init__(**bounds)
+            budgets.append(self)
+
+    monkeypatch.setattr(yaml, "Budget", Noted)
+    source = read({"b": "---\n".join(documents), "a": A})
+
+    assert names(source)[0] == "a"
+    assert source.faults
+    assert len(json.dumps(source.manifests)) < 2 * MAX_BYTES
+    # The last document of each may take what is left and one value more.
+    assert budgets[0].values >= -50
+    assert budgets[0].characters >= -100_000
+
+
+def test_document_with_too_many_aliases_leaves_the_others() -> None:
+    text = bomb("b").replace("[1", f"[{'1,' * 60}1")
+
+    source = of_config_map({"a": A, "b": f"{text}---\n{DOCUMENT % 'c'}"})
+
+    assert names(source) == ["a", "c"]
+    assert "key b, document 1" in source.faults[0]
+    assert "values once its aliases are expanded" in source.faults[0]
 
 
 def test_source_that_does_not_exist_is_a_fault_and_not_empty() -> None:

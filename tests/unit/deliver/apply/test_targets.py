@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 
 from clusterstacks.deliver.apply.ownership import OWNED_LABEL, PART_OF_LABEL
+from clusterstacks.deliver.apply.record_store import RECORD_LABEL, record_name
 from clusterstacks.deliver.apply.targets import (
     defined_kinds,
     digest_of,
@@ -242,6 +243,18 @@ def test_lists_are_replaced_by_their_items() -> None:
 def test_invalid_documents_are_rejected_with_their_position(manifest: Any, complaint: str) -> None:
     with pytest.raises(SpecError, match=complaint):
         list(documents([config_map("a"), manifest]))
+
+
+@pytest.mark.regression("SEC-41")
+@pytest.mark.parametrize("kind", ["addon", "healthy", "installation", "sync"])
+def test_charts_contain_no_delivery_records(kind: str) -> None:
+    by_name = named("v1", "Secret", record_name("cni", kind))
+    by_label = named("v1", "Secret", "any", "kube-system", metadata={"name": "any", "labels": {RECORD_LABEL: kind}})
+    for record in (by_name, by_label, {"apiVersion": "v1", "kind": "List", "items": [by_name]}):
+        with pytest.raises(SpecError, match="has the name or the label of the operator's delivery records"):
+            list(documents([config_map("a"), record]))
+    others = [named("v1", "ConfigMap", record_name("cni", kind)), named("v1", "Secret", "cluster-stack-addons")]
+    assert list(documents(others)) == others
 
 
 @given(JSON)

@@ -12,10 +12,11 @@ from clusterstacks.deliver.apply.results import Deadlines
 from clusterstacks.deliver.apply.targets import resolve
 from clusterstacks.deliver.apply.waiting import pauses
 from clusterstacks.deliver.apply.wave_applier import WaveApplier
+from clusterstacks.model.objects import object_id
 from clusterstacks.net.kube.client import Client
 from clusterstacks.net.kube.errors import Forbidden, Unauthorized, Unreachable
 from clusterstacks.net.kube.resources import Resource
-from tests.support.builders.manifests import config_map
+from tests.support.builders.manifests import config_map, deployment, named
 
 if TYPE_CHECKING:
     from clusterstacks.deliver.apply.results import ObjectResult
@@ -52,6 +53,17 @@ class Server(Client):
 async def roll_out(server: Server, names: str) -> list[ObjectResult]:
     targets = await resolve(server, [config_map(name) for name in names], default_namespace="n")
     return await WaveApplier(server, deadlines=Deadlines()).apply_objects([ObjectStep(target) for target in targets])
+
+
+async def test_objects_are_applied_in_the_order_of_their_sources_but_namespaces_first() -> None:
+    server = Server({"c": Unreachable("no answer", status=500)})
+    manifests = [deployment("a"), config_map("b"), config_map("c"), config_map("d"), named("v1", "Namespace", "e")]
+    sources = {object_id(manifest): position for position, manifest in enumerate(manifests)}
+    targets = await resolve(server, manifests, default_namespace="n", sources=sources)
+
+    await WaveApplier(server).apply_objects([ObjectStep(target) for target in reversed(targets)])
+
+    assert server.applied == ["e", "a", "b", "d"]
 
 
 @pytest.mark.parametrize("status", [0, 500], ids=["timed out", "webhook failed"])

@@ -117,6 +117,15 @@ def test_columns_begin_with_ready_and_reason_and_messages_are_only_in_wide_table
     assert {column["name"] for column in columns} >= KNOWN_COLUMNS[plural]
 
 
+def test_numbers_of_clusters_of_a_sync_are_in_narrow_tables_and_why_in_wide_ones() -> None:
+    columns = CRDS["clusterresourcesyncs"]["spec"]["versions"][0]["additionalPrinterColumns"]
+
+    assert [column["name"] for column in columns if not column.get("priority")] == [
+        *("Ready", "Clusters", "Synced", "Drifted", "Age"),
+    ]
+    assert {column["name"] for column in columns if column.get("priority")} == {"Reason", "Message"}
+
+
 def test_clusterctl_move_labels_cover_stacks_and_their_hierarchy() -> None:
     labels = {plural: crd["metadata"]["labels"] for plural, crd in CRDS.items()}
 

@@ -131,12 +131,13 @@ export function clusterView(state, actions) {
     <h1 tabindex="-1">${sign(one.state, stateWord(one))} Cluster ${one.namespace}/${one.name}</h1>
     <dl class="facts">
       <dt>Class</dt><dd>${one.class.wanted || "none"}</dd>
-      <dt>Addons of release</dt><dd>${one.release || "no addons yet"}</dd>
+      <dt>Addons of release</dt><dd>${one.release || "none"}</dd>
       <dt>Kubernetes</dt><dd>${one.kubernetes}</dd>
       ${one.stage.total ? html`<dt>Stage</dt><dd>${one.stage.number} of ${one.stage.total}, ${one.stage.current}${" "}
         <progress value=${one.stage.number - 1} max=${one.stage.total} aria-label="Completed stages"></progress></dd>` : ""}
       ${moved || one.reason ? html`<dt>Reason</dt><dd>${one.reason || "Upgrading"}${since(one.since)}</dd>` : ""}
       <dt>Addons</dt><dd>${one.addons.join(", ") || "none"}</dd>
+      ${one.syncs.length ? html`<dt>Syncs</dt><dd>${one.syncs.join(", ")}</dd>` : ""}
     </dl>
     <section aria-labelledby="state">
       <h2 id="state">State</h2>

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from clusterstacks.deliver.apply.delivery import RECORD_NAMESPACE, Delivery, RecordOwner, Revision
 from clusterstacks.deliver.apply.foreign_content import ForeignContentCheck
-from clusterstacks.deliver.apply.prune_hold import revision_of
+from clusterstacks.deliver.apply.prune_hold import positions, revision_of, revision_until
 from clusterstacks.deliver.apply.record_store import SYNC_RECORD, RecordStore
 from clusterstacks.deliver.apply.source_objects import without_repetitions
 from clusterstacks.deliver.apply.targets import digest_of
@@ -16,14 +17,21 @@ from clusterstacks.deliver.apply.waves import CRD_KIND
 from clusterstacks.model.conditions import Severity
 from clusterstacks.model.documents import and_more, text
 from clusterstacks.model.errors import ClusterStacksError, DependencyError, SpecError
+from clusterstacks.model.files.addon_config import WaitFor
 from clusterstacks.model.kinds.clusterapi import cluster_view, is_moving, unpause_hint
+from clusterstacks.model.kinds.clusterresourceset import set_name, sync_of_set
 from clusterstacks.model.kinds.clusterresourcesync import ClusterResourceSync, binding_name
+from clusterstacks.model.kinds.clusterresourcesyncbinding import last_delivery
 from clusterstacks.model.kinds.clusterstack import DeletionPolicy
 from clusterstacks.model.kinds.names import (
+    ADOPT_ANNOTATION,
     CLUSTER_API_GROUP,
     CLUSTER_KIND,
     CONFIRM_PRUNE_ANNOTATION,
+    PAUSED_ANNOTATION,
     RECONCILE_ANNOTATION,
+    RESOURCE_SET_GROUP,
+    RESOURCE_SET_KIND,
     SYNC_DELETION_POLICY_ANNOTATION,
     SYNC_FINALIZER,
     SYNC_GROUP,
@@ -32,9 +40,13 @@ from clusterstacks.model.kinds.names import (
     Reason,
     SyncCondition,
 )
-from clusterstacks.model.objects import ObjectKey
+from clusterstacks.model.objects import rfc3339
 from clusterstacks.model.outcomes import Outcome, Settled, Waiting
+from clusterstacks.net.kube.errors import KindNotServed
+from clusterstacks.operator.controllers.addon_health import report_unread
 from clusterstacks.operator.controllers.clusterresourcesync.reconciler import is_selected
+from clusterstacks.operator.controllers.clusterresourcesync.set_adoption import adopt, objects_to_adopt
+from clusterstacks.operator.controllers.clusterresourcesync.source_wait import RETRY, wait_for_delivery, wait_for_health
 from clusterstacks.operator.controllers.object_reader import LiveReader
 from clusterstacks.operator.controllers.resource_list import describe_failures, describe_remaining, entries
 from clusterstacks.operator.controllers.status_reconciler import remove_finalizer
@@ -42,12 +54,12 @@ from clusterstacks.runtime.concurrency import gather
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from datetime import timedelta
 
     from clusterstacks.deliver.apply.prune_hold import SyncRevision
+    from clusterstacks.deliver.apply.results import DeliveryReport
     from clusterstacks.deliver.apply.source_objects import SourceObjects
     from clusterstacks.model.kinds.clusterapi import ClusterView
-    from clusterstacks.model.kinds.clusterresourcesync import ClusterResourceSyncSpec, SyncSource
+    from clusterstacks.model.kinds.clusterresourcesync import ClusterResourceSyncSpec
     from clusterstacks.model.objects import Manifest, ObjectId
     from clusterstacks.net.kube.client import Client
     from clusterstacks.operator.controllers.addon_sweep import AddonSweep
@@ -60,6 +72,21 @@ if TYPE_CHECKING:
 
 FAULTS_SHOWN: Final = 3
 """Faults of sources that a message names (arbitrary)."""
+
+COMPARED: Final = frozenset(
+    {
+        Reason.PRUNE_HELD,
+        Reason.SOURCE_INCOMPLETE,
+        Reason.OBJECTS_IN_PROGRESS,
+        Reason.OBJECTS_FAILED,
+        Reason.HEALTH_UNKNOWN,
+    }
+)
+"""Reasons to wait for a person or a workload, perhaps for long: until then, the delivered objects are compared."""
+
+PATIENCE: Final = timedelta(seconds=2)
+"""Time that a binding waits for the delivery of another one to its cluster. Each takes 10 s if the cluster does not
+answer, so that its syncs would occupy all workers. Arbitrary."""
 
 ADVISORY: Final = frozenset({AddonCondition.HEALTHY, AddonCondition.IN_SYNC, AddonCondition.PAUSED})
 """Conditions that do not count for Ready."""
@@ -106,20 +133,22 @@ class BindingReconciler:
         if patch.deleting:
             patch.require_live()
         reads = self.cached_reads if patch.cached else LiveReader(self.client, self.cached_reads.informers)
-        sync_manifest = await _find(reads, SYNC_GROUP, Kind.CLUSTER_RESOURCE_SYNC, patch, "syncName")
         cluster_manifest = await _find(reads, CLUSTER_API_GROUP, CLUSTER_KIND, patch, "clusterName")
-        sync = ClusterResourceSync.parse(sync_manifest) if sync_manifest else None
-        cluster = cluster_view(cluster_manifest) if cluster_manifest else None
+        sync = await _sync_of(reads, patch)
+        canonical = binding_name(text(patch.manifest, "spec", "syncName"), text(patch.manifest, "spec", "clusterName"))
+        # A binding under another name has delivered nothing, so nothing in the cluster is its own.
+        is_canonical = patch.key.name == canonical
+        cluster = cluster_view(cluster_manifest) if cluster_manifest and is_canonical else None
         if patch.deleting:
             return await self._end(patch, sync, cluster)
-        canonical = binding_name(text(patch.manifest, "spec", "syncName"), text(patch.manifest, "spec", "clusterName"))
-        if sync is None or cluster is None or patch.key.name != canonical or not is_selected(sync, cluster_manifest):
+        if sync is None or cluster is None or not is_selected(sync, cluster_manifest):
             self.sweep.forget(patch.key)
             return None  # the reconcile of the sync deletes it
         if sync.spec.suspend or cluster.paused or cluster.moving:
             self.sweep.forget(patch.key)
-            why = unpause_hint(cluster.key) if cluster.paused else f"spec.suspend of the sync {sync.key} is true"
+            why = unpause_hint(cluster.key) if cluster.paused else _suspension(sync)
             patch.true(AddonCondition.PAUSED, "Paused", f"nothing is delivered because {why}")
+            report_unread(patch, why, self.gate.clock.now())
             return Settled() if patch.status.get("ready") else Waiting("Paused", why, None)
         patch.drop(AddonCondition.PAUSED)
         bound = await self._bound(patch, sync, cluster)
@@ -131,14 +160,11 @@ class BindingReconciler:
         return outcome
 
     async def _bound(self, patch: StatusPatch, sync: ClusterResourceSync, cluster: ClusterView) -> _Bound:
-        async def read(source: SyncSource) -> tuple[SourceObjects, str]:
-            found = await self.sources.read(source.kind, ObjectKey(patch.key.namespace, source.name))
-            return found.objects, found.digest
-
-        found = await gather(read, sync.spec.resources)
+        found = await gather(partial(self.sources.read, cluster=cluster.raw), sync.spec.resources)
         confirmed = sync.metadata.annotations.get(CONFIRM_PRUNE_ANNOTATION, "")
         settings = [sync.spec.strategy, sync.spec.prune, sync.spec.drift.document()]
-        inputs = digest_of([[digest for _, digest in found], settings, confirmed, cluster.uid])
+        order = [[digest, one.wait_for] for one, (_, digest) in zip(sync.spec.resources, found, strict=True)]
+        inputs = digest_of([order, settings, confirmed, cluster.uid])
         return _Bound(patch, sync, cluster, without_repetitions(objects for objects, _ in found), inputs)
 
     async def _deliver(self, bound: _Bound) -> Outcome:
@@ -154,10 +180,10 @@ class BindingReconciler:
             patch.require_live()
             patch.status |= {"observedInputs": "", "ready": False}
             self.sweep.configure(patch.key, None)
-            async with self.sweep.rollout(bound.cluster.key):
+            async with self.sweep.rollout(bound.cluster.key, PATIENCE):
                 outcome = await self._roll_out(bound)
             if outcome is not None:
-                if outcome.reason == Reason.PRUNE_HELD:
+                if outcome.reason in COMPARED:
                     self._detect_drift(bound)
                 return outcome
             patch.status["observedInputs"] = bound.inputs
@@ -172,46 +198,88 @@ class BindingReconciler:
         patch = bound.patch
         requested = bound.cluster.annotations.get(RECONCILE_ANNOTATION, "")
         request = requested if requested != patch.status.get("lastHandledReconcileAt", "") else ""
-        resources = patch.status.get("resources")
-        objects = len(resources) if isinstance(resources, list) else 0
-        delivered = {"name": bound.name, "objects": objects, "inputs": patch.status.get("observedInputs", "")}
+        delivered = last_delivery(bound.name, patch.status)
         self.sweep.configure(patch.key, bound.sync.spec.drift_settings(), request, [delivered])
 
     async def _roll_out(self, bound: _Bound) -> Waiting | None:
         """Deliver the objects; return None when the cluster has them all and nothing is left to delete."""
         patch = bound.patch
+        patch.drop(SyncCondition.OBJECTS_APPLIED)  # it is about what is delivered now
         client = await self.gate.connect(patch, bound.cluster)
         if isinstance(client, Waiting):
             return client
-        delivery = self._delivery(client, bound.cluster.key, bound.sync.spec)
+        delivery = self._delivery(client, bound.cluster, bound.sync.spec)
         with patch.failing_condition(SyncCondition.OBJECTS_APPLIED):
             records = await delivery.records()
             before = await delivery.manifests(bound.name)
             revision = await self._revision(client, bound, before or [])
-            sent = Revision.of(list(revision.manifests), bound.inputs)
-            report = await delivery.install(bound.name, replace(sent, strategy=bound.sync.spec.strategy))
-        patch.status["resources"] = entries(report.objects)
-        changed = sum(one.changed for one in report.objects)
+            if resource_set := set_name(bound.name):
+                sources = zip(bound.sync.spec.resources, bound.sources, strict=True)
+                applied = await objects_to_adopt(self.client, bound.cluster.key, resource_set, sources)
+                await adopt(client, delivery, bound.name, records.get(bound.name), applied)
+            for position, source in enumerate(bound.sync.spec.resources):
+                if source.wait_for is not None:
+                    until = revision_until(bound.sources, before or [], position)
+                    report = await self._install(bound, delivery, until)
+                    if waiting := await self._await_source(bound, client, report, position):
+                        return waiting
+            report = await self._install(bound, delivery, revision.manifests)
         failed = sum(not one.synced for one in report.objects)
-        self.metrics.count_applied(changed=changed, unchanged=len(report.objects) - changed - failed, failed=failed)
         if not report.synced:
             message = f"{failed} of {len(report.objects)} objects not applied: {describe_failures(report.objects)}"
             patch.false(SyncCondition.OBJECTS_APPLIED, Reason.OBJECTS_APPLYING_ONGOING, message)
             return Waiting(Reason.OBJECTS_APPLYING_ONGOING, message)
         patch.true(SyncCondition.OBJECTS_APPLIED)
-        objects = {one.id: bound.name for one in report.objects}
-        self.sweep.watch(patch.key, bound.cluster.key, objects, {bound.name: bound.inputs}, record=bound.name)
+        self._watch(bound, report)
         # Without the recorded manifests it is not known what would leave.
         is_certain = before is not None or bound.name not in records
         return await self._prune(bound, delivery, revision, is_certain=is_certain)
+
+    async def _install(self, bound: _Bound, delivery: Delivery, manifests: Sequence[Manifest]) -> DeliveryReport:
+        sent = replace(
+            Revision.of(list(manifests), bound.inputs),
+            strategy=bound.sync.spec.strategy,
+            sources=positions(bound.sources),
+        )
+        report = await delivery.install(bound.name, sent)
+        bound.patch.status["resources"] = entries(report.objects)
+        changed = sum(one.changed for one in report.objects)
+        failed = sum(not one.synced for one in report.objects)
+        self.metrics.count_applied(changed=changed, unchanged=len(report.objects) - changed - failed, failed=failed)
+        return report
+
+    def _watch(self, bound: _Bound, report: DeliveryReport) -> None:
+        objects = {one.id: bound.name for one in report.objects if one.synced}
+        self.sweep.watch(bound.patch.key, bound.cluster.key, objects, {bound.name: bound.inputs}, record=bound.name)
+
+    async def _await_source(
+        self, bound: _Bound, client: Client, report: DeliveryReport, position: int
+    ) -> Waiting | None:
+        """Return what the sources after a source wait for; None if its objects are in the state that it names."""
+        patch, source = bound.patch, bound.sources[position]
+        self._watch(bound, report)
+        wait = wait_for_delivery(source, report)
+        if wait is None and bound.sync.spec.resources[position].wait_for is WaitFor.HEALTHY:
+            await self.sweep.read_delivered(patch.key, client)
+            wait = wait_for_health(source, report, self.sweep.report(patch))
+        if wait is None:
+            return None
+        before = patch.condition(SyncCondition.OBJECTS_APPLIED)
+        since = before.last_transition_time if before is not None and before.status == "False" else ""
+        since = since or rfc3339(self.sweep.clock.now())
+        message = f"waiting for the objects of {source.title} since {since}: {wait.message}"
+        patch.false(SyncCondition.OBJECTS_APPLIED, wait.reason, message, Severity.INFO)
+        return Waiting(wait.reason, message, RETRY)
 
     async def _prune(
         self, bound: _Bound, delivery: Delivery, revision: SyncRevision, *, is_certain: bool
     ) -> Waiting | None:
         patch = bound.patch
         if revision.held:
+            resource_set = set_name(bound.name)
+            annotated = f"{RESOURCE_SET_KIND.lower()} {resource_set}" if resource_set else f"crsync {bound.name}"
             command = (
-                f"kubectl annotate --overwrite --namespace {patch.key.namespace} crsync {bound.name} "
+                f"kubectl annotate --overwrite --namespace {patch.key.namespace} {annotated} "
                 f"{CONFIRM_PRUNE_ANNOTATION}={revision.confirmation}"
             )
             message = f"{revision.held}; to delete them: {command}"
@@ -249,12 +317,12 @@ class BindingReconciler:
                 used.add(identity)
         return decide(used_crds=used) if used else revision
 
-    def _delivery(self, client: Client, cluster: ObjectKey, spec: ClusterResourceSyncSpec | None = None) -> Delivery:
-        store = RecordStore(client, RECORD_NAMESPACE, str(cluster), kind=SYNC_RECORD)
+    def _delivery(self, client: Client, cluster: ClusterView, spec: ClusterResourceSyncSpec | None = None) -> Delivery:
+        store = RecordStore(client, RECORD_NAMESPACE, str(cluster.key), kind=SYNC_RECORD)
+        owner = RecordOwner(cluster.key, cluster.annotations.get(ADOPT_ANNOTATION, ""))
         if spec is None:
-            return Delivery(client, RecordOwner(cluster), store=store)
-        ignored = spec.drift_settings().ignored_fields
-        return Delivery(client, RecordOwner(cluster), ignored=ignored, store=store)
+            return Delivery(client, owner, store=store)
+        return Delivery(client, owner, ignored=spec.drift_settings().ignored_fields, store=store)
 
     async def _end(self, patch: StatusPatch, sync: ClusterResourceSync | None, cluster: ClusterView | None) -> Outcome:
         """Delete or orphan the objects of a deleted binding; those of a Cluster that is deleted go with it."""
@@ -267,20 +335,20 @@ class BindingReconciler:
                 why = unpause_hint(cluster.key) if cluster.paused else "spec.suspend of the sync is true"
                 return Waiting("Paused", f"nothing is deleted because {why}", None)
             name = text(patch.manifest, "spec", "syncName")
-            try:
-                async with self.sweep.rollout(cluster.key):
-                    remaining = await self._remove(patch, name, cluster.key, is_orphan=is_orphan)
-            except ClusterStacksError as error:  # an invalid kubeconfig must not keep the binding either
-                if not is_orphan:
-                    raise _with_way_out(patch, error) from error
-            else:
-                if remaining is not None:
-                    return remaining
+            async with self.sweep.rollout(cluster.key, PATIENCE):
+                try:
+                    remaining = await self._remove(patch, name, cluster, is_orphan=is_orphan)
+                except ClusterStacksError as error:  # an invalid kubeconfig must not keep the binding either
+                    if not is_orphan:
+                        raise _with_way_out(patch, error) from error
+                    remaining = None
+            if remaining is not None:
+                return remaining
         await remove_finalizer(patch, SYNC_FINALIZER, self.client)
         return Settled()
 
-    async def _remove(self, patch: StatusPatch, name: str, cluster: ObjectKey, *, is_orphan: bool) -> Outcome | None:
-        delivery = self._delivery(await self.workloads.connect(cluster), cluster)
+    async def _remove(self, patch: StatusPatch, name: str, cluster: ClusterView, *, is_orphan: bool) -> Outcome | None:
+        delivery = self._delivery(await self.workloads.connect(cluster.key), cluster)
         if is_orphan:
             await delivery.orphan(name)
             return None
@@ -299,6 +367,35 @@ def _with_way_out(patch: StatusPatch, error: ClusterStacksError) -> ClusterStack
         f"the objects of the sync are not deleted: {error.message}; to leave them in the cluster: kubectl annotate "
         f"--namespace {patch.key.namespace} crsyncbinding {patch.key.name} {SYNC_DELETION_POLICY_ANNOTATION}=Orphan",
     )
+
+
+def _suspension(sync: ClusterResourceSync) -> str:
+    if resource_set := set_name(sync.metadata.name):
+        return f"{RESOURCE_SET_KIND} {sync.metadata.namespace}/{resource_set} has the annotation {PAUSED_ANNOTATION}"
+    return f"spec.suspend of the sync {sync.key} is true"
+
+
+async def _sync_of(reads: Reader, patch: StatusPatch) -> ClusterResourceSync | None:
+    """Read the sync of a binding; None if it is gone.
+
+    How the binding of a ClusterResourceSet ends is written in the binding itself, as nothing delays the deletion of
+    the ClusterResourceSet.
+
+    Raises:
+        SpecError: It is not valid.
+    """
+    resource_set = set_name(text(patch.manifest, "spec", "syncName"))
+    if not resource_set:
+        manifest = await _find(reads, SYNC_GROUP, Kind.CLUSTER_RESOURCE_SYNC, patch, "syncName")
+        return ClusterResourceSync.parse(manifest) if manifest else None
+    if patch.deleting:
+        return None
+    try:
+        resource = await reads.resource(RESOURCE_SET_GROUP, RESOURCE_SET_KIND)
+    except KindNotServed:
+        return None
+    manifest = await reads.find(resource, resource_set, patch.key.namespace)
+    return sync_of_set(manifest) if manifest else None
 
 
 async def _find(reads: Reader, group: str, kind: str, patch: StatusPatch, field: str) -> Manifest | None:
