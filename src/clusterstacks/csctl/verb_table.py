@@ -184,6 +184,11 @@ VERBS: Final[Mapping[str, Verb]] = {
         "Remove the operator from a management cluster.",
         ("--dry-run", "--namespace cluster-stack-system"),
     ),
+    "upgrade": Verb(
+        "clusterstacks.csctl.verbs.upgrade",
+        "Upgrade a Cluster step by step.",
+        ("default/my-cluster", "default/my-cluster --to v1.36.1", "default/my-cluster --to v1.36.1 --dry-run"),
+    ),
     "verify": Verb(
         "clusterstacks.csctl.verbs.verify", "Verify the signatures of a release.", (f"{_REF} --key release.key.pub",)
     ),

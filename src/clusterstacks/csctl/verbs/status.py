@@ -237,14 +237,14 @@ def _sync_row(sync: SyncSummary, now: datetime) -> tuple[str, ...]:
 
 def _describe(management: ManagementCluster, cluster: ObjectKey, form: str, *, watch: bool) -> None:
     if watch:
-        asyncio.run(_watch(management, _of_cluster(cluster), _tree))
+        asyncio.run(_watch(management, cluster_queries(cluster), cluster_tree))
         return
     objects, events = asyncio.run(_read_cluster(management, cluster))
     if form != TEXT:
         (summary,) = _summaries(objects)
         output.print_document(summary.document() | {"events": [event.document() for event in events]}, form)
         return
-    print_nodes(_tree(objects))
+    print_nodes(cluster_tree(objects))
     if events:
         now = datetime.now(UTC)
         rows = [(age(event.last_seen, now), event.type, event.reason, event.subject, event.message) for event in events]
@@ -271,7 +271,8 @@ def _syncs(management: ManagementCluster, scope: ListScope) -> list[ObjectQuery]
     ]
 
 
-def _of_cluster(cluster: ObjectKey) -> list[ObjectQuery]:
+def cluster_queries(cluster: ObjectKey) -> list[ObjectQuery]:
+    """Return what is read for the tree of a Cluster."""
     namespace, labels = cluster.namespace, f"{CLUSTER_NAME_LABEL}={cluster.name}"
     workers = "workers are not shown"
     return [
@@ -288,7 +289,7 @@ async def _read_cluster(management: ManagementCluster, key: ObjectKey) -> tuple[
     from clusterstacks.plan.clusters.recent_events import read_events
 
     async with management.connected() as client:
-        objects = await read_all(client, _of_cluster(key))
+        objects = await read_all(client, cluster_queries(key))
         ((cluster,), *_) = [manifests or [] for manifests in objects]
         try:
             newest_first, _ = await read_events(client, cluster)
@@ -326,7 +327,8 @@ def _lines(objects: QueryResults, *, troubled: bool) -> list[ViewNode]:
     return [overview(cluster.summary) for cluster in list_clusters(objects) if cluster.troubled or not troubled]
 
 
-def _tree(objects: QueryResults) -> list[ViewNode]:
+def cluster_tree(objects: QueryResults) -> list[ViewNode]:
+    """Draw the state of a Cluster, from the objects of its queries."""
     clusters, addons, bindings, pools, machines = (manifests or [] for manifests in objects)
     snapshot = Snapshot(clusters=clusters, addons=addons, bindings=bindings, pools=pools, machines=machines)
     return [cluster_status(cluster, snapshot) for cluster in clusters]

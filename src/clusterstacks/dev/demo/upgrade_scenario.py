@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -13,13 +13,13 @@ from clusterstacks.dev.installation import apply_in_order, read_manifests
 from clusterstacks.model.documents import at, mappings, text
 from clusterstacks.model.files.metadata import Metadata
 from clusterstacks.model.kinds.clusterapi import cluster_view
-from clusterstacks.model.kinds.names import CLUSTER_API_GROUP, CLUSTER_KIND, PENDING_HOOKS_ANNOTATION
+from clusterstacks.model.kinds.names import PENDING_HOOKS_ANNOTATION
 from clusterstacks.model.objects import ObjectKey
 from clusterstacks.model.versions import StackVersion
 from clusterstacks.net.pool import Pool
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
     from pathlib import Path
 
     from clusterstacks.dev.demo.await_state import Scene
@@ -64,6 +64,8 @@ class UpgradeScenario:
     scene: Scene
     releases: Path
     explain: Callable[[Client], Awaitable[None]]
+    upgrade: Callable[[Client, str], Coroutine[None, None, None]]
+    """Upgrades the Cluster to a Kubernetes version, as ``csctl upgrade`` does."""
 
     async def play(self) -> UpgradeStory:
         """Play all steps; an error names the step that was not done in time, and the reason."""
@@ -71,8 +73,12 @@ class UpgradeScenario:
             client = self.scene.management(pool)
             first, *others = await self._offer(client)
             await self._create_cluster(client, first)
-            for before, offer in zip((first, *others), others, strict=False):
-                await self._upgrade(client, pool, before, offer)
+            goal = others[-1].version
+            self.scene.say(f"The user asks for Kubernetes {goal}: csctl upgrade {CLUSTER} --to {goal} --yes")
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(self.upgrade(client, goal))
+                for before, offer in zip((first, *others), others, strict=False):
+                    await self._follow(client, pool, before, offer)
             workload = self.scene.workload(pool)
             served = (await workload.version()).minor
             nodes = (await workload.list(await workload.resource("", "Node"))).items
@@ -96,16 +102,8 @@ class UpgradeScenario:
         await self.scene.until(client, "cluster with addons", lambda seen: _delivered(seen, offer))
         await self.scene.until(client, "workers", lambda seen: _has_workers(seen, offer.version))
 
-    async def _upgrade(self, client: Client, pool: Pool, before: Offer, offer: Offer) -> None:
+    async def _follow(self, client: Client, pool: Pool, before: Offer, offer: Offer) -> None:
         scene, version = self.scene, offer.version
-        topology = {"classRef": {"name": offer.release.class_name}, "version": version}
-        patch = {"spec": {"topology": topology}}
-        scene.say(
-            f"The user asks for Kubernetes {version}: "
-            f"kubectl patch cluster {CLUSTER.name} --type merge --patch '{json.dumps(patch)}'"
-        )
-        clusters = await client.resource(CLUSTER_API_GROUP, CLUSTER_KIND)
-        await client.merge_patch(clusters, CLUSTER.name, patch, CLUSTER.namespace)
         await scene.until(client, f"{version} held", lambda seen: _is_held(seen, before, offer))
         scene.say(f"Cluster API waits: csctl why {CLUSTER} {version}")
         await self.explain(client)

@@ -92,7 +92,8 @@ def _play_upgrade(state: StateDirectory, picture: LiveView) -> Summary:
     from clusterstacks.dev.demo.upgrade_scenario import CLUSTER, UpgradeScenario
 
     scene = Scene(state, CLUSTER, picture.say, picture.show)
-    scenario = UpgradeScenario(scene, state.releases, partial(_explained, state, picture))
+    upgrade = partial(_upgrade, state, picture)
+    scenario = UpgradeScenario(scene, state.releases, partial(_explained, state, picture), upgrade)
     return partial(_summarise_upgrade, asyncio.run(scenario.play()))
 
 
@@ -105,6 +106,19 @@ async def _explained(state: StateDirectory, picture: LiveView, client: Client) -
     context = await read_cluster_context(client, CLUSTER, state.releases)
     with picture.aside():
         print_upgrade(running_upgrade(context, ManagementCluster()))
+
+
+async def _upgrade(state: StateDirectory, picture: LiveView, client: Client, version: str) -> None:
+    """Upgrade the Cluster as ``csctl upgrade`` does."""
+    from clusterstacks.csctl.shared.upgrade_walk import UpgradeWalk
+    from clusterstacks.dev.demo.upgrade_scenario import CLUSTER
+    from clusterstacks.model.errors import DependencyError
+    from clusterstacks.operator.controllers.clusterupgrade.stepper import Blocked
+    from clusterstacks.plan.planner.state_file import parse_target
+
+    end = await UpgradeWalk(CLUSTER, parse_target(version), state.releases).run(client, picture.say)
+    if isinstance(end, Blocked):
+        raise DependencyError("Blocked", f"the upgrade to {version} is blocked: {end.why}")
 
 
 async def _planned(state: StateDirectory, picture: LiveView, client: Client, goal: ReleaseName) -> Sequence[Manifest]:

@@ -41,7 +41,7 @@ def watches() -> SyncWatches:
             spec = {"syncName": sync, "clusterName": f"c{number}"}
             binding = named(SYNC_API_VERSION, "ClusterResourceSyncBinding", f"{sync}.c{number}", "team", spec=spec)
             bindings.put(key_of(binding), binding)
-    return SyncWatches(syncs, bindings, "")
+    return SyncWatches(syncs, ObjectCache(), bindings, "")
 
 
 def enqueued(old: Manifest | None, new: Manifest | None) -> tuple[set[str], set[str]]:

@@ -1,0 +1,1 @@
+"""Carries out the plan of an upgrade step by step."""

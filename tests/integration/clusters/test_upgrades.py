@@ -1,0 +1,108 @@
+"""``csctl upgrade``: the steps of a plan, taken one by one."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from clusterstacks.model.kinds.names import CLUSTER_KIND
+from tests.integration.clusters.test_plans import NEW, csctl, document, nodes_roll, offered
+from tests.support.builders.remote_repositories import repository
+from tests.support.running.admission import guarded
+from tests.support.running.world import is_ready
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from tests.support.running.world import World
+    from tests.support.servers.registries import RegistryServer
+
+ADDONS = "clusterstack.x-k8s.io/addon"
+
+
+async def test_upgrade_that_is_killed_after_each_step_takes_every_step_once(
+    world: World, registry: RegistryServer
+) -> None:
+    async with repository(world, registry) as remote, guarded(world, allowed_sources=remote.allowed):
+        first, second = await offered(world, remote)
+        await world.cluster("one", first.class_name)
+        await world.addons_ready("one", first.class_name)
+        key = f"{world.namespace}/one"
+
+        code, told, err = await csctl(world, "upgrade", key)
+        assert (code, err) == (0, "")
+        assert [second.release, NEW] == told.splitlines()[-1].split()[:2]
+        plan = (await document(world, "plan", "--to", second.release))["steps"]
+        code, told, _ = await csctl(world, "upgrade", key, "--to", second.release, "--dry-run")
+        assert code == 0
+        assert told.splitlines()[-1].startswith(f"{len(plan)} steps; ")
+        assert "kubectl" not in told
+        code, _, err = await csctl(world, "upgrade", key, "--to", second.release)
+        assert code == 2
+        assert f"the upgrade of Cluster {key} is not begun: add --yes" in err
+
+        async with nodes_roll(world, "one"), states(world) as seen:
+            runs = 0
+            while await killed_after_a_step(world, key, second.release):
+                runs += 1
+            assert runs == len(plan)
+            code, told, _ = await csctl(world, "upgrade", key, "--to", second.release, "--yes")
+            assert code == 0
+            assert told.endswith(f"Cluster {key} has the target versions, and its addons are ready.\n")
+        assert len(seen) == len(plan) + 1, seen
+        assert is_ready(await world.addon("one"))
+        code, told, _ = await csctl(world, "upgrade", key, "--to", "v1.35.4", "--yes")
+        assert code == 3
+        assert "There is no plan:" in told
+
+
+@asynccontextmanager
+async def states(world: World) -> AsyncIterator[list[Any]]:
+    """Collect what the Cluster asks for, each time it changes."""
+    seen: list[Any] = []
+
+    async def look() -> None:
+        while True:
+            cluster = await world.get(CLUSTER_KIND, "one")
+            if not seen or seen[-1] != asks(cluster):
+                seen.append(asks(cluster))
+            await asyncio.sleep(0.05)
+
+    task = asyncio.create_task(look())
+    try:
+        yield seen
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def killed_after_a_step(world: World, key: str, target: str) -> bool:
+    """Run the verb until it prints a step and the step is written, and kill it; False if it ends by itself."""
+    before = await world.get(CLUSTER_KIND, "one")
+    process = await asyncio.create_subprocess_exec(
+        Path(sys.executable).with_name("csctl"),
+        *("upgrade", key, "--to", target, "--yes", f"--kubeconfig={world.management_kubeconfig}"),
+        stdout=asyncio.subprocess.PIPE,
+        env={**os.environ, "XDG_DATA_HOME": str(world.cache)},
+    )
+    assert process.stdout is not None
+    try:
+        async for line in process.stdout:
+            if line.startswith(b"Step"):
+                await world.until(CLUSTER_KIND, "one", lambda cluster: asks(cluster) != asks(before))
+                return True
+        return False
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.wait()
+
+
+def asks(cluster: dict[str, Any]) -> Any:
+    """Return what a Cluster asks for."""
+    annotations = cluster["metadata"].get("annotations", {})
+    return cluster["spec"]["topology"], {key: value for key, value in annotations.items() if ADDONS in key}
