@@ -88,7 +88,7 @@ VERBS: Final[Mapping[str, Verb]] = {
     ),
     "drift": Verb(
         "clusterstacks.csctl.verbs.cluster_drift",
-        "Show addon objects that differ from what was delivered.",
+        "Show objects that differ from what was delivered.",
         ("default/my-cluster", "default/my-cluster --exit-code -o json"),
     ),
     "explain": Verb("clusterstacks.csctl.verbs.explain", "Explain a condition or reason.", ("InSync", "HealthTimeout")),
@@ -137,13 +137,13 @@ VERBS: Final[Mapping[str, Verb]] = {
     ),
     "reconcile": Verb(
         "clusterstacks.csctl.verbs.cluster_actions",
-        "Compare and restore the addon objects of a Cluster now.",
-        ("default/my-cluster", "default/my-cluster --no-wait"),
+        "Compare and restore the objects of a Cluster or a sync now.",
+        ("default/my-cluster", "default/my-cluster --no-wait", "--sync default/clouds"),
     ),
     "resume": Verb(
         "clusterstacks.csctl.verbs.cluster_actions",
-        "Continue the delivery of the addons of a Cluster.",
-        ("default/my-cluster",),
+        "Continue the delivery to a Cluster, or of a sync.",
+        ("default/my-cluster", "--sync default/clouds"),
     ),
     "schemas": Verb("clusterstacks.csctl.verbs.schemas", "Write JSON schemas for editors.", (".schemas",)),
     "sign": Verb(
@@ -160,13 +160,14 @@ VERBS: Final[Mapping[str, Verb]] = {
             "-n team-a -o json",
             "default/my-cluster",
             "default/my-cluster --watch",
+            "--syncs --troubled",
             "--context eu-1 --context eu-2",
         ),
     ),
     "suspend": Verb(
         "clusterstacks.csctl.verbs.cluster_actions",
-        "Pause the delivery of the addons of a Cluster.",
-        ("default/my-cluster",),
+        "Pause the delivery to a Cluster, or of a sync.",
+        ("default/my-cluster", "--sync default/clouds"),
     ),
     "template": Verb(
         "clusterstacks.csctl.verbs.template",

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from clusterstacks.deliver.apply.class_object_rules import IMAGE_KIND, TEMPLATE_GROUPS
 from clusterstacks.model.documents import mapping, mappings
 from clusterstacks.model.errors import DependencyError
-from clusterstacks.model.kinds.names import CLUSTER_API_GROUP, GROUP, SYNC_GROUP
+from clusterstacks.model.kinds.names import CLUSTER_API_GROUP, GROUP, RESOURCE_SET_GROUP, SYNC_GROUP
 from clusterstacks.operator.go_operator import EXTENSIONS, WEBHOOKS
 from clusterstacks.operator.lease_settings import LEASE_NAME
 from clusterstacks.operator.webhooks.configuration import NAME as CONFIGURATION_NAME
@@ -132,6 +132,18 @@ RIGHTS: Final = (
         resources=("clusterresourcesyncs/status", "clusterresourcesyncbindings/status"),
         verbs=("patch",),
         why="write status",
+    ),
+    Right(
+        group=RESOURCE_SET_GROUP,
+        resources=("clusterresourcesets",),
+        verbs=READ,
+        why="watch ClusterResourceSets of Cluster API, of which an annotation has the objects kept in place",
+    ),
+    Right(
+        group=RESOURCE_SET_GROUP,
+        resources=("clusterresourcesetbindings",),
+        verbs=("get",),
+        why="read which objects Cluster API has applied for such a ClusterResourceSet",
     ),
     Right(
         group=GROUP,

@@ -7,16 +7,23 @@ import base64
 import json
 import os
 import shlex
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
 
 from clusterstacks.model.kinds.clusteraddon import addon_name
-from clusterstacks.model.kinds.names import ADDONS_READY_CONDITION, CLUSTER_KIND, SOURCE_CREDENTIALS_LABEL, Kind
+from clusterstacks.model.kinds.names import (
+    ADDONS_READY_CONDITION,
+    CLUSTER_API_GROUP,
+    CLUSTER_KIND,
+    SOURCE_CREDENTIALS_LABEL,
+    Kind,
+)
 from clusterstacks.net.kube.errors import Conflict
 from clusterstacks.plan.clusters.hold_annotation import is_held
+from clusterstacks.runtime.informer import Informer
 from tests.support.builders.remote_repositories import repository
 from tests.support.builders.stacks import config_map, stage, templates
 from tests.support.running.admission import guarded, of_minor, ranged
@@ -170,24 +177,33 @@ async def test_printed_commands_of_a_plan_can_be_executed(world: World, registry
 async def nodes_roll(world: World, name: str) -> AsyncIterator[None]:
     """Play Cluster API beside the test: a new version or class is first refused to be reconciled, then it is there."""
 
-    async def play() -> None:
+    changed = asyncio.Event()
+    informer = Informer(world.client, CLUSTER_API_GROUP, CLUSTER_KIND, namespace=world.namespace)
+    informer.subscribe(lambda _: changed.set())
+
+    async def react() -> None:
         done = 0
         while True:
+            await changed.wait()
+            changed.clear()
             cluster = await world.get(CLUSTER_KIND, name)
             generation, version = cluster["metadata"]["generation"], cluster["spec"]["topology"]["version"]
-            if generation != done:
-                await asyncio.sleep(ROLL_SECONDS)
-                status = finished_status(version)
-                conditions = (cluster.get("status") or {}).get("conditions") or []
-                ours = [one for one in conditions if one["type"].startswith("ClusterStack")]
-                mine = [{**one, "observedGeneration": generation} for one in status["conditions"]]
-                guard = {"metadata": {"resourceVersion": cluster["metadata"]["resourceVersion"]}}
-                try:
-                    await world.patch(cluster, {**guard, "status": {**status, "conditions": [*mine, *ours]}}, "status")
-                except Conflict:
-                    continue
+            if generation == done:
+                continue
+            await asyncio.sleep(ROLL_SECONDS)
+            status = finished_status(version)
+            conditions = (cluster.get("status") or {}).get("conditions") or []
+            ours = [one for one in conditions if one["type"].startswith("ClusterStack")]
+            mine = [{**one, "observedGeneration": generation} for one in status["conditions"]]
+            guard = {"metadata": {"resourceVersion": cluster["metadata"]["resourceVersion"]}}
+            with suppress(Conflict):  # by a later write, which is a change as well
+                await world.patch(cluster, {**guard, "status": {**status, "conditions": [*mine, *ours]}}, "status")
                 done = generation
-            await asyncio.sleep(ROLL_SECONDS / 10)
+
+    async def play() -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(informer.run())
+            group.create_task(react())
 
     task = asyncio.create_task(play())
     try:

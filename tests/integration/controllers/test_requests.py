@@ -86,6 +86,7 @@ KINDS = (
     "compatibilityrules",
     "clusterresourcesyncs",
     "clusterresourcesyncbindings",
+    "clusterresourcesets",
     "clusters",
     "clusterclasses",
     "tinyclustertemplates",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from base64 import b64encode
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,6 +13,8 @@ from clusterstacks.deliver.apply.source_objects import SOURCE_SECRET_TYPE
 from clusterstacks.model import yaml
 from clusterstacks.model.kinds.clusterresourcesync import SYNC_API_VERSION, binding_name
 from clusterstacks.model.kinds.names import CLUSTER_KIND, CONFIRM_PRUNE_ANNOTATION, RECONCILE_ANNOTATION, Kind
+from clusterstacks.model.objects import ObjectKey
+from clusterstacks.operator.controllers import addon_sweep
 from tests.support.builders.manifests import config_map, crd, named
 from tests.support.running.world import condition_of
 from tests.support.waiting import eventually
@@ -57,6 +60,7 @@ def is_synced(binding: Manifest) -> bool:
     )
 
 
+@pytest.mark.regression("CAPI-4807")
 async def test_operator_and_its_custom_resource_arrive_together_and_leave_with_the_sync(world: World) -> None:
     word, group = world.namespace, f"{world.namespace}.example.org"
     widget = named(f"{group}/v1", "Widget", word, "default")
@@ -78,6 +82,7 @@ async def test_operator_and_its_custom_resource_arrive_together_and_leave_with_t
         assert await world.workload.find(SECRETS, record_name("extra", SYNC_RECORD), "kube-system") is None
 
 
+@pytest.mark.regression("CAPI-3447", "CAPI-4799", "CAPI-5467", "CAPI-5555")
 async def test_change_of_a_source_edit_and_deletion_in_the_cluster_are_followed(world: World) -> None:
     word = world.namespace
     await source(world, a=written(config_map(word, key="one"), config_map(f"{word}-2", key="two")))
@@ -189,6 +194,18 @@ async def test_cluster_that_is_no_longer_selected_loses_the_objects_unless_they_
         assert await world.workload.find(SECRETS, record_name("extra", SYNC_RECORD), "kube-system") is None
 
 
+def all_have_the_objects(made: Manifest) -> bool:
+    status = made.get("status") or {}
+    return condition_of(made, "Ready").get("status") == "True" and status.get("synced") == 1
+
+
+def nobody_looks(made: Manifest) -> bool:
+    return [condition_of(made, kind).get("status") for kind in ("Ready", "ClustersSynced")] == ["Unknown"] * 2 and not (
+        made["status"]["synced"]
+    )
+
+
+@pytest.mark.regression("LIVE-LV-11")
 async def test_suspended_sync_and_paused_cluster_stand_still(world: World) -> None:
     word = world.namespace
     await source(world, a=written(config_map(word, key="one")))
@@ -199,8 +216,49 @@ async def test_suspended_sync_and_paused_cluster_stand_still(world: World) -> No
         assert await world.delivered(word) is None
         await world.patch(made, {"spec": {"suspend": False}})
         await world.shows(word, {"key": "one"})
+        await world.until(SYNC, "extra", all_have_the_objects)
+
         await world.patch(cluster, {"spec": {"paused": True}})
         await world.until(BINDING, ONE, lambda one: condition_of(one, "Paused").get("status") == "True")
+        seen = await world.until(SYNC, "extra", nobody_looks)
+        assert "one: nothing is delivered because" in condition_of(seen, "ClustersSynced")["message"]
+        for kind in ("Healthy", "InSync"):
+            assert condition_of(await world.get(BINDING, ONE), kind).get("status", "Unknown") == "Unknown"
+
+        await world.patch(cluster, {"spec": {"paused": False}})
+        await world.until(SYNC, "extra", all_have_the_objects)
+
+
+@pytest.mark.regression("LIVE-LV-11")
+async def test_live_lv_11_sync_does_not_say_that_an_unreachable_cluster_has_the_objects(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(addon_sweep, "INTERVAL", timedelta(seconds=0.2))
+    monkeypatch.setattr(addon_sweep, "SOON_INTERVAL", timedelta(seconds=0.2))
+    word = world.namespace
+    await source(world, a=written(config_map(word, key="one")))
+    await world.cluster("one", CLASS)
+    async with world.operator() as operator:
+        await sync(world)
+        await world.until(SYNC, "extra", all_have_the_objects)
+
+        await world.client.delete(SECRETS, "one-kubeconfig", word)
+        await operator._workloads.forget(ObjectKey(word, "one"))
+        seen = await world.until(SYNC, "extra", nobody_looks)
+        assert (
+            f"one: Secret {word}/one-kubeconfig does not exist yet" in condition_of(seen, "ClustersSynced")["message"]
+        )
+
+        # A new content is not applied, although the last one was.
+        await source(world, a=written(config_map(word, key="two")))
+        await world.nudge(await world.get(BINDING, ONE))
+        await world.says(BINDING, ONE, "Ready", words=["one-kubeconfig does not exist yet"])
+        assert not condition_of(await world.get(BINDING, ONE), "ObjectsApplied")
+
+        await world.connect("one")
+        await world.nudge(await world.get(BINDING, ONE))
+        await world.until(SYNC, "extra", all_have_the_objects)
+        await world.shows(word, {"key": "two"})
 
 
 async def test_object_in_two_syncs_is_refused_to_the_second_with_both_names(world: World) -> None:

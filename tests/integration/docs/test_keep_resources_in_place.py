@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 
 async def test_every_command_of_the_page_does_what_it_says(world: World, tmp_path: Path) -> None:
     group = f"{world.namespace}.example.org"
-    page = Page.read("how-to/keep-resources-in-place.md", {"kubectl ": f"kubectl --namespace {world.namespace} "})
+    page = Page.read(
+        "how-to/keep-resources-in-place.md",
+        {"kubectl ": f"kubectl --namespace {world.namespace} ", " default/": f" {world.namespace}/"},
+    )
     contents = {
         "operator": crd("Widget", group),
         "instance": named(f"{group}/v1", "Widget", "one", "default"),

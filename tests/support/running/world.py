@@ -22,6 +22,9 @@ from clusterstacks.model.kinds.names import (
     CLUSTER_CLASS_KIND,
     CLUSTER_KIND,
     CLUSTER_NAME_LABEL,
+    RESOURCE_SET_BINDING_KIND,
+    RESOURCE_SET_GROUP,
+    RESOURCE_SET_KIND,
     Kind,
 )
 from clusterstacks.model.kinds.source import DirectoryPlace, SourceSpec
@@ -432,6 +435,7 @@ def foreign_crds(*cluster_versions: str) -> list[Manifest]:
     kinds = [
         crd(CLUSTER_KIND, CLUSTER_API_GROUP, versions=cluster_versions or ("v1beta2",)),
         crd(CLUSTER_CLASS_KIND, CLUSTER_API_GROUP, versions=cluster_versions or ("v1beta2",), plural="clusterclasses"),
+        *(crd(kind, RESOURCE_SET_GROUP) for kind in (RESOURCE_SET_KIND, RESOURCE_SET_BINDING_KIND)),
         *(crd(kind, split_api_version(INFRASTRUCTURE)[0], versions=("v1beta2",)) for kind in TEMPLATES),
         *(crd(kind + part, PROVIDER_GROUP) for kind in PROVIDER_KINDS for part in ("", "Template")),
     ]

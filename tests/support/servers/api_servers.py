@@ -24,13 +24,17 @@ AT_ONCE = timedelta(0)
 DEADLINE_SECONDS = 120
 TO_ENDPOINTS = ("--enable-aggregator-routing=true",)
 """Webhooks behind a Service are called at its endpoints, as nothing here routes its address."""
+RARE_COLLECTIONS = {"GOGC": "400"}
+"""Garbage collections of the servers: about a tenth less CPU time, for half as much memory again (440 MB each)."""
 
 
 @pytest.fixture(scope="session")
 def etcd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Etcd]:
     directory = tmp_path_factory.mktemp("etcd")
     binary = binaries.resolve(["etcd"])["etcd"].path
-    server = start_on_free_port(lambda port: Etcd(binary=binary, directory=directory, port=port))
+    server = start_on_free_port(
+        lambda port: Etcd(binary=binary, directory=directory, port=port, environment=RARE_COLLECTIONS)
+    )
     yield server
     server.stop(AT_ONCE)
 
@@ -105,6 +109,7 @@ def started_api_server(
                 prefix=f"/{name}",
                 port=port,
                 flags=(*WITHOUT_SERVICE_ACCOUNTS, *TO_ENDPOINTS, *flags),
+                environment=RARE_COLLECTIONS,
             )
         )
     )

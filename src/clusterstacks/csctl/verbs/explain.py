@@ -27,7 +27,7 @@ def _complete(_: click.Context, __: click.Parameter, incomplete: str) -> list[Co
 @click.argument("name", metavar="[CONDITION|REASON]", required=False, default="", shell_complete=_complete)
 @form_option("text", "json", "yaml")
 def explain(name: str, form: str) -> None:
-    """Explain a condition or a reason of Clusters, ClusterAddons, ClusterStacks and ClusterStackReleases.
+    """Explain a condition or a reason of Clusters, ClusterAddons, ClusterStacks, ClusterStackReleases and syncs.
 
     Without an argument, all of them are listed. Reasons that are not listed are codes of errors; their messages name
     the object, the cause and the remedy.

@@ -10,11 +10,11 @@ import click
 from clusterstacks.csctl.shared import output
 from clusterstacks.csctl.shared.cluster_options import ClusterName, ManagementCluster, cluster_options
 from clusterstacks.csctl.shared.live_view import MARKS
-from clusterstacks.csctl.shared.management_objects import ObjectQuery, read_all
+from clusterstacks.csctl.shared.management_objects import served
 from clusterstacks.csctl.shared.options import TEXT, form_option
 from clusterstacks.csctl.shared.terminal import ResultMark
 from clusterstacks.model.documents import mappings
-from clusterstacks.model.kinds.names import GROUP, Kind, addon_name
+from clusterstacks.model.kinds.names import CLUSTER_API_GROUP, CLUSTER_KIND, GROUP, Kind, addon_name
 from clusterstacks.plan.clusters.cluster_tree import delivery_state
 from clusterstacks.plan.clusters.deliveries import PastDelivery, past_deliveries
 
@@ -41,7 +41,8 @@ def history(cluster: ObjectKey, management: ManagementCluster, form: str) -> Non
         return
     deliveries = past_deliveries(addon)
     if not deliveries:
-        output.note(f"There is no delivery to Cluster {cluster} yet.")
+        syncs = f"'csctl status {cluster}' shows the syncs, of which there is no history"
+        output.note(f"There is no delivery of addons to Cluster {cluster} yet; {syncs}.")
     for delivery in deliveries:
         _print_delivery(delivery)
 
@@ -61,7 +62,9 @@ def _print_delivery(delivery: PastDelivery) -> None:
 
 
 async def _read(management: ManagementCluster, key: ObjectKey) -> Manifest:
-    query = ObjectQuery(GROUP, Kind.CLUSTER_ADDON, key.namespace, name=addon_name(key.name))
+    """Return the ClusterAddon; an empty object for a Cluster that has none."""
     async with management.connected() as client:
-        (addons,) = await read_all(client, [query])
-    return addons[0] if addons else {}
+        addon = await client.find(await served(client, GROUP, Kind.CLUSTER_ADDON), addon_name(key.name), key.namespace)
+        if addon is None:
+            await client.get(await served(client, CLUSTER_API_GROUP, CLUSTER_KIND), key.name, key.namespace)
+    return addon or {}

@@ -75,7 +75,7 @@ class DriftedObject:
 
     Args:
         id: The object.
-        addon: The addon that delivered it.
+        addon: The addon or sync that delivered it.
         change: ``DELETED``, ``CHANGED``, ``LEAVING`` or ``NOT_COMPARED``.
         fields: The fields that differ; empty where the whole object does.
         error: Why it cannot be compared, or was not corrected; empty where it was, or where that was not tried.
@@ -89,10 +89,15 @@ class DriftedObject:
 
     def __str__(self) -> str:
         """``Deployment.apps kube-system/dns was changed: .spec.replicas (set by "kubectl-edit")``."""
+        return f"{self.id} {self.said}"
+
+    @property
+    def said(self) -> str:
+        """``was changed: .spec.replicas (set by "kubectl-edit")``."""
         fields = and_more([str(one) for one in self.fields], SHOWN_FIELDS, noun="fields")
         begin = ": " if self.change == NOT_COMPARED else "; it cannot be corrected: "
         error = f"{begin}{one_line(self.error)}" if self.error else ""
-        return f"{self.id} {self.change}{f': {fields}' if fields else ''}{error}"
+        return f"{self.change}{f': {fields}' if fields else ''}{error}"
 
 
 def may_be_gone(identity: ObjectId) -> bool:

@@ -84,6 +84,11 @@ def has_other_managers(live: Manifest) -> bool:
     return any(not isinstance(entry, Mapping) or entry.get("manager") != FIELD_MANAGER for entry in entries)
 
 
+def has_other_appliers(live: Manifest) -> bool:
+    """Return whether another manager has fields of an object by server-side apply."""
+    return any(one.get("operation") == "Apply" and one.get("manager") != FIELD_MANAGER for one in _entries(live))
+
+
 def held_by_predecessor(live: Manifest, inherits: Collection[FieldWriter] = ()) -> bool:
     """Return whether the Go operator, or a writer whose fields become ours, still owns fields of an object."""
     return bool(_inherited(live, inherits))

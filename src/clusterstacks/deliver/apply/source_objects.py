@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import zlib
 from base64 import b64decode
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
@@ -24,7 +25,7 @@ from clusterstacks.model.kinds.clusterresourcesync import SyncSourceKind
 from clusterstacks.model.objects import object_id
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from clusterstacks.model.objects import Manifest, ObjectId, ObjectKey
 
@@ -75,6 +76,13 @@ def read_source(kind: str, key: ObjectKey, source: Manifest | None) -> SourceObj
     return _SourceReading(title, is_secret=kind == SyncSourceKind.SECRET).read(source)
 
 
+def source_texts(kind: str, key: ObjectKey, source: Manifest) -> dict[str, str]:
+    """Return the values of a source as text, by key, up to the bounds of a source; the others are missing."""
+    if kind == SyncSourceKind.SECRET and source.get("type") != SOURCE_SECRET_TYPE:
+        return {}
+    return _SourceReading(f"{kind} {key}", is_secret=kind == SyncSourceKind.SECRET).texts(source)
+
+
 def without_repetitions(sources: Iterable[SourceObjects]) -> list[SourceObjects]:
     """Return the sources without objects that an earlier source or document has; each is a fault."""
     first: dict[ObjectId, str] = {}
@@ -115,9 +123,7 @@ class _SourceReading:
         self._faults: list[str] = []
 
     def read(self, source: Manifest) -> SourceObjects:
-        plain = {} if self._is_secret else mapping(source, "data")
-        encoded = mapping(source, "data" if self._is_secret else "binaryData")
-        keys = sorted({*plain, *encoded})
+        plain, encoded, keys = self._values(source)
         if len(keys) > MAX_KEYS:
             self._faults.append(f"{self._title} has {len(keys)} keys, more than the limit of {MAX_KEYS}")
         for key in keys[:MAX_KEYS]:
@@ -128,6 +134,29 @@ class _SourceReading:
             except SpecError as error:
                 self._faults.append(error.message)
         return SourceObjects(self._title, tuple(self._manifests), tuple(self._faults))
+
+    def texts(self, source: Manifest) -> dict[str, str]:
+        """Return the values that can be decoded, by key."""
+        plain, encoded, keys = self._values(source)
+        texts = {}
+        for key in keys[:MAX_KEYS]:
+            with suppress(SpecError):  # reported when the source is read
+                content = plain[key] if key in plain else self._decoded(key, encoded[key])
+                self._count(key, content)
+                texts[key] = content
+        return texts
+
+    def _values(self, source: Manifest) -> tuple[Mapping[str, str], Mapping[str, str], list[str]]:
+        """Return the plain values, those in base64, and the keys of both."""
+        plain = {} if self._is_secret else mapping(source, "data")
+        encoded = mapping(source, "data" if self._is_secret else "binaryData")
+        return plain, encoded, sorted({*plain, *encoded})
+
+    def _count(self, label: str, content: str) -> None:
+        self._bytes -= len(content.encode(errors="surrogatepass"))
+        if self._bytes < 0:
+            self._bytes = 0
+            raise self._too_large(label)
 
     def _decoded(self, label: str, encoded: str) -> str:
         if len(encoded) > self._bytes * 2:
@@ -156,10 +185,7 @@ class _SourceReading:
         return unpacked
 
     def _read_key(self, label: str, content: str) -> None:
-        self._bytes -= len(content.encode(errors="surrogatepass"))
-        if self._bytes < 0:
-            self._bytes = 0
-            raise self._too_large(label)
+        self._count(label, content)
         for number, (line, document) in enumerate(_documents(content), start=1):
             self._documents -= 1
             if self._documents < 0:

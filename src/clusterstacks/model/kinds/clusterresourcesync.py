@@ -64,6 +64,11 @@ class SyncSource(Model):
         "all are applied. Healthy: they also do what their kinds are for. By default, a failure delays only objects "
         "that cannot exist without the failed one.",
     )
+    template: StrictBool = Field(
+        default=False,
+        description="Whether the values of this source are Go templates, which are rendered for each Cluster; .Cluster "
+        "is the Cluster, as in the values templates of addons.",
+    )
 
 
 class ClusterResourceSyncSpec(Model):

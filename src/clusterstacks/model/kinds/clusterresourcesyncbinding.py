@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, StrictBool, WithJsonSchema
 
+from clusterstacks.model.documents import mappings, text
 from clusterstacks.model.kinds.clusteraddon import DriftEntry
 from clusterstacks.model.kinds.clusterresourcesync import SYNC_API_VERSION
 from clusterstacks.model.kinds.meta import (
@@ -23,6 +24,9 @@ from clusterstacks.model.kinds.meta import (
     Name,
 )
 from clusterstacks.model.kinds.names import SYNC_GROUP
+
+if TYPE_CHECKING:
+    from clusterstacks.model.objects import Manifest
 
 _Unchecked = Annotated[Any, WithJsonSchema({"x-kubernetes-preserve-unknown-fields": True})]
 
@@ -84,3 +88,9 @@ class ClusterResourceSyncBinding(KubernetesObject):
     status: ClusterResourceSyncBindingStatus = Field(
         default=ClusterResourceSyncBindingStatus(), description="The state of the objects in the cluster."
     )
+
+
+def last_delivery(sync: str, status: Manifest) -> Manifest:
+    """Return what the record of a sync must have by the status of a binding, as an entry of ``status.addons``."""
+    objects = mappings(status, "resources")
+    return {"name": sync, "objects": len(objects), "inputs": text(status, "observedInputs")}

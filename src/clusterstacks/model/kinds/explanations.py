@@ -218,8 +218,7 @@ CONDITIONS: Final = (
     Explanation(
         AddonCondition.IN_SYNC,
         "The objects are as they were delivered. It does not count for Ready.",
-        "'csctl drift' lists the objects, fields and field managers of addons, status.drift those of a sync; 'csctl "
-        "reconcile' restores them at once.",
+        "'csctl drift' lists the objects, fields and field managers; 'csctl reconcile' restores them at once.",
         (*_ADDON, *_BINDING),
     ),
     Explanation(
@@ -238,7 +237,7 @@ CONDITIONS: Final = (
     ),
     Explanation(
         SyncCondition.CLUSTERS_SYNCED,
-        "All selected Clusters have the objects of the sync.",
+        "All selected Clusters have the objects of the sync; Unknown while one of them is paused or cannot be read.",
         "The message names clusters and causes; each has a ClusterResourceSyncBinding.",
         _SYNC,
     ),

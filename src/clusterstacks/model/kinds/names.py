@@ -21,6 +21,11 @@ CLUSTER_API_GROUP: Final = "cluster.x-k8s.io"
 CLUSTER_KIND: Final = "Cluster"
 CLUSTER_CLASS_KIND: Final = "ClusterClass"
 
+RESOURCE_SET_GROUP: Final = "addons.cluster.x-k8s.io"
+RESOURCE_SET_KIND: Final = "ClusterResourceSet"
+RESOURCE_SET_BINDING_KIND: Final = "ClusterResourceSetBinding"
+"""Cluster API's kinds, of which an annotation makes the operator keep the objects in place."""
+
 KUBECONFIG_SUFFIX: Final = "-kubeconfig"
 """The Secret ``<cluster>-kubeconfig`` beside a Cluster contains the kubeconfig of the workload cluster."""
 KUBECONFIG_KEY: Final = "value"
@@ -75,11 +80,18 @@ RELEASE_FINALIZER: Final = "clusterstackrelease.clusterstack.x-k8s.io"
 ADDON_FINALIZER: Final = "clusteraddon.clusterstack.x-k8s.io"
 SYNC_FINALIZER: Final = "addons.clusterstack.x-k8s.io/sync"
 
+STRATEGY_ANNOTATION: Final = "addons.clusterstack.x-k8s.io/strategy"
+"""On a ClusterResourceSet: the operator keeps its objects in place as those of a ClusterResourceSync."""
+INTERVAL_ANNOTATION: Final = "addons.clusterstack.x-k8s.io/interval"
+PRUNE_ANNOTATION: Final = "addons.clusterstack.x-k8s.io/prune"
+"""On such a ClusterResourceSet: the field of the same name of a ClusterResourceSync."""
+
 CONFIRM_PRUNE_ANNOTATION: Final = "addons.clusterstack.x-k8s.io/confirm-prune"
 """On a ClusterResourceSync: the value that a condition with the reason PruneHeld names lets the objects be deleted."""
 
 SYNC_DELETION_POLICY_ANNOTATION: Final = "addons.clusterstack.x-k8s.io/deletion-policy"
-"""On a ClusterResourceSyncBinding: ``Orphan`` or ``Delete``, which wins over ``spec.deletionPolicy`` of its sync."""
+"""On a ClusterResourceSyncBinding: ``Orphan`` or ``Delete``, which wins over ``spec.deletionPolicy`` of its sync. On a
+ClusterResourceSet: that of its bindings, which have it from there."""
 
 READY_CONDITION: Final = READY
 """The summary of all other conditions of one of our objects."""

@@ -226,10 +226,23 @@ class AddonSweep:
             del self.locks[known.cluster]
 
     @asynccontextmanager
-    async def rollout(self, cluster: ObjectKey) -> AsyncIterator[None]:
-        """Prevent sweeps and other rollouts of a cluster, after the end of a running one: all write records."""
-        async with self.locks[cluster]:
+    async def rollout(self, cluster: ObjectKey, patience: timedelta | None = None) -> AsyncIterator[None]:
+        """Prevent sweeps and other rollouts of a cluster, after the end of a running one: all write records.
+
+        Raises:
+            DependencyError: Another one did not end within ``patience``; by default, its end is awaited.
+        """
+        lock = self.locks[cluster]
+        try:
+            async with asyncio.timeout(None if patience is None else patience.total_seconds()):
+                await lock.acquire()
+        except TimeoutError:
+            why = f"another delivery to Cluster {cluster} is running, or its API server is slow; this one comes later"
+            raise DependencyError(Reason.OBJECTS_APPLYING_ONGOING, why) from None
+        try:
             yield
+        finally:
+            lock.release()
 
     async def read_delivered(self, addon: ObjectKey, client: Client) -> None:
         """Read the health at the end of a rollout: the last report is about the objects before their change."""

@@ -19,6 +19,7 @@ REGISTRATIONS: Final[tuple[Registration, ...]] = (
     clusteraddon.SWEEP_REGISTRATION,
     clusteraddon.CREATOR_REGISTRATION,
     clusterresourcesync.REGISTRATION,
+    clusterresourcesync.SET_REGISTRATION,
     clusterresourcesync.BINDING_REGISTRATION,
     clusterresourcesync.SWEEP_REGISTRATION,
 )

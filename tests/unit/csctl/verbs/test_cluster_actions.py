@@ -38,4 +38,4 @@ async def test_u_36_a_missing_cluster_addon_is_explained_by_the_pause_of_its_clu
     await api.create(CLUSTERS, manifest)
 
     with pytest.raises(SpecError, match=cause):
-        await cluster_actions._read(cast("Any", api), ADDONS, KEY)
+        await cluster_actions._read(cast("Any", api), KEY)

@@ -6,7 +6,7 @@ import pytest
 from click.testing import CliRunner
 
 from clusterstacks.csctl.verbs import cluster_drift
-from clusterstacks.csctl.verbs.cluster_drift import drift, unused_exceptions
+from clusterstacks.csctl.verbs.cluster_drift import Compared, Found, drift, unused_exceptions
 from clusterstacks.deliver.apply.drift_rules import CHANGED, NOT_COMPARED, DriftedObject
 from clusterstacks.model.drift_settings import DriftSettings, IgnoredDifference
 from clusterstacks.model.errors import ClusterStacksError, DependencyError, SpecError
@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from clusterstacks.model.objects import Manifest
 
 DNS = ObjectId("", "ConfigMap", "kube-system", "dns")
-CHANGED_DNS, UNREAD_DNS = DriftedObject(DNS, "dns", CHANGED), DriftedObject(DNS, "dns", NOT_COMPARED, error="no answer")
+CHANGED_DNS = Found(DriftedObject(DNS, "dns", CHANGED))
+UNREAD_DNS = Found(DriftedObject(DNS, "dns", NOT_COMPARED, error="no answer"))
 
 
 @pytest.mark.regression("LIVE-LV-7")
@@ -42,7 +43,8 @@ def test_live_lv_7_exit_code_tells_differences_from_trouble(
     async def compare(*_: object) -> Any:
         if isinstance(found, ClusterStacksError):
             raise found
-        return found
+        objects, drifted, lost = found
+        return Compared(objects, drifted, lost, [])
 
     monkeypatch.setattr(cluster_drift, "_compare", compare)
 
@@ -56,8 +58,8 @@ def test_live_lv_7_exit_code_tells_differences_from_trouble(
 def test_live_lv_5_one_object_is_not_all_1_objects(
     monkeypatch: pytest.MonkeyPatch, objects: int, expected: str
 ) -> None:
-    async def compare(*_: object) -> tuple[int, list[DriftedObject], list[str]]:
-        return objects, [], []
+    async def compare(*_: object) -> Compared:
+        return Compared(objects, [], [], [])
 
     monkeypatch.setattr(cluster_drift, "_compare", compare)
 
@@ -66,14 +68,43 @@ def test_live_lv_5_one_object_is_not_all_1_objects(
 
 @pytest.mark.regression("LIVE-LV-12")
 def test_live_lv_12_nothing_is_as_delivered_without_all_records(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def compare(*_: object) -> tuple[int, list[DriftedObject], list[str]]:
-        return 4, [], ["addon dns has no delivery record"]
+    async def compare(*_: object) -> Compared:
+        return Compared(4, [], ["addon dns has no delivery record"], [])
 
     monkeypatch.setattr(cluster_drift, "_compare", compare)
     output = CliRunner().invoke(drift, ["team/one"], standalone_mode=False).output
 
     assert "addon dns has no delivery record" in output
     assert "as they were delivered" not in output
+
+
+CLOUDS = ObjectId("", "Secret", "kube-system", "clouds-yaml")
+RESTORED = {
+    "group": "",
+    "kind": "Secret",
+    "namespace": "kube-system",
+    "name": "clouds-yaml",
+    "sync": "clouds",
+    "change": "was deleted",
+    "correctedAt": "2026-03-01T14:02:11Z",
+}
+
+
+def test_objects_of_a_sync_are_named_with_it_also_those_that_were_restored(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def compare(*_: object) -> Compared:
+        found = [Found(DriftedObject(CLOUDS, "clouds", CHANGED), "clouds"), CHANGED_DNS]
+        return Compared(9, found, [], [RESTORED, {**RESTORED, "sync": "", "change": "was changed"}])
+
+    monkeypatch.setattr(cluster_drift, "_compare", compare)
+
+    assert CliRunner().invoke(drift, ["team/one"], standalone_mode=False).output.splitlines() == [
+        "Secret kube-system/clouds-yaml (sync clouds): was changed",
+        "ConfigMap kube-system/dns was changed",
+        "2 of 9 objects differ from what was delivered.",
+        "Restored by the operator:",
+        "  Secret kube-system/clouds-yaml (sync clouds): was deleted, restored 2026-03-01T14:02:11Z",
+        "  Secret kube-system/clouds-yaml was changed, restored 2026-03-01T14:02:11Z",
+    ]
 
 
 WEB, SETTINGS = deployment("web", "default"), config_map("settings", "default", a="1")

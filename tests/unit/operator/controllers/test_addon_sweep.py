@@ -10,6 +10,7 @@ from clusterstacks.deliver.apply.delivery_plan import DeliveryRecord, DeliverySt
 from clusterstacks.deliver.apply.live_members import LiveMembers
 from clusterstacks.deliver.render.renderer import Renderer
 from clusterstacks.model.drift_settings import DriftSettings
+from clusterstacks.model.errors import DependencyError
 from clusterstacks.model.objects import ObjectId, ObjectKey
 from clusterstacks.operator.controllers import addon_sweep
 from clusterstacks.operator.controllers.addon_sweep import (
@@ -319,3 +320,20 @@ def test_a_report_of_an_unknown_cluster_changes_nothing(poll: Poll) -> None:
     assert poll.sweep.report(unknown) is None
     poll.sweep.configure(ObjectKey("team", "other"), DriftSettings())
     assert poll.polled == []
+
+
+@in_virtual_time
+async def test_rollout_with_patience_leaves_a_cluster_that_another_one_holds(poll: Poll) -> None:
+    patience = timedelta(seconds=2)
+    entered = []
+    async with poll.sweep.rollout(CLUSTER):
+        for _ in range(2):
+            with pytest.raises(DependencyError, match="another delivery to Cluster team/one is running"):
+                async with poll.sweep.rollout(CLUSTER, patience):
+                    entered.append(CLUSTER)
+        async with poll.sweep.rollout(ObjectKey("team", "two"), patience):
+            entered.append(ObjectKey("team", "two"))
+    async with poll.sweep.rollout(CLUSTER, patience):
+        entered.append(CLUSTER)
+
+    assert entered == [ObjectKey("team", "two"), CLUSTER]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -18,13 +19,19 @@ from clusterstacks.model.documents import and_more, text
 from clusterstacks.model.errors import ClusterStacksError, DependencyError, SpecError
 from clusterstacks.model.files.addon_config import WaitFor
 from clusterstacks.model.kinds.clusterapi import cluster_view, is_moving, unpause_hint
+from clusterstacks.model.kinds.clusterresourceset import set_name, sync_of_set
 from clusterstacks.model.kinds.clusterresourcesync import ClusterResourceSync, binding_name
+from clusterstacks.model.kinds.clusterresourcesyncbinding import last_delivery
 from clusterstacks.model.kinds.clusterstack import DeletionPolicy
 from clusterstacks.model.kinds.names import (
+    ADOPT_ANNOTATION,
     CLUSTER_API_GROUP,
     CLUSTER_KIND,
     CONFIRM_PRUNE_ANNOTATION,
+    PAUSED_ANNOTATION,
     RECONCILE_ANNOTATION,
+    RESOURCE_SET_GROUP,
+    RESOURCE_SET_KIND,
     SYNC_DELETION_POLICY_ANNOTATION,
     SYNC_FINALIZER,
     SYNC_GROUP,
@@ -33,9 +40,12 @@ from clusterstacks.model.kinds.names import (
     Reason,
     SyncCondition,
 )
-from clusterstacks.model.objects import ObjectKey, rfc3339
+from clusterstacks.model.objects import rfc3339
 from clusterstacks.model.outcomes import Outcome, Settled, Waiting
+from clusterstacks.net.kube.errors import KindNotServed
+from clusterstacks.operator.controllers.addon_health import report_unread
 from clusterstacks.operator.controllers.clusterresourcesync.reconciler import is_selected
+from clusterstacks.operator.controllers.clusterresourcesync.set_adoption import adopt, objects_to_adopt
 from clusterstacks.operator.controllers.clusterresourcesync.source_wait import RETRY, wait_for_delivery, wait_for_health
 from clusterstacks.operator.controllers.object_reader import LiveReader
 from clusterstacks.operator.controllers.resource_list import describe_failures, describe_remaining, entries
@@ -44,13 +54,12 @@ from clusterstacks.runtime.concurrency import gather
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from datetime import timedelta
 
     from clusterstacks.deliver.apply.prune_hold import SyncRevision
     from clusterstacks.deliver.apply.results import DeliveryReport
     from clusterstacks.deliver.apply.source_objects import SourceObjects
     from clusterstacks.model.kinds.clusterapi import ClusterView
-    from clusterstacks.model.kinds.clusterresourcesync import ClusterResourceSyncSpec, SyncSource
+    from clusterstacks.model.kinds.clusterresourcesync import ClusterResourceSyncSpec
     from clusterstacks.model.objects import Manifest, ObjectId
     from clusterstacks.net.kube.client import Client
     from clusterstacks.operator.controllers.addon_sweep import AddonSweep
@@ -74,6 +83,10 @@ COMPARED: Final = frozenset(
     }
 )
 """Reasons to wait for a person or a workload, perhaps for long: until then, the delivered objects are compared."""
+
+PATIENCE: Final = timedelta(seconds=2)
+"""Time that a binding waits for the delivery of another one to its cluster. Each takes 10 s if the cluster does not
+answer, so that its syncs would occupy all workers. Arbitrary."""
 
 ADVISORY: Final = frozenset({AddonCondition.HEALTHY, AddonCondition.IN_SYNC, AddonCondition.PAUSED})
 """Conditions that do not count for Ready."""
@@ -120,9 +133,8 @@ class BindingReconciler:
         if patch.deleting:
             patch.require_live()
         reads = self.cached_reads if patch.cached else LiveReader(self.client, self.cached_reads.informers)
-        sync_manifest = await _find(reads, SYNC_GROUP, Kind.CLUSTER_RESOURCE_SYNC, patch, "syncName")
         cluster_manifest = await _find(reads, CLUSTER_API_GROUP, CLUSTER_KIND, patch, "clusterName")
-        sync = ClusterResourceSync.parse(sync_manifest) if sync_manifest else None
+        sync = await _sync_of(reads, patch)
         canonical = binding_name(text(patch.manifest, "spec", "syncName"), text(patch.manifest, "spec", "clusterName"))
         # A binding under another name has delivered nothing, so nothing in the cluster is its own.
         is_canonical = patch.key.name == canonical
@@ -134,8 +146,9 @@ class BindingReconciler:
             return None  # the reconcile of the sync deletes it
         if sync.spec.suspend or cluster.paused or cluster.moving:
             self.sweep.forget(patch.key)
-            why = unpause_hint(cluster.key) if cluster.paused else f"spec.suspend of the sync {sync.key} is true"
+            why = unpause_hint(cluster.key) if cluster.paused else _suspension(sync)
             patch.true(AddonCondition.PAUSED, "Paused", f"nothing is delivered because {why}")
+            report_unread(patch, why, self.gate.clock.now())
             return Settled() if patch.status.get("ready") else Waiting("Paused", why, None)
         patch.drop(AddonCondition.PAUSED)
         bound = await self._bound(patch, sync, cluster)
@@ -147,11 +160,7 @@ class BindingReconciler:
         return outcome
 
     async def _bound(self, patch: StatusPatch, sync: ClusterResourceSync, cluster: ClusterView) -> _Bound:
-        async def read(source: SyncSource) -> tuple[SourceObjects, str]:
-            found = await self.sources.read(source.kind, ObjectKey(patch.key.namespace, source.name))
-            return found.objects, found.digest
-
-        found = await gather(read, sync.spec.resources)
+        found = await gather(partial(self.sources.read, cluster=cluster.raw), sync.spec.resources)
         confirmed = sync.metadata.annotations.get(CONFIRM_PRUNE_ANNOTATION, "")
         settings = [sync.spec.strategy, sync.spec.prune, sync.spec.drift.document()]
         order = [[digest, one.wait_for] for one, (_, digest) in zip(sync.spec.resources, found, strict=True)]
@@ -171,7 +180,7 @@ class BindingReconciler:
             patch.require_live()
             patch.status |= {"observedInputs": "", "ready": False}
             self.sweep.configure(patch.key, None)
-            async with self.sweep.rollout(bound.cluster.key):
+            async with self.sweep.rollout(bound.cluster.key, PATIENCE):
                 outcome = await self._roll_out(bound)
             if outcome is not None:
                 if outcome.reason in COMPARED:
@@ -189,22 +198,25 @@ class BindingReconciler:
         patch = bound.patch
         requested = bound.cluster.annotations.get(RECONCILE_ANNOTATION, "")
         request = requested if requested != patch.status.get("lastHandledReconcileAt", "") else ""
-        resources = patch.status.get("resources")
-        objects = len(resources) if isinstance(resources, list) else 0
-        delivered = {"name": bound.name, "objects": objects, "inputs": patch.status.get("observedInputs", "")}
+        delivered = last_delivery(bound.name, patch.status)
         self.sweep.configure(patch.key, bound.sync.spec.drift_settings(), request, [delivered])
 
     async def _roll_out(self, bound: _Bound) -> Waiting | None:
         """Deliver the objects; return None when the cluster has them all and nothing is left to delete."""
         patch = bound.patch
+        patch.drop(SyncCondition.OBJECTS_APPLIED)  # it is about what is delivered now
         client = await self.gate.connect(patch, bound.cluster)
         if isinstance(client, Waiting):
             return client
-        delivery = self._delivery(client, bound.cluster.key, bound.sync.spec)
+        delivery = self._delivery(client, bound.cluster, bound.sync.spec)
         with patch.failing_condition(SyncCondition.OBJECTS_APPLIED):
             records = await delivery.records()
             before = await delivery.manifests(bound.name)
             revision = await self._revision(client, bound, before or [])
+            if resource_set := set_name(bound.name):
+                sources = zip(bound.sync.spec.resources, bound.sources, strict=True)
+                applied = await objects_to_adopt(self.client, bound.cluster.key, resource_set, sources)
+                await adopt(client, delivery, bound.name, records.get(bound.name), applied)
             for position, source in enumerate(bound.sync.spec.resources):
                 if source.wait_for is not None:
                     until = revision_until(bound.sources, before or [], position)
@@ -264,8 +276,10 @@ class BindingReconciler:
     ) -> Waiting | None:
         patch = bound.patch
         if revision.held:
+            resource_set = set_name(bound.name)
+            annotated = f"{RESOURCE_SET_KIND.lower()} {resource_set}" if resource_set else f"crsync {bound.name}"
             command = (
-                f"kubectl annotate --overwrite --namespace {patch.key.namespace} crsync {bound.name} "
+                f"kubectl annotate --overwrite --namespace {patch.key.namespace} {annotated} "
                 f"{CONFIRM_PRUNE_ANNOTATION}={revision.confirmation}"
             )
             message = f"{revision.held}; to delete them: {command}"
@@ -303,12 +317,12 @@ class BindingReconciler:
                 used.add(identity)
         return decide(used_crds=used) if used else revision
 
-    def _delivery(self, client: Client, cluster: ObjectKey, spec: ClusterResourceSyncSpec | None = None) -> Delivery:
-        store = RecordStore(client, RECORD_NAMESPACE, str(cluster), kind=SYNC_RECORD)
+    def _delivery(self, client: Client, cluster: ClusterView, spec: ClusterResourceSyncSpec | None = None) -> Delivery:
+        store = RecordStore(client, RECORD_NAMESPACE, str(cluster.key), kind=SYNC_RECORD)
+        owner = RecordOwner(cluster.key, cluster.annotations.get(ADOPT_ANNOTATION, ""))
         if spec is None:
-            return Delivery(client, RecordOwner(cluster), store=store)
-        ignored = spec.drift_settings().ignored_fields
-        return Delivery(client, RecordOwner(cluster), ignored=ignored, store=store)
+            return Delivery(client, owner, store=store)
+        return Delivery(client, owner, ignored=spec.drift_settings().ignored_fields, store=store)
 
     async def _end(self, patch: StatusPatch, sync: ClusterResourceSync | None, cluster: ClusterView | None) -> Outcome:
         """Delete or orphan the objects of a deleted binding; those of a Cluster that is deleted go with it."""
@@ -321,20 +335,20 @@ class BindingReconciler:
                 why = unpause_hint(cluster.key) if cluster.paused else "spec.suspend of the sync is true"
                 return Waiting("Paused", f"nothing is deleted because {why}", None)
             name = text(patch.manifest, "spec", "syncName")
-            try:
-                async with self.sweep.rollout(cluster.key):
-                    remaining = await self._remove(patch, name, cluster.key, is_orphan=is_orphan)
-            except ClusterStacksError as error:  # an invalid kubeconfig must not keep the binding either
-                if not is_orphan:
-                    raise _with_way_out(patch, error) from error
-            else:
-                if remaining is not None:
-                    return remaining
+            async with self.sweep.rollout(cluster.key, PATIENCE):
+                try:
+                    remaining = await self._remove(patch, name, cluster, is_orphan=is_orphan)
+                except ClusterStacksError as error:  # an invalid kubeconfig must not keep the binding either
+                    if not is_orphan:
+                        raise _with_way_out(patch, error) from error
+                    remaining = None
+            if remaining is not None:
+                return remaining
         await remove_finalizer(patch, SYNC_FINALIZER, self.client)
         return Settled()
 
-    async def _remove(self, patch: StatusPatch, name: str, cluster: ObjectKey, *, is_orphan: bool) -> Outcome | None:
-        delivery = self._delivery(await self.workloads.connect(cluster), cluster)
+    async def _remove(self, patch: StatusPatch, name: str, cluster: ClusterView, *, is_orphan: bool) -> Outcome | None:
+        delivery = self._delivery(await self.workloads.connect(cluster.key), cluster)
         if is_orphan:
             await delivery.orphan(name)
             return None
@@ -353,6 +367,35 @@ def _with_way_out(patch: StatusPatch, error: ClusterStacksError) -> ClusterStack
         f"the objects of the sync are not deleted: {error.message}; to leave them in the cluster: kubectl annotate "
         f"--namespace {patch.key.namespace} crsyncbinding {patch.key.name} {SYNC_DELETION_POLICY_ANNOTATION}=Orphan",
     )
+
+
+def _suspension(sync: ClusterResourceSync) -> str:
+    if resource_set := set_name(sync.metadata.name):
+        return f"{RESOURCE_SET_KIND} {sync.metadata.namespace}/{resource_set} has the annotation {PAUSED_ANNOTATION}"
+    return f"spec.suspend of the sync {sync.key} is true"
+
+
+async def _sync_of(reads: Reader, patch: StatusPatch) -> ClusterResourceSync | None:
+    """Read the sync of a binding; None if it is gone.
+
+    How the binding of a ClusterResourceSet ends is written in the binding itself, as nothing delays the deletion of
+    the ClusterResourceSet.
+
+    Raises:
+        SpecError: It is not valid.
+    """
+    resource_set = set_name(text(patch.manifest, "spec", "syncName"))
+    if not resource_set:
+        manifest = await _find(reads, SYNC_GROUP, Kind.CLUSTER_RESOURCE_SYNC, patch, "syncName")
+        return ClusterResourceSync.parse(manifest) if manifest else None
+    if patch.deleting:
+        return None
+    try:
+        resource = await reads.resource(RESOURCE_SET_GROUP, RESOURCE_SET_KIND)
+    except KindNotServed:
+        return None
+    manifest = await reads.find(resource, resource_set, patch.key.namespace)
+    return sync_of_set(manifest) if manifest else None
 
 
 async def _find(reads: Reader, group: str, kind: str, patch: StatusPatch, field: str) -> Manifest | None:

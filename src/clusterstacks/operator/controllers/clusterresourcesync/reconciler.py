@@ -14,6 +14,7 @@ from clusterstacks.model.kinds.names import (
     CLUSTER_API_GROUP,
     CLUSTER_KIND,
     CLUSTER_NAME_LABEL,
+    READY_CONDITION,
     SYNC_DELETION_POLICY_ANNOTATION,
     SYNC_FINALIZER,
     SYNC_GROUP,
@@ -56,71 +57,60 @@ def is_selected(sync: ClusterResourceSync, cluster: Manifest | None) -> bool:
     return not view.deleting and sync.spec.cluster_selector.matches(view.labels)
 
 
+def is_present(binding: Manifest) -> bool:
+    """Return whether a binding is neither deleted nor moved to another management cluster."""
+    return at(binding, "metadata", "deletionTimestamp") is None and not is_moving(binding)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SyncReconciler:
-    """Keeps one binding for each selected Cluster."""
+class SyncBindings:
+    """The bindings of syncs: one for each Cluster that a sync selects."""
 
     client: Client
     clusters: ObjectCache
-    bindings: ObjectCache
+    cache: ObjectCache
     watch_filter: str
 
-    async def work(self, patch: StatusPatch) -> Outcome | timedelta | None:
-        """Reconcile one sync."""
-        if is_moving(patch.manifest):
-            return None
-        bindings = {key_of(one): one for one in self.bindings.by_index(SYNC_INDEX, str(patch.key))}
-        if patch.deleting:
-            return await self._end(patch)
-        sync = ClusterResourceSync.parse(patch.manifest)
-        await add_finalizer(patch, SYNC_FINALIZER, self.client)
+    def of(self, sync: ObjectKey) -> dict[ObjectKey, Manifest]:
+        """Return the bindings of a sync."""
+        return {key_of(one): one for one in self.cache.by_index(SYNC_INDEX, str(sync))}
+
+    def wanted(self, sync: ClusterResourceSync) -> dict[ObjectKey, ClusterView]:
+        """Return the selected Clusters by the key of their binding."""
         selected = [
             cluster_view(cluster)
             for cluster in self.clusters.all()
-            if text(cluster, "metadata", "namespace") == patch.key.namespace
+            if text(cluster, "metadata", "namespace") == sync.key.namespace
             and is_watched(cluster, self.watch_filter)
             and is_selected(sync, cluster)
         ]
-        wanted = {ObjectKey(view.namespace, binding_name(sync.metadata.name, view.name)): view for view in selected}
+        return {ObjectKey(view.namespace, binding_name(sync.metadata.name, view.name)): view for view in selected}
+
+    async def keep(self, sync: ClusterResourceSync, owner: StatusPatch) -> None:
+        """Create the bindings of selected Clusters, and delete those of others.
+
+        Args:
+            sync: The sync.
+            owner: The object that defines it, which owns the bindings.
+        """
+        bindings, wanted = self.of(sync.key), self.wanted(sync)
         for key in sorted(wanted.keys() - bindings.keys()):
-            patch.require_live()
-            await self._create(sync, wanted[key])
+            owner.require_live()
+            await self._create(sync, wanted[key], owner.manifest)
         for key in sorted(bindings.keys() - wanted.keys()):
-            if at(bindings[key], "metadata", "deletionTimestamp") is None and not is_moving(bindings[key]):
-                patch.require_live()
+            if is_present(bindings[key]):
+                owner.require_live()
                 await self._delete_unselected(sync, bindings[key])
-        return _summed_up(patch, [bindings.get(key) for key in sorted(wanted)], sorted(wanted))
 
-    async def _end(self, patch: StatusPatch) -> Outcome:
-        patch.require_live()
-        resource = await self.client.resource(SYNC_GROUP, Kind.CLUSTER_RESOURCE_SYNC_BINDING)
-        listed = (await self.client.list(resource, patch.key.namespace)).items
-        remaining = [one for one in listed if text(one, "spec", "syncName") == patch.key.name]
-        for one in remaining:
-            if at(one, "metadata", "deletionTimestamp") is None:
-                await self._delete(key_of(one))
-        if not remaining:
-            await remove_finalizer(patch, SYNC_FINALIZER, self.client)
-            return Settled()
-        clusters = [text(one, "spec", "clusterName") for one in remaining]
-        message = (
-            f"the objects in {len(remaining)} clusters are not deleted yet: {and_more(clusters, CLUSTERS_SHOWN)}; the "
-            "bindings say why. A cluster that will not come back is given up, with its objects, by: kubectl annotate "
-            f"--namespace {patch.key.namespace} crsyncbinding {key_of(remaining[0]).name} "
-            f"{SYNC_DELETION_POLICY_ANNOTATION}=Orphan"
-        )
-        patch.false(SyncCondition.CLUSTERS_SYNCED, Reason.BINDINGS_REMAIN, message, Severity.INFO)
-        return Waiting(Reason.BINDINGS_REMAIN, message, DELETION_RETRY)
-
-    async def _create(self, sync: ClusterResourceSync, cluster: ClusterView) -> None:
+    async def _create(self, sync: ClusterResourceSync, cluster: ClusterView, owner: Manifest) -> None:
         labels = {CLUSTER_NAME_LABEL: cluster.name}
         if WATCH_FILTER_LABEL in cluster.labels:
             labels[WATCH_FILTER_LABEL] = cluster.labels[WATCH_FILTER_LABEL]
-        owner = {
-            "apiVersion": SYNC_API_VERSION,
-            "kind": Kind.CLUSTER_RESOURCE_SYNC.value,
-            "name": sync.metadata.name,
-            "uid": sync.metadata.uid,
+        reference = {
+            "apiVersion": owner["apiVersion"],
+            "kind": owner["kind"],
+            "name": owner["metadata"]["name"],
+            "uid": owner["metadata"]["uid"],
         }
         binding = {
             "apiVersion": SYNC_API_VERSION,
@@ -130,7 +120,7 @@ class SyncReconciler:
                 "namespace": cluster.namespace,
                 "labels": labels,
                 "finalizers": [SYNC_FINALIZER],
-                "ownerReferences": [owner, cluster.owner_reference()],
+                "ownerReferences": [reference, cluster.owner_reference()],
             },
             "spec": {"syncName": sync.metadata.name, "clusterName": cluster.name},
         }
@@ -147,9 +137,10 @@ class SyncReconciler:
         cluster = await self.client.find(clusters, text(binding, "spec", "clusterName"), key.namespace)
         name = binding_name(sync.metadata.name, text(binding, "spec", "clusterName"))
         if name != key.name or not is_selected(sync, cluster):
-            await self._delete(key)
+            await self.delete(key)
 
-    async def _delete(self, binding: ObjectKey) -> None:
+    async def delete(self, binding: ObjectKey) -> None:
+        """Delete a binding, which ends when its objects are deleted or orphaned; one that is gone is fine."""
         resource = await self.client.resource(SYNC_GROUP, Kind.CLUSTER_RESOURCE_SYNC_BINDING)
         try:
             await self.client.delete(resource, binding.name, binding.namespace)
@@ -157,16 +148,68 @@ class SyncReconciler:
             return
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SyncReconciler:
+    """Keeps the bindings of a ClusterResourceSync, and sums up their state."""
+
+    client: Client
+    bindings: SyncBindings
+
+    async def work(self, patch: StatusPatch) -> Outcome | timedelta | None:
+        """Reconcile one sync."""
+        if is_moving(patch.manifest):
+            return None
+        if patch.deleting:
+            return await self._end(patch)
+        sync = ClusterResourceSync.parse(patch.manifest)
+        await add_finalizer(patch, SYNC_FINALIZER, self.client)
+        await self.bindings.keep(sync, patch)
+        wanted, bindings = sorted(self.bindings.wanted(sync)), self.bindings.of(patch.key)
+        outcome = _summed_up(patch, [bindings.get(key) for key in wanted], wanted)
+        leaving = [bindings[key] for key in sorted(bindings.keys() - {*wanted}) if _is_delayed(bindings[key])]
+        if not leaving or isinstance(outcome, Waiting):
+            return outcome
+        message = f"not selected any more: {_remaining(leaving)}"
+        patch.false(SyncCondition.CLUSTERS_SYNCED, Reason.BINDINGS_REMAIN, message, Severity.INFO)
+        return Waiting(Reason.BINDINGS_REMAIN, message, None)
+
+    async def _end(self, patch: StatusPatch) -> Outcome:
+        patch.require_live()
+        resource = await self.client.resource(SYNC_GROUP, Kind.CLUSTER_RESOURCE_SYNC_BINDING)
+        listed = (await self.client.list(resource, patch.key.namespace)).items
+        remaining = [one for one in listed if text(one, "spec", "syncName") == patch.key.name]
+        for one in remaining:
+            if at(one, "metadata", "deletionTimestamp") is None:
+                await self.bindings.delete(key_of(one))
+        if not remaining:
+            await remove_finalizer(patch, SYNC_FINALIZER, self.client)
+            return Settled()
+        message = _remaining(remaining)
+        patch.false(SyncCondition.CLUSTERS_SYNCED, Reason.BINDINGS_REMAIN, message, Severity.INFO)
+        return Waiting(Reason.BINDINGS_REMAIN, message, DELETION_RETRY)
+
+
 def _summed_up(patch: StatusPatch, bindings: Sequence[Manifest | None], keys: Sequence[ObjectKey]) -> Outcome:
-    """Report the numbers of clusters; wait for those that do not have all objects."""
-    synced = [one for one in bindings if one is not None and at(one, "status", "ready") is True]
+    """Report the numbers of clusters; wait for those that do not have all objects.
+
+    Of a cluster that cannot be read now, or is paused, it is unknown whether it still has them.
+    """
+    delivered = [one for one in bindings if one is not None and at(one, "status", "ready") is True]
+    unread = [f"{text(one, 'spec', 'clusterName')}: {why}" for one in delivered if (why := _unread(one))]
     drifted = [one for one in bindings if one is not None and _status(one, AddonCondition.IN_SYNC) == "False"]
-    patch.status |= {"clusters": len(bindings), "synced": len(synced), "drifted": len(drifted)}
+    patch.status |= {"clusters": len(bindings), "synced": len(delivered) - len(unread), "drifted": len(drifted)}
     missing = [
         f"{text(one or {}, 'spec', 'clusterName') or key.name}: {_message(one)}"
         for key, one in zip(keys, bindings, strict=True)
-        if one not in synced
+        if one not in delivered
     ]
+    if unread and not missing:
+        message = (
+            f"{len(unread)} of {len(bindings)} clusters had all objects, and are not read now: "
+            f"{and_more(unread, CLUSTERS_SHOWN, separator='; ', noun='clusters')}"
+        )
+        patch.unknown(SyncCondition.CLUSTERS_SYNCED, Reason.HEALTH_UNKNOWN, message)
+        return Settled()
     if not missing:
         patch.true(SyncCondition.CLUSTERS_SYNCED)
         return Settled()
@@ -178,13 +221,36 @@ def _summed_up(patch: StatusPatch, bindings: Sequence[Manifest | None], keys: Se
     return Waiting(Reason.CLUSTERS_NOT_SYNCED, message, None)
 
 
+def _remaining(bindings: Sequence[Manifest]) -> str:
+    """Name the clusters in which objects are not deleted yet, with the way out."""
+    clusters = [text(one, "spec", "clusterName") for one in bindings]
+    return (
+        f"the objects in {len(bindings)} clusters are not deleted yet: {and_more(clusters, CLUSTERS_SHOWN)}; the "
+        "bindings say why. A cluster that will not come back is given up, with its objects, by: kubectl annotate "
+        f"--namespace {key_of(bindings[0]).namespace} crsyncbinding {key_of(bindings[0]).name} "
+        f"{SYNC_DELETION_POLICY_ANNOTATION}=Orphan"
+    )
+
+
+def _is_delayed(binding: Manifest) -> bool:
+    """Return whether the deletion of a binding has reported why it waits."""
+    return at(binding, "metadata", "deletionTimestamp") is not None and _status(binding, "Ready") == "False"
+
+
+def _unread(binding: Manifest) -> str:
+    """Return why nobody reads the objects of a cluster; empty if they are read."""
+    if _status(binding, AddonCondition.PAUSED) == "True":
+        return _message(binding, AddonCondition.PAUSED)
+    return _message(binding, AddonCondition.HEALTHY) if _status(binding, AddonCondition.HEALTHY) == "Unknown" else ""
+
+
 def _status(binding: Manifest, condition: str) -> str:
     return next((text(one, "status") for one in _conditions(binding) if one.get("type") == condition), "")
 
 
-def _message(binding: Manifest | None) -> str:
-    ready = [text(one, "message") for one in _conditions(binding or {}) if one.get("type") == "Ready"]
-    return ready[0] if ready else "not delivered yet"
+def _message(binding: Manifest | None, condition: str = READY_CONDITION) -> str:
+    found = [text(one, "message") for one in _conditions(binding or {}) if one.get("type") == condition]
+    return found[0] if found else "not delivered yet"
 
 
 def _conditions(binding: Manifest) -> list[Manifest]:

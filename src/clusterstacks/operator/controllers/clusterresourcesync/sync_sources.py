@@ -5,15 +5,24 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from clusterstacks.deliver.apply.source_objects import SourceObjects, read_source
 from clusterstacks.deliver.apply.targets import digest_of
+from clusterstacks.model.documents import text
+from clusterstacks.model.objects import ObjectKey
+from clusterstacks.operator.controllers.clusterresourcesync.source_templates import render_source
+from clusterstacks.runtime.cache import key_of
 
 if TYPE_CHECKING:
-    from clusterstacks.model.objects import ObjectKey
+    from clusterstacks.deliver.render.renderer import Renderer
+    from clusterstacks.model.kinds.clusterresourcesync import SyncSource
+    from clusterstacks.model.objects import Manifest
     from clusterstacks.net.kube.client import Client
     from clusterstacks.runtime.clock import Clock
+
+_Place: TypeAlias = tuple[str, ObjectKey, bool]
+"""Kind and name of a source, and whether its values are templates."""
 
 FRESH_SECONDS: Final = 2.0
 """Age up to which a source is not read again: the clusters of a sync are reconciled together. Arbitrary."""
@@ -24,12 +33,17 @@ KEPT_SECONDS: Final = 3600.0
 
 @dataclass(frozen=True, slots=True)
 class ReadSource:
-    """The objects of a source with their digest."""
+    """A source, and its objects with their digest.
+
+    Args:
+        source: The ConfigMap or Secret, if its values are templates; it has no objects before they are rendered.
+    """
 
     objects: SourceObjects
     digest: str
     revision: str
     read_at: float
+    source: Manifest | None = None
 
 
 @dataclass(slots=True)
@@ -38,18 +52,26 @@ class SyncSources:
 
     client: Client
     clock: Clock
-    _known: dict[tuple[str, ObjectKey], ReadSource] = field(default_factory=dict, init=False)
-    _locks: dict[tuple[str, ObjectKey], asyncio.Lock] = field(
-        default_factory=lambda: defaultdict(asyncio.Lock), init=False
-    )
+    renderer: Renderer
+    _known: dict[_Place, ReadSource] = field(default_factory=dict, init=False)
+    _locks: dict[_Place, asyncio.Lock] = field(default_factory=lambda: defaultdict(asyncio.Lock), init=False)
 
-    async def read(self, kind: str, key: ObjectKey) -> ReadSource:
-        """Read a ConfigMap or Secret.
+    async def read(self, source: SyncSource, cluster: Manifest) -> tuple[SourceObjects, str]:
+        """Return the objects of a source for a Cluster, and their digest.
 
         Raises:
-            DependencyError: The API server does not answer, or refuses the read.
+            DependencyError: The API server does not answer, or refuses the read; no render worker is free.
         """
-        place = (kind, key)
+        key = ObjectKey(text(cluster, "metadata", "namespace"), source.name)
+        found = await self._read(source.kind, key, is_template=source.template)
+        if not source.template:
+            return found.objects, found.digest
+        renderer = self.renderer.for_object(key_of(cluster))
+        objects = await render_source(renderer, source.kind, key, found.source, cluster)
+        return objects, _digest(objects)
+
+    async def _read(self, kind: str, key: ObjectKey, *, is_template: bool) -> ReadSource:
+        place = (kind, key, is_template)
         async with self._locks[place]:
             known, now = self._known.get(place), self.clock.monotonic()
             if known is not None and now - known.read_at < FRESH_SECONDS:
@@ -59,10 +81,12 @@ class SyncSources:
             revision = f"{metadata.get('uid', '')}/{metadata.get('resourceVersion', '')}"
             if known is not None and known.revision == revision:
                 objects, digest = known.objects, known.digest
+            elif is_template:
+                objects, digest = SourceObjects(""), ""
             else:
                 # Parsing a megabyte in this thread would delay all other requests.
                 objects, digest = await asyncio.to_thread(_parsed, kind, key, source)
-            read = self._known[place] = ReadSource(objects, digest, revision, now)
+            read = self._known[place] = ReadSource(objects, digest, revision, now, source if is_template else None)
         for stale in [one for one, other in self._known.items() if now - other.read_at > KEPT_SECONDS]:
             self._known.pop(stale)
             self._locks.pop(stale, None)
@@ -71,4 +95,8 @@ class SyncSources:
 
 def _parsed(kind: str, key: ObjectKey, source: dict[str, object] | None) -> tuple[SourceObjects, str]:
     objects = read_source(kind, key, source)
-    return objects, digest_of([list(objects.manifests), list(objects.faults)])
+    return objects, _digest(objects)
+
+
+def _digest(objects: SourceObjects) -> str:
+    return digest_of([list(objects.manifests), list(objects.faults)])
