@@ -8,6 +8,7 @@ from benchmarks import (
     corrections,
     deliveries,
     fleet,
+    hostile,
     installation,
     isolation,
     page,
@@ -33,6 +34,7 @@ for bench in (
     installation,
     rollouts,
     isolation,
+    hostile,
     page,
 ):
     bench.main()
