@@ -7,7 +7,8 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 from clusterstacks.model.documents import and_more, mapping, mappings, text
-from clusterstacks.model.kinds.names import Kind
+from clusterstacks.model.kinds.clusterresourceset import set_name
+from clusterstacks.model.kinds.names import STRATEGY_ANNOTATION, Kind
 from clusterstacks.model.objects import ObjectKey
 
 if TYPE_CHECKING:
@@ -271,6 +272,12 @@ def definition_conflicts(installed: Installed, contents: UserObjects) -> Iterato
             f"{len(syncs)} ClusterResourceSyncs still keep objects in clusters, and only the operator removes their "
             "finalizers: delete them first with 'kubectl delete crsync --all --all-namespaces' (with deletionPolicy "
             f"Orphan the objects stay), or keep the CustomResourceDefinitions ({_names(syncs)})"
+        )
+    if bindings := [one for one in contents.of(Kind.CLUSTER_RESOURCE_SYNC_BINDING) if set_name(one.name)]:
+        yield (
+            "annotated ClusterResourceSets are kept in place, and only the operator removes the finalizers of their "
+            "bindings: remove the annotation first with 'kubectl annotate clusterresourceset --all --all-namespaces "
+            f"{STRATEGY_ANNOTATION}-' (the objects stay), or keep the CustomResourceDefinitions ({_names(bindings)})"
         )
     if rules := contents.of(Kind.COMPATIBILITY_RULE):
         yield (

@@ -23,7 +23,7 @@ from clusterstacks.csctl.install.installations import (
     removal_conflicts,
 )
 from clusterstacks.csctl.install.installed_objects import installation_objects
-from clusterstacks.model.kinds.names import GROUP, Kind
+from clusterstacks.model.kinds.names import GROUP, SYNC_GROUP, Kind
 from clusterstacks.model.objects import ObjectId, ObjectKey
 
 if TYPE_CHECKING:
@@ -165,6 +165,9 @@ def objects(*kinds: str) -> UserObjects:
     return UserObjects(objects=tuple(ObjectId(GROUP, kind, HOME, "one") for kind in kinds))
 
 
+BINDING_OF_SET = UserObjects(objects=(ObjectId(SYNC_GROUP, Kind.CLUSTER_RESOURCE_SYNC_BINDING, HOME, "crs.cni.prod"),))
+
+
 @pytest.mark.parametrize(
     ("installed", "contents", "words"),
     [
@@ -176,6 +179,8 @@ def objects(*kinds: str) -> UserObjects:
         ({"helm_releases": (ObjectKey("away", "kaas"),)}, objects(), "helm uninstall kaas -n away"),
         ({"operators": (WANTED,)}, objects(Kind.CLUSTER_ADDON), "1 Clusters still get addons"),
         ({"operators": (WANTED,)}, objects(Kind.COMPATIBILITY_RULE), "kubectl delete compatibilityrules"),
+        ({"operators": (WANTED,)}, objects(Kind.CLUSTER_RESOURCE_SYNC), "kubectl delete crsync"),
+        ({"operators": (WANTED,)}, BINDING_OF_SET, "kubectl annotate clusterresourceset --all"),
         ({}, objects(Kind.CLUSTER_STACK), "no operator is installed in namespace home"),
         ({"operators": (replace(WANTED, available=0),)}, objects(Kind.CLUSTER_STACK_RELEASE), "no replica"),
     ],

@@ -54,6 +54,7 @@ class SyncSources:
     clock: Clock
     renderer: Renderer
     _known: dict[_Place, ReadSource] = field(default_factory=dict, init=False)
+    _parsing: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
     _locks: dict[_Place, asyncio.Lock] = field(default_factory=lambda: defaultdict(asyncio.Lock), init=False)
 
     async def read(self, source: SyncSource, cluster: Manifest) -> tuple[SourceObjects, str]:
@@ -84,8 +85,9 @@ class SyncSources:
             elif is_template:
                 objects, digest = SourceObjects(""), ""
             else:
-                # Parsing a megabyte in this thread would delay all other requests.
-                objects, digest = await asyncio.to_thread(_parsed, kind, key, source)
+                # Parsing a megabyte in this thread would delay all other requests, and several at once much memory.
+                async with self._parsing:
+                    objects, digest = await asyncio.to_thread(_parsed, kind, key, source)
             read = self._known[place] = ReadSource(objects, digest, revision, now, source if is_template else None)
         for stale in [one for one, other in self._known.items() if now - other.read_at > KEPT_SECONDS]:
             self._known.pop(stale)
