@@ -268,9 +268,9 @@ RIGHTS: Final = (
     Right(
         group="",
         resources=("configmaps",),
-        verbs=("get",),
+        verbs=READ,
         scope=RightScope.CLUSTERS,
-        why="read the ConfigMaps that a ClusterResourceSync names; not needed if none does",
+        why="read the ConfigMaps that a ClusterResourceSync names, and watch metadata; not needed if none does",
     ),
     Right(
         group="",

@@ -60,6 +60,21 @@ def is_synced(binding: Manifest) -> bool:
     )
 
 
+async def test_changed_config_map_is_delivered_long_before_the_interval(world: World) -> None:
+    await source(world, a=written(config_map(f"{world.namespace}-a", key="one")))
+    await world.cluster("one", CLASS)
+    async with world.operator():
+        await sync(world, interval="24h")
+        await world.until(BINDING, ONE, is_synced)
+        await source(world, a=written(config_map(f"{world.namespace}-a", key="two")))
+
+        async def is_changed() -> bool:
+            found = await world.delivered(f"{world.namespace}-a")
+            return found is not None and found["data"]["key"] == "two"
+
+        await eventually(is_changed, seconds=30, about="the changed ConfigMap in the cluster")
+
+
 @pytest.mark.regression("CAPI-4807")
 async def test_operator_and_its_custom_resource_arrive_together_and_leave_with_the_sync(world: World) -> None:
     word, group = world.namespace, f"{world.namespace}.example.org"

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from clusterstacks.model.documents import at, mapping, text
+from clusterstacks.model.documents import at, mapping, mappings, text
 from clusterstacks.model.errors import SpecError
 from clusterstacks.model.kinds.clusterresourceset import set_name, sync_name, sync_of_set
-from clusterstacks.model.kinds.clusterresourcesync import ClusterResourceSync
+from clusterstacks.model.kinds.clusterresourcesync import ClusterResourceSync, SyncSourceKind
 from clusterstacks.model.kinds.names import (
     CLUSTER_API_GROUP,
     CLUSTER_KIND,
@@ -45,13 +46,17 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from clusterstacks.model.objects import Manifest
-    from clusterstacks.operator.controllers.registration import ControllerContext
+    from clusterstacks.operator.controllers.registration import ControllerContext, ToKeys
     from clusterstacks.runtime.cache import CacheChange, ObjectCache
+    from clusterstacks.runtime.informer import Informer
 
 NAME = "clusterresourcesync"
 SET_NAME = "clusterresourceset"
 BINDING_NAME = "clusterresourcesyncbinding"
 SWEEP_NAME = "clusterresourcesyncdrift"
+
+SOURCE_INDEX: Final = "source"
+"""Index of syncs and ClusterResourceSets by ``namespace/name`` of their ConfigMaps."""
 
 CLUSTER_INDEX: Final = "cluster"
 """Index of bindings by ``namespace/name`` of their Cluster."""
@@ -104,6 +109,13 @@ class SyncWatches:
         """Yield the bindings of a ClusterResourceSet."""
         return self.bindings_of_sync(replace(change, key=ObjectKey(change.key.namespace, sync_name(change.key.name))))
 
+    def bindings_of_config_map(self, change: CacheChange) -> Iterator[ObjectKey]:
+        """Yield the bindings of the syncs and ClusterResourceSets that name a ConfigMap."""
+        for cache, name in ((self._syncs, str), (self._sets, sync_name)):
+            for sync in cache.by_index(SOURCE_INDEX, str(change.key)):
+                key = ObjectKey(change.key.namespace, name(key_of(sync).name))
+                yield from (key_of(one) for one in self._bindings.by_index(SYNC_INDEX, str(key)))
+
     def bindings_of_cluster(self, change: CacheChange) -> Iterator[ObjectKey]:
         """Yield the bindings of a Cluster, if it is new, has become available, or its spec or metadata changed."""
         if not of_watched(change, self._watch_filter) or _decisive(change.old) == _decisive(change.new):
@@ -140,6 +152,30 @@ def _decisive(cluster: Manifest | None) -> object:
 
 def _syncs_by_binding(binding: Manifest) -> list[str]:
     return [str(ObjectKey(text(binding, "metadata", "namespace"), text(binding, "spec", "syncName")))]
+
+
+def _syncs_by_config_map(sync: Manifest) -> list[str]:
+    namespace, sources = text(sync, "metadata", "namespace"), mappings(sync, "spec", "resources")
+    names = {text(source, "name") for source in sources if text(source, "kind") == SyncSourceKind.CONFIG_MAP}
+    return [str(ObjectKey(namespace, name)) for name in names]
+
+
+def _watch_config_maps(env: ControllerContext, to_keys: ToKeys) -> Informer:
+    config_maps = CachedKind(group="", kind=SyncSourceKind.CONFIG_MAP, trim=_revision_only, metadata_only=True)
+    informer = env.watch_kind(config_maps)
+    enqueue = env.enqueue(BINDING_NAME)
+
+    def changed(change: CacheChange) -> None:
+        for key in to_keys(change):
+            enqueue(key)
+
+    informer.subscribe(changed)
+    return informer
+
+
+def _revision_only(config_map: Manifest) -> Manifest:
+    kept = ("name", "namespace", "uid", "resourceVersion")
+    return {**config_map, "metadata": {field: at(config_map, "metadata", field) for field in kept}}
 
 
 def _bindings_by_cluster(binding: Manifest) -> list[str]:
@@ -193,16 +229,18 @@ def _build_binding(env: ControllerContext) -> Reconciler:
         (SYNC_GROUP, str(Kind.CLUSTER_RESOURCE_SYNC)): env.informers[Kind.CLUSTER_RESOURCE_SYNC],
         (RESOURCE_SET_GROUP, RESOURCE_SET_KIND): env.informers[RESOURCE_SET_KIND],
     }
+    watches = _watches(env)
     reconciler = BindingReconciler(
         client=env.client,
         cached_reads=CachedReader(client=env.client, informers=informers),
         workloads=env.workloads,
         gate=WorkloadGate(env.workloads, env.clock),
-        sources=SyncSources(env.client, env.clock, env.renderer),
+        sources=SyncSources(
+            env.client, env.clock, env.renderer, partial(_watch_config_maps, env, watches.bindings_of_config_map)
+        ),
         sweep=env.sync_sweep,
         metrics=env.metrics,
     )
-    watches = _watches(env)
     return Reconciler(
         reconcile=env.status_reconciler(Kind.CLUSTER_RESOURCE_SYNC_BINDING, reconciler.work, ADVISORY).reconcile,
         watches=(
@@ -223,7 +261,12 @@ REGISTRATION = Registration(
     kind=Kind.CLUSTER_RESOURCE_SYNC,
     build=_build,
     caches=(
-        CachedKind(kind=Kind.CLUSTER_RESOURCE_SYNC, group=SYNC_GROUP, required=False),
+        CachedKind(
+            kind=Kind.CLUSTER_RESOURCE_SYNC,
+            group=SYNC_GROUP,
+            indexes={SOURCE_INDEX: _syncs_by_config_map},
+            required=False,
+        ),
         CachedKind(
             kind=Kind.CLUSTER_RESOURCE_SYNC_BINDING,
             group=SYNC_GROUP,
@@ -240,7 +283,14 @@ SET_REGISTRATION = Registration(
     name=SET_NAME,
     kind=RESOURCE_SET_KIND,
     build=_build_set,
-    caches=(CachedKind(kind=RESOURCE_SET_KIND, group=RESOURCE_SET_GROUP, required=False),),
+    caches=(
+        CachedKind(
+            kind=RESOURCE_SET_KIND,
+            group=RESOURCE_SET_GROUP,
+            indexes={SOURCE_INDEX: _syncs_by_config_map},
+            required=False,
+        ),
+    ),
     concurrency_of="clusteraddon",
     reports_ready=False,
 )

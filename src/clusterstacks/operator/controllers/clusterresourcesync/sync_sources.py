@@ -4,28 +4,33 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from clusterstacks.deliver.apply.source_objects import SourceObjects, read_source
 from clusterstacks.deliver.apply.targets import digest_of
 from clusterstacks.model.documents import text
+from clusterstacks.model.kinds.clusterresourcesync import SyncSourceKind
 from clusterstacks.model.objects import ObjectKey
 from clusterstacks.operator.controllers.clusterresourcesync.source_templates import render_source
 from clusterstacks.runtime.cache import key_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from clusterstacks.deliver.render.renderer import Renderer
     from clusterstacks.model.kinds.clusterresourcesync import SyncSource
     from clusterstacks.model.objects import Manifest
     from clusterstacks.net.kube.client import Client
     from clusterstacks.runtime.clock import Clock
+    from clusterstacks.runtime.informer import Informer
 
 _Place: TypeAlias = tuple[str, ObjectKey, bool]
 """Kind and name of a source, and whether its values are templates."""
 
 FRESH_SECONDS: Final = 2.0
-"""Age up to which a source is not read again: the clusters of a sync are reconciled together. Arbitrary."""
+"""Age up to which a source that is not watched is not read again: the clusters of a sync are reconciled together.
+Arbitrary."""
 
 KEPT_SECONDS: Final = 3600.0
 """Time after which a source that is not read any more is dropped. Arbitrary."""
@@ -48,11 +53,18 @@ class ReadSource:
 
 @dataclass(slots=True)
 class SyncSources:
-    """The sources that syncs name. A source with an unchanged resourceVersion is not parsed again."""
+    """The sources that syncs name. A source with an unchanged resourceVersion is not parsed again.
+
+    A ConfigMap is read when the watch of their metadata, which begins with the first one, has another version of it.
+    Secrets are read each time, because a watch would need the right to read all of them.
+    """
 
     client: Client
     clock: Clock
     renderer: Renderer
+    watch_config_maps: Callable[[], Informer]
+    """Starts the watch of the metadata of all ConfigMaps."""
+    _config_maps: Informer | None = field(default=None, init=False)
     _known: dict[_Place, ReadSource] = field(default_factory=dict, init=False)
     _parsing: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
     _locks: dict[_Place, asyncio.Lock] = field(default_factory=lambda: defaultdict(asyncio.Lock), init=False)
@@ -75,11 +87,11 @@ class SyncSources:
         place = (kind, key, is_template)
         async with self._locks[place]:
             known, now = self._known.get(place), self.clock.monotonic()
-            if known is not None and now - known.read_at < FRESH_SECONDS:
+            if known is not None and self._is_fresh(kind, key, known, now):
+                self._known[place] = replace(known, read_at=now)
                 return known
             source = await self.client.find(await self.client.resource("", kind), key.name, key.namespace)
-            metadata = (source or {}).get("metadata") or {}
-            revision = f"{metadata.get('uid', '')}/{metadata.get('resourceVersion', '')}"
+            revision = _revision(source)
             if known is not None and known.revision == revision:
                 objects, digest = known.objects, known.digest
             elif is_template:
@@ -89,10 +101,25 @@ class SyncSources:
                 async with self._parsing:
                     objects, digest = await asyncio.to_thread(_parsed, kind, key, source)
             read = self._known[place] = ReadSource(objects, digest, revision, now, source if is_template else None)
+        self._drop_unread(now)
+        return read
+
+    def _is_fresh(self, kind: str, key: ObjectKey, known: ReadSource, now: float) -> bool:
+        if kind == SyncSourceKind.CONFIG_MAP:
+            if self._config_maps is None:
+                self._config_maps = self.watch_config_maps()
+            if self._config_maps.follows(key):
+                return known.revision == _revision(self._config_maps.cache.get(key))
+        return now - known.read_at < FRESH_SECONDS
+
+    def _drop_unread(self, now: float) -> None:
         for stale in [one for one, other in self._known.items() if now - other.read_at > KEPT_SECONDS]:
             self._known.pop(stale)
             self._locks.pop(stale, None)
-        return read
+
+
+def _revision(source: Manifest | None) -> str:
+    return f"{text(source or {}, 'metadata', 'uid')}/{text(source or {}, 'metadata', 'resourceVersion')}"
 
 
 def _parsed(kind: str, key: ObjectKey, source: dict[str, object] | None) -> tuple[SourceObjects, str]:
