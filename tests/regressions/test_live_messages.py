@@ -41,7 +41,7 @@ def test_missing_namespace_message_suggests_adding_it_to_the_chart() -> None:
     assert isinstance(error, NotFound)
     assert explain(error, target) == (
         'apply ConfigMap shop/a: 404 NotFound: namespaces "shop" not found; add an object of kind Namespace with the '
-        "name shop to the chart, or correct metadata.namespace"
+        "name shop to the chart or source, or correct metadata.namespace"
     )
 
 

@@ -82,7 +82,7 @@ async def test_field_of_a_user_that_contradicts_the_manifest_is_named_and_the_re
 
     assert error.startswith("spec.strategy.rollingUpdate: Forbidden: may not be specified when strategy `type` is")
     assert f"delete Deployment.apps {SPACE}/{unique}, or allow its deletion" in error
-    assert f"{RECREATE_ANNOTATION}: allowed in the chart" in error
+    assert f"{RECREATE_ANNOTATION}: allowed in its definition" in error
     await deliver(cluster, unique, with_annotation(second, RECREATE_ANNOTATION, "allowed"))
     assert (await live_of(user))["spec"]["strategy"] == {"type": "Recreate"}
 

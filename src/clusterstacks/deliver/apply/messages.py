@@ -64,7 +64,7 @@ class FieldsOwnedByOthers(SpecError):
         super().__init__(
             "FieldConflict",
             f"{target.id} already exists and is not managed by this operator: {describe_conflicts(conflicts)}; delete "
-            f"the object{label}, or remove it from the chart",
+            f"the object{label}, or remove it from the chart or source",
         )
 
 
@@ -133,11 +133,11 @@ def explain(error: ClusterStacksError, target: ApplyTarget, *, is_change: bool =
         if holds_data(target.manifest):
             return (
                 f"{reasons}; {target.id} holds data, so it is not deleted and created again: restore the field in the "
-                "chart, or render an object with another name and move the data"
+                "definition, or define an object with another name and move the data"
             )
         return (
             f"{reasons}; delete {target.id}, or allow its deletion and re-creation by the annotation "
-            f"{RECREATE_ANNOTATION}: {RECREATED} in the chart"
+            f"{RECREATE_ANNOTATION}: {RECREATED} in its definition"
         )
     if advice := _missing_rule(error):
         return f"{error.message}; {advice}"
@@ -145,8 +145,8 @@ def explain(error: ClusterStacksError, target: ApplyTarget, *, is_change: bool =
     missing = WITHHELD in error.message or f'namespaces "{namespace}" not found' in error.message
     if isinstance(error, NotFound) and namespace and missing:
         return (
-            f"{error.message}; add an object of kind Namespace with the name {namespace} to the chart, or correct "
-            "metadata.namespace"
+            f"{error.message}; add an object of kind Namespace with the name {namespace} to the chart or source, or "
+            "correct metadata.namespace"
         )
     return error.message
 

@@ -104,7 +104,7 @@ async def resolve(
     if len(objects) > MAX_OBJECTS:
         raise SpecError(
             "TooManyObjects",
-            f"the chart renders {len(objects)} objects, at most {MAX_OBJECTS} are allowed: split the chart",
+            f"{len(objects)} objects are defined, at most {MAX_OBJECTS} are allowed: split the chart or source",
         )
     kinds = _Kinds(client, defined_kinds(objects))
     found: dict[ObjectId, ApplyTarget] = {}
@@ -121,7 +121,8 @@ async def resolve(
         try:
             digest = digest_of(sent)
         except TypeError as error:
-            digest, resource, refusal = "", None, f"{identity} cannot be written as JSON: {error}; correct its template"
+            digest, resource = "", None
+            refusal = f"{identity} cannot be written as JSON: {error}; correct its definition"
         # The object moves to the position of its later document.
         found.pop(identity, None)
         source = sources.get(object_id(manifest), 0)
@@ -188,7 +189,7 @@ def _resources_of(spec: Any) -> list[Resource]:  # noqa: ANN401  # as the chart 
 def _wrong_version(manifest: Manifest, served: str) -> str:
     return (
         f"{manifest['kind']} {manifest['metadata']['name']}: the server does not serve {manifest['apiVersion']} "
-        f"(served: {served}): update the chart"
+        f"(served: {served}): update its definition"
     )
 
 
@@ -215,7 +216,7 @@ def documents(manifests: Iterable[Manifest]) -> Iterator[Manifest]:
     """
     for number, manifest in enumerate(manifests, start=1):
         if fault := fault_of(manifest):
-            raise SpecError("InvalidManifest", f"object {number} of the rendered chart {fault}; correct its template")
+            raise SpecError("InvalidManifest", f"object {number} {fault}; correct its definition")
         if _is_list(manifest):
             yield from documents(manifest["items"])
         else:
