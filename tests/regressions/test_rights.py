@@ -8,8 +8,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
+from clusterstacks.model.kinds.clusterresourceset import sync_name
 from clusterstacks.model.kinds.clusterresourcesync import SYNC_API_VERSION, binding_name
-from clusterstacks.model.kinds.names import CLUSTER_KIND, Kind
+from clusterstacks.model.kinds.names import (
+    CLUSTER_KIND,
+    RESOURCE_SET_GROUP,
+    RESOURCE_SET_KIND,
+    STRATEGY_ANNOTATION,
+    Kind,
+)
 from clusterstacks.net.kube.errors import NotFound
 from clusterstacks.operator.go_operator import EXTENSIONS
 from clusterstacks.operator.rbac import ANY, RIGHTS, RightScope, policy_rules
@@ -173,14 +180,23 @@ async def stack(world: World, *names: ReleaseName) -> Manifest:
 
 
 async def sync_and_delete(world: World, team: str) -> None:
-    """Sync the objects of a ConfigMap, and delete the sync."""
+    """Keep the objects of a ConfigMap in place by a sync, then by a ClusterResourceSet, and delete both."""
     objects = {"a.yaml": yaml.safe_dump(config_map(f"{team}-synced"))}
     await world.create(named("v1", "ConfigMap", "objects", team, data=objects))
-    spec = {"resources": [{"kind": "ConfigMap", "name": "objects"}]}
+    spec: dict[str, Any] = {"resources": [{"kind": "ConfigMap", "name": "objects"}]}
     sync = await world.create(named(SYNC_API_VERSION, Kind.CLUSTER_RESOURCE_SYNC, "extra", team, spec=spec))
     await world.until(Kind.CLUSTER_RESOURCE_SYNC_BINDING, binding_name("extra", "one"), is_ready, namespace=team)
     await world.delete(sync)
     await world.gone(Kind.CLUSTER_RESOURCE_SYNC, "extra", team)
+    await world.patch(await world.get(CLUSTER_KIND, "one", team), {"metadata": {"labels": {"cni": "yes"}}})
+    spec["clusterSelector"] = {"matchLabels": {"cni": "yes"}}
+    resource_set = named(f"{RESOURCE_SET_GROUP}/v1", RESOURCE_SET_KIND, "cni", team, spec=spec)
+    resource_set["metadata"]["annotations"] = {STRATEGY_ANNOTATION: "Continuous"}
+    made = await world.create(resource_set)
+    binding = binding_name(sync_name("cni"), "one")
+    await world.until(Kind.CLUSTER_RESOURCE_SYNC_BINDING, binding, is_ready, namespace=team)
+    await world.delete(made)
+    await world.gone(Kind.CLUSTER_RESOURCE_SYNC_BINDING, binding, team)
 
 
 @pytest.mark.regression("SEC-15")

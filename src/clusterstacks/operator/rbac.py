@@ -269,7 +269,6 @@ RIGHTS: Final = (
         group="",
         resources=("configmaps",),
         verbs=READ,
-        scope=RightScope.CLUSTERS,
         why="read the ConfigMaps that a ClusterResourceSync names, and watch metadata; not needed if none does",
     ),
     Right(

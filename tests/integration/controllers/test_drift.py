@@ -261,7 +261,7 @@ async def test_csctl_drift_shows_the_differences_and_changes_nothing(
 
         other = ("drift", f"{world.namespace}/two", "--kubeconfig", world.management_kubeconfig)
         assert await asyncio.to_thread(call_csctl, *other) != 0
-        assert "does not exist, or has no class of a cluster stack" in capsys.readouterr().err
+        assert "does not exist, or has neither a class of a cluster stack nor a sync" in capsys.readouterr().err
 
 
 async def test_the_page_about_ignored_differences_lets_another_writer_own_fields(world: World, tmp_path: Path) -> None:

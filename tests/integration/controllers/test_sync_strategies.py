@@ -169,4 +169,6 @@ async def test_spec_of_a_cluster_resource_set_is_accepted_as_it_is(world: World,
     }
     made = await sync(world, interval="", **spec)
 
+    for resource in made["spec"]["resources"]:
+        assert resource.pop("template") is False, "the default of a field of ours"
     assert {key: made["spec"][key] for key in spec} == spec
