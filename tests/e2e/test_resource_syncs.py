@@ -11,9 +11,8 @@ import pytest
 
 from clusterstacks.deliver.apply.ownership import FIELD_MANAGER, PART_OF_LABEL
 from clusterstacks.model import yaml
-from clusterstacks.model.kinds.clusterresourceset import sync_name
 from clusterstacks.model.kinds.clusterresourcesync import SYNC_API_VERSION, binding_name
-from clusterstacks.model.kinds.names import RECONCILE_ANNOTATION, RESOURCE_SET_GROUP, STRATEGY_ANNOTATION
+from clusterstacks.model.kinds.names import RECONCILE_ANNOTATION, RESOURCE_SET_GROUP, STRATEGY_ANNOTATION, sync_name
 from tests.support.builders.e2e_objects import cluster, namespace
 from tests.support.builders.manifests import config_map, crd, named
 from tests.support.running.csctl import csctl_run

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from clusterstacks.model.kinds.clusterresourceset import sync_name
 from clusterstacks.model.kinds.clusterresourcesync import SYNC_API_VERSION, binding_name
 from clusterstacks.model.kinds.names import (
     CLUSTER_KIND,
@@ -16,6 +15,7 @@ from clusterstacks.model.kinds.names import (
     RESOURCE_SET_KIND,
     STRATEGY_ANNOTATION,
     Kind,
+    sync_name,
 )
 from clusterstacks.net.kube.errors import NotFound
 from clusterstacks.operator.go_operator import EXTENSIONS

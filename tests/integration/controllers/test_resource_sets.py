@@ -8,7 +8,6 @@ import pytest
 
 from clusterstacks.deliver.apply.ownership import FIELD_MANAGER
 from clusterstacks.deliver.apply.record_store import SECRETS, SYNC_RECORD, record_name
-from clusterstacks.model.kinds.clusterresourceset import sync_name
 from clusterstacks.model.kinds.clusterresourcesync import binding_name
 from clusterstacks.model.kinds.names import (
     RECONCILE_ANNOTATION,
@@ -18,6 +17,7 @@ from clusterstacks.model.kinds.names import (
     STRATEGY_ANNOTATION,
     SYNC_DELETION_POLICY_ANNOTATION,
     Kind,
+    sync_name,
 )
 from tests.integration.controllers.test_resource_syncs import CLASS, is_synced, source, sync, until_gone, written
 from tests.support.builders.manifests import config_map, named

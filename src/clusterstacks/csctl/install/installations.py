@@ -7,8 +7,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 from clusterstacks.model.documents import and_more, mapping, mappings, text
-from clusterstacks.model.kinds.clusterresourceset import set_name
-from clusterstacks.model.kinds.names import STRATEGY_ANNOTATION, Kind
+from clusterstacks.model.kinds.names import STRATEGY_ANNOTATION, Kind, set_name
 from clusterstacks.model.objects import ObjectKey
 
 if TYPE_CHECKING:

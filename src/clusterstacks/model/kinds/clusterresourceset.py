@@ -21,14 +21,12 @@ from clusterstacks.model.kinds.names import (
     STRATEGY_ANNOTATION,
     SYNC_DELETION_POLICY_ANNOTATION,
     Kind,
+    sync_name,
 )
 from clusterstacks.model.objects import ObjectKey
 
 if TYPE_CHECKING:
     from clusterstacks.model.objects import Manifest
-
-PREFIX: Final = "crs."
-"""Begins the name of the sync; that of a ClusterResourceSync has no dot."""
 
 _CHOICES: Final = {
     STRATEGY_ANNOTATION: (SyncStrategy.CONTINUOUS, SyncStrategy.RECONCILE),
@@ -39,16 +37,6 @@ _CHOICES: Final = {
 
 MAX_NAME: Final = 63
 """Longest name, as of a ClusterResourceSync."""
-
-
-def sync_name(resource_set: str) -> str:
-    """Return the name of the sync of a ClusterResourceSet."""
-    return f"{PREFIX}{resource_set}"
-
-
-def set_name(sync: str) -> str:
-    """Return the name of the ClusterResourceSet of a sync; empty for that of a ClusterResourceSync."""
-    return sync.removeprefix(PREFIX) if sync.startswith(PREFIX) else ""
 
 
 def is_annotated(manifest: Manifest) -> bool:

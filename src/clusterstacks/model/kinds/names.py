@@ -297,3 +297,17 @@ class CompatibilityPolicy(StrEnum):
 def addon_name(cluster: str) -> str:
     """Return the name of a Cluster's ClusterAddon, the same as in the Go operator."""
     return f"cluster-addon-{cluster}"
+
+
+SET_PREFIX: Final = "crs."
+"""Begins the name of the sync of a ClusterResourceSet; that of a ClusterResourceSync has no dot."""
+
+
+def sync_name(resource_set: str) -> str:
+    """Return the name of the sync of a ClusterResourceSet."""
+    return f"{SET_PREFIX}{resource_set}"
+
+
+def set_name(sync: str) -> str:
+    """Return the name of the ClusterResourceSet of a sync; empty for that of a ClusterResourceSync."""
+    return sync.removeprefix(SET_PREFIX) if sync.startswith(SET_PREFIX) else ""

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from clusterstacks.model.errors import SpecError
-from clusterstacks.model.kinds.clusterresourceset import applied_sources, set_name, sync_name, sync_of_set
+from clusterstacks.model.kinds.clusterresourceset import applied_sources, sync_of_set
 from clusterstacks.model.kinds.clusterresourcesync import NAME_RULE, binding_name
 from clusterstacks.model.kinds.clusterstack import DeletionPolicy
-from clusterstacks.model.kinds.names import RESOURCE_SET_KIND
+from clusterstacks.model.kinds.names import RESOURCE_SET_KIND, set_name, sync_name
 from tests.support.builders.manifests import named
 
 PREFIX = "addons.clusterstack.x-k8s.io/"

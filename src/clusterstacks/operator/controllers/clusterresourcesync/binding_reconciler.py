@@ -19,7 +19,7 @@ from clusterstacks.model.documents import and_more, text
 from clusterstacks.model.errors import ClusterStacksError, DependencyError, SpecError
 from clusterstacks.model.files.addon_config import WaitFor
 from clusterstacks.model.kinds.clusterapi import cluster_view, is_moving, unpause_hint
-from clusterstacks.model.kinds.clusterresourceset import set_name, sync_of_set
+from clusterstacks.model.kinds.clusterresourceset import sync_of_set
 from clusterstacks.model.kinds.clusterresourcesync import ClusterResourceSync, binding_name
 from clusterstacks.model.kinds.clusterresourcesyncbinding import last_delivery
 from clusterstacks.model.kinds.clusterstack import DeletionPolicy
@@ -39,6 +39,7 @@ from clusterstacks.model.kinds.names import (
     Kind,
     Reason,
     SyncCondition,
+    set_name,
 )
 from clusterstacks.model.objects import rfc3339
 from clusterstacks.model.outcomes import Outcome, Settled, Waiting

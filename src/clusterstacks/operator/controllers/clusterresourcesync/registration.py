@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from clusterstacks.model.documents import at, mapping, mappings, text
 from clusterstacks.model.errors import SpecError
-from clusterstacks.model.kinds.clusterresourceset import set_name, sync_name, sync_of_set
+from clusterstacks.model.kinds.clusterresourceset import sync_of_set
 from clusterstacks.model.kinds.clusterresourcesync import ClusterResourceSync, SyncSourceKind
 from clusterstacks.model.kinds.names import (
     CLUSTER_API_GROUP,
@@ -17,6 +17,8 @@ from clusterstacks.model.kinds.names import (
     RESOURCE_SET_KIND,
     SYNC_GROUP,
     Kind,
+    set_name,
+    sync_name,
 )
 from clusterstacks.model.objects import ObjectKey, drop_managed_fields
 from clusterstacks.operator.controllers.class_usage import CLUSTERS

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from clusterstacks.model.documents import mapping
 from clusterstacks.model.errors import SpecError
 from clusterstacks.model.kinds.clusterapi import is_moving, is_watched
-from clusterstacks.model.kinds.clusterresourceset import is_annotated, sync_name, sync_of_set
+from clusterstacks.model.kinds.clusterresourceset import is_annotated, sync_of_set
 from clusterstacks.model.kinds.clusterstack import DeletionPolicy
 from clusterstacks.model.kinds.names import (
     PAUSED_ANNOTATION,
@@ -17,6 +17,7 @@ from clusterstacks.model.kinds.names import (
     SYNC_DELETION_POLICY_ANNOTATION,
     SYNC_GROUP,
     Kind,
+    sync_name,
 )
 from clusterstacks.model.objects import ObjectKey
 from clusterstacks.model.outcomes import Stalled

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from clusterstacks.model.kinds.clusterresourceset import sync_name
 from clusterstacks.model.kinds.clusterresourcesync import SYNC_API_VERSION, binding_name
 from clusterstacks.model.kinds.names import (
     CLUSTER_API_GROUP,
@@ -17,6 +16,7 @@ from clusterstacks.model.kinds.names import (
     SYNC_DELETION_POLICY_ANNOTATION,
     SYNC_GROUP,
     Kind,
+    sync_name,
 )
 from clusterstacks.model.objects import ObjectKey
 from clusterstacks.net.kube.resources import Resource
