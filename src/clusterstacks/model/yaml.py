@@ -52,7 +52,7 @@ Resolver: TypeAlias = Callable[[str], yaml_scalars.Scalar]
 
 
 @dataclass(slots=True)
-class Budget:
+class ValueBudget:
     """What may still be built, with each alias as a copy of its values; several texts may share one."""
 
     values: int = MAX_VALUES
@@ -149,7 +149,7 @@ def load_all(
     *,
     name: str = "YAML",
     max_bytes: int = MAX_BYTES,
-    max_values: int | Budget = MAX_VALUES,
+    max_values: int | ValueBudget = MAX_VALUES,
     unique_keys: bool = True,
     resolve: Resolver = yaml_scalars.resolve,
 ) -> list[Any]:
@@ -165,7 +165,7 @@ def load_all(
         YamlError: Not YAML; a duplicate or null key; infinity or not-a-number; a tag Kubernetes does not know.
         YamlTooLarge: Larger, deeper or with more aliases or values than the bounds.
     """
-    budget = max_values if isinstance(max_values, Budget) else Budget(max_values, max_bytes, max_values)
+    budget = max_values if isinstance(max_values, ValueBudget) else ValueBudget(max_values, max_bytes, max_values)
     with _reading(text, name, max_bytes, budget.values_of_text) as loader:
         return _documents(loader, _Builder(budget, resolve, unique_keys=unique_keys))
 
@@ -280,7 +280,7 @@ def _documents(loader: K8sLoader, builder: _Builder) -> list[Any]:
 class _Builder:
     """Turns composed nodes into JSON values, within ``budget`` and ``MAX_DEPTH``."""
 
-    def __init__(self, budget: Budget, resolve: Resolver, *, unique_keys: bool) -> None:
+    def __init__(self, budget: ValueBudget, resolve: Resolver, *, unique_keys: bool) -> None:
         self._resolve = resolve
         self._max_values = min(budget.values_of_text, budget.values)
         self._budget = budget

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from clusterstacks.model.objects import ObjectKey
     from clusterstacks.net.kube.client import Client
-    from clusterstacks.operator.controllers.clusterupgrade.stepper import Action, Blocked, Done, Patch
+    from clusterstacks.operator.controllers.clusterupgrade.stepper import Action, Arrived, Blocked, Patch
     from clusterstacks.plan.planner.model_builder import Target
 
 MANAGER: Final = "clusterupgrade"
@@ -45,20 +45,20 @@ class UpgradeWalk:
         """Look at the Cluster now, because it may have changed."""
         self._changed.set()
 
-    async def run(self, client: Client, say: Callable[[str], None]) -> Done | Blocked:
+    async def run(self, client: Client, say: Callable[[str], None]) -> Arrived | Blocked:
         """Take steps until the Cluster has the target, or somebody has to act; ``say`` gets each step and wait.
 
         Raises:
             SpecError: The Cluster does not exist any more, or has no class of a cluster stack.
             ApiError: The API server or a webhook refuses a patch.
         """
-        from clusterstacks.operator.controllers.clusterupgrade.stepper import Blocked, Done, Patch
+        from clusterstacks.operator.controllers.clusterupgrade.stepper import Arrived, Blocked, Patch
 
         told = ""
         while True:
             self._changed.clear()
             action = await self._next(client)
-            if isinstance(action, Done | Blocked):
+            if isinstance(action, Arrived | Blocked):
                 return action
             if isinstance(action, Patch):
                 say(f"Step, {len(action.steps)} left: {step_title(action.steps[0])}")
@@ -70,7 +70,7 @@ class UpgradeWalk:
                 await asyncio.wait_for(self._changed.wait(), LOOK_SECONDS)
 
     async def _next(self, client: Client) -> Action:
-        from clusterstacks.operator.controllers.clusterupgrade.stepper import WaitFor, next_action, obstacle
+        from clusterstacks.operator.controllers.clusterupgrade.stepper import Unsettled, next_action, obstacle
 
         try:
             # Without the target, no source is read while the Cluster has not settled.
@@ -80,7 +80,7 @@ class UpgradeWalk:
                 return wait
             context = await read_cluster_context(client, self.cluster, self.releases, self.target)
         except DependencyError as error:  # the management cluster may be away for a while
-            return WaitFor(error.message)
+            return Unsettled(error.message)
         return next_action(context, self.target, search_effort(self.search_seconds))
 
     async def _patch(self, client: Client, action: Patch) -> None:

@@ -44,7 +44,7 @@ _SYNC = click.option("--sync", "is_sync", is_flag=True, help="The name is that o
 
 
 @dataclass(slots=True)
-class _Request:
+class _ReconcileRequest:
     """A request to compare objects, for which the operator reports the end in several objects.
 
     Args:
@@ -151,7 +151,7 @@ async def _reconcile(
     timeout: float | None,  # noqa: ASYNC109 - an option of the user
     *,
     is_sync: bool,
-) -> _Request:
+) -> _ReconcileRequest:
     """Annotate a Cluster, or those of a sync; return the reports when the request was handled, or without waiting."""
     requested = datetime.now(UTC).isoformat(timespec="microseconds")
     async with management.connected() as client:
@@ -181,7 +181,7 @@ async def _reconcile(
     return request
 
 
-async def _request_of_cluster(client: Client, key: ObjectKey, *, waits: bool) -> _Request:
+async def _request_of_cluster(client: Client, key: ObjectKey, *, waits: bool) -> _ReconcileRequest:
     of_cluster = replace(BINDINGS, namespace=key.namespace, labels=f"{CLUSTER_NAME_LABEL}={key.name}")
     (bindings,) = await read_all(client, [replace(of_cluster, consequence="syncs are not waited for")])
     cluster = await client.get(await served(client, CLUSTER_API_GROUP, CLUSTER_KIND), key.name, key.namespace)
@@ -190,10 +190,10 @@ async def _request_of_cluster(client: Client, key: ObjectKey, *, waits: bool) ->
         raise _no_addon(key, cluster)
     if waits:
         _require_running(key, cluster, addon or {})
-    return _Request([key.name], addon, _running(bindings or []) if waits else bindings or [])
+    return _ReconcileRequest([key.name], addon, _running(bindings or []) if waits else bindings or [])
 
 
-async def _request_of_sync(client: Client, key: ObjectKey, *, waits: bool) -> _Request:
+async def _request_of_sync(client: Client, key: ObjectKey, *, waits: bool) -> _ReconcileRequest:
     (listed,) = await read_all(client, [replace(BINDINGS, namespace=key.namespace)])
     bindings = [binding for binding in listed or () if text(binding, "spec", "syncName") == key.name]
     if not bindings:
@@ -203,7 +203,7 @@ async def _request_of_sync(client: Client, key: ObjectKey, *, waits: bool) -> _R
     if not running:
         remedy = f"'csctl resume --sync {key}' continues a suspended sync; or use --no-wait"
         raise SpecError("Paused", f"sync {key} is paused in all of its Clusters, so nothing is compared: {remedy}")
-    return _Request([text(binding, "spec", "clusterName") for binding in running], None, running)
+    return _ReconcileRequest([text(binding, "spec", "clusterName") for binding in running], None, running)
 
 
 def _running(bindings: Sequence[Manifest]) -> list[Manifest]:
@@ -221,7 +221,7 @@ def _running(bindings: Sequence[Manifest]) -> list[Manifest]:
     return running
 
 
-async def _read_again(client: Client, request: _Request) -> None:
+async def _read_again(client: Client, request: _ReconcileRequest) -> None:
     if request.addon is not None:
         addons = await served(client, GROUP, Kind.CLUSTER_ADDON)
         namespace, name = (text(request.addon, "metadata", part) for part in ("namespace", "name"))

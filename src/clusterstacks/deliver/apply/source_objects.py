@@ -118,7 +118,7 @@ class _SourceReading:
         self._is_secret = is_secret
         self._bytes = MAX_BYTES
         self._documents = MAX_DOCUMENTS
-        self._budget = yaml.Budget(values=MAX_WEIGHT, characters=MAX_BYTES, values_of_text=MAX_WEIGHT)
+        self._budget = yaml.ValueBudget(values=MAX_WEIGHT, characters=MAX_BYTES, values_of_text=MAX_WEIGHT)
         self._manifests: list[Manifest] = []
         self._faults: list[str] = []
 

@@ -177,14 +177,14 @@ def bomb(name: str, content: str = "", *, end: str = "") -> str:
 def test_aliases_of_all_documents_together_are_bounded(
     documents: list[str], read: Callable[[dict[str, str]], SourceObjects], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    budgets: list[yaml.Budget] = []
+    budgets: list[yaml.ValueBudget] = []
 
-    class Noted(yaml.Budget):
+    class Noted(yaml.ValueBudget):
         def __init__(self, **bounds: int) -> None:
             super().__init__(**bounds)
             budgets.append(self)
 
-    monkeypatch.setattr(yaml, "Budget", Noted)
+    monkeypatch.setattr(yaml, "ValueBudget", Noted)
     source = read({"b": "---\n".join(documents), "a": A})
 
     assert names(source)[0] == "a"

@@ -39,12 +39,12 @@ TOPOLOGY_RECONCILED: Final = "TopologyReconciled"
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
+class Arrived:
     """The Cluster has its target, and is settled."""
 
 
 @dataclass(frozen=True, slots=True)
-class WaitFor:
+class Unsettled:
     """The Cluster changes, or somebody has to act, before the next step."""
 
     what: str
@@ -77,7 +77,7 @@ class Blocked:
     """The facts that exclude each plan, as in the document of a plan."""
 
 
-Action = Done | WaitFor | Patch | Blocked
+Action = Arrived | Unsettled | Patch | Blocked
 
 
 def next_action(context: UpgradeContext, target: Target, budget: Budget) -> Action:
@@ -101,18 +101,18 @@ def _first(context: UpgradeContext, answer: Plan | NoPlan, document: Document) -
         return Blocked(document["refused"]["message"], tuple(document["refused"]["facts"]))
     steps = document["steps"]
     if not steps:
-        return Done()
+        return Arrived()
     missing = context.preparations(answer.steps[:1])
     return Blocked(missing[0]) if missing else _begin(context.cluster, steps)
 
 
-def _begin(cluster: LiveCluster, steps: list[Document]) -> WaitFor | Patch:
+def _begin(cluster: LiveCluster, steps: list[Document]) -> Unsettled | Patch:
     if steps[0]["patch"] is None:
-        return WaitFor(f"nodes of {steps[0]['from']} are updated to {steps[0]['to']}")
+        return Unsettled(f"nodes of {steps[0]['from']} are updated to {steps[0]['to']}")
     return Patch(steps, text(cluster.view.raw, "metadata", "resourceVersion"))
 
 
-def obstacle(cluster: LiveCluster) -> WaitFor | Blocked | None:
+def obstacle(cluster: LiveCluster) -> Unsettled | Blocked | None:
     """Return why no step of any plan may begin now; None if the Cluster has settled.
 
     A Cluster has settled when no upgrade runs, Cluster API has reconciled its topology, and the operator reports the
@@ -121,33 +121,33 @@ def obstacle(cluster: LiveCluster) -> WaitFor | Blocked | None:
     return next(_obstacles(cluster), None)
 
 
-def _obstacles(cluster: LiveCluster) -> Iterator[WaitFor | Blocked]:
+def _obstacles(cluster: LiveCluster) -> Iterator[Unsettled | Blocked]:
     view, addon = cluster.view, cluster.addon
     if view.paused:
-        yield WaitFor(unpause_hint(view.key))
+        yield Unsettled(unpause_hint(view.key))
     if is_paused(addon):
-        yield WaitFor(f"the ClusterAddon of Cluster {view.key} is paused")
+        yield Unsettled(f"the ClusterAddon of Cluster {view.key} is paused")
     ready = _addons_ready(addon)
     if ready.reason == Reason.ROLLED_BACK:
         yield Blocked(f"an addon was rolled back: {_one_line(ready.message)}")
     running = find_wait(view, addon, cluster.control_plane, upgrade_state(view, cluster.control_plane))
     if running is not None:
-        yield WaitFor(running.message, running.since)
+        yield Unsettled(running.message, running.since)
     topology = condition_view(view.raw, TOPOLOGY_RECONCILED)
     if not (topology.true and topology.current):
-        yield WaitFor(_one_line(topology.message) or "Cluster API has not reconciled the topology of the Cluster yet")
+        yield Unsettled(_one_line(topology.message) or "Cluster API has not reconciled the topology of the Cluster yet")
     if view.annotations.get(PENDING_HOOKS_ANNOTATION):
-        yield WaitFor("Cluster API has not called the hooks after the last upgrade yet")
+        yield Unsettled("Cluster API has not called the hooks after the last upgrade yet")
     digest, reported = (
         text(addon, "status", "observedAddonAnnotations"),
         condition_view(view.raw, ADDONS_READY_CONDITION),
     )
     if digest != annotations_digest(view.annotations) or not reported.current:
-        yield WaitFor("the operator has not seen the last change of the Cluster yet: check that it runs")
+        yield Unsettled("the operator has not seen the last change of the Cluster yet: check that it runs")
     if ready.status != "True":
-        yield WaitFor(_one_line(ready.message) or "its addons are not ready", ready.last_transition_time)
+        yield Unsettled(_one_line(ready.message) or "its addons are not ready", ready.last_transition_time)
     if not reported.true:
-        yield WaitFor(_one_line(reported.message) or "its addons are not reported as ready")
+        yield Unsettled(_one_line(reported.message) or "its addons are not reported as ready")
 
 
 def _addons_ready(addon: Manifest) -> Condition:

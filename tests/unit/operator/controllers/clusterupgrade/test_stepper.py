@@ -11,7 +11,14 @@ import pytest
 
 from clusterstacks.model.kinds.addon_annotations import ADDON_ANNOTATION, annotations_digest
 from clusterstacks.model.kinds.names import ADDONS_READY_CONDITION, UPGRADE_HOLD_ANNOTATION
-from clusterstacks.operator.controllers.clusterupgrade.stepper import Action, Blocked, Done, Patch, WaitFor, next_action
+from clusterstacks.operator.controllers.clusterupgrade.stepper import (
+    Action,
+    Arrived,
+    Blocked,
+    Patch,
+    Unsettled,
+    next_action,
+)
 from clusterstacks.plan.planner.budget import Budget
 from clusterstacks.plan.planner.state_file import parse_target
 from tests.support.fakes.management_cluster import Management, source, stated
@@ -118,13 +125,13 @@ class Prod:
 def test_each_step_is_taken_once_when_the_one_before_has_settled() -> None:
     prod, patches = Prod(), []
     waits: list[str] = []
-    while not isinstance(action := prod.action(), Done):
+    while not isinstance(action := prod.action(), Arrived):
         assert isinstance(action, Patch), action
         patches.append(action.patch["spec"]["topology"])
         prod.patch(action.patch)
         for move in prod.moves():
             waiting = prod.action()
-            assert isinstance(waiting, WaitFor), waiting
+            assert isinstance(waiting, Unsettled), waiting
             waits.append(waiting.what)
             move()
     assert patches == [
@@ -144,13 +151,15 @@ def test_no_step_begins_while_one_part_lags(lagging: int) -> None:
     for number, move in enumerate(prod.moves()):
         if number != lagging:
             move()
-    assert isinstance(prod.action(), WaitFor)
+    assert isinstance(prod.action(), Unsettled)
 
 
 def test_addon_step_waits_until_the_operator_has_seen_the_annotation() -> None:
     prod = Prod()
     prod.annotations = {f"{ADDON_ANNOTATION}cni": NAMES[1]}
-    assert prod.action() == WaitFor("the operator has not seen the last change of the Cluster yet: check that it runs")
+    assert prod.action() == Unsettled(
+        "the operator has not seen the last change of the Cluster yet: check that it runs"
+    )
 
 
 @pytest.mark.parametrize(
@@ -164,7 +173,7 @@ def test_addon_step_waits_until_the_operator_has_seen_the_annotation() -> None:
                     "message": "1 of 4 objects\n not applied",
                 }
             },
-            WaitFor("1 of 4 objects not applied", "2026-05-06T07:08:09Z"),
+            Unsettled("1 of 4 objects not applied", "2026-05-06T07:08:09Z"),
         ),
         (
             {"ready": {"status": "False", "reason": "RolledBack", "message": "cni is unhealthy"}},
@@ -177,7 +186,7 @@ def test_addon_step_waits_until_the_operator_has_seen_the_annotation() -> None:
                 "until it is ready"
             ),
         ),
-        ({"workers": "v1.33.0"}, WaitFor("nodes of v1.33.0 are updated to v1.34.2")),
+        ({"workers": "v1.33.0"}, Unsettled("nodes of v1.33.0 are updated to v1.34.2")),
     ],
 )
 def test_what_keeps_a_settled_or_broken_cluster_from_the_next_step(changed: dict[str, Any], expected: Action) -> None:
@@ -191,18 +200,18 @@ def test_held_upgrade_waits_with_the_cause() -> None:
     prod = Prod()
     prod.patch({"spec": {"topology": {"classRef": {"name": NAMES[1]}, "version": "v1.35.4"}}})
     action = prod.action(changed={"metadata": {"generation": 2, "annotations": {UPGRADE_HOLD_ANNOTATION: "x"}}})
-    assert isinstance(action, WaitFor)
+    assert isinstance(action, Unsettled)
     assert "the operator has not reported the state of the stages yet" in action.what
 
 
 def test_paused_cluster_waits_for_its_owner() -> None:
     action = Prod().action(changed={"spec": {**Prod().cluster()["spec"], "paused": True}})
-    assert isinstance(action, WaitFor)
+    assert isinstance(action, Unsettled)
     assert action.what.startswith("Cluster team/prod is paused: unpause it by spec.paused")
 
 
 def test_reached_target_is_done_and_a_lower_one_is_refused() -> None:
-    assert Prod().action("v1.34.2") == Done()
+    assert Prod().action("v1.34.2") == Arrived()
     lower = Prod(LAST, "v1.36.3").action("v1.35.4")
     assert isinstance(lower, Blocked)
     assert "v1.35.4" in lower.why
