@@ -231,7 +231,7 @@ SUGGESTIONS: Final = {
         ("render", "show", "inspect"), "'csctl template' prints the rendered objects of a stack or release"
     ),
     **dict.fromkeys(("new", "scaffold", "generate", "start"), "'csctl init' writes a new stack"),
-    **dict.fromkeys(("upgrade", "rollback"), "'csctl plan' prints the steps of an upgrade"),
+    "rollback": "'csctl plan' prints the steps back, where the releases allow them",
     "reason": "'csctl explain' explains a reason in a status, 'csctl why' a refusal",
     **dict.fromkeys(("search", "ls", "releases", "tags"), "'csctl list' lists releases"),
     **dict.fromkeys(("matrix", "compatibility", "facts"), "'csctl compat' shows which versions work together"),

@@ -254,7 +254,7 @@ def test_state_of_a_cluster_is_described_without_the_right_to_read_events(
 
 NOT_ESTABLISHED = condition(
     "Ready",
-    ago(minutes=12),
+    ago(hours=12),
     "False",
     severity="Error",
     reason="ObjectsApplyingOngoing",
@@ -309,7 +309,7 @@ def test_cluster_without_a_stack_is_listed_with_the_trouble_of_its_syncs(capsys:
     assert call_csctl("status", "--troubled", "-n", "team-b") == 0
     _, drifted, plain, count = cells(capsys.readouterr().out)
     assert drifted[2] == "drifted"
-    assert plain == ["✗", "team-b", "plain", "True", "v1.35.4", "ObjectsApplyingOngoing", "12m"]
+    assert plain == ["✗", "team-b", "plain", "True", "v1.35.4", "ObjectsApplyingOngoing", "12h"]
     assert count == [f"3 Clusters, 2 troubled; releases: {OLD} (2)"]
 
     assert call_csctl("status", "-n", "team-b", "-o", "json") == 0
