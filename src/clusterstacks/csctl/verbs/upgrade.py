@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import click
@@ -122,7 +121,10 @@ def _print_targets(context: UpgradeContext, timeout: float) -> None:
 
     rows, budget = [], search_effort(timeout)
     for candidate in sorted(context.world.candidates, key=lambda known: (known.kubernetes, known.name.version)):
-        answer = find_plan(context.world, context.state, candidate.name, budget)
+        try:
+            answer = find_plan(context.world, context.state, candidate.name, budget)
+        except SpecError:  # of another stack, or its statements are missing
+            continue
         if isinstance(answer, Plan) and answer.steps:
             rows.append((candidate.name.release, answer.end.kubernetes.text, str(len(answer.steps))))
     output.warn_all(context.notices)
@@ -146,8 +148,8 @@ async def _upgrade(management: ManagementCluster, walk: UpgradeWalk) -> Action:
                 return await walk.run(client, view.say)
             finally:
                 following.cancel()
-                with suppress(asyncio.CancelledError):
-                    await following
+                # The picture is no part of the upgrade: its failures do not count.
+                await asyncio.gather(following, return_exceptions=True)
 
 
 def _print_end(cluster: ObjectKey, action: Action) -> int:
