@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 from tests.integration.controllers.test_health import HEALTHY, set_status
@@ -72,6 +73,12 @@ async def test_failure_holds_later_sources_back_only_where_they_wait(world: Worl
         told = await world.says(BINDING, ONE, "ObjectsApplied", words=[f"ConfigMap {word}-none/{word}"])
         assert f"waiting for the objects of ConfigMap {word}/refused since " in told["message"]
         assert await world.delivered(f"{word}-2") is None
+        await asyncio.sleep(1.1)  # times are whole seconds
+        await world.nudge(await world.get(BINDING, ONE))
+        await world.at_rest()
+        again = condition_of(await world.get(BINDING, ONE), "ObjectsApplied")
+        assert again["lastTransitionTime"] == told["lastTransitionTime"]
+        assert again["message"].endswith(f"since {told['lastTransitionTime']}: {again['message'].split(': ', 1)[1]}")
 
         await world.patch(made, {"spec": {"resources": [entry("missing", "Delivered"), entry("instance")]}})
         await world.says(BINDING, ONE, "ObjectsApplied", "SourceIncomplete", words=["missing does not exist"])

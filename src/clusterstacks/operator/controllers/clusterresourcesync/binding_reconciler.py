@@ -205,7 +205,9 @@ class BindingReconciler:
     async def _roll_out(self, bound: _Bound) -> Waiting | None:
         """Deliver the objects; return None when the cluster has them all and nothing is left to delete."""
         patch = bound.patch
-        patch.drop(SyncCondition.OBJECTS_APPLIED)  # it is about what is delivered now
+        applied = patch.condition(SyncCondition.OBJECTS_APPLIED)
+        if applied is not None and applied.status == "True":
+            patch.drop(SyncCondition.OBJECTS_APPLIED)  # it is about what was delivered before
         client = await self.gate.connect(patch, bound.cluster)
         if isinstance(client, Waiting):
             return client
@@ -216,8 +218,8 @@ class BindingReconciler:
             revision = await self._revision(client, bound, before or [])
             if resource_set := set_name(bound.name):
                 sources = zip(bound.sync.spec.resources, bound.sources, strict=True)
-                applied = await objects_to_adopt(self.client, bound.cluster.key, resource_set, sources)
-                await adopt(client, delivery, bound.name, records.get(bound.name), applied)
+                adoptable = await objects_to_adopt(self.client, bound.cluster.key, resource_set, sources)
+                await adopt(client, delivery, bound.name, records.get(bound.name), adoptable)
             for position, source in enumerate(bound.sync.spec.resources):
                 if source.wait_for is not None:
                     until = revision_until(bound.sources, before or [], position)
