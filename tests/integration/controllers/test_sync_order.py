@@ -68,14 +68,13 @@ async def test_failure_holds_later_sources_back_only_where_they_wait(world: Worl
     await source(world, "refused", a=written(refused))
     await source(world, "instance", a=written(config_map(f"{word}-2", key="two")))
     await world.cluster("one", CLASS)
-    async with world.operator():
+    async with world.operator() as operator:
         made = await sync(world, resources=[entry("refused", "Delivered"), entry("instance")])
         told = await world.says(BINDING, ONE, "ObjectsApplied", words=[f"ConfigMap {word}-none/{word}"])
         assert f"waiting for the objects of ConfigMap {word}/refused since " in told["message"]
         assert await world.delivered(f"{word}-2") is None
         await asyncio.sleep(1.1)  # times are whole seconds
-        await world.nudge(await world.get(BINDING, ONE))
-        await world.at_rest()
+        await world.look_again(operator, "clusterresourcesyncbinding", await world.get(BINDING, ONE))
         again = condition_of(await world.get(BINDING, ONE), "ObjectsApplied")
         assert again["lastTransitionTime"] == told["lastTransitionTime"]
         assert again["message"].endswith(f"since {told['lastTransitionTime']}: {again['message'].split(': ', 1)[1]}")
