@@ -20,7 +20,7 @@ from clusterstacks.plan.clusters.cluster_tree import (
     sync_nodes,
 )
 from clusterstacks.plan.clusters.deliveries import past_deliveries
-from clusterstacks.plan.clusters.fleet_table import group_by_release
+from clusterstacks.plan.clusters.release_groups import group_by_release
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from clusterstacks.model.objects import Manifest, ObjectKey
     from clusterstacks.plan.clusters.cluster_summary import ClusterSummary
     from clusterstacks.plan.clusters.deliveries import PastDelivery
-    from clusterstacks.plan.clusters.fleet_table import FleetRelease
+    from clusterstacks.plan.clusters.release_groups import ReleaseGroup
 
 MAX_TEXT: Final = 2000
 """Longest text in characters (arbitrary: a screen); the rest is cut."""
@@ -128,7 +128,7 @@ def _delivery(delivery: PastDelivery) -> Manifest:
     }
 
 
-def _release(release: FleetRelease) -> Manifest:
+def _release(release: ReleaseGroup) -> Manifest:
     document = release.document()
     for cluster, summary in zip(document["clusters"], release.clusters, strict=True):
         cluster["release"] = summary.release_change
