@@ -136,6 +136,14 @@ CASES = (
         {TEMPLATE_FILE: TEMPLATE.replace("plain", "image-v1.35.4"), "compatibility.yaml": RANGED},
     ),
     Case(
+        "passed-version",
+        f"{CLASS_FILE}:6",
+        {
+            CLASS_FILE: CLASS.replace("spec:\n", "spec:\n  kubernetesVersions: [v1.34.2, v1.36.3]\n", 1),
+            "compatibility.yaml": RANGED,
+        },
+    ),
+    Case(
         "repeated-object",
         f"{MORE}:5",
         {MORE: DEPLOYMENT.replace("metadata:\n", "metadata:\n  namespace: kube-system\n", 1)},

@@ -204,6 +204,14 @@ CONDITIONS: Final = (
         _ADDON,
     ),
     Explanation(
+        AddonCondition.SUPPORTED,
+        "Present only while it is False: the Kubernetes minor of the cluster left upstream support, or leaves it "
+        "within 60 days. It does not count for Ready.",
+        "The message has the date and its source. 'csctl compat calendar' shows how many steps lead to a supported "
+        "minor.",
+        _ADDON,
+    ),
+    Explanation(
         AddonCondition.DELIVERED,
         "Every object of the addons is applied. It does not count for Ready, which has the same cause.",
         "'csctl status' shows the running stage and what it waits for.",

@@ -168,6 +168,7 @@ class AddonCondition(StrEnum):
     IN_SYNC = "InSync"
     PAUSED = "Paused"
     SETTINGS_USED = "AddonSettingsUsed"
+    SUPPORTED = "KubernetesSupported"
 
 
 class SyncCondition(StrEnum):

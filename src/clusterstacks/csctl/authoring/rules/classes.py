@@ -11,6 +11,7 @@ from clusterstacks.csctl.authoring.template_syntax import escaped, foreign_value
 from clusterstacks.deliver.apply.class_object_rules import GroupKind, check_class_objects
 from clusterstacks.model.documents import at, mapping, mappings, shown, text
 from clusterstacks.model.errors import SpecError
+from clusterstacks.model.kinds.clusterapi import class_versions
 from clusterstacks.model.kinds.names import CLUSTER_API_GROUP, CLUSTER_CLASS_KIND
 from clusterstacks.model.objects import object_id, split_api_version
 
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
 
 LOCAL_GROUP = "local.clusterstack.x-k8s.io"
 """API group of the local environment's kinds; ``csctl dev`` starts the operator with them in ``--class-kinds``."""
+
+LISTED = "kubernetesVersions"
+"""Field of a ClusterClass with the versions that Cluster API walks in one upgrade."""
 
 BUILTIN = "builtin"
 """Prefix of the variables that Cluster API defines itself."""
@@ -161,6 +165,29 @@ def fixed_versions(stack: LintedStack) -> Iterator[LintProblem]:
                 break
 
 
+def passed_versions(stack: LintedStack) -> Iterator[LintProblem]:
+    """Report versions that a class lists for upgrades over several minors, and that its own addons do not work with."""
+    stated = stack_compatibility(stack) if _is_ranged(stack) else None
+    for document in _classes(stack):
+        listed = class_versions(document.manifest)
+        made_for = stack.settings.kubernetes if stack.settings is not None else None
+        if listed and made_for is not None and made_for not in listed:
+            problem = f"spec.kubernetesVersions does not have {made_for}, for which the release is made"
+            yield _problem(stack, document, problem, "add it: Cluster API accepts the listed versions only", LISTED)
+        for component in stated.components if stated is not None else ():
+            missing = [one.text for one in listed if component.kubernetes and not component.kubernetes.contains(one)]
+            if component.addon and missing:
+                problem = (
+                    f"spec.kubernetesVersions has {', '.join(missing)}, but cluster addon {component.addon}: "
+                    f"{component.name} {component.text} works with Kubernetes {component.kubernetes}"
+                )
+                remedy = (
+                    "remove these versions, or use an addon that works with all: Cluster API walks them in one "
+                    "upgrade, and stages run once, before the first and after the last minor"
+                )
+                yield _problem(stack, document, problem, remedy, LISTED)
+
+
 def _is_ranged(stack: LintedStack) -> bool:
     try:
         return stack_compatibility(stack) is not None
@@ -266,6 +293,12 @@ RULES = (
         LintSeverity.WARNING,
         "A class for several Kubernetes versions contains no value, such as a node image, that is fixed to one.",
         fixed_versions,
+    ),
+    LintRule(
+        "passed-version",
+        LintSeverity.WARNING,
+        "Every addon works with every version in kubernetesVersions of the class.",
+        passed_versions,
     ),
 )
 

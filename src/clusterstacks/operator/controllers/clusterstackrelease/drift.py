@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from clusterstacks.deliver.apply.class_object_rules import deletion_fault
 from clusterstacks.deliver.apply.ownership import FIELD_MANAGER
 from clusterstacks.deliver.apply.waves import CLASS_KIND
-from clusterstacks.model.documents import and_more, mapping, mappings, shown, text
+from clusterstacks.model.documents import and_more, at, mapping, mappings, shown, text
 from clusterstacks.model.kinds.clusterapi import is_moving, is_paused
 from clusterstacks.model.kinds.names import DELETE_FOR_MOVE_ANNOTATION
 from clusterstacks.model.objects import Manifest, ObjectId, ObjectKey, object_id
@@ -212,9 +212,11 @@ def class_metadata(manifest: Manifest) -> Manifest:
 
 
 def class_metadata_and_status(manifest: Manifest) -> Manifest:
-    """For a ClusterClass, return also the status that says whether Cluster API accepts it."""
+    """For a ClusterClass, return also whether Cluster API accepts it, and the Kubernetes versions that it lists."""
+    listed = at(manifest, "spec", "kubernetesVersions")
+    spec = {"spec": {"kubernetesVersions": listed}} if listed else {}
     status = {key: value for key, value in (manifest.get("status") or {}).items() if key != "variables"}
-    return {**class_metadata(manifest), "status": status}
+    return {**class_metadata(manifest), **spec, "status": status}
 
 
 def _state(manifest: Manifest) -> tuple[object, object]:
