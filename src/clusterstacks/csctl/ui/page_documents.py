@@ -20,8 +20,8 @@ from clusterstacks.plan.clusters.cluster_tree import (
     sync_nodes,
 )
 from clusterstacks.plan.clusters.deliveries import past_deliveries
-from clusterstacks.plan.clusters.fleet_table import group_by_release
 from clusterstacks.plan.clusters.leaving_support import leaving_support
+from clusterstacks.plan.clusters.release_groups import group_by_release
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from clusterstacks.model.versions import KubernetesMinor
     from clusterstacks.plan.clusters.cluster_summary import ClusterSummary
     from clusterstacks.plan.clusters.deliveries import PastDelivery
-    from clusterstacks.plan.clusters.fleet_table import FleetRelease
+    from clusterstacks.plan.clusters.release_groups import ReleaseGroup
     from clusterstacks.plan.compat.support import SupportEnd
 
 MAX_TEXT: Final = 2000
@@ -138,7 +138,7 @@ def _delivery(delivery: PastDelivery) -> Manifest:
     }
 
 
-def _release(release: FleetRelease) -> Manifest:
+def _release(release: ReleaseGroup) -> Manifest:
     document = release.document()
     for cluster, summary in zip(document["clusters"], release.clusters, strict=True):
         cluster["release"] = summary.release_change

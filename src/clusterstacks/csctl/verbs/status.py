@@ -38,8 +38,8 @@ from clusterstacks.model.kinds.names import (
 from clusterstacks.model.objects import age
 from clusterstacks.plan.clusters.cluster_summary import summarize_all
 from clusterstacks.plan.clusters.cluster_tree import NodeState, Snapshot, cluster_status, overview, sync_overview
-from clusterstacks.plan.clusters.fleet_table import group_by_release
 from clusterstacks.plan.clusters.leaving_support import leaving_support
+from clusterstacks.plan.clusters.release_groups import group_by_release
 from clusterstacks.plan.clusters.sync_summary import summarize_syncs
 
 if TYPE_CHECKING:
@@ -49,8 +49,8 @@ if TYPE_CHECKING:
     from clusterstacks.model.objects import Manifest, ObjectKey
     from clusterstacks.plan.clusters.cluster_summary import ClusterSummary
     from clusterstacks.plan.clusters.cluster_tree import ViewNode
-    from clusterstacks.plan.clusters.fleet_table import FleetRelease
     from clusterstacks.plan.clusters.recent_events import ClusterEvent
+    from clusterstacks.plan.clusters.release_groups import ReleaseGroup
     from clusterstacks.plan.clusters.sync_summary import SyncSummary
 
     QueryResults = Sequence[list[Manifest] | None]
@@ -132,7 +132,7 @@ class ListedCluster:
     context: str
     """The context of its management cluster."""
     summary: ClusterSummary
-    group: FleetRelease | None
+    group: ReleaseGroup | None
     """The release that it has, or asks for while it has none; None for a class of another project, or none."""
 
     @property

@@ -160,6 +160,13 @@ CONDITIONS: Final = (
         _RELEASE,
     ),
     Explanation(
+        ReleaseCondition.NODE_IMAGES_AVAILABLE,
+        "The Images of the class chart are available in the cloud; absent if the chart has none.",
+        "The message names each Image with what the OpenStack Resource Controller (ORC) says. Reason NodeImagesFailed: "
+        "ORC has given up: remove the cause and delete the Image. NodeImagesStuck: look at the log of ORC.",
+        _RELEASE,
+    ),
+    Explanation(
         AddonCondition.CLUSTER_READY,
         "The API server of the workload cluster answers.",
         "Look at the conditions of the Cluster. The message says if the kubeconfig or the API server is the cause.",

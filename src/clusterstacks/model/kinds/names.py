@@ -147,6 +147,7 @@ class ReleaseCondition(StrEnum):
     SIGNATURE_VERIFIED = "SignatureVerified"
     DEPENDENCIES_RESOLVED = "ChartDependenciesResolved"
     FACTS_KEPT = "FactsKept"
+    NODE_IMAGES_AVAILABLE = "NodeImagesAvailable"
 
 
 class AddonCondition(StrEnum):
@@ -231,6 +232,9 @@ class Reason(StrEnum):
     HOLD_NOT_HONOURED = "HoldNotHonoured"
     SIGNATURE_UNKNOWN = "SignatureUnknown"
     SIGNATURES_UNCLEAR = "SignaturesUnclear"
+    NODE_IMAGES_PENDING = "NodeImagesPending"
+    NODE_IMAGES_STUCK = "NodeImagesStuck"
+    NODE_IMAGES_FAILED = "NodeImagesFailed"
 
 
 class EventReason(StrEnum):
