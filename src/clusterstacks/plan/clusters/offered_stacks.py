@@ -22,8 +22,9 @@ from clusterstacks.plan.compat.release_facts import read_facts
 from clusterstacks.release.sources.owners import is_stack
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
+    from clusterstacks.model.objects import Manifest
     from clusterstacks.model.versions import KubernetesMinor, KubernetesVersion
     from clusterstacks.net.kube.client import Client
     from clusterstacks.plan.compat.world import Candidate
@@ -92,15 +93,6 @@ async def read_offered(client: Client, namespace: str, release: ReleaseName, not
     manifests = await or_else(
         listed(client, GROUP, Kind.CLUSTER_STACK, namespace), [], "no release source is known", notices
     )
-    stacks = []
-    for manifest in manifests:
-        try:
-            stack = ClusterStack.parse(manifest)
-        except SpecError as error:
-            notices.append(f"a ClusterStack is left out: {error.message}")
-            continue
-        if (stack.spec.provider, stack.spec.name) == (release.provider, release.stack):
-            stacks.append(stack)
     releases = await or_else(
         listed(client, GROUP, Kind.CLUSTER_STACK_RELEASE, namespace), [], "it is not known which of them exist", notices
     )
@@ -110,6 +102,26 @@ async def read_offered(client: Client, namespace: str, release: ReleaseName, not
         "classes are assumed to list no kubernetesVersions",
         notices,
     )
+    return offered_by(namespace, release, (manifests, releases, classes), notices)
+
+
+def offered_by(
+    namespace: str,
+    release: ReleaseName,
+    objects: tuple[Iterable[Manifest], Iterable[Manifest], Iterable[Manifest]],
+    notices: list[str],
+) -> Offered:
+    """Return what the ClusterStacks, ClusterStackReleases and ClusterClasses of the namespace of the classes offer."""
+    manifests, releases, classes = objects
+    stacks = []
+    for manifest in manifests:
+        try:
+            stack = ClusterStack.parse(manifest)
+        except SpecError as error:
+            notices.append(f"a ClusterStack is left out: {error.message}")
+            continue
+        if (stack.spec.provider, stack.spec.name) == (release.provider, release.stack):
+            stacks.append(stack)
     listed_versions = {text(manifest, "metadata", "name"): class_versions(manifest) for manifest in classes}
     ready: dict[ReleaseName, str] = {}
     facts: dict[ReleaseName, Candidate] = {}
