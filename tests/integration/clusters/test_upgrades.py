@@ -41,6 +41,8 @@ async def test_upgrade_that_is_killed_after_each_step_takes_every_step_once(
         assert code == 0
         assert told.splitlines()[-1].startswith(f"{len(plan)} steps; ")
         assert "kubectl" not in told
+        assert "objects: 1 changed" in told
+        await impact_is_known(world, plan, second.release)
         code, _, err = await csctl(world, "upgrade", key, "--to", second.release)
         assert code == 2
         assert f"the upgrade of Cluster {key} is not begun: add --yes" in err
@@ -58,6 +60,24 @@ async def test_upgrade_that_is_killed_after_each_step_takes_every_step_once(
         code, told, _ = await csctl(world, "upgrade", key, "--to", "v1.35.4", "--yes")
         assert code == 3
         assert "There is no plan:" in told
+
+
+async def impact_is_known(world: World, plan: list[dict[str, Any]], target: str) -> None:
+    """Each step names the nodes that roll and the objects that change; without access it says why it does not."""
+    impacts = [step["impact"] for step in (await document(world, "upgrade", "--to", target))["steps"]]
+    for step, impact in zip(plan, impacts, strict=True):
+        changed = int(step["kind"] == "addon")
+        assert impact["objects"] == {"created": 0, "changed": changed, "removed": 0, "refused": []}, impact
+        assert bool(impact["nodes"]) is (step["kind"] != "addon")
+    await world.delete({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "one-kubeconfig", **where(world)}})
+    for step in (await document(world, "upgrade", "--to", target))["steps"]:
+        assert step["impact"]["objects"] is None
+        assert "kubeconfig" in step["impact"]["unknown"]
+    await world.connect("one")
+
+
+def where(world: World) -> dict[str, str]:
+    return {"namespace": world.namespace}
 
 
 @asynccontextmanager

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -14,10 +14,12 @@ from clusterstacks.csctl.shared.cluster_options import (
     ManagementCluster,
     complete_releases,
     management_options,
+    read_cluster_context,
     read_live,
 )
 from clusterstacks.csctl.shared.live_view import LiveView
 from clusterstacks.csctl.shared.management_objects import follow
+from clusterstacks.csctl.shared.options import TEXT, form_option
 from clusterstacks.csctl.shared.plan_output import (
     NO_PLAN,
     UNDECIDED,
@@ -25,13 +27,14 @@ from clusterstacks.csctl.shared.plan_output import (
     print_refusal,
     print_steps,
     print_summary,
+    print_targets,
     print_upgrade,
     running_upgrade,
-    search_effort,
     search_live_plan,
     timeout_option,
 )
 from clusterstacks.csctl.shared.terminal import ResultMark
+from clusterstacks.csctl.shared.upgrade_impact import add_impact, impact_summary, print_impact
 from clusterstacks.csctl.shared.upgrade_walk import UpgradeWalk
 from clusterstacks.csctl.verbs.status import cluster_queries, cluster_tree
 from clusterstacks.model.errors import SpecError
@@ -42,7 +45,6 @@ if TYPE_CHECKING:
     from clusterstacks.csctl.verbs.status import QueryResults
     from clusterstacks.model.objects import ObjectKey
     from clusterstacks.operator.controllers.clusterupgrade.stepper import Action
-    from clusterstacks.plan.clusters.context import UpgradeContext
 
 
 @click.command(short_help="Upgrade a Cluster step by step.")
@@ -57,6 +59,7 @@ if TYPE_CHECKING:
 @click.option("--dry-run", is_flag=True, help="Print the plan; change nothing.")
 @click.option("--yes", "-y", is_flag=True, help="Begin without a question.")
 @management_options
+@form_option("text", "json", "yaml")
 @timeout_option
 def upgrade(  # noqa: PLR0913 - one for each option
     *,
@@ -66,14 +69,20 @@ def upgrade(  # noqa: PLR0913 - one for each option
     yes: bool,
     management: ManagementCluster,
     releases: Path | None,
+    form: str,
     timeout: float,
 ) -> int:
     """Upgrade a Cluster to a release or a Kubernetes version, along the plan of 'csctl plan'.
 
-    csctl prints the plan and asks. Then it patches the Cluster once for each step, and waits until the Cluster has
-    settled: until Cluster API has upgraded its nodes, and the operator has delivered its addons. Before each step the
-    plan is made anew from the present state of the Cluster, so a change by somebody else leads to another plan, and no
-    step is taken twice. You can stop csctl at any time: a step that has begun goes on, and the same command continues.
+    csctl prints the plan with the nodes that each step replaces and the objects that it changes in the workload
+    cluster, and asks. With -o it prints this as a document, and changes nothing. Then it patches the Cluster once for
+    each step, and waits until the Cluster has settled: until Cluster API has upgraded its nodes, and the operator has
+    delivered its addons. Before each step the plan is made anew from the present state of the Cluster, so a change by
+    somebody else leads to another plan, and no step is taken twice. You can stop csctl at any time: a step that has
+    begun goes on, and the same command continues.
+
+    Objects are rendered with the values of the Cluster, and compared with those of the delivery records, and by a dry
+    run of the API server. That needs access to the workload cluster and to the releases; what is not known is said.
 
     A step begins only while the addons are ready and the Cluster is not paused. Each patch passes the admission rules
     of the management cluster.
@@ -84,27 +93,56 @@ def upgrade(  # noqa: PLR0913 - one for each option
     from clusterstacks.plan.planner.state_file import parse_target
 
     if target is None:
-        _print_targets(asyncio.run(read_live(management, cluster, releases)), timeout)
+        context = asyncio.run(read_live(management, cluster, releases))
+        print_targets(context.world, context.state, form, context.notices, timeout)
         return 0
     goal = parse_target(target)
-    context = asyncio.run(read_live(management, cluster, releases, goal))
-    print_upgrade(running_upgrade(context, management))
-    searched = search_live_plan(context, goal, timeout)
-    if searched is None:
+    document = asyncio.run(_plan(UpgradeWalk(cluster, goal, releases, timeout), management, form))
+    if document is None:
         return UNDECIDED
-    document = searched[1]
-    output.warn_all(document["warnings"])
-    if document["refused"] is not None:
+    if form != TEXT:
+        output.print_document(document, form)
+    elif document["refused"] is None:
+        _print_plan(document)
+    else:
         print_refusal(document["refused"])
+    if document["refused"] is not None:
         return NO_PLAN
-    if document["steps"]:
-        print_steps(document["steps"], lambda _: [])
-        print_summary(document["steps"])
-    if dry_run:
+    if dry_run or form != TEXT:
         return 0
     if document["steps"] and not yes:
         _ask(cluster)
     return _print_end(cluster, asyncio.run(_upgrade(management, UpgradeWalk(cluster, goal, releases, timeout))))
+
+
+async def _plan(walk: UpgradeWalk, management: ManagementCluster, form: str) -> dict[str, Any] | None:
+    """Return the document of a plan with its impact, and what the Cluster waits for now; None without a result."""
+    from clusterstacks.operator.controllers.clusterupgrade.stepper import Blocked, obstacle
+
+    async with management.connected() as client:
+        context = await read_cluster_context(client, walk.cluster, walk.releases, walk.target)
+        upgrade = running_upgrade(context, management)
+        if form == TEXT:
+            print_upgrade(upgrade)
+        searched = search_live_plan(context, walk.target, walk.search_seconds)
+        if searched is None:
+            return None
+        document = searched[1]
+        await add_impact(client, context, document["steps"], walk.releases)
+    first = obstacle(context.cluster)
+    waits = None if first is None else first.why if isinstance(first, Blocked) else first.what
+    return {"cluster": str(walk.cluster), "upgrade": upgrade, "waits": waits, **document}
+
+
+def _print_plan(document: dict[str, Any]) -> None:
+    output.warn_all(document["warnings"])
+    steps = document["steps"]
+    if not steps:
+        return
+    if document["waits"] is not None and document["upgrade"] is None:
+        output.say_judged(ResultMark.WAITING, f"No step begins yet: {document['waits']}")
+    print_steps(steps, below=print_impact)
+    print_summary(steps, impact_summary(steps))
 
 
 def _ask(cluster: ObjectKey) -> None:
@@ -113,25 +151,6 @@ def _ask(cluster: ObjectKey) -> None:
             "NotConfirmed", f"the upgrade of Cluster {cluster} is not begun: add --yes, as nobody can be asked"
         )
     click.confirm(f"Begin the upgrade of Cluster {cluster}?", abort=True)
-
-
-def _print_targets(context: UpgradeContext, timeout: float) -> None:
-    """Print the releases that the Cluster can move to, with the number of steps."""
-    from clusterstacks.plan.planner.planner import Plan, find_plan
-
-    rows, budget = [], search_effort(timeout)
-    for candidate in sorted(context.world.candidates, key=lambda known: (known.kubernetes, known.name.version)):
-        try:
-            answer = find_plan(context.world, context.state, candidate.name, budget)
-        except SpecError:  # of another stack, or its statements are missing
-            continue
-        if isinstance(answer, Plan) and answer.steps:
-            rows.append((candidate.name.release, answer.end.kubernetes.text, str(len(answer.steps))))
-    output.warn_all(context.notices)
-    if rows:
-        output.print_table(("RELEASE", "KUBERNETES", "STEPS"), rows)
-    else:
-        output.note("No release is known to which the Cluster can be upgraded.")
 
 
 async def _upgrade(management: ManagementCluster, walk: UpgradeWalk) -> Action:
