@@ -22,6 +22,7 @@ from clusterstacks.model.kinds.names import (
     ReleaseCondition,
     StackCondition,
     SyncCondition,
+    UpgradeCondition,
 )
 
 
@@ -39,6 +40,7 @@ class Explanation:
 
 
 _SYNC, _BINDING = (Kind.CLUSTER_RESOURCE_SYNC.value,), (Kind.CLUSTER_RESOURCE_SYNC_BINDING.value,)
+_UPGRADE = (Kind.CLUSTER_UPGRADE.value,)
 _STACK, _RELEASE, _ADDON = (Kind.CLUSTER_STACK.value,), (Kind.CLUSTER_STACK_RELEASE.value,), (Kind.CLUSTER_ADDON.value,)
 _CLUSTER = (CLUSTER_KIND,)
 _READ_MESSAGE: Final = "The message names the object, the cause and the remedy."
@@ -48,7 +50,7 @@ CONDITIONS: Final = (
         READY_CONDITION,
         "All other conditions that count are True. For a ClusterAddon: the addons of the class are delivered.",
         "Reason and message are those of the worst other condition.",
-        (*_STACK, *_RELEASE, *_ADDON, *_SYNC, *_BINDING),
+        (*_STACK, *_RELEASE, *_ADDON, *_SYNC, *_BINDING, *_UPGRADE),
     ),
     Explanation(
         ADDONS_READY_CONDITION,
@@ -242,6 +244,12 @@ CONDITIONS: Final = (
         _SYNC,
     ),
     Explanation(
+        UpgradeCondition.CLUSTERS_UPGRADED,
+        "All Clusters of the upgrade have its target.",
+        "The message says what runs, waits or failed; status.clusters has the step of each Cluster.",
+        _UPGRADE,
+    ),
+    Explanation(
         SyncCondition.SOURCES_READ,
         "All ConfigMaps and Secrets of the sync exist, and all of their documents are valid. While it is False, the "
         "other documents are delivered, and no object is deleted.",
@@ -408,6 +416,22 @@ REASONS: Final = (
         "A source of a sync became empty, or a CustomResourceDefinition left it of which the cluster has objects.",
         "Restore the source, or confirm the deletion by the command in the message.",
     ),
+    Explanation(Reason.UPGRADE_RUNNING, "Clusters are being upgraded.", "Wait."),
+    Explanation(
+        Reason.UPGRADE_WAITING,
+        "No step runs: the window is closed, Clusters are not settled, or another ClusterUpgrade has them.",
+        _READ_MESSAGE,
+    ),
+    Explanation(
+        Reason.UPGRADE_SUSPENDED, "spec.suspend is true: no step begins.", "Set spec.suspend to false to continue."
+    ),
+    Explanation(
+        Reason.UPGRADE_STOPPED,
+        "So many Clusters failed that no further one begins.",
+        "Remove the cause that the message names: a Cluster that can go on has no longer failed. Or raise "
+        "spec.stopAfterFailures.",
+    ),
+    Explanation(Reason.UPGRADE_BLOCKED, "The Clusters that are left have failed, or cannot begin.", _READ_MESSAGE),
     Explanation(Reason.CLUSTERS_NOT_SYNCED, "Some Clusters do not have all objects of the sync.", _READ_MESSAGE),
     Explanation(
         Reason.BINDINGS_REMAIN,

@@ -60,6 +60,9 @@ upgrade to its end."""
 RECONCILE_ANNOTATION: Final = "clusterstack.x-k8s.io/reconcile-requested-at"
 """On a Cluster: a new value, for example the time, makes the operator compare all delivered objects at once (ours)."""
 
+UPGRADE_STEP_ANNOTATION: Final = "clusterstack.x-k8s.io/upgrade-step"
+"""On a Cluster: the last step that a ClusterUpgrade took, as JSON; written with the step itself (ours)."""
+
 SOURCE_CREDENTIALS_LABEL: Final = "clusterstack.x-k8s.io/source-credentials"
 """On a Secret of type Opaque: ``"true"`` says that it may be sent to the source of a ClusterStack (ours)."""
 
@@ -115,6 +118,7 @@ class Kind(StrEnum):
     COMPATIBILITY_RULE = "CompatibilityRule"
     CLUSTER_RESOURCE_SYNC = "ClusterResourceSync"
     CLUSTER_RESOURCE_SYNC_BINDING = "ClusterResourceSyncBinding"
+    CLUSTER_UPGRADE = "ClusterUpgrade"
 
     @property
     def group(self) -> str:
@@ -179,6 +183,12 @@ class SyncCondition(StrEnum):
     OBJECTS_PRUNED = "ObjectsPruned"
 
 
+class UpgradeCondition(StrEnum):
+    """Condition types of a ClusterUpgrade (ours)."""
+
+    CLUSTERS_UPGRADED = "ClustersUpgraded"
+
+
 class Reason(StrEnum):
     """Reasons of conditions that are not True."""
 
@@ -230,6 +240,11 @@ class Reason(StrEnum):
     HOLD_NOT_HONOURED = "HoldNotHonoured"
     SIGNATURE_UNKNOWN = "SignatureUnknown"
     SIGNATURES_UNCLEAR = "SignaturesUnclear"
+    UPGRADE_RUNNING = "UpgradeRunning"
+    UPGRADE_WAITING = "UpgradeWaiting"
+    UPGRADE_SUSPENDED = "UpgradeSuspended"
+    UPGRADE_STOPPED = "UpgradeStopped"
+    UPGRADE_BLOCKED = "UpgradeBlocked"
 
 
 class EventReason(StrEnum):
@@ -260,6 +275,12 @@ class EventReason(StrEnum):
     """Cluster API may begin the upgrade of a Cluster (ours)."""
     INCOMPATIBLE_ALLOWED = "IncompatibleAllowed"
     """An annotation of a Cluster allowed what the ranges forbid (ours)."""
+    UPGRADE_BEGUN = "UpgradeBegun"
+    """A ClusterUpgrade begins with a Cluster (ours)."""
+    UPGRADE_DONE = "UpgradeDone"
+    """A Cluster has the target of a ClusterUpgrade (ours)."""
+    UPGRADE_FAILED = "UpgradeFailed"
+    """The upgrade of a Cluster by a ClusterUpgrade does not go on; the message says why (ours)."""
 
 
 class ReleasePhase(StrEnum):

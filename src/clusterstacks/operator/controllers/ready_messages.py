@@ -33,6 +33,10 @@ def _sync(status: Manifest) -> str:
     return f"in place on {_count(number if isinstance(number, int) else 0, 'cluster')}"
 
 
+def _upgrade(status: Manifest) -> str:
+    return f"{text(status, 'done')} clusters have the target"
+
+
 def _binding(status: Manifest) -> str:
     return _count(len(mappings(status, "resources")), "object")
 
@@ -47,6 +51,7 @@ _MESSAGES: Final[Mapping[Kind, Callable[[Manifest], str]]] = {
     Kind.CLUSTER_ADDON: _addon,
     Kind.CLUSTER_RESOURCE_SYNC: _sync,
     Kind.CLUSTER_RESOURCE_SYNC_BINDING: _binding,
+    Kind.CLUSTER_UPGRADE: _upgrade,
 }
 
 

@@ -94,6 +94,7 @@ def test_kinds_have_their_plural_and_short_names() -> None:
             "ClusterResourceSyncBinding",
             ["crsyncbinding"],
         ),
+        "clusterupgrades.clusterstack.x-k8s.io": ("ClusterUpgrade", ["cupg"]),
     }
 
 
@@ -133,6 +134,7 @@ def test_clusterctl_move_labels_cover_stacks_and_their_hierarchy() -> None:
     assert [plural for plural, entry in labels.items() if "clusterctl.cluster.x-k8s.io/move-hierarchy" in entry] == [
         "clusterstacks",
         "clusterresourcesyncs",
+        "clusterupgrades",
     ]
 
 
