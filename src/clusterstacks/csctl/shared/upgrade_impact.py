@@ -74,6 +74,12 @@ async def add_impact(client: Client, context: UpgradeContext, steps: Sequence[Do
         step["impact"]["unknown"] = why
 
 
+async def rolling_nodes(client: Client, context: UpgradeContext, steps: Sequence[Document]) -> int:
+    """Return how many nodes the steps of a plan replace, each counted once."""
+    rolls = any(step["kind"] != "addon" for step in steps)
+    return sum(pool["nodes"] for pool in await _nodes(client, context)) if rolls else 0
+
+
 async def _nodes(client: Client, context: UpgradeContext) -> list[Document]:
     """Return the control plane and the pools of workers, with the number of their nodes."""
     view = context.cluster.view
