@@ -46,7 +46,7 @@ from clusterstacks.csctl.shared.upgrade_run import (
 )
 from clusterstacks.csctl.shared.upgrade_walk import UpgradeWalk
 from clusterstacks.csctl.verbs.status import cluster_queries, cluster_tree
-from clusterstacks.model.documents import text
+from clusterstacks.model.documents import mappings, text
 from clusterstacks.model.errors import SpecError
 from clusterstacks.model.objects import ObjectKey
 from clusterstacks.plan.clusters.cluster_tree import upgrade_overview
@@ -290,12 +290,19 @@ class _Work:
         return NO_PLAN
 
     async def _follow(self, key: ObjectKey) -> Manifest | None:
-        one = bool(self.request.cluster)
+        one, told = bool(self.request.cluster), ""
         async with self.management.connected() as client:
-            with LiveView() as view:
+            with LiveView(counts=one) as view:
 
                 def show(upgrade: Manifest, objects: QueryResults) -> None:
-                    view.show([upgrade_overview(upgrade), *(cluster_tree([*objects, []]) if one else [])])
+                    nonlocal told
+                    for entry in mappings(upgrade, "status", "clusters") if one else ():
+                        doing = ": ".join(filter(None, (text(entry, "step"), text(entry, "doing"))))
+                        if doing and doing != told:
+                            told = doing
+                            view.say(f"Step {doing}" if text(entry, "step") else doing)
+                    tree = cluster_tree([*objects, [upgrade]]) if one else [upgrade_overview(upgrade)]
+                    view.show(tree)
 
                 queries = cluster_queries(self.cluster)[:-1] if one else []
                 return await follow_upgrade(client, key, queries, show, self.wait)

@@ -122,10 +122,10 @@ async def _upgrade(picture: LiveView, client: Client, version: str) -> None:
     def show(upgrade: Manifest, _: object) -> None:
         nonlocal told
         for entry in mappings(upgrade, "status", "clusters"):
-            doing = text(entry, "doing")
-            if doing and doing != told:
-                told = doing
-                picture.say(f"ClusterUpgrade {key}, step {text(entry, 'step')}: {doing}")
+            step = text(entry, "step")
+            if step and step != told:
+                told = step
+                picture.say(f"ClusterUpgrade {key}, step {step}: {text(entry, 'doing')}")
 
     upgrade = await follow_upgrade(client, key, [], show)
     if upgrade is None or text(upgrade, "status", "phase") != DONE:
