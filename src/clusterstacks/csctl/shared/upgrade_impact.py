@@ -296,7 +296,10 @@ def print_impact(step: Document) -> None:
     """Print the impact of a step below it."""
     impact, lines = step["impact"], []
     if impact["nodes"]:
-        pools = [f"{pool['kind']} {pool['name']} ({pool['nodes']})" for pool in impact["nodes"]]
+        pools = [
+            f"{pool['kind']} {pool['name']}{' ({nodes})'.format(**pool) if pool['nodes'] else ''}"
+            for pool in impact["nodes"]
+        ]
         lines.append(f"nodes: {sum(pool['nodes'] for pool in impact['nodes'])} roll: {and_more(pools, SHOWN)}")
     objects = impact["objects"]
     if objects is not None:

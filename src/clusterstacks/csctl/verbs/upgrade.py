@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from clusterstacks.csctl.shared.upgrade_objects import UpgradeRequest
     from clusterstacks.csctl.verbs.status import QueryResults
     from clusterstacks.model.objects import Manifest
+    from clusterstacks.net.kube.client import Client
     from clusterstacks.operator.controllers.clusterupgrade.stepper import Action
     from clusterstacks.plan.planner.model_builder import Target
 
@@ -198,13 +199,13 @@ class _Work:
         if goal is None:
             output.note(f"{self.request.to} follows what the stack publishes: 'csctl plan {self.cluster}' lists it.")
             return None
-        document = asyncio.run(_plan(self.walk(goal), self.management, form))
+        document = asyncio.run(self._plan(goal, form))
         if document is None:
             return UNDECIDED
         if form != TEXT:
             output.print_document(document, form)
         elif document["refused"] is None:
-            _print_plan(document)
+            print_plan(document)
         else:
             print_refusal(document["refused"])
         if document["refused"] is not None:
@@ -216,6 +217,10 @@ class _Work:
                 ResultMark.GOOD, f"Nothing to do: Cluster {self.cluster} already has the target versions."
             )
         return 0
+
+    async def _plan(self, goal: Target, form: str) -> dict[str, Any] | None:
+        async with self.management.connected() as client:
+            return await read_plan(client, self.walk(goal), self.management, form)
 
     def show_clusters(self) -> int | None:
         """Print a line for each of the first selected Clusters; return the exit code if none of them has a plan."""
@@ -315,26 +320,28 @@ class _Work:
         output.note(f"To end it: {kubectl('delete', *place)}")
 
 
-async def _plan(walk: UpgradeWalk, management: ManagementCluster, form: str) -> dict[str, Any] | None:
+async def read_plan(
+    client: Client, walk: UpgradeWalk, management: ManagementCluster, form: str = TEXT
+) -> dict[str, Any] | None:
     """Return the document of a plan with its impact, and what the Cluster waits for now; None without a result."""
     from clusterstacks.operator.controllers.clusterupgrade.stepper import Blocked, obstacle
 
-    async with management.connected() as client:
-        context = await read_cluster_context(client, walk.cluster, walk.releases, walk.target)
-        upgrade = running_upgrade(context, management)
-        if form == TEXT:
-            print_upgrade(upgrade)
-        searched = search_live_plan(context, walk.target, walk.search_seconds)
-        if searched is None:
-            return None
-        document = searched[1]
-        await add_impact(client, context, document["steps"], walk.releases)
+    context = await read_cluster_context(client, walk.cluster, walk.releases, walk.target)
+    upgrade = running_upgrade(context, management)
+    if form == TEXT:
+        print_upgrade(upgrade)
+    searched = search_live_plan(context, walk.target, walk.search_seconds)
+    if searched is None:
+        return None
+    document = searched[1]
+    await add_impact(client, context, document["steps"], walk.releases)
     first = obstacle(context.cluster)
     waits = None if first is None else first.why if isinstance(first, Blocked) else first.what
     return {"cluster": str(walk.cluster), "upgrade": upgrade, "waits": waits, **document}
 
 
-def _print_plan(document: dict[str, Any]) -> None:
+def print_plan(document: dict[str, Any]) -> None:
+    """Print the steps of a plan with their impact."""
     output.warn_all(document["warnings"])
     steps = document["steps"]
     if not steps:

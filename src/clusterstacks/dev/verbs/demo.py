@@ -92,8 +92,8 @@ def _play_upgrade(state: StateDirectory, picture: LiveView) -> Summary:
     from clusterstacks.dev.demo.upgrade_scenario import CLUSTER, UpgradeScenario
 
     scene = Scene(state, CLUSTER, picture.say, picture.show)
-    upgrade = partial(_upgrade, picture)
-    scenario = UpgradeScenario(scene, state.releases, partial(_explained, state, picture), upgrade)
+    plan, explain = (partial(printed, state, picture) for printed in (_planned_upgrade, _explained))
+    scenario = UpgradeScenario(scene, state.releases, explain, plan, partial(_upgrade, picture))
     return partial(_summarise_upgrade, asyncio.run(scenario.play()))
 
 
@@ -106,6 +106,20 @@ async def _explained(state: StateDirectory, picture: LiveView, client: Client) -
     context = await read_cluster_context(client, CLUSTER, state.releases)
     with picture.aside():
         print_upgrade(running_upgrade(context, ManagementCluster()))
+
+
+async def _planned_upgrade(state: StateDirectory, picture: LiveView, client: Client, version: str) -> None:
+    """Print the plan of the upgrade with its impact as ``csctl upgrade`` does."""
+    from clusterstacks.csctl.shared.cluster_options import ManagementCluster
+    from clusterstacks.csctl.shared.upgrade_walk import UpgradeWalk
+    from clusterstacks.csctl.verbs.upgrade import print_plan, read_plan
+    from clusterstacks.dev.demo.upgrade_scenario import CLUSTER
+    from clusterstacks.plan.planner.state_file import parse_target
+
+    with picture.aside():
+        walk = UpgradeWalk(CLUSTER, parse_target(version), state.releases)
+        if (document := await read_plan(client, walk, ManagementCluster())) is not None:
+            print_plan(document)
 
 
 async def _upgrade(picture: LiveView, client: Client, version: str) -> None:

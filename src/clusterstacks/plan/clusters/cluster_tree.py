@@ -111,13 +111,14 @@ def cluster_status(cluster: Manifest, snapshot: Snapshot) -> ViewNode:
 
 def overview(summary: ClusterSummary) -> ViewNode:
     """Draw a cluster in one line."""
-    stage, concern = summary.stage, summary.concern
+    stage, concern, upgrade = summary.stage, summary.concern, summary.upgrade
     release = f"addons {summary.release_change}" if summary.release_change else "no addons yet"
     parts = [
         f"class {summary.class_name}" if summary.class_name else "",
         release if summary.of_cluster_stack else "",
         f"Kubernetes {summary.kubernetes_change}" if summary.kubernetes_change else "",
         f"stage {stage.number} of {stage.total}" if stage.total else "",
+        f"upgrade {upgrade.name} {text(upgrade.entry, 'step')}".rstrip() if upgrade else "",
         f"{concern.reason}{_since(concern)}" if concern.reason else "",
     ]
     return ViewNode(f"Cluster {summary.key}", _condition_state(concern), ", ".join(filter(None, parts)))

@@ -40,6 +40,7 @@ def test_summary_counts_each_node_once_and_says_what_is_not_known(steps: list[di
     [
         (step(changed=2, removed=1), ["objects: 2 changed, 1 removed"]),
         (step(CONTROL_PLANE, POOL), ["nodes: 5 roll: ControlPlane prod (3), MachineDeployment prod-pool (2)"]),
+        (step({**CONTROL_PLANE, "nodes": 0}), ["nodes: 0 roll: ControlPlane prod"]),
         (step(unknown="no kubeconfig"), ["objects: not known: no kubeconfig"]),
         (
             step(changed=1, refused=["Job kube-system/a: immutable"]),
