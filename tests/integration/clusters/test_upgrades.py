@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import sys
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
@@ -97,6 +98,55 @@ async def test_upgrade_object_for_git_is_applied_followed_and_shown(world: World
         assert code == 2
         assert "add --yes" in err
         assert told.splitlines()[-1].split()[:2] == ["one", "v1.35.4"]
+
+
+async def test_upgrade_is_carried_out_by_the_operator_and_followed_again_after_ctrl_c(
+    world: World, registry: RegistryServer
+) -> None:
+    async with repository(world, registry) as remote, guarded(world, allowed_sources=remote.allowed):
+        first, second = await offered(world, remote)
+        await world.cluster("one", first.class_name)
+        await world.addons_ready("one", first.class_name)
+        key, name = f"{world.namespace}/one", f"one-{second.release}"
+
+        code, err = await interrupted(world, key, "--to", second.release, "--window", closed(), "--yes")
+        assert code == 130, err
+        assert f"ClusterUpgrade {world.namespace}/{name} goes on; the same command follows it again." in err
+        code, _, err = await csctl(world, "upgrade", key, "--to", NEW, "--yes")
+        assert code == 2
+        assert f"ClusterUpgrade {world.namespace}/{name} upgrades Cluster {key} to {second.release}: follow it" in err
+        code, told, _ = await csctl(world, "status", key)
+        assert f"upgrade  {name}: Waiting, waits for the window, which opens on" in told
+        await world.delete(await world.get("ClusterUpgrade", name))
+
+        async with nodes_roll(world, "one"):
+            code, told, err = await csctl(world, "upgrade", key, "--to", second.release, "--yes")
+        assert code == 0, told + err
+        assert f"ClusterUpgrade {world.namespace}/{name} is done: 1/1 have {second.release}." in told
+        code, told, _ = await csctl(world, "upgrade", key, "--to", second.release)
+        assert (code, told) == (0, f"Nothing to do: Cluster {key} already has the target versions.\n")
+
+
+async def interrupted(world: World, *arguments: str) -> tuple[int | None, str]:
+    """Run the verb until it follows the upgrade, and press Ctrl-C; return the exit code and the messages."""
+    process = await asyncio.create_subprocess_exec(
+        Path(sys.executable).with_name("csctl"),
+        *("upgrade", *arguments, f"--kubeconfig={world.management_kubeconfig}"),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        env={**os.environ, "XDG_DATA_HOME": str(world.cache)},
+    )
+    try:
+        assert process.stdout is not None
+        async for line in process.stdout:
+            if b"waits for the window" in line:
+                break
+        process.send_signal(signal.SIGINT)
+        _, told = await process.communicate()
+        return process.returncode, told.decode()
+    finally:
+        if process.returncode is None:
+            process.kill()
 
 
 def closed() -> str:
