@@ -268,6 +268,7 @@ class Operator:
             make_fetcher=self._sources.fetcher,
             source_policy=self._sources.policy,
             listings=self._sources.listings,
+            statements=self._sources.statements,
             rules=self._counting,
             watch_filter=self._settings.watch_filter,
             provider_kinds=self._settings.provider_kinds,

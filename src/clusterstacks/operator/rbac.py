@@ -111,10 +111,16 @@ RIGHTS: Final = (
     ),
     Right(
         group=GROUP,
-        resources=("clusterstacks/status", "clusterstackreleases/status", "clusteraddons/status"),
+        resources=(
+            "clusterstacks/status",
+            "clusterstackreleases/status",
+            "clusteraddons/status",
+            "clusterupgrades/status",
+        ),
         verbs=("patch",),
         why="write status",
     ),
+    Right(group=GROUP, resources=("clusterupgrades",), verbs=READ, why="watch ClusterUpgrades"),
     Right(
         group=SYNC_GROUP,
         resources=("clusterresourcesyncs",),
@@ -158,7 +164,7 @@ RIGHTS: Final = (
         verbs=(*READ, "patch"),
         everywhere=("list",),
         why="watch Clusters; before a release is deleted, in all namespaces, also with --namespace; hold and release "
-        "their upgrades by an annotation",
+        "their upgrades by an annotation; take the steps of ClusterUpgrades",
     ),
     Right(
         group=CLUSTER_API_GROUP,
@@ -256,6 +262,15 @@ RIGHTS: Final = (
         verbs=("create",),
         scope=RightScope.CLUSTER,
         why="report which of these rights are missing; Kubernetes' default role system:basic-user has it",
+    ),
+    Right(
+        group="authorization.k8s.io",
+        resources=("subjectaccessreviews",),
+        verbs=("create",),
+        scope=RightScope.CLUSTER,
+        only_with=Feature.WEBHOOKS,
+        why="ask whether the writer of a ClusterUpgrade may update the Clusters of its namespace; not needed without "
+        "webhooks",
     ),
     Right(
         group="",

@@ -84,6 +84,7 @@ KINDS = (
     "clusterstackreleases",
     "clusteraddons",
     "compatibilityrules",
+    "clusterupgrades",
     "clusterresourcesyncs",
     "clusterresourcesyncbindings",
     "clusterresourcesets",

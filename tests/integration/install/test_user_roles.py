@@ -178,6 +178,7 @@ FORGED: dict[Kind, tuple[Manifest, Manifest]] = {
         {"clusterRef": {"kind": "Cluster", "name": "one"}},
         {"ready": True, "admitted": {"class": "a"}},
     ),
+    Kind.CLUSTER_UPGRADE: ({"clusters": {"names": ["one"]}, "to": "latest"}, {"done": "1/1"}),
     Kind.CLUSTER_RESOURCE_SYNC: ({"resources": [{"kind": "ConfigMap", "name": "a"}]}, {"synced": 7}),
     Kind.CLUSTER_RESOURCE_SYNC_BINDING: ({"syncName": "a", "clusterName": "b"}, {"ready": True}),
 }

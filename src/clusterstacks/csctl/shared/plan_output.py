@@ -12,6 +12,7 @@ from clusterstacks.csctl.shared import output
 from clusterstacks.csctl.shared.options import TEXT, Seconds
 from clusterstacks.csctl.shared.terminal import ResultMark
 from clusterstacks.model.errors import SpecError
+from clusterstacks.plan.planner.step_titles import step_title
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -232,19 +233,3 @@ def print_summary(steps: Sequence[dict[str, Any]], impact: str = "") -> None:
     rolls = sum(step["kind"] != "addon" for step in steps)
     count = f"{len(steps)} step{'' if len(steps) == 1 else 's'}"
     output.say(f"{count}; {rolls or 'none'} of them replace{'' if rolls > 1 else 's'} nodes{impact and f'; {impact}'}.")
-
-
-def step_title(step: dict[str, Any]) -> str:
-    """Describe a step in one line."""
-    if step["kind"] == "workers":
-        return f"wait until all nodes are updated from {step['from']} to {step['to']}"
-    if step["kind"] == "kubernetes":
-        return f"update Kubernetes from {step['from']} to {step['to']}"
-    if step["kind"] != "addon":
-        return f"change the {step['kind']} from {step['from']} to {step['to']}, with Kubernetes {step['kubernetes']}"
-    if step["to"] is None:
-        return f"remove addon {step['name']} {step['from']}"
-    release = f"(from release {step['release']})"
-    if step["from"] is None:
-        return f"install addon {step['name']} {step['to']} {release}"
-    return f"update addon {step['name']} from {step['from']} to {step['to']} {release}"

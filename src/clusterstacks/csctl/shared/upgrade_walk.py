@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Final
 
 from clusterstacks.csctl.shared.cluster_options import read_cluster_context
 from clusterstacks.csctl.shared.management_objects import served
-from clusterstacks.csctl.shared.plan_output import SEARCH_SECONDS, search_effort, step_title
+from clusterstacks.csctl.shared.plan_output import SEARCH_SECONDS, search_effort
 from clusterstacks.model.errors import DependencyError
 from clusterstacks.model.kinds.names import CLUSTER_API_GROUP, CLUSTER_KIND
+from clusterstacks.plan.planner.step_titles import step_title
 
 if TYPE_CHECKING:
     from collections.abc import Callable

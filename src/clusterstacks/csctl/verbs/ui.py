@@ -20,10 +20,10 @@ from clusterstacks.csctl.shared.plan_output import (
     patch_command,
     running_upgrade,
     search_live_plan,
-    step_title,
 )
 from clusterstacks.csctl.shared.upgrade_decision import decide, decision_document
 from clusterstacks.model.kinds.names import CLUSTER_API_GROUP, CLUSTER_KIND, GROUP, Kind
+from clusterstacks.plan.planner.step_titles import step_title
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence

@@ -8,6 +8,7 @@ from clusterstacks.operator.controllers.clusteraddon import registration as clus
 from clusterstacks.operator.controllers.clusterresourcesync import registration as clusterresourcesync
 from clusterstacks.operator.controllers.clusterstack import registration as clusterstack
 from clusterstacks.operator.controllers.clusterstackrelease import registration as clusterstackrelease
+from clusterstacks.operator.controllers.clusterupgrade import registration as clusterupgrade
 
 if TYPE_CHECKING:
     from clusterstacks.operator.controllers.registration import Registration
@@ -22,4 +23,5 @@ REGISTRATIONS: Final[tuple[Registration, ...]] = (
     clusterresourcesync.SET_REGISTRATION,
     clusterresourcesync.BINDING_REGISTRATION,
     clusterresourcesync.SWEEP_REGISTRATION,
+    clusterupgrade.REGISTRATION,
 )

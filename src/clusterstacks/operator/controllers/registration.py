@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from clusterstacks.net.kube.client import Client
     from clusterstacks.operator.controllers.addon_sweep import AddonSweep
     from clusterstacks.operator.controllers.workload_clients import Workloads
+    from clusterstacks.plan.compat.remote_statements import RemoteStatements
     from clusterstacks.release.sources.fetcher import ReleaseFetcher
     from clusterstacks.release.sources.periodic_listing import SourceListings
     from clusterstacks.release.sources.stack_source import SourcePolicy
@@ -107,6 +108,8 @@ class ControllerContext:
     """Returns a fetcher of releases; its argument is called with an object whose release was fetched."""
     source_policy: SourcePolicy
     listings: SourceListings
+    statements: RemoteStatements
+    """Facts of releases that are only in the source of a ClusterStack."""
     rules: Callable[[ReleaseName, Mapping[str, str]], tuple[Rule, ...] | None]
     """Returns the CompatibilityRules that apply to a Cluster, by its release and labels; None while unknown."""
     watch_filter: str

@@ -115,6 +115,7 @@ def _own_kinds(provider_kinds: Iterable[KindPattern]) -> list[Manifest]:
         _own("clusterstackreleases", ["CREATE", "UPDATE", "DELETE"], _provider_named(provider_kinds)),
         _own("clusteraddons", ["CREATE", "UPDATE"], f"({reference}) && !({_canonical()})"),
         _own("compatibilityrules", ["CREATE", "UPDATE"], spec),
+        _own("clusterupgrades", ["CREATE", "UPDATE"], spec),
     ]
 
 

@@ -65,6 +65,7 @@ class Validator:
             (GROUP, Kind.CLUSTER_STACK_RELEASE): own.release,
             (GROUP, Kind.CLUSTER_ADDON): own.addon,
             (GROUP, Kind.COMPATIBILITY_RULE): own.rule,
+            (GROUP, Kind.CLUSTER_UPGRADE): own.upgrade,
         }
         self._clusters = clusters
         self._events = events

@@ -78,6 +78,8 @@ class AdmissionRequest:
     """The object before the write; empty for a creation."""
     dry_run: bool = False
     """True if nothing will be written: then the answer must have no side effect."""
+    user: Manifest = field(default_factory=dict, repr=False)
+    """The ``userInfo`` of the writer."""
 
 
 def count_values(body: bytes | bytearray) -> int:
@@ -151,6 +153,7 @@ def parse_review(body: bytes | bytearray, *, values: int = 0) -> AdmissionReques
         new=mapping(request, "object"),
         old=mapping(request, "oldObject"),
         dry_run=at(request, "dryRun") is True,
+        user=mapping(request, "userInfo"),
     )
 
 

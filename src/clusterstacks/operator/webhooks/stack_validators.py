@@ -9,6 +9,7 @@ from clusterstacks.model.documents import at, mapping, mappings, text
 from clusterstacks.model.errors import SpecError
 from clusterstacks.model.kinds.clusteraddon import addon_name
 from clusterstacks.model.kinds.clusterapi import cluster_view, is_moving
+from clusterstacks.model.kinds.clusterupgrade import ClusterUpgrade
 from clusterstacks.model.kinds.compatibilityrule import CompatibilityRule
 from clusterstacks.model.kinds.names import CLUSTER_API_GROUP, CLUSTER_KIND, GROUP, Kind
 from clusterstacks.model.kinds.provider_refs import ProviderReference, release_refusal, template_refusal
@@ -28,6 +29,7 @@ from clusterstacks.operator.webhooks.stack_rules import (
     twin_stack,
     uses_of,
 )
+from clusterstacks.plan.planner.state_file import parse_target
 from clusterstacks.release.sources.owners import is_stack
 
 if TYPE_CHECKING:
@@ -104,6 +106,41 @@ class StackValidators:
         except SpecError as error:
             return AdmissionResponse(error.message)
         return ALLOWED
+
+    async def upgrade(self, request: AdmissionRequest) -> AdmissionResponse:
+        """Validate a ClusterUpgrade: its spec, and that its writer may update all Clusters that it may ever select.
+
+        A ClusterStacksError says that the API server does not answer.
+        """
+        if request.operation is Operation.DELETE:
+            return ALLOWED
+        try:
+            upgrade = ClusterUpgrade.parse(request.new)
+            upgrade.check()
+            if not upgrade.spec.follows:
+                parse_target(upgrade.spec.to)
+        except SpecError as error:
+            return AdmissionResponse(error.message)
+        user, namespace = request.user, upgrade.key.namespace
+        if await self._may_update_clusters(user, namespace):
+            return ALLOWED
+        return AdmissionResponse(
+            f"ClusterUpgrade {upgrade.key}: user {text(user, 'username') or 'without a name'} may not update "
+            f"clusters.{CLUSTER_API_GROUP} in namespace {namespace}, and the operator would do it for that user: ask "
+            "for this right on all Clusters of the namespace, because a selector can match more of them later"
+        )
+
+    async def _may_update_clusters(self, user: Manifest, namespace: str) -> bool:
+        resource = await self.client.resource("authorization.k8s.io", "SubjectAccessReview")
+        asked = {"namespace": namespace, "verb": "update", "group": CLUSTER_API_GROUP, "resource": "clusters"}
+        who = {"user": "username", "groups": "groups", "uid": "uid", "extra": "extra"}
+        spec = {field: user[known] for field, known in who.items() if user.get(known)}
+        review = {
+            "apiVersion": resource.api_version,
+            "kind": resource.kind,
+            "spec": {**spec, "resourceAttributes": asked},
+        }
+        return at(await self.client.create(resource, review), "status", "allowed") is True
 
     def _provider(self, request: AdmissionRequest, refusal_of: Callable[..., str]) -> AdmissionResponse:
         """Refuse a reference to a provider object that is new or takes effect now; an existing one stays."""

@@ -86,12 +86,26 @@ async def read_cluster(client: Client, key: ObjectKey, notices: list[str]) -> Li
         DependencyError: The API server does not answer, or does not let this user read the Cluster.
     """
     view = cluster_view(await _find(client, key))
-    release = _release(view)
-    try:
-        kubernetes = KubernetesVersion.parse(view.version)
-    except InvalidVersion as error:
-        raise ClusterUnplannable(key, f"has an invalid spec.topology.version: {error.message}") from None
-    control_plane = await _control_plane(client, view, kubernetes, notices)
+    check_plannable(view)
+    control_plane = await _control_plane(client, view, _wanted(view), notices)
+    workers = await worker_versions(client, view, notices)
+    addon = await or_else(_addon(client, key), {}, "the addons are assumed to be those that are asked for", notices)
+    return live_cluster(view, addon, control_plane, workers, notices)
+
+
+def live_cluster(
+    view: ClusterView,
+    addon: Manifest,
+    control_plane: Manifest,
+    workers: Iterable[KubernetesVersion],
+    notices: list[str],
+) -> LiveCluster:
+    """Return a Cluster from its parts, which are empty where they cannot be read; ``notices`` as of read_cluster.
+
+    Raises:
+        ClusterUnplannable: It is being deleted, or has no class of a cluster stack.
+    """
+    key, release, kubernetes = view.key, check_plannable(view), _wanted(view)
     versions = _parsed(view.control_plane_versions or reported_versions(control_plane))
     # Build metadata of a distribution (``+k3s1``) is not part of an upgrade.
     kubernetes = max([kubernetes, *(replace(version, build=kubernetes.build) for version in versions)])
@@ -101,9 +115,7 @@ async def read_cluster(client: Client, key: ObjectKey, notices: list[str]) -> Li
             f"the control plane of Cluster {key} has {min(lagging)} and is to be upgraded: a plan begins with "
             f"{kubernetes}"
         )
-    workers = await worker_versions(client, view, notices)
     lagging += [version for version in workers if not version.reaches(kubernetes)]
-    addon = await or_else(_addon(client, key), {}, "the addons are assumed to be those that are asked for", notices)
     for kind, manifest in ((CLUSTER_KIND, view.raw), (Kind.CLUSTER_ADDON.value, addon)):
         if is_paused(manifest):
             notices.append(f"{kind} {key} is paused: nothing changes before it is resumed")
@@ -131,7 +143,15 @@ async def _find(client: Client, key: ObjectKey) -> Manifest:
     return cluster
 
 
-def _release(view: ClusterView) -> ReleaseName:
+def _wanted(view: ClusterView) -> KubernetesVersion:
+    try:
+        return KubernetesVersion.parse(view.version)
+    except InvalidVersion as error:
+        raise ClusterUnplannable(view.key, f"has an invalid spec.topology.version: {error.message}") from None
+
+
+def check_plannable(view: ClusterView) -> ReleaseName:
+    """Return the release of the class of a Cluster; ClusterUnplannable as of :func:`live_cluster`."""
     if view.deleting:
         raise ClusterUnplannable(view.key, "is being deleted")
     if not view.class_name:

@@ -15,8 +15,9 @@ from clusterstacks.plan.compat.release_facts import read_facts
 from clusterstacks.release.sources.owners import is_stack
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
+    from clusterstacks.model.objects import Manifest
     from clusterstacks.model.versions import KubernetesMinor
     from clusterstacks.net.kube.client import Client
     from clusterstacks.plan.compat.world import Candidate
@@ -83,6 +84,20 @@ async def read_offered(client: Client, namespace: str, release: ReleaseName, not
     manifests = await or_else(
         listed(client, GROUP, Kind.CLUSTER_STACK, namespace), [], "no release source is known", notices
     )
+    releases = await or_else(
+        listed(client, GROUP, Kind.CLUSTER_STACK_RELEASE, namespace), [], "it is not known which of them exist", notices
+    )
+    return offered_by(namespace, release, manifests, releases, notices)
+
+
+def offered_by(
+    namespace: str,
+    release: ReleaseName,
+    manifests: Iterable[Manifest],
+    releases: Iterable[Manifest],
+    notices: list[str],
+) -> Offered:
+    """Return what the ClusterStacks and ClusterStackReleases of the namespace of the classes offer."""
     stacks = []
     for manifest in manifests:
         try:
@@ -92,9 +107,6 @@ async def read_offered(client: Client, namespace: str, release: ReleaseName, not
             continue
         if (stack.spec.provider, stack.spec.name) == (release.provider, release.stack):
             stacks.append(stack)
-    releases = await or_else(
-        listed(client, GROUP, Kind.CLUSTER_STACK_RELEASE, namespace), [], "it is not known which of them exist", notices
-    )
     ready: dict[ReleaseName, str] = {}
     facts: dict[ReleaseName, Candidate] = {}
     for manifest in releases:

@@ -5,9 +5,9 @@ import pytest
 from click.testing import CliRunner
 
 from clusterstacks.csctl.shared.options import Seconds
-from clusterstacks.csctl.shared.plan_output import step_title
 from clusterstacks.csctl.verbs.cluster_actions import reconcile
 from clusterstacks.csctl.verbs.install import install
+from clusterstacks.plan.planner.step_titles import step_title
 
 
 @pytest.mark.regression("LIVE-LV-5")

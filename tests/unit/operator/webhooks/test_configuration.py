@@ -198,7 +198,7 @@ def test_release_with_another_provider_object_is_reviewed() -> None:
     assert not asked("clusterstackreleases", one, one)
 
 
-@pytest.mark.parametrize("kind", ["clusterstacks", "clusteraddons", "compatibilityrules"])
+@pytest.mark.parametrize("kind", ["clusterstacks", "clusteraddons", "compatibilityrules", "clusterupgrades"])
 def test_match_conditions_accept_objects_without_a_spec(kind: str) -> None:
     bare: dict[str, Any] = {"metadata": {"name": "bare"}}
 
@@ -238,7 +238,7 @@ def test_failure_policy_of_clusters_is_that_of_the_flag_and_own_kinds_always_fai
 
     found = configuration(Endpoint(url="https://127.0.0.1:9"), scope, b"CA")["webhooks"]
 
-    assert [webhook["failurePolicy"] for webhook in found] == ["Fail"] * 4 + [policy]
+    assert [webhook["failurePolicy"] for webhook in found] == ["Fail"] * 5 + [policy]
 
 
 SECRETS = Resource("", "v1", "Secret", "secrets", namespaced=True)

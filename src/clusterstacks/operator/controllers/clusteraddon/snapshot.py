@@ -288,6 +288,11 @@ class _References:
         return await self.reader.find(resource, reference.name, reference.namespace)
 
 
+async def read_control_plane(reader: Reader, cluster: ClusterView, contracts: ContractKinds) -> Manifest | None:
+    """Read the control plane object of a Cluster; None if it does not exist, or may not be read."""
+    return await _References(reader, contracts, cluster.namespace).read(CONTROL_PLANE_REF, cluster.control_plane_ref)
+
+
 def upgrade_state(cluster: ClusterView, control_plane: Manifest | None) -> UpgradeState:
     """Read the state of a Cluster's upgrade; before Cluster API 1.14 only its control plane object has the version."""
     topology = cluster.topology_reconciled

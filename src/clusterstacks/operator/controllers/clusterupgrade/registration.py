@@ -1,0 +1,145 @@
+"""Registers the controller of ClusterUpgrades."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+from clusterstacks.model.documents import at, mapping, text
+from clusterstacks.model.errors import SpecError
+from clusterstacks.model.kinds.clusterapi import cluster_view
+from clusterstacks.model.kinds.clusterupgrade import ClusterPhase, ClusterUpgrade, UpgradePhase
+from clusterstacks.model.kinds.names import CLUSTER_KIND, Kind
+from clusterstacks.model.objects import ObjectKey
+from clusterstacks.operator.controllers.class_usage import CLUSTERS
+from clusterstacks.operator.controllers.clusteraddon.snapshot import ContractKinds
+from clusterstacks.operator.controllers.clusterupgrade.cluster_looks import ClusterLooks
+from clusterstacks.operator.controllers.clusterupgrade.reconciler import UpgradeReconciler, selects
+from clusterstacks.operator.controllers.registration import (
+    CachedKind,
+    Reconciler,
+    Registration,
+    Watch,
+    is_news,
+    of_watched,
+    self_key,
+)
+from clusterstacks.plan.compat.release_facts import FIELD as FACTS
+from clusterstacks.runtime.cache import key_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from clusterstacks.model.objects import Manifest
+    from clusterstacks.operator.controllers.registration import ControllerContext
+    from clusterstacks.runtime.cache import CacheChange, ObjectCache
+
+NAME: Final = "clusterupgrade"
+
+
+class UpgradeWatches:
+    """Maps changes to the ClusterUpgrades that they concern; those that are done cost nothing."""
+
+    def __init__(self, upgrades: ObjectCache, clusters: ObjectCache, watch_filter: str) -> None:
+        self._upgrades = upgrades
+        self._clusters = clusters
+        self._watch_filter = watch_filter
+
+    def of_cluster(self, change: CacheChange) -> Iterator[ObjectKey]:
+        """Yield the upgrades that select a Cluster, now or before, and are not done with it."""
+        if not of_watched(change, self._watch_filter):
+            return
+        views = [cluster_view(manifest) for manifest in (change.old, change.new) if manifest is not None]
+        changed = _selected_by(change.old) != _selected_by(change.new)
+        for upgrade in self._within(change.key.namespace):
+            if any(selects(upgrade, view) for view in views) and (changed or not _is_done(upgrade, change.key.name)):
+                yield upgrade.key
+
+    def of_addon(self, change: CacheChange) -> Iterator[ObjectKey]:
+        """Yield the upgrades of the Cluster of a ClusterAddon."""
+        name = text(change.new or change.old or {}, "spec", "clusterRef", "name")
+        cluster = self._clusters.get(ObjectKey(change.key.namespace, name))
+        for upgrade in self._within(change.key.namespace):
+            if cluster is not None and selects(upgrade, cluster_view(cluster)) and not _is_done(upgrade, name):
+                yield upgrade.key
+
+    def of_release(self, change: CacheChange) -> Iterator[ObjectKey]:
+        """Yield the upgrades that are not done, or follow what is published, when an offer changes."""
+        if is_news(change) or any(
+            at(change.old, "status", field) != at(change.new, "status", field) for field in ("ready", FACTS)
+        ):
+            for manifest in self._upgrades.all():
+                with suppress(SpecError):
+                    upgrade = ClusterUpgrade.parse(manifest)
+                    if upgrade.spec.follows or text(manifest, "status", "phase") != UpgradePhase.DONE:
+                        yield upgrade.key
+
+    def of_other(self, change: CacheChange) -> Iterator[ObjectKey]:
+        """Yield the other upgrades of a namespace when one begins or is done with a Cluster, or leaves it."""
+        if is_news(change) or _phases(change.old) != _phases(change.new):
+            yield from (one.key for one in self._within(change.key.namespace) if one.key != change.key)
+
+    def _within(self, namespace: str) -> Iterator[ClusterUpgrade]:
+        for manifest in self._upgrades.all():
+            if key_of(manifest).namespace == namespace:
+                with suppress(SpecError):  # its own reconcile reports that
+                    yield ClusterUpgrade.parse(manifest)
+
+
+def _selected_by(cluster: Manifest | None) -> object:
+    """Return what decides which upgrades select a Cluster."""
+    metadata = mapping(cluster or {}, "metadata")
+    return cluster is not None, metadata.get("labels"), "deletionTimestamp" in metadata
+
+
+def _is_done(upgrade: ClusterUpgrade, name: str) -> bool:
+    known = [one.phase for one in upgrade.status.clusters if one.name == name]
+    return upgrade.status.target == upgrade.spec.to and known == [ClusterPhase.DONE.value] and not upgrade.spec.follows
+
+
+def _phases(upgrade: Manifest | None) -> object:
+    clusters = at(upgrade or {}, "status", "clusters") or ()
+    return [(text(one, "name"), text(one, "phase")) for one in clusters]
+
+
+def _build(env: ControllerContext) -> Reconciler:
+    upgrades, clusters = env.cache(Kind.CLUSTER_UPGRADE), env.informers[CLUSTER_KIND]
+    reconciler = UpgradeReconciler(
+        client=env.client,
+        clock=env.clock,
+        clusters=clusters,
+        upgrades=upgrades,
+        looks=ClusterLooks(
+            client=env.client,
+            clock=env.clock,
+            contracts=ContractKinds(env.client),
+            addons=env.cache(Kind.CLUSTER_ADDON),
+            stacks=env.cache(Kind.CLUSTER_STACK),
+            releases=env.cache(Kind.CLUSTER_STACK_RELEASE),
+            statements=env.statements,
+            rules=env.rules,
+        ),
+        watch_filter=env.watch_filter,
+    )
+    watches = UpgradeWatches(upgrades, clusters.cache, env.watch_filter)
+    return Reconciler(
+        reconcile=env.status_reconciler(Kind.CLUSTER_UPGRADE, reconciler.work).reconcile,
+        watches=(
+            Watch(Kind.CLUSTER_UPGRADE, self_key(env.watch_filter)),
+            Watch(Kind.CLUSTER_UPGRADE, watches.of_other),
+            Watch(CLUSTER_KIND, watches.of_cluster),
+            Watch(Kind.CLUSTER_ADDON, watches.of_addon),
+            Watch(Kind.CLUSTER_STACK, watches.of_release),
+            Watch(Kind.CLUSTER_STACK_RELEASE, watches.of_release),
+            Watch(Kind.COMPATIBILITY_RULE, watches.of_release),
+        ),
+    )
+
+
+REGISTRATION = Registration(
+    name=NAME,
+    kind=Kind.CLUSTER_UPGRADE,
+    build=_build,
+    caches=(CachedKind(kind=Kind.CLUSTER_UPGRADE, required=False), CLUSTERS),
+    concurrency_of="clusterstack",
+)
