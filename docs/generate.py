@@ -158,7 +158,7 @@ are in the labels `controller`, `name` and `webhook`. controller-runtime's other
 
 METRICS_0_1_0 = """
     admission_decisions_total api_requests_total build_info drifted_objects_total
-    failing_since_timestamp_seconds last_success_timestamp_seconds leader
+    failing_since_timestamp_seconds kubernetes_clusters kubernetes_support_days last_success_timestamp_seconds leader
     longest_running_reconcile_seconds max_concurrent_reconciles not_ready_objects not_ready_since_timestamp_seconds
     object_problem_since_timestamp_seconds object_problems objects_applied_total queue_added_total
     queue_depth queue_oldest_wait_seconds queue_retried_total queue_wait_seconds readiness_check_failing

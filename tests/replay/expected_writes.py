@@ -9,10 +9,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from clusterstacks.model.documents import text
+from clusterstacks.model.versions import KubernetesVersion
+from clusterstacks.plan.compat.support import SupportState
+from clusterstacks.plan.compat.support_facts import support_ends
 from tests.support.servers.recorded_clusters import MANAGEMENT
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection, Iterable, Iterator
+    from datetime import date
 
     from clusterstacks.model.objects import Manifest
     from tests.support.observing.request_audit import AuditedRequest
@@ -76,6 +81,25 @@ AT_FIRST_START: Final = {
     ),
 }
 """Further writes until then, after an upgrade from a version."""
+
+
+def at_first_start(version: str, addons: Iterable[Manifest], today: date) -> tuple[ExpectedWrite, ...]:
+    """Return the further writes after an upgrade from a version, with the ClusterAddons as they are afterwards.
+
+    From 60 days before the end of support of a recorded Kubernetes minor on, which depends on the day of the test,
+    ClusterAddons also get the condition KubernetesSupported.
+    """
+    minors = {KubernetesVersion.parse(text(one, "status", "observedKubernetesVersion")).series for one in addons}
+    expected = AT_FIRST_START.get(version, ())
+    if all(support_ends()[minor].state(today) is SupportState.SUPPORTED for minor in minors):
+        return expected
+    status = next((one for one in expected if one.kind == "clusteraddons/status"), None)
+    others = tuple(one for one in expected if one is not status)
+    fields = status.fields if status is not None else frozenset()
+    reason = "a recorded Kubernetes minor has left support, or leaves it soon"
+    condition = frozenset({"status.conditions", *fields})
+    return (*others, ExpectedWrite("patch", "clusteraddons/status", "", reason, condition))
+
 
 AT_REQUEST: Final = (
     ExpectedWrite("patch", "leases", "default/clusterstack.x-k8s.io", "the leader renews its Lease"),

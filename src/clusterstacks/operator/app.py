@@ -16,7 +16,7 @@ from clusterstacks.deliver.render.renderer import Renderer, RenderLimits
 from clusterstacks.deliver.render.worker_pool import sizing
 from clusterstacks.model.documents import text
 from clusterstacks.model.errors import ClusterStacksError
-from clusterstacks.model.kinds.names import DIGEST_ANNOTATION, Kind
+from clusterstacks.model.kinds.names import CLUSTER_KIND, DIGEST_ANNOTATION, Kind
 from clusterstacks.net.kube.client import Client
 from clusterstacks.net.kube.kubeconfig import named_connection
 from clusterstacks.net.pool import Pool
@@ -32,6 +32,7 @@ from clusterstacks.operator.lease_settings import build_elector
 from clusterstacks.operator.probes_server import ProbesServer
 from clusterstacks.operator.rbac import Feature, RightsCheck
 from clusterstacks.operator.source_wiring import SourceServices
+from clusterstacks.operator.support_metrics import clusters_by_minor, support_days
 from clusterstacks.operator.webhooks.configuration import WebhookScope
 from clusterstacks.operator.webhooks.unregistration import unregister
 from clusterstacks.plan.clusters.provider_rules import ProviderRules
@@ -122,6 +123,10 @@ class Operator:
         self._probes.add_ready("releases", partial(listings.problem, self._sources.policy.default.address))
         self._metrics.watch_failing_sources(listings.failing)
         self._metrics.watch_source_age(listings.oldest_success)
+        clusters = self._informers[CLUSTER_KIND].cache
+        self._metrics.watch_support(
+            lambda: clusters_by_minor(clusters.all()), lambda minor: support_days(minor, self._clock.now().date())
+        )
         self._metrics.set_version(version("cluster-stacks"))
         if self._elector is not None:
             self._probes.add_ready("leader election", self._elector.problem)

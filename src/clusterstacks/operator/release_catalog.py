@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import logging
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from clusterstacks.model.documents import mapping, mappings, text
 from clusterstacks.model.errors import ClusterStacksError, SpecError
 from clusterstacks.model.kinds.clusteraddon import addon_name
+from clusterstacks.model.kinds.clusterapi import class_versions
 from clusterstacks.model.kinds.clusterstack import ClusterStack
 from clusterstacks.model.kinds.names import DIGEST_ANNOTATION, GROUP, CompatibilityPolicy, Kind
 from clusterstacks.model.names import ReleaseName, release_named
@@ -49,6 +50,7 @@ class ReleaseCatalog:
 
     client: Client
     releases: ObjectCache
+    classes: ObjectCache
     addons: ObjectCache
     access: ClassAccess
     fetcher: ReleaseFetcher
@@ -77,6 +79,9 @@ class ReleaseCatalog:
                 candidates[name] = fetched
             else:
                 lacking[name] = fetched
+        for name, candidate in candidates.items():
+            if listed := class_versions(self.classes.get(ObjectKey(namespace, name.class_name)) or {}):
+                candidates[name] = replace(candidate, class_versions=listed)
         made_for = text(own, "status", "kubernetesVersion")
         if not made_for and release in candidates:
             made_for = candidates[release].kubernetes.text

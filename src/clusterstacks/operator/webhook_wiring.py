@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from clusterstacks.model.errors import SpecError
-from clusterstacks.model.kinds.names import CLUSTER_KIND, Kind
+from clusterstacks.model.kinds.names import CLUSTER_CLASS_KIND, CLUSTER_KIND, Kind
 from clusterstacks.model.objects import ObjectKey
 from clusterstacks.net.tls import server_context
 from clusterstacks.operator.controllers.class_access import ClassAccess
@@ -83,6 +83,7 @@ class Webhooks:
             releases=ReleaseCatalog(
                 client=client,
                 releases=releases,
+                classes=informers[CLUSTER_CLASS_KIND].cache,
                 addons=informers[Kind.CLUSTER_ADDON].cache,
                 access=access,
                 fetcher=sources.fetcher(_ignore, RateLimiter(FETCHES, FETCH_INTERVAL)),

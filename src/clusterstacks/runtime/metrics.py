@@ -112,6 +112,7 @@ class Metrics:
         self._add_objects()
         self._add_renders()
         self._add_health()
+        self._add_support()
         self.count_applied()
         self.count_drift()
         self.registry.register(
@@ -263,6 +264,17 @@ class Metrics:
             "Unix time of the oldest last successful listing of a source; NaN if no source is listed.",
         )
 
+    def _add_support(self) -> None:
+        gauge = partial(Gauge, labelnames=("minor",), registry=self.registry)
+        self._clusters_of_minor = gauge(
+            "clusterstacks_kubernetes_clusters",
+            "Clusters of cluster stacks by the oldest Kubernetes minor of the control plane; other: no fact knows it.",
+        )
+        self._support_days = gauge(
+            "clusterstacks_kubernetes_support_days",
+            "Days until a Kubernetes minor in use leaves upstream support; negative after that.",
+        )
+
     def before_scrape(self, measure: Callable[[], None]) -> None:
         """Call ``measure``, which must not block, on the event loop before each scrape."""
         self._before_scrape.append(measure)
@@ -282,6 +294,22 @@ class Metrics:
         def measure() -> None:
             for check, fails in failing().items():
                 self._checks.labels(check).set(fails)
+
+        self.before_scrape(measure)
+
+    def watch_support(self, clusters: Callable[[], Mapping[str, int]], days: Callable[[str], int | None]) -> None:
+        """Measure the Clusters by Kubernetes minor, and with ``days`` how long a minor is supported; None: no fact.
+
+        The minors are those that facts know, and other: users may ask for any version.
+        """
+
+        def measure() -> None:
+            self._clusters_of_minor.clear()
+            self._support_days.clear()
+            for minor, number in clusters().items():
+                self._clusters_of_minor.labels(minor).set(number)
+                if (left := days(minor)) is not None:
+                    self._support_days.labels(minor).set(left)
 
         self.before_scrape(measure)
 

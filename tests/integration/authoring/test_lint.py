@@ -87,6 +87,19 @@ class Case(NamedTuple):
     changes: dict[str, str | None]
 
 
+IMAGE_FILE = "cluster-class/templates/image.yaml"
+IMAGE = """apiVersion: openstack.k-orc.cloud/v1alpha1
+kind: Image
+metadata:
+  name: {}
+spec:
+  resource:
+    content:
+      download:
+        url: http://images.example.org/node.qcow2
+"""
+HASH = "        hash: {{algorithm: {}, value: {}}}\n"
+
 CASES = (
     Case("chart-renders", f"{NET}:2", {NET: 'a: 1\n{{ include "nothing" . }}\n'}),
     Case("chart-renders", f"{NET}:1", {NET: "{{ if }}\n"}),
@@ -121,6 +134,20 @@ CASES = (
         "cluster-class/templates/more.yaml:4",
         {"cluster-class/templates/more.yaml": "apiVersion: a.example/v1\nkind: OtherTemplate\nmetadata:\n  name: a\n"},
     ),
+    Case("image-hash", f"{IMAGE_FILE}:9", {IMAGE_FILE: IMAGE.format("node")}),
+    Case("image-hash", f"{IMAGE_FILE}:10", {IMAGE_FILE: IMAGE.format("node") + HASH.format("sha256", "ab")}),
+    Case("image-hash", f"{IMAGE_FILE}:10", {IMAGE_FILE: IMAGE.format("node") + HASH.format("crc32", "ab" * 32)}),
+    Case(
+        "image-name",
+        "cluster-class/templates/more.yaml:7",
+        {
+            IMAGE_FILE: IMAGE.format("node") + HASH.format("sha256", "ab" * 32),
+            "cluster-class/templates/more.yaml": IMAGE.format("other").replace(
+                "resource:", "resource:\n    name: node", 1
+            )
+            + HASH.format("sha256", "ab" * 32),
+        },
+    ),
     Case("class-name", f"{CLASS_FILE}:2", {CLASS_FILE: CLASS.replace("name: {{ .Release.Name }}-", "name: my-", 1)}),
     Case("class-name", "cluster-class/Chart.yaml:1", {CLASS_FILE: None}),
     Case("class-reference", f"{CLASS_FILE}:2", {TEMPLATE_FILE: None}),
@@ -134,6 +161,14 @@ CASES = (
         "fixed-version",
         f"{TEMPLATE_FILE}:7",
         {TEMPLATE_FILE: TEMPLATE.replace("plain", "image-v1.35.4"), "compatibility.yaml": RANGED},
+    ),
+    Case(
+        "passed-version",
+        f"{CLASS_FILE}:6",
+        {
+            CLASS_FILE: CLASS.replace("spec:\n", "spec:\n  kubernetesVersions: [v1.34.2, v1.36.3]\n", 1),
+            "compatibility.yaml": RANGED,
+        },
     ),
     Case(
         "repeated-object",

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from clusterstacks.model.kinds.names import CLUSTER_KIND, GROUP, Kind
 from clusterstacks.model.objects import ObjectKey
+from clusterstacks.model.versions import KubernetesVersion
+from clusterstacks.operator.controllers.clusteraddon import compat_check
+from clusterstacks.plan.compat.support import SupportEnd
 from tests.integration.controllers.test_decoupled_addons import PREFIX, annotate, offered, ranged
 from tests.support.builders.stacks import KUBERNETES, config_map, templates
 from tests.support.observing.write_counter import writes
@@ -110,6 +114,43 @@ async def test_restart_with_a_cluster_outside_its_ranges_writes_nothing(world: W
             operator._controllers["clusteraddon"].enqueue(ObjectKey(world.namespace, ADDON))
             await looked_at(operator, times=2)
             assert await writes(world.client) == before
+
+
+async def test_a_minor_that_leaves_support_is_reported_by_its_date_and_written_once(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name, minor, today = (
+        ranged(world, "v1", "cni"),
+        KubernetesVersion.parse(KUBERNETES).series,
+        datetime.now(UTC).date(),
+    )
+
+    def ends(days: int) -> None:
+        end = SupportEnd(today + timedelta(days=days), "https://example.org/minors", "2026-11-20")
+        monkeypatch.setattr(compat_check, "support_ends", lambda: {minor: end})
+
+    ends(30)
+    async with world.operator() as operator:
+        await offered(world, "v1")
+        await world.cluster("one", name.class_name)
+        words = [f"Kubernetes {minor} leaves support on {today + timedelta(days=30)} (https://example.org/minors)"]
+        found = await world.says(Kind.CLUSTER_ADDON, ADDON, "KubernetesSupported", "SupportEndsSoon", words=words)
+        assert found["severity"] == "Info"
+        await world.addons_ready("one", name.class_name)
+        await idle(operator)
+    before = await writes(world.client)
+    async with world.operator() as operator:
+        await looked_at(operator, times=1)
+        operator._controllers["clusteraddon"].enqueue(ObjectKey(world.namespace, ADDON))
+        await looked_at(operator, times=2)
+        assert await writes(world.client) == before
+
+        ends(-1)
+        operator._controllers["clusteraddon"].enqueue(ObjectKey(world.namespace, ADDON))
+        await world.says(Kind.CLUSTER_ADDON, ADDON, "KubernetesSupported", "SupportEnded")
+        ends(400)
+        operator._controllers["clusteraddon"].enqueue(ObjectKey(world.namespace, ADDON))
+        await world.until(Kind.CLUSTER_ADDON, ADDON, lambda addon: not condition_of(addon, "KubernetesSupported"))
 
 
 async def test_lagging_workers_of_a_bundle_are_reported(world: World) -> None:

@@ -42,6 +42,7 @@ HEALTHY = {
     'clusterstacks_webhook_seconds_bucket{kind="Cluster",le="+Inf"}': "0+60x300",
     'clusterstacks_admission_decisions_total{kind="Cluster",decision="refused"}': "0+1x300",
     "clusterstacks_webhook_certificate_expiry_timestamp_seconds": "2592000x300",
+    'clusterstacks_kubernetes_support_days{minor="1.36"}': "61x300",
 }
 """Series of a healthy operator, a value a minute from 0 s on."""
 
@@ -77,6 +78,7 @@ FIRING: dict[str, tuple[dict[str, str], int, int]] = {
     "ClusterUpgradeHeld": ({problem("UpgradeHeld"): "60x300"}, 60, 62),
     "ClusterUpgradeHoldNotHonoured": ({"clusterstacks_upgrade_holds_not_honoured_total": "2x20 3x300"}, 20, 22),
     "ClusterOutOfRanges": ({problem("WithinRanges"): "60x300"}, 60, 62),
+    "KubernetesSupportEnds": ({'clusterstacks_kubernetes_support_days{minor="1.35"}': "61x10 60x300"}, 10, 12),
     "ClusterStackNotReady": ({problem("Ready", "ClusterStackRelease"): "60x300"}, 15, 17),
     "ClusterResourceSyncNotReady": ({problem("Ready", "ClusterResourceSyncBinding"): "60x300"}, 15, 17),
     "ClusterStacksStalled": ({'clusterstacks_stalled_objects{controller="c"}': "0x10 1x300"}, 15, 17),

@@ -93,6 +93,23 @@ async def test_denied_upgrade_is_allowed_after_its_suggestion_is_followed(world:
         assert await set_version(world, NEW) == ""
 
 
+@pytest.mark.regression("UPG-1")
+async def test_upgrade_walks_over_the_versions_that_the_class_lists(world: World) -> None:
+    async with guarded(world):
+        listed = (OLD, "v1.36.1", "v1.37.0")
+        release, files = ranged(world.stack, "v1", OLD, ">=1.34 <1.38", listed, cilium=("1.17.2", ">=1.30 <1.38"))
+        world.publish(release, files)
+        await world.create(world.stack.manifest(world.namespace, "v1"))
+        await world.release_ready(release)
+        await world.cluster("one", release.class_name)
+        await world.addons_ready("one", release.class_name)
+
+        refused = await set_version(world, "v1.37.1")
+
+        assert f"class lists (kubernetesVersions: {', '.join(listed)}): from {OLD} go to one of these" in refused
+        assert await set_version(world, "v1.37.0") == ""
+
+
 async def test_combined_write_is_denied_while_the_old_addon_is_delivered(world: World) -> None:
     async with guarded(world):
         first, second = await two_releases(world)

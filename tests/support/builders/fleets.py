@@ -34,10 +34,7 @@ VERSIONS = {OLD: "v1.35.4", NEW: "v1.36.1"}
 ADDONS = {"cni": "1.17.0", "ccm": "1.35.0", "csi": "1.35.0"}
 
 MORE_KINDS = (
-    *(
-        Resource(CLUSTER_API_GROUP, "v1beta2", kind, f"{kind.lower()}s", namespaced=True)
-        for kind in ("MachineDeployment", "ClusterClass")
-    ),
+    Resource(CLUSTER_API_GROUP, "v1beta2", "MachineDeployment", "machinedeployments", namespaced=True),
     Resource("", "v1", "Event", "events", namespaced=True),
     *(
         Resource(SYNC_GROUP, "v1alpha1", kind.value, f"{kind.lower()}s", namespaced=True)

@@ -45,6 +45,7 @@ KINDS = {
     one.kind: one
     for one in (
         CLUSTERS,
+        _kind(CLUSTER_API, "ClusterClass", "v1beta2"),
         _kind(CLUSTER_API, "Machine", "v1beta2"),
         _kind(CLUSTER_API, "MachinePool", "v1beta2"),
         _kind(CONTROL_PLANES, "KubeadmControlPlane", "v1beta2"),

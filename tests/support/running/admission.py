@@ -24,7 +24,7 @@ from tests.support.builders.stacks import TinyStack, config_map, templates
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Sequence
 
     from clusterstacks.model.names import ReleaseName
     from clusterstacks.model.objects import Manifest
@@ -163,7 +163,12 @@ async def refusal(write: Any) -> str:
 
 
 def ranged(
-    stack: TinyStack, version: str, kubernetes: str, works_with: str, **components: tuple[str, str]
+    stack: TinyStack,
+    version: str,
+    kubernetes: str,
+    works_with: str,
+    class_versions: Sequence[str] = (),
+    **components: tuple[str, str],
 ) -> tuple[ReleaseName, dict[str, bytes]]:
     """A release with ranges: components by addon, each with its version and its range of Kubernetes versions."""
     stated = {
@@ -178,7 +183,11 @@ def ranged(
         addon: templates(config_map(f"{stack.word}-{addon}", version=software))
         for addon, (software, _) in components.items()
     }
-    files = stack.files(version, charts, kubernetes=kubernetes)
+    cluster_class = stack.cluster_class(version)
+    if class_versions:
+        cluster_class["spec"]["kubernetesVersions"] = [*class_versions]
+    objects = [cluster_class, stack.object(version)]
+    files = stack.files(version, charts, kubernetes=kubernetes, class_objects=objects)
     return stack.release(version), {**files, "compatibility.yaml": json.dumps(stated).encode()}
 
 

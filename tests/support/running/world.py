@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
+from clusterstacks.deliver.apply.class_object_rules import IMAGE_KIND
 from clusterstacks.deliver.apply.delivery import RECORD_NAMESPACE
 from clusterstacks.deliver.apply.record_store import RECORD_LABEL, SECRETS
 from clusterstacks.model.kinds.clusteraddon import addon_name
@@ -431,13 +432,14 @@ def _group_kind(manifest: Manifest) -> tuple[str, str, str]:
 
 
 def foreign_crds(*cluster_versions: str) -> list[Manifest]:
-    """Return the CRDs of Cluster API, as far as the operator reads them, and of a provider."""
+    """Return the CRDs of Cluster API and ORC, as far as the operator reads them, and of a provider."""
     kinds = [
         crd(CLUSTER_KIND, CLUSTER_API_GROUP, versions=cluster_versions or ("v1beta2",)),
         crd(CLUSTER_CLASS_KIND, CLUSTER_API_GROUP, versions=cluster_versions or ("v1beta2",), plural="clusterclasses"),
         *(crd(kind, RESOURCE_SET_GROUP) for kind in (RESOURCE_SET_KIND, RESOURCE_SET_BINDING_KIND)),
         *(crd(kind, split_api_version(INFRASTRUCTURE)[0], versions=("v1beta2",)) for kind in TEMPLATES),
         *(crd(kind + part, PROVIDER_GROUP) for kind in PROVIDER_KINDS for part in ("", "Template")),
+        crd("Image", IMAGE_KIND[0], versions=("v1alpha1",)),
     ]
     for kind in kinds:
         for version in kind["spec"]["versions"]:

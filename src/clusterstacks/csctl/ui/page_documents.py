@@ -20,16 +20,20 @@ from clusterstacks.plan.clusters.cluster_tree import (
     sync_nodes,
 )
 from clusterstacks.plan.clusters.deliveries import past_deliveries
-from clusterstacks.plan.clusters.fleet_table import group_by_release
+from clusterstacks.plan.clusters.leaving_support import leaving_support
+from clusterstacks.plan.clusters.release_groups import group_by_release
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
+    from datetime import date
 
     from clusterstacks.model.names import ReleaseName
     from clusterstacks.model.objects import Manifest, ObjectKey
+    from clusterstacks.model.versions import KubernetesMinor
     from clusterstacks.plan.clusters.cluster_summary import ClusterSummary
     from clusterstacks.plan.clusters.deliveries import PastDelivery
-    from clusterstacks.plan.clusters.fleet_table import FleetRelease
+    from clusterstacks.plan.clusters.release_groups import ReleaseGroup
+    from clusterstacks.plan.compat.support import SupportEnd
 
 MAX_TEXT: Final = 2000
 """Longest text in characters (arbitrary: a screen); the rest is cut."""
@@ -56,8 +60,11 @@ def bounded(value: Any) -> Any:  # noqa: ANN401 - JSON
     return value
 
 
-def fleet_document(snapshot: Snapshot) -> Manifest:
-    """Return the stacks, the releases with their Clusters, and one line for each Cluster of a stack or a sync."""
+def fleet_document(snapshot: Snapshot, minors: Mapping[KubernetesMinor, SupportEnd], today: date) -> Manifest:
+    """Return the stacks, the releases with their Clusters, and one line for each Cluster of a stack or a sync.
+
+    ``support`` has a line for each Kubernetes minor in use that left support by ``minors``, or leaves it soon.
+    """
     everything = summarize_all(snapshot.clusters, snapshot.addons, snapshot.bindings)
     summaries = [summary for summary in everything if summary.has_deliveries]
     stacks = picture(Snapshot(stacks=snapshot.stacks))
@@ -68,6 +75,9 @@ def fleet_document(snapshot: Snapshot) -> Manifest:
         ],
         "releases": [_release(release) for release in group_by_release(snapshot.releases, summaries)],
         "clusters": [_row(summary) for summary in summaries],
+        "support": [
+            f"{version.told(today)}: {version.used()}" for version in leaving_support(summaries, minors, today)
+        ],
     }
 
 
@@ -128,7 +138,7 @@ def _delivery(delivery: PastDelivery) -> Manifest:
     }
 
 
-def _release(release: FleetRelease) -> Manifest:
+def _release(release: ReleaseGroup) -> Manifest:
     document = release.document()
     for cluster, summary in zip(document["clusters"], release.clusters, strict=True):
         cluster["release"] = summary.release_change

@@ -7,6 +7,7 @@ import json
 import logging
 import socket
 from contextlib import asynccontextmanager, suppress
+from datetime import UTC, datetime
 from importlib import resources
 from typing import TYPE_CHECKING, Any, Final
 
@@ -17,6 +18,7 @@ from clusterstacks.csctl.ui.page_documents import bounded, cluster_document, fle
 from clusterstacks.model.errors import ClusterStacksError, SpecError
 from clusterstacks.model.objects import ObjectKey
 from clusterstacks.plan.clusters.cluster_tree import Snapshot
+from clusterstacks.plan.compat.support_facts import support_ends
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -108,7 +110,12 @@ class PageState:
         if key not in self._kept:
             if len(self._kept) >= KEPT_DOCUMENTS:
                 self._kept.clear()
-            document = fleet_document(self._snapshot) if key is None else cluster_document(self._snapshot, key)
+            today = datetime.now(UTC).date()
+            document = (
+                fleet_document(self._snapshot, support_ends(), today)
+                if key is None
+                else cluster_document(self._snapshot, key)
+            )
             self._kept[key] = bounded(document)
         kept = self._kept[key]
         about = {**self._about, "notices": self._notices, "outage": bounded(self._outage)}

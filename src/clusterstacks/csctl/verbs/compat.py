@@ -14,6 +14,7 @@ from clusterstacks.csctl.shared import output
 from clusterstacks.csctl.shared.cluster_options import (
     ClusterName,
     ManagementCluster,
+    cluster_options,
     installed_facts_directory,
     management_options,
     read_live,
@@ -245,6 +246,44 @@ def matrix(
 
     compared = CompatSubjects.read(subjects, management, releases, trust)
     print_matrix(tabulate(compared.releases(), known_minors(), compared.judges()), form)
+
+
+@compat.command(name="calendar", short_help="Show when versions in use leave support.")
+@click.argument("subject", metavar="[NAMESPACE/CLUSTER|DIR|REF]", required=False, type=SubjectParam())
+@cluster_options
+@trust_options
+@form_option("text", "json", "yaml")
+def calendar_verb(
+    trust: ServerTrust, subject: DirectoryOrRef | ObjectKey | None, management: ManagementCluster, form: str
+) -> None:
+    """Print when the Kubernetes minors and addons in use leave the support of their projects, the first one first.
+
+    Without argument these are the versions of all Clusters of cluster stacks in the management cluster, with
+    NAMESPACE/CLUSTER those of one. For a Kubernetes minor that leaves support within 60 days, or has left it, the
+    output has the number of steps to the nearest minor that stays supported longer, for one Cluster of each class and
+    version. DIR are releases or stacks, REF is a reference as for 'csctl pull': then csctl needs no cluster.
+
+    Each date has its source. The dates are as old as the facts: 'csctl compat update' installs newer ones of addons;
+    those of Kubernetes come with csctl. Versions of addons are known as far as releases state them.
+    """
+    from datetime import UTC, datetime
+
+    from clusterstacks.csctl.shared.support_calendar import print_calendar, read_calendar
+    from clusterstacks.plan.compat.support import Uses, calendar
+    from clusterstacks.plan.compat.support_facts import support_ends
+
+    today = datetime.now(UTC).date()
+    if isinstance(subject, Path | ReleaseRef):
+        if management != ManagementCluster():
+            raise click.UsageError("--kubeconfig and --context require NAMESPACE/CLUSTER, or no argument")
+        uses = [
+            Uses(label, one.kubernetes.series, one.compatibility.components if one.compatibility else ())
+            for label, one in asyncio.run(_statements([subject], trust))
+        ]
+        print_calendar(calendar(uses, support_ends(), upstream_facts().support_end), {}, today, form, "release")
+        return
+    uses, ways = asyncio.run(read_calendar(management, subject, today))
+    print_calendar(calendar(uses, support_ends(), upstream_facts().support_end), ways, today, form, "Cluster")
 
 
 @compat.command(short_help="Install newer facts about a component.")

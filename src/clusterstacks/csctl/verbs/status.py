@@ -23,6 +23,7 @@ from clusterstacks.csctl.shared.contexts import read_contexts, read_objects_of
 from clusterstacks.csctl.shared.live_view import MARKS, LiveView, print_nodes
 from clusterstacks.csctl.shared.management_objects import BINDINGS, UPGRADES, ObjectQuery, follow, read_all
 from clusterstacks.csctl.shared.options import TEXT, form_option
+from clusterstacks.csctl.shared.terminal import ResultMark
 from clusterstacks.model.documents import and_more
 from clusterstacks.model.errors import DependencyError
 from clusterstacks.model.kinds.names import (
@@ -44,7 +45,8 @@ from clusterstacks.plan.clusters.cluster_tree import (
     sync_overview,
     upgrade_overview,
 )
-from clusterstacks.plan.clusters.fleet_table import group_by_release
+from clusterstacks.plan.clusters.leaving_support import leaving_support
+from clusterstacks.plan.clusters.release_groups import group_by_release
 from clusterstacks.plan.clusters.sync_summary import summarize_syncs
 
 if TYPE_CHECKING:
@@ -54,8 +56,8 @@ if TYPE_CHECKING:
     from clusterstacks.model.objects import Manifest, ObjectKey
     from clusterstacks.plan.clusters.cluster_summary import ClusterSummary
     from clusterstacks.plan.clusters.cluster_tree import ViewNode
-    from clusterstacks.plan.clusters.fleet_table import FleetRelease
     from clusterstacks.plan.clusters.recent_events import ClusterEvent
+    from clusterstacks.plan.clusters.release_groups import ReleaseGroup
     from clusterstacks.plan.clusters.sync_summary import SyncSummary
 
     QueryResults = Sequence[list[Manifest] | None]
@@ -99,8 +101,9 @@ def status(  # noqa: PLR0913 - the options of the verb
     READY means that all addons of the class are delivered, and that Cluster API reports the Cluster as available.
     RELEASE and KUBERNETES show 'v1 → v2' while an upgrade is not complete. NEWER names the newest ready release of the
     same Kubernetes minor and that of the next one: 'csctl why' says whether a Cluster may move there, 'csctl plan' how.
-    REASON is the first thing to look at, also if the Cluster is ready. The last line counts the Clusters of each
-    release. Without the right to list the Clusters of all namespaces, those of the namespace of the context are listed.
+    REASON is the first thing to look at, also if the Cluster is ready. The last lines count the Clusters of each
+    release, and those of each Kubernetes minor that left support or leaves it within 60 days. Without the right to list
+    the Clusters of all namespaces, those of the namespace of the context are listed.
 
     With NAMESPACE/CLUSTER, a tree shows control plane, workers, addons and syncs, the running stage and what it waits
     for, the hold of an upgrade, health, drift, the last change and the newest events. With --syncs, a table shows how
@@ -139,7 +142,7 @@ class ListedCluster:
     context: str
     """The context of its management cluster."""
     summary: ClusterSummary
-    group: FleetRelease | None
+    group: ReleaseGroup | None
     """The release that it has, or asks for while it has none; None for a class of another project, or none."""
 
     @property
@@ -211,6 +214,11 @@ def _print_clusters(results: ContextResults[list[list[Manifest] | None]], form: 
         _print_table(HEADER, [(listed.context, *listed.row(now)) for listed in shown], several=results.several)
         output.say(count_clusters(clusters), wraps=True)
         _print_upgrades([upgrade for objects in results.found.values() for upgrade in objects[-1] or ()])
+        from clusterstacks.plan.compat.support_facts import support_ends
+
+        for version in leaving_support((listed.summary for listed in clusters), support_ends(), now.date()):
+            told = f"{version.told(now.date())}: {version.used()}; 'csctl compat calendar' shows the way"
+            output.say_judged(ResultMark.WAITING, told)
     elif not results.failed:
         output.note("No Cluster has a class of a cluster stack, or a sync.")
 

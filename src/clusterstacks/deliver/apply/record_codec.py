@@ -57,6 +57,7 @@ _NAMESPACE = re.compile(r"[a-z0-9-]{0,63}")
 _NAME = re.compile(r"(?!\.{1,2}$)[^/%\x00-\x1f\x7f]{1,253}")
 _WORD = re.compile(r"[A-Za-z0-9:._-]{0,128}")
 _TEXT = re.compile(rf"[^\x00-\x1f\x7f]{{0,{MAX_KEPT}}}")
+_IDENTITY: Final = {"group": _GROUP, "version": _VERSION, "kind": _KIND, "namespace": _NAMESPACE, "name": _NAME}
 _CLUSTER = re.compile(r"(?:[a-z0-9-]{1,63}/[a-z0-9.-]{1,253})?")
 
 
@@ -218,21 +219,25 @@ def _entries(
 def _known(entry: object) -> RecordedObject:
     if not isinstance(entry, dict):
         raise RecordUnreadable("an entry is not a mapping")
-    identity = ObjectId(
-        _text(entry, "group", _GROUP),
-        _text(entry, "kind", _KIND),
-        _text(entry, "namespace", _NAMESPACE),
-        _text(entry, "name", _NAME),
-    )
+    group, version, kind, namespace, name = (_text(entry, field, pattern) for field, pattern in _IDENTITY.items())
     return RecordedObject(
-        identity,
-        _text(entry, "version", _VERSION),
+        ObjectId(group, kind, namespace, name),
+        version,
         _text(entry, "uid", _WORD),
         _text(entry, "digest", _WORD),
         _mark(entry.get("mark")),
         _text(entry, "kept", _TEXT),
         entry.get("protected") is True,
     )
+
+
+def identity_fault(identity: ObjectId, version: str) -> str:
+    """Return what of an object no record can hold, and no API server takes; empty if there is nothing."""
+    texts = (identity.group, version, identity.kind, identity.namespace, identity.name)
+    for (field, pattern), text in zip(_IDENTITY.items(), texts, strict=True):
+        if not pattern.fullmatch(text):
+            return f"has a {field} that no API server takes: {shown(text)}"
+    return ""
 
 
 def _mark(mark: object) -> Mark | None:

@@ -38,6 +38,9 @@ MAX_KEYS: Final = 1000
 MAX_DOCUMENTS: Final = 2 * MAX_OBJECTS
 """Documents of one source, empty ones included (arbitrary)."""
 
+VALUE_BYTES: Final = 100
+"""Memory of a value beside its text (measured: 40 to 97)."""
+
 _SEPARATOR: Final = re.compile(r"^---(?=\s|\Z)", re.MULTILINE)
 _GZIP: Final = b"\x1f\x8b"
 
@@ -51,11 +54,13 @@ class SourceObjects:
         manifests: Its objects, by key and then in the order of the documents.
         faults: What could not be read, with key and document. Objects that were delivered from there may still be
             wanted, so nothing is pruned while there is one.
+        memory: What manifests and faults take at most, in bytes.
     """
 
     title: str
     manifests: tuple[Manifest, ...] = ()
     faults: tuple[str, ...] = ()
+    memory: int = 0
 
     @property
     def is_empty(self) -> bool:
@@ -133,7 +138,9 @@ class _SourceReading:
                 self._read_key(label, content)
             except SpecError as error:
                 self._faults.append(error.message)
-        return SourceObjects(self._title, tuple(self._manifests), tuple(self._faults))
+        values, characters = MAX_WEIGHT - self._budget.values, MAX_BYTES - self._budget.characters
+        memory = values * VALUE_BYTES + characters + sum(len(fault) + VALUE_BYTES for fault in self._faults)
+        return SourceObjects(self._title, tuple(self._manifests), tuple(self._faults), memory)
 
     def texts(self, source: Manifest) -> dict[str, str]:
         """Return the values that can be decoded, by key."""
@@ -194,10 +201,14 @@ class _SourceReading:
                 raise SpecError(
                     "SourceInvalid", f"{label}: the source is too large with all aliases expanded: split it"
                 )
+            before = replace(self._budget)
             try:
                 found = list(self._objects(f"{label}, document {number}", document, line))
             except SpecError as error:
                 self._faults.append(error.message)
+                # It takes no memory, only the time of its values: a source may have ten bombs.
+                self._budget.values = max(self._budget.values, before.values - MAX_WEIGHT // 10)
+                self._budget.characters = max(self._budget.characters, before.characters - MAX_BYTES // 10)
                 continue
             if len(self._manifests) + len(found) > MAX_OBJECTS:
                 raise SpecError("SourceInvalid", f"{self._title} has more than {MAX_OBJECTS} objects: split it")

@@ -20,7 +20,7 @@ from clusterstacks.deliver.apply.delivery_plan import Mark, WantedObject
 from clusterstacks.deliver.apply.foreign_fields import without_aggregated_rules
 from clusterstacks.deliver.apply.ownership import OWNED_LABEL, OWNED_VALUE, PART_OF_LABEL
 from clusterstacks.deliver.apply.policy import reason_to_keep
-from clusterstacks.deliver.apply.record_codec import MAX_OBJECTS
+from clusterstacks.deliver.apply.record_codec import MAX_OBJECTS, identity_fault
 from clusterstacks.deliver.apply.record_store import RECORD_LABEL, is_record
 from clusterstacks.deliver.apply.waves import CRD_KIND
 from clusterstacks.model.errors import SpecError
@@ -294,8 +294,12 @@ def fault_of(manifest: Any) -> str:  # noqa: ANN401  # whatever the chart wrote
             return f"has no {field}"
     if _is_list(manifest):
         return ""
-    fault = _metadata_fault(manifest.get("metadata")) or _record_fault(manifest)
-    return f"({manifest['kind']}) {fault}" if fault else ""
+    if fault := _metadata_fault(manifest.get("metadata")):
+        return f"({manifest['kind']}) {fault}"
+    # The record is written before the API server refuses the object, and would not be readable.
+    if fault := identity_fault(object_id(manifest), split_api_version(manifest["apiVersion"])[1]):
+        return fault
+    return _record_fault(manifest)
 
 
 def _record_fault(manifest: Manifest) -> str:
@@ -303,7 +307,7 @@ def _record_fault(manifest: Manifest) -> str:
     name, labels = manifest["metadata"]["name"], manifest["metadata"].get("labels") or {}
     is_secret = (manifest["apiVersion"], manifest["kind"]) == ("v1", "Secret")
     if is_secret and (RECORD_LABEL in labels or is_record(name)):
-        return f"named {name} has the name or the label of the operator's delivery records"
+        return f"(Secret) named {name} has the name or the label of the operator's delivery records"
     return ""
 
 

@@ -94,6 +94,7 @@ class VersionStatement(Section):
         confidence: Absent for a high one.
         released: Day on which the series was released.
         eol: Day on which its support ends.
+        lifecycle_source: Id of the source of both days.
         notes: Free text.
     """
 
@@ -116,7 +117,7 @@ class VersionStatement(Section):
     contract: Any = None
     built_with: Any = None
     eol_rule: Any = None
-    lifecycle_source: Any = None
+    lifecycle_source: SourceId = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,6 +196,8 @@ def _check_statements(statements: tuple[VersionStatement, ...], info: Validation
         _check_source(statement.source, sources, at, "source")
         if statement.kubernetes_hard is not None:
             _check_source(statement.hard_source, sources, at, "hardSource")
+        if statement.lifecycle_source:
+            _check_source(statement.lifecycle_source, sources, at, "lifecycleSource")
     return statements
 
 

@@ -5,6 +5,7 @@ Sources: CLUSTER-API sections 1.2 to 1.4.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ from clusterstacks.model.documents import at, mapping, mappings, text
 from clusterstacks.model.kinds.cluster_conditions import ConditionView, condition_view
 from clusterstacks.model.kinds.names import DELETE_FOR_MOVE_ANNOTATION, PAUSED_ANNOTATION, WATCH_FILTER_LABEL
 from clusterstacks.model.objects import Manifest, ObjectId, ObjectKey, split_api_version
+from clusterstacks.model.versions import InvalidVersion, KubernetesVersion
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -149,6 +151,15 @@ def cluster_class_view(manifest: Manifest) -> ClusterClassView:
     elif variables.false:
         cause = f"the variables of ClusterClass {namespace}/{name} are refused: {variables.message or variables.reason}"
     return ClusterClassView(name, namespace, cause, refused=variables.false)
+
+
+def class_versions(cluster_class: Manifest) -> tuple[KubernetesVersion, ...]:
+    """Return the versions in ``spec.kubernetesVersions`` of a ClusterClass, oldest first; others are left out."""
+    listed, versions = at(cluster_class, "spec", "kubernetesVersions"), []
+    for version in listed if isinstance(listed, list) else ():
+        with suppress(InvalidVersion):
+            versions.append(KubernetesVersion.parse(version))
+    return tuple(sorted(versions))
 
 
 def template_references(cluster_class: Manifest) -> list[ObjectId]:

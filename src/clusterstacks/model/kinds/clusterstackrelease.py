@@ -49,6 +49,9 @@ class ClusterStackReleaseStatus(Model):
         default="", description="Kubernetes version the release is made for, for example v1.35.4."
     )
     digest: Name = Field(default="", description="Digest of the release's files, sha256:<hex>.")
+    node_images: Name = Field(
+        default="", description="Numbers of available and of all node images, for example 2/2; absent without images."
+    )
     facts: Annotated[str, Field(max_length=MAX_FACTS_BYTES)] = Field(
         default="",
         description="Versions in the release's metadata.yaml and compatibility.yaml, as one line of JSON, for the "
@@ -86,6 +89,7 @@ class ClusterStackRelease(KubernetesObject):
             READY_COLUMN,
             REASON_COLUMN,
             Column("K8s Version", ".status.kubernetesVersion"),
+            Column("Images", ".status.nodeImages", description="Numbers of available and of all node images."),
             AGE_COLUMN,
             Column("Digest", ".status.digest", description="Digest of the release's files.", wide=True),
             MESSAGE_COLUMN,

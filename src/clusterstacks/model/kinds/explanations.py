@@ -162,6 +162,13 @@ CONDITIONS: Final = (
         _RELEASE,
     ),
     Explanation(
+        ReleaseCondition.NODE_IMAGES_AVAILABLE,
+        "The Images of the class chart are available in the cloud; absent if the chart has none.",
+        "The message names each Image with what the OpenStack Resource Controller (ORC) says. Reason NodeImagesFailed: "
+        "ORC has given up: remove the cause and delete the Image. NodeImagesStuck: look at the log of ORC.",
+        _RELEASE,
+    ),
+    Explanation(
         AddonCondition.CLUSTER_READY,
         "The API server of the workload cluster answers.",
         "Look at the conditions of the Cluster. The message says if the kubeconfig or the API server is the cause.",
@@ -203,6 +210,14 @@ CONDITIONS: Final = (
         "The versions of the cluster are within the ranges of its releases and the provider's rules. It does not "
         "count for Ready.",
         "The message names the fact and the remedy. 'csctl plan' finds the steps of an upgrade.",
+        _ADDON,
+    ),
+    Explanation(
+        AddonCondition.SUPPORTED,
+        "Present only while it is False: the Kubernetes minor of the cluster left upstream support, or leaves it "
+        "within 60 days. It does not count for Ready.",
+        "The message has the date and its source. 'csctl compat calendar' shows how many steps lead to a supported "
+        "minor.",
         _ADDON,
     ),
     Explanation(

@@ -151,6 +151,7 @@ class ReleaseCondition(StrEnum):
     SIGNATURE_VERIFIED = "SignatureVerified"
     DEPENDENCIES_RESOLVED = "ChartDependenciesResolved"
     FACTS_KEPT = "FactsKept"
+    NODE_IMAGES_AVAILABLE = "NodeImagesAvailable"
 
 
 class AddonCondition(StrEnum):
@@ -172,6 +173,7 @@ class AddonCondition(StrEnum):
     IN_SYNC = "InSync"
     PAUSED = "Paused"
     SETTINGS_USED = "AddonSettingsUsed"
+    SUPPORTED = "KubernetesSupported"
 
 
 class SyncCondition(StrEnum):
@@ -245,6 +247,9 @@ class Reason(StrEnum):
     UPGRADE_SUSPENDED = "UpgradeSuspended"
     UPGRADE_STOPPED = "UpgradeStopped"
     UPGRADE_BLOCKED = "UpgradeBlocked"
+    NODE_IMAGES_PENDING = "NodeImagesPending"
+    NODE_IMAGES_STUCK = "NodeImagesStuck"
+    NODE_IMAGES_FAILED = "NodeImagesFailed"
 
 
 class EventReason(StrEnum):

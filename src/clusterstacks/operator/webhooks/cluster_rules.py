@@ -137,7 +137,10 @@ def _upgrade_refusal(change: ClusterChange) -> str:
     if change.before is None:
         return ""
     moved = other_stack(change.before.release.name, change.wanted.release.name)
-    return moved or upgrade_refusal(change.before.kubernetes.text, change.wanted.kubernetes.text)
+    wanted = change.wanted
+    return moved or upgrade_refusal(
+        change.before.kubernetes.text, wanted.kubernetes.text, wanted.release.class_versions
+    )
 
 
 def _other_version_than_made_for(change: ClusterChange) -> CompatFinding | None:

@@ -142,6 +142,8 @@ async def read_context(
     for candidate in given:
         if candidate.name.same_stack(cluster.release):
             candidates.setdefault(candidate.name, candidate)
+    for name, candidate in candidates.items():
+        candidates[name] = replace(candidate, class_versions=offered.class_versions.get(name.class_name, ()))
     rules = await read_rules(client, cluster.release, cluster.view.labels, now, notices)
     state = state_of(cluster, candidates, notices)
     world = World(tuple(candidates.values()), rules, upstream)

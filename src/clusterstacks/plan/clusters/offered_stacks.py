@@ -7,8 +7,15 @@ from typing import TYPE_CHECKING
 
 from clusterstacks.model.documents import at, mappings, text
 from clusterstacks.model.errors import SpecError
+from clusterstacks.model.kinds.clusterapi import class_versions
 from clusterstacks.model.kinds.clusterstack import ClusterStack
-from clusterstacks.model.kinds.names import GROUP, CompatibilityPolicy, Kind
+from clusterstacks.model.kinds.names import (
+    CLUSTER_API_GROUP,
+    CLUSTER_CLASS_KIND,
+    GROUP,
+    CompatibilityPolicy,
+    Kind,
+)
 from clusterstacks.model.names import ReleaseName, release_named
 from clusterstacks.plan.clusters.permissions import listed, or_else
 from clusterstacks.plan.compat.release_facts import read_facts
@@ -18,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from clusterstacks.model.objects import Manifest
-    from clusterstacks.model.versions import KubernetesMinor
+    from clusterstacks.model.versions import KubernetesMinor, KubernetesVersion
     from clusterstacks.net.kube.client import Client
     from clusterstacks.plan.compat.world import Candidate
 
@@ -35,6 +42,8 @@ class Offered:
     """Releases with a ready ClusterStackRelease, and the name of their first owning ClusterStack."""
     facts: Mapping[ReleaseName, Candidate] = field(default_factory=dict)
     """Facts of releases, from the status of their ClusterStackReleases."""
+    class_versions: Mapping[str, tuple[KubernetesVersion, ...]] = field(default_factory=dict)
+    """By name of a class, the Kubernetes versions that it lists."""
 
     def policy(self, release: ReleaseName) -> CompatibilityPolicy:
         """Return the compatibility policy of the ClusterStack of a release; the default without a ClusterStack."""
@@ -87,17 +96,23 @@ async def read_offered(client: Client, namespace: str, release: ReleaseName, not
     releases = await or_else(
         listed(client, GROUP, Kind.CLUSTER_STACK_RELEASE, namespace), [], "it is not known which of them exist", notices
     )
-    return offered_by(namespace, release, manifests, releases, notices)
+    classes = await or_else(
+        listed(client, CLUSTER_API_GROUP, CLUSTER_CLASS_KIND, namespace),
+        [],
+        "classes are assumed to list no kubernetesVersions",
+        notices,
+    )
+    return offered_by(namespace, release, (manifests, releases, classes), notices)
 
 
 def offered_by(
     namespace: str,
     release: ReleaseName,
-    manifests: Iterable[Manifest],
-    releases: Iterable[Manifest],
+    objects: tuple[Iterable[Manifest], Iterable[Manifest], Iterable[Manifest]],
     notices: list[str],
 ) -> Offered:
-    """Return what the ClusterStacks and ClusterStackReleases of the namespace of the classes offer."""
+    """Return what the ClusterStacks, ClusterStackReleases and ClusterClasses of the namespace of the classes offer."""
+    manifests, releases, classes = objects
     stacks = []
     for manifest in manifests:
         try:
@@ -107,6 +122,7 @@ def offered_by(
             continue
         if (stack.spec.provider, stack.spec.name) == (release.provider, release.stack):
             stacks.append(stack)
+    listed_versions = {text(manifest, "metadata", "name"): class_versions(manifest) for manifest in classes}
     ready: dict[ReleaseName, str] = {}
     facts: dict[ReleaseName, Candidate] = {}
     for manifest in releases:
@@ -119,4 +135,5 @@ def offered_by(
                 text(owner, "name") for owner in mappings(manifest, "metadata", "ownerReferences") if is_stack(owner)
             ]
             ready[name] = next(iter(owners), "")
-    return Offered(namespace, tuple(sorted(stacks, key=lambda stack: stack.metadata.name)), ready, facts)
+    stacks.sort(key=lambda stack: stack.metadata.name)
+    return Offered(namespace, tuple(stacks), ready, facts, listed_versions)

@@ -15,6 +15,7 @@ from clusterstacks.plan.compat.statements import (
     UpgradeStatement,
     UpstreamStatement,
 )
+from clusterstacks.plan.compat.support import SupportEnd
 from clusterstacks.plan.compat.verdicts import Verdict
 
 if TYPE_CHECKING:
@@ -73,8 +74,13 @@ def _statement(
         limit_source=None if stated.kubernetes_hard is None else sources[stated.hard_source],
         role=stated.role,
         confidence=stated.confidence,
+        support_end=_support_end(stated, sources[stated.lifecycle_source or stated.source]),
         notes=stated.notes,
     )
+
+
+def _support_end(stated: VersionStatement, source: FactSource) -> SupportEnd | None:
+    return None if stated.eol is None else SupportEnd(stated.eol, source.url, source.retrieved)
 
 
 def _upgrade(stated: Upgrade, sources: Mapping[str, FactSource]) -> UpgradeStatement | None:

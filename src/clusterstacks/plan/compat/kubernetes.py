@@ -6,12 +6,13 @@ from dataclasses import dataclass
 from datetime import date
 from functools import cache
 from importlib import resources
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from clusterstacks.model import yaml
 from clusterstacks.model.ranges import Range
 from clusterstacks.model.versions import KubernetesMinor
 from clusterstacks.plan.compat.rules.skew import SkewException, SkewRule
+from clusterstacks.plan.compat.support_facts import kubernetes_facts
 from clusterstacks.plan.compat.verdicts import Judgement, Verdict
 
 if TYPE_CHECKING:
@@ -19,19 +20,17 @@ if TYPE_CHECKING:
 
     from clusterstacks.model.objects import Manifest
 
-FACTS = "facts/kubernetes.yaml"
-
 
 @cache
 def known_minors() -> tuple[KubernetesMinor, ...]:
     """Return the released minors, oldest first."""
-    return tuple(sorted(KubernetesMinor.parse(release["version"]) for release in _document()["releases"]))
+    return tuple(sorted(KubernetesMinor.parse(release["version"]) for release in kubernetes_facts()["releases"]))
 
 
 @cache
 def supported_minors() -> Range:
     """Return the range of the minors that were not past their end of life on the day of the facts."""
-    document = _document()
+    document = kubernetes_facts()
     day = max(source["retrieved"] for source in document["sources"])
     alive = [
         KubernetesMinor.parse(release["version"])
@@ -45,7 +44,7 @@ def supported_minors() -> Range:
 @cache
 def skew_rules() -> tuple[SkewRule, ...]:
     """Return the rules of the version skew policy, for :func:`clusterstacks.plan.compat.rules.skew.judge_skew`."""
-    document = _document()
+    document = kubernetes_facts()
     urls = {source["id"]: source["url"] for source in document["sources"]}
     return tuple(
         SkewRule(
@@ -68,11 +67,6 @@ def _exception(rule: Manifest, exception: Manifest) -> SkewException:
         older=(rule | exception)["olderMinors"],
         newer=(rule | exception)["newerMinors"],
     )
-
-
-@cache
-def _document() -> Any:  # noqa: ANN401 - package data, checked by a test
-    return yaml.load(resources.files(__package__).joinpath(FACTS).read_bytes(), name=FACTS)
 
 
 _FACTS = "facts/api-removals.yaml"

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from clusterstacks.model.ranges import Range
     from clusterstacks.model.semver import SemVer
     from clusterstacks.model.versions import KubernetesVersion
+    from clusterstacks.plan.compat.support import SupportEnd
 
 SKEW: Final = "skew"
 BUILT_WITH: Final = "built-with"
@@ -103,6 +104,8 @@ class UpstreamStatement:
     confidence: str = ""
     """``low`` or ``medium``; empty means high."""
     notes: str = ""
+    support_end: SupportEnd | None = None
+    """The end of support of these versions; None where the project states no day."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,6 +189,15 @@ class ComponentFacts:
     def _judgement(self, verdict: Verdict, text: str, source: FactSource | None = None, doubt: str = "") -> Judgement:
         return Judgement(verdict, f"{text} ({doubt}facts of {self.read})", source.url if source is not None else "")
 
+    def support_end(self, version: SemVer) -> SupportEnd | None:
+        """Return the latest stated end of support of a version; None where the project states no day."""
+        ends = (
+            statement.support_end
+            for statement in self.statements
+            if statement.versions.holds(version.release, version.pre)
+        )
+        return max(filter(None, ends), default=None)
+
     def upgrade_rule(self, version: SemVer) -> UpgradeRule | None:
         """Return the project's rule for upgrades to a version; None without one."""
         stated = self.upgrade
@@ -214,6 +226,10 @@ class UpstreamFacts:
                 self._judged.clear()
             judgement = self._judged[key] = self.components[name].judge(version, kubernetes)
         return judgement
+
+    def support_end(self, name: str, version: SemVer) -> SupportEnd | None:
+        """Return the end of support of a version of a component; None where it is not known."""
+        return self.components[name].support_end(version) if name in self.components else None
 
     def upgrade_rule(self, name: str, version: SemVer) -> UpgradeRule | None:
         """Return the project's rule for upgrades of a component to a version; None without one."""

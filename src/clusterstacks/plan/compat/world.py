@@ -25,6 +25,9 @@ class Candidate:
     """The version in its metadata.yaml."""
     compatibility: Compatibility | None = None
     """Its ranges; None for a bundle, whose class, addons and exact Kubernetes version belong together."""
+    class_versions: tuple[KubernetesVersion, ...] = ()
+    """``spec.kubernetesVersions`` of its ClusterClass, oldest first: Cluster API accepts no other versions, and walks
+    several minors over them at once. Empty where the class names none, and where it is not known to exist."""
 
     @property
     def is_bundle(self) -> bool:

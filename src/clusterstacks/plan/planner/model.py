@@ -226,10 +226,17 @@ class PlanningModel:
 
     def _is_allowed(self, node: TopologyState) -> bool:
         candidate, version = self.candidates[node.candidate], self.versions[node.version]
-        if candidate.is_bundle and version != candidate.kubernetes:
+        if not accepts(candidate, version):
             return False
         found = violations(candidate, version, own_components(candidate), self.judges)
         return all(one.subject not in self.class_subjects for one in found)
+
+
+def accepts(candidate: Candidate, version: KubernetesVersion) -> bool:
+    """Report whether a class accepts a version, ranges aside: a bundle its own, another one those that it lists."""
+    if candidate.is_bundle:
+        return version == candidate.kubernetes
+    return not candidate.class_versions or version in candidate.class_versions
 
 
 def own_components(candidate: Candidate) -> tuple[Component, ...]:

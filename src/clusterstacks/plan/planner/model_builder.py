@@ -28,7 +28,15 @@ from clusterstacks.plan.planner.constraint_catalog import (
     scopes_of,
 )
 from clusterstacks.plan.planner.equivalence import Traits, representatives, same_moves
-from clusterstacks.plan.planner.model import ABSENT, Addon, Option, PlanningModel, TopologyState, own_components
+from clusterstacks.plan.planner.model import (
+    ABSENT,
+    Addon,
+    Option,
+    PlanningModel,
+    TopologyState,
+    accepts,
+    own_components,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
@@ -217,7 +225,8 @@ class _ModelBuilder:
         def label(at: int) -> Hashable:
             version = asked.versions[at]
             alone = version if version in bundled else None
-            return version.series, alone, tuple(one >> at & 1 for one in columns)
+            accepted = tuple(accepts(one, version) for one in self.candidates if one.class_versions)
+            return version.series, alone, accepted, tuple(one >> at & 1 for one in columns)
 
         labels = [label(at) for at in range(len(asked.versions))]
         kept = representatives(len(labels), lambda at: labels[at] == labels[at + 1], 0)
@@ -243,6 +252,7 @@ class _ModelBuilder:
         return (
             self.traits.held(stated.kubernetes) if counts else self.traits.all_versions,
             tuple(map(self.traits.of, own)),
+            one.class_versions,
             tuple((rule.fact, repr(rule)) for rule in stated.rules),
             one.name if class_fact(one.name) in self.overridden or self.asked.here.is_bundle else None,
         )
@@ -310,7 +320,9 @@ def _versions(
     candidates: Iterable[Candidate], now: KubernetesVersion, goal: KubernetesVersion
 ) -> tuple[KubernetesVersion, ...]:
     """Return the known versions between now and the goal: Kubernetes never goes down."""
-    known = {now, goal, *(one.kubernetes for one in candidates)}
+    known = {now, goal}
+    for one in candidates:
+        known |= {one.kubernetes, *one.class_versions}
     return tuple(sorted(one for one in known if now <= one <= max(goal, now)))
 
 

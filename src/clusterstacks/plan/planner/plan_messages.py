@@ -9,7 +9,8 @@ from clusterstacks.model.names import ReleaseName
 from clusterstacks.model.versions import KubernetesMinor
 from clusterstacks.plan.compat.constraints import KUBERNETES, violations
 from clusterstacks.plan.compat.verdicts import Verdict, judge_kubernetes
-from clusterstacks.plan.planner.steps import StepKind
+from clusterstacks.plan.planner.model import accepts
+from clusterstacks.plan.planner.steps import StepKind, components_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -20,6 +21,10 @@ if TYPE_CHECKING:
     from clusterstacks.plan.planner.constraint_catalog import Fact
     from clusterstacks.plan.planner.model_builder import PlanningProblem, Target
     from clusterstacks.plan.planner.steps import PlannedVersions, Step
+
+
+MINORS_OF_ONE_ROLL = 3
+"""Minors that workers may skip when they are replaced: they may be three minors older than the control plane."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,13 +40,6 @@ class Refusal:
     nearest: str = ""
 
 
-def present(situation: PlannedVersions) -> list[Component]:
-    """Return every component of a cluster."""
-    stated = situation.candidate.compatibility
-    own = list(stated.of_addon("")) if stated is not None else []
-    return [*own, *(component for option in situation.addons.values() for component in option.components)]
-
-
 def reasons(steps: Sequence[Step], target: Target, judges: Judges) -> Iterator[str]:
     """Yield the reason for each step."""
     for at, step in enumerate(steps):
@@ -50,20 +48,20 @@ def reasons(steps: Sequence[Step], target: Target, judges: Judges) -> Iterator[s
         elif step.kind is StepKind.ADDON:
             yield _addon_reason(step, steps[at + 1 :], target, judges)
         elif step.kind is StepKind.KUBERNETES:
-            yield _kubernetes_reason(step, target)
+            yield f"{_kubernetes_reason(step, target)}{_way(step)}"
         else:
-            yield _class_reason(step, target)
+            yield f"{_class_reason(step, target)}{_way(step)}"
 
 
 def warnings(start: PlannedVersions, steps: Sequence[Step], judges: Judges) -> list[str]:
     """Return what the cluster violates already, and the untested combinations that the plan passes; each once."""
     found = [
         f"the cluster is outside what is allowed already: {one.text}"
-        for one in violations(start.candidate, start.kubernetes, present(start), judges)
+        for one in violations(start.candidate, start.kubernetes, components_of(start), judges)
     ]
     for step in steps:
         where = f"Kubernetes {step.after.kubernetes.text}"
-        for component in present(step.after):
+        for component in components_of(step.after):
             judgement = judge_kubernetes(component, step.after.kubernetes, judges.upstream)
             if judgement.verdict is Verdict.UNTESTED:
                 found.append(f"untested: {judgement.text}, and the plan passes {where}")
@@ -99,7 +97,7 @@ def _addon_reason(step: Step, following: Sequence[Step], target: Target, judges:
         return f"release {target} does not have it"
     barrier = next((one for one in following if one.kind is not StepKind.ADDON), None)
     if barrier is not None:
-        kept = [one for one in present(barrier.after) if one not in new.components]
+        kept = [one for one in components_of(barrier.after) if one not in new.components]
         found = violations(barrier.after.candidate, barrier.after.kubernetes, [*kept, *old.components], judges)
         texts = [one.text for one in found if one.addon == step.addon or one.needs]
         if texts:
@@ -122,6 +120,19 @@ def _kubernetes_reason(step: Step, target: Target) -> str:
     return f"one minor at a time towards {target}"
 
 
+def _way(step: Step) -> str:
+    """Name the versions between those of a step; empty for a step of one minor."""
+    passed = ", ".join(version.text for version in step.path[:-1])
+    if not passed:
+        return ""
+    once = len(step.path) <= MINORS_OF_ONE_ROLL
+    return (
+        f"; Cluster API takes the control plane there by way of {passed}, which class "
+        f"{step.after.candidate.name.class_name} lists, and replaces the workers "
+        f"{'once' if once else f'every {MINORS_OF_ONE_ROLL} minors'}"
+    )
+
+
 def _class_reason(step: Step, target: Target) -> str:
     if step.after.candidate.name == target:
         return "the release asked for"
@@ -135,6 +146,11 @@ def _law(asked: PlanningProblem) -> str:
     start, goal = asked.state.kubernetes, asked.goal_version
     if goal < start:
         return f"Kubernetes never goes down, and the cluster has {start}"
+    listed = ", ".join(version.text for version in asked.here.class_versions)
+    if listed and not any(accepts(candidate, goal) for candidate in asked.candidates):
+        return (
+            f"class {asked.here.name.class_name} accepts only {listed} (kubernetesVersions), and no other class has it"
+        )
     known = {version.series for version in asked.versions}
     for minor in range(start.minor + 1, goal.minor):
         if KubernetesMinor(start.major, minor) not in known:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from clusterstacks.plan.planner.budget import Budget, BudgetExhausted
 from clusterstacks.plan.planner.conflicts import ConflictSearch, minimal_conflict
+from clusterstacks.plan.planner.joined_minors import joined
 from clusterstacks.plan.planner.model import ADDON_COST, NODE_COST
 from clusterstacks.plan.planner.model_builder import Target, build_model, planning_problem
 from clusterstacks.plan.planner.search import Progress, Search
@@ -110,7 +111,7 @@ def find_plan(world: World, state: ClusterState, target: Target, budget: Budget 
         asked = planning_problem(world, state, target, budget)
         search = Search(build_model(asked, budget), budget)
         found = search.cheapest()
-        steps = steps_of(search, found) if found is not None else ()
+        steps = joined(steps_of(search, found), asked.judges) if found is not None else ()
     except BudgetExhausted:
         return _undecided(before - budget.looks, search)
     start = start_of(search.model)

@@ -6,12 +6,14 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from clusterstacks.plan.compat.rules.upgrades import walked
 from clusterstacks.plan.planner.decomposition import links
-from clusterstacks.plan.planner.model import ABSENT, ADDON_COST, Option
+from clusterstacks.plan.planner.model import ABSENT, ADDON_COST, Option, own_components
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from clusterstacks.model.files.compatibility import Component
     from clusterstacks.model.versions import KubernetesVersion
     from clusterstacks.plan.compat.world import Candidate
     from clusterstacks.plan.planner.model import Choice, PlanningModel, Scope, TopologyState
@@ -63,6 +65,19 @@ class Step:
     before: PlannedVersions
     after: PlannedVersions
     addon: str = ""
+
+    @property
+    def path(self) -> tuple[KubernetesVersion, ...]:
+        """The Kubernetes versions that the control plane has one after the other, the last one included."""
+        return walked(self.before.kubernetes, self.after.kubernetes, self.after.candidate.class_versions)
+
+
+def components_of(situation: PlannedVersions) -> list[Component]:
+    """Return every component of a cluster."""
+    return [
+        *own_components(situation.candidate),
+        *(part for one in situation.addons.values() for part in one.components),
+    ]
 
 
 def steps_of(search: Search, partial: PartialPlan) -> tuple[Step, ...]:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from datetime import date
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from clusterstacks.model.objects import ObjectKey
 from clusterstacks.plan.clusters.cluster_tree import Snapshot
 
 CLASS = "local-demo-1-35-v1"
+TODAY = date(2026, 11, 20)
 
 
 def condition(kind: str, status: str = "True", reason: str = "", severity: str = "") -> dict[str, str]:
@@ -39,7 +41,7 @@ def test_u_30_the_page_and_csctl_status_have_one_judgement_about_ready(
     snapshot = Snapshot(clusters=[cluster], addons=[addon])
 
     (listed,) = list_clusters([[cluster], [addon], [], []])
-    (row,) = fleet_document(snapshot)["clusters"]
+    (row,) = fleet_document(snapshot, {}, TODAY)["clusters"]
     page = cluster_document(snapshot, ObjectKey("team", "one"))
 
     assert page is not None
@@ -66,7 +68,7 @@ def test_page_of_a_cluster_without_a_stack_shows_its_syncs() -> None:
     ]
     snapshot = Snapshot(clusters=[cluster], bindings=bindings)
 
-    (row,) = fleet_document(snapshot)["clusters"]
+    (row,) = fleet_document(snapshot, {}, TODAY)["clusters"]
     page = cluster_document(snapshot, ObjectKey("team", "one"))
 
     assert (row["state"], row["ready"], row["message"]) == ("failed", True, "sync operator: Secret x does not exist")

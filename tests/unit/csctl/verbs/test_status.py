@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -14,8 +15,11 @@ from clusterstacks.csctl.shared import output
 from clusterstacks.csctl.shared.cluster_options import ManagementCluster
 from clusterstacks.csctl.shared.management_objects import served
 from clusterstacks.model.kinds.names import CLUSTER_API_GROUP, CLUSTER_KIND, GROUP, Kind
+from clusterstacks.model.versions import KubernetesMinor
 from clusterstacks.net.kube.connection import Connection
 from clusterstacks.net.kube.errors import Forbidden, KindNotServed
+from clusterstacks.plan.compat import support_facts
+from clusterstacks.plan.compat.support import SupportEnd
 from tests.support.builders.fleets import MORE_KINDS, NEW, OLD, Fleet, ago, condition
 from tests.support.fakes.api_server import FakeApi
 from tests.support.fakes.management_cluster import KINDS
@@ -149,6 +153,7 @@ def api(monkeypatch: pytest.MonkeyPatch) -> Tenant:
         yield api
 
     monkeypatch.setattr(ManagementCluster, "connected", connected)
+    monkeypatch.setattr(support_facts, "support_ends", dict)  # the day of the test does not count
     monkeypatch.setattr(
         ManagementCluster, "connection", lambda _: Connection("https://127.0.0.1:1", namespace="team-b")
     )
@@ -185,6 +190,24 @@ def test_only_clusters_that_are_not_well_are_troubled(capsys: pytest.CaptureFixt
     assert call_csctl("status", "--troubled", "-n", "team-a", "-o", "json") == 0
     (only,) = json.loads(capsys.readouterr().out)
     assert (only["name"], only["newer"]) == ("upgrading", [NEW])
+
+
+@pytest.mark.usefixtures("api")
+def test_minors_that_leave_support_are_below_the_table(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    day = datetime.now(UTC).date() - timedelta(days=40)
+    ends = {KubernetesMinor(1, 35): SupportEnd(day, "https://example.org", "2026-11-20")}
+    monkeypatch.setattr(support_facts, "support_ends", lambda: ends)
+
+    assert call_csctl("status") == 0
+
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert re.fullmatch(
+        rf"(… )?Kubernetes 1.35 left support on {day} \(4[01] days ago\): 4 Clusters; 'csctl compat calendar' shows "
+        "the way",
+        last,
+    )
 
 
 @pytest.mark.regression("U-40")

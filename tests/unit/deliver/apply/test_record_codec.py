@@ -9,7 +9,7 @@ from typing import Any
 
 import orjson
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from clusterstacks.deliver.apply import record_codec
@@ -30,7 +30,8 @@ from clusterstacks.deliver.apply.record_codec import (
     unpacking_record,
     unpacking_revision,
 )
-from clusterstacks.model.objects import ObjectId
+from clusterstacks.deliver.apply.targets import fault_of
+from clusterstacks.model.objects import ObjectId, object_id, split_api_version
 from tests.support.builders.documents import JSON, damaged
 from tests.support.builders.manifests import addon, config_map
 from tests.support.in_pieces import completed
@@ -284,3 +285,28 @@ def test_revision_of_another_shape_is_rejected(value: Any) -> None:
         return
     with pytest.raises(RecordUnreadable):
         unpack_revision(content)
+
+
+TEXTS = st.one_of(st.sampled_from(["", "a", "v1", "a/b", "..", "a\n", "n" * 254, "a%2f"]), st.text(max_size=8))
+
+
+@given(
+    api_version=st.one_of(st.sampled_from(["v1", "apps/v1", "a/b/v1", "v1/../x"]), TEXTS),
+    kind=st.one_of(st.just("ConfigMap"), TEXTS),
+    namespace=TEXTS,
+    name=TEXTS,
+)
+@example("v1", "ConfigMap", "", "../../../api/v1/namespaces/kube-system")
+@example("v1", "ConfigMap", "a/../b?dryRun=All", "a")
+@example("v1/../../x", "ConfigMap", "", "a")
+@example("v1", "Configmap/../x", "", "a")
+def test_record_of_every_object_that_can_be_sent_can_be_read(
+    api_version: str, kind: str, namespace: str, name: str
+) -> None:
+    """Else the operator writes a record, before the API server refuses the object, that it cannot read again."""
+    manifest = {"apiVersion": api_version, "kind": kind, "metadata": {"namespace": namespace, "name": name}}
+    if fault_of(manifest):
+        return
+    known = RecordedObject(object_id(manifest), split_api_version(api_version)[1], "uid", "digest")
+    record = DeliveryRecord("network", "digest", "inputs", DeliveryState.DELIVERING, (known,))
+    assert unpack_record(pack_record(record)) == record

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 from base64 import b64encode
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import pytest
@@ -195,14 +196,26 @@ def test_aliases_of_all_documents_together_are_bounded(
     assert budgets[0].characters >= -100_000
 
 
-def test_document_with_too_many_aliases_leaves_those_before_it() -> None:
+def test_document_with_too_many_aliases_leaves_the_others() -> None:
     text = bomb("b").replace("[1", f"[{'1,' * 60}1")
 
     source = of_config_map({"a": A, "b": f"{text}---\n{DOCUMENT % 'c'}"})
 
-    assert names(source) == ["a"]
+    assert names(source) == ["a", "c"]
     assert "key b, document 1" in source.faults[0]
     assert "values once its aliases are expanded" in source.faults[0]
+
+
+def test_bombs_are_refused_and_take_nothing_from_the_documents_after_them() -> None:
+    bomb = "v: &v [1]\n" + "\n".join(f"{b}: &{b} [{f'*{a},' * 20}]" for a, b in pairwise("vwxyz"))
+    values = {f"k{number}": f"{bomb}\n---\n{DOCUMENT % number}" for number in range(5)}
+    found = of_config_map({key: text.replace("name: ", "name: o") for key, text in values.items()})
+    assert [one["metadata"]["name"] for one in found.manifests] == ["o0", "o1", "o2", "o3", "o4"]
+    assert len(found.faults) == 5
+    # The time is bounded: a source that is made of bombs is given up.
+    many = of_config_map({f"k{number:02}": f"{bomb}\n---\n{DOCUMENT % 'a'}" for number in range(20)})
+    assert len(many.manifests) <= 11
+    assert "too large with all aliases expanded" in many.faults[-1]
 
 
 def test_source_that_does_not_exist_is_a_fault_and_not_empty() -> None:

@@ -146,6 +146,59 @@ def test_both_the_change_and_its_result_must_be_allowed(
     assert words in decision.answer.refusal
 
 
+def listing(of: Candidate, *versions: str) -> Candidate:
+    return replace(of, class_versions=tuple(map(KubernetesVersion.parse, versions)))
+
+
+CHAIN = listing(
+    release("p-s-1-34-v1", "v1.34.2", ">=1.34 <1.37", addon("cilium", "1.17.2", ">=1.30 <1.38")),
+    *("v1.34.2", "v1.35.1", "v1.35.4", "v1.36.3"),
+)
+HOLE = listing(release("p-s-1-34-v1", "v1.34.2", ">=1.34 <1.37"), "v1.34.2", "v1.36.3")
+NARROW = listing(
+    release("p-s-1-34-v1", "v1.34.2", ">=1.34 <1.37", addon("cilium", "1.17.2", ">=1.34 <1.35")),
+    *("v1.34.2", "v1.35.4", "v1.36.3"),
+)
+PAST = release("p-s-1-34-v9", "v1.34.2", ">=1.34 <1.35", addon("cilium", "1.18.0", ">=1.36 <1.38"))
+
+
+@pytest.mark.regression("UPG-1")
+@pytest.mark.parametrize(
+    ("of", "before", "version", "words"),
+    [
+        pytest.param(CHAIN, "v1.34.2", "v1.36.3", "", id="over a listed minor"),
+        pytest.param(CHAIN, "v1.34.2", "v1.35.1", "", id="one minor"),
+        pytest.param(CHAIN, "v1.34.2", "v1.36.1", "go to one of these that has no gap", id="not listed"),
+        pytest.param(HOLE, "v1.34.2", "v1.36.3", "go to one of these that has no gap", id="a gap"),
+        pytest.param(CHAIN, "v1.36.3", "v1.34.2", "never goes down", id="down"),
+        pytest.param(
+            NARROW,
+            "v1.34.2",
+            "v1.36.3",
+            "cilium 1.17.2 works with Kubernetes >=1.34 <1.35",
+            id="an addon that works with the first only",
+        ),
+    ],
+)
+def test_several_minors_are_allowed_over_the_versions_that_the_class_lists(
+    of: Candidate, before: str, version: str, words: str
+) -> None:
+    answer = judged(setup(of, version), settled(setup(of, before))).answer
+
+    assert words in answer.refusal
+    assert answer.allowed is not bool(words)
+
+
+@pytest.mark.regression("UPG-1")
+def test_a_rule_of_the_provider_about_a_passed_version_refuses_the_upgrade_over_it() -> None:
+    stated = {"id": "no-35", "severity": "Deny", "message": "1.35 breaks our disks", "when": {"kubernetes": "=1.35.4"}}
+    rule = parse_rule(stated, file="rules")
+
+    answer = judged(setup(CHAIN, "v1.36.3"), settled(setup(CHAIN, "v1.34.2")), rules=(rule,)).answer
+
+    assert "on the way, with Kubernetes v1.35.4: 1.35 breaks our disks" in answer.refusal
+
+
 def test_change_to_another_stack_is_denied() -> None:
     other = release("p-other-1-35-v1", "v1.35.1", ">=1.34 <1.37")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from clusterstacks.model.versions import KubernetesVersion
 from clusterstacks.plan.compat.world import Candidate, ClusterState, World
 from clusterstacks.plan.planner.budget import Budget
 from clusterstacks.plan.planner.model_builder import PlanImpossible, Target
+from clusterstacks.plan.planner.plan_document import plan_document
 from clusterstacks.plan.planner.planner import NoPlan, Plan, Undecided, find_plan
 from tests.support.planner_oracle import Oracle, candidate
 
@@ -241,3 +243,79 @@ def test_from_a_bundle_through_ranges_into_a_bundle_the_addons_move_where_they_a
         "kubernetes v1.10.2",
         "release v1.11.1",
     ]
+
+
+def listing(of: Candidate, *versions: str) -> Candidate:
+    return replace(of, class_versions=tuple(map(KubernetesVersion.parse, versions)))
+
+
+WIDE = listing(
+    release("p-s-1-34-v1", "v1.34.2", ">=1.34 <1.38", cni=("1.17.0", ">=1.30 <1.38")),
+    *("v1.34.2", "v1.35.1", "v1.35.4", "v1.36.3", "v1.37.0"),
+)
+NARROW = listing(
+    release("p-s-1-34-v1", "v1.34.2", ">=1.34 <1.38", cni=("1.17.0", ">=1.30 <1.36")),
+    *("v1.34.2", "v1.35.4", "v1.36.3"),
+)
+
+
+@pytest.mark.parametrize(
+    ("releases", "goal", "steps"),
+    [
+        pytest.param([WIDE], "v1.36.3", ["kubernetes v1.36.3"], id="listed versions are walked in one step"),
+        pytest.param([WIDE], "v1.37.0", ["kubernetes v1.37.0"], id="three minors"),
+        pytest.param([WIDE], "v1.35.4", ["kubernetes v1.35.4"], id="one minor"),
+        pytest.param(
+            [NARROW, release("p-s-1-34-v2", "v1.34.2", ">=1.34 <1.35", cni=("1.18.0", ">=1.34 <1.37"))],
+            "v1.36.3",
+            ["addon cni 1.18.0", "kubernetes v1.36.3"],
+            id="an addon that works with all of them moves before",
+        ),
+        pytest.param(
+            [NARROW, release("p-s-1-34-v2", "v1.34.2", ">=1.34 <1.35", cni=("1.18.0", ">=1.35 <1.37"))],
+            "v1.36.3",
+            ["kubernetes v1.35.4", "addon cni 1.18.0", "kubernetes v1.36.3"],
+            id="an addon that must move on the way separates the steps",
+        ),
+        pytest.param(
+            [NARROW, release("p-s-1-34-v2", "v1.34.2", ">=1.34 <1.35", cni=("1.18.0", ">=1.36 <1.37"))],
+            "v1.36.3",
+            None,
+            id="no version of an addon works with one on the way",
+        ),
+    ],
+)
+def test_versions_that_the_class_lists_are_walked_in_one_step(
+    releases: list[Candidate], goal: str, steps: list[str] | None
+) -> None:
+    found = find_plan(World(tuple(releases)), state(releases[0], "v1.34.2"), version(goal))
+    if steps is None:
+        assert isinstance(found, NoPlan)
+    else:
+        assert told(found) == steps
+
+
+def test_a_class_that_lists_versions_is_entered_several_minors_away() -> None:
+    narrow = release("p-s-1-34-v1", "v1.34.2", ">=1.34 <1.35")
+    wide = listing(release("p-s-1-36-v1", "v1.36.3", ">=1.34 <1.37"), "v1.34.2", "v1.35.4", "v1.36.3")
+    assert told(find_plan(World((narrow, wide)), state(narrow, "v1.34.2"), wide.name)) == ["class p-s-1-36-v1"]
+
+
+def test_a_class_accepts_only_the_versions_that_it_lists() -> None:
+    asked = World((WIDE,)), state(WIDE, "v1.34.2"), version("v1.36.1")
+    found = find_plan(*asked)
+    assert isinstance(found, NoPlan)
+    assert "class p-s-1-34-v1 accepts only v1.34.2, v1.35.1," in plan_document(*asked, found)["refused"]["message"]
+
+
+def test_a_step_of_several_minors_names_the_versions_on_the_way() -> None:
+    asked = World((WIDE,)), state(WIDE, "v1.34.2"), version("v1.36.3")
+    found = find_plan(*asked)
+    assert isinstance(found, Plan)
+    (step,) = plan_document(*asked, found)["steps"]
+    assert step["patch"] == {"spec": {"topology": {"version": "v1.36.3"}}}
+    assert step["reason"].startswith(
+        "the version asked for; Cluster API takes the control plane there by way of v1.35.4, "
+    )
+    assert step["reason"].endswith("and replaces the workers once")
+    assert found.cost == 10

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from clusterstacks.csctl.authoring.example_objects import NAMESPACE
 from clusterstacks.csctl.authoring.findings import LintProblem, LintRule, LintSeverity, line_of_text
 from clusterstacks.csctl.authoring.read_compat import stack_compatibility
 from clusterstacks.csctl.authoring.template_syntax import escaped, foreign_values
-from clusterstacks.deliver.apply.class_object_rules import GroupKind, check_class_objects
+from clusterstacks.deliver.apply.class_object_rules import IMAGE_KIND, GroupKind, check_class_objects
 from clusterstacks.model.documents import at, mapping, mappings, shown, text
 from clusterstacks.model.errors import SpecError
+from clusterstacks.model.kinds.clusterapi import class_versions
 from clusterstacks.model.kinds.names import CLUSTER_API_GROUP, CLUSTER_CLASS_KIND
 from clusterstacks.model.objects import object_id, split_api_version
 
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
 
 LOCAL_GROUP = "local.clusterstack.x-k8s.io"
 """API group of the local environment's kinds; ``csctl dev`` starts the operator with them in ``--class-kinds``."""
+
+LISTED = "kubernetesVersions"
+"""Field of a ClusterClass with the versions that Cluster API walks in one upgrade."""
 
 BUILTIN = "builtin"
 """Prefix of the variables that Cluster API defines itself."""
@@ -161,6 +165,29 @@ def fixed_versions(stack: LintedStack) -> Iterator[LintProblem]:
                 break
 
 
+def passed_versions(stack: LintedStack) -> Iterator[LintProblem]:
+    """Report versions that a class lists for upgrades over several minors, and that its own addons do not work with."""
+    stated = stack_compatibility(stack) if _is_ranged(stack) else None
+    for document in _classes(stack):
+        listed = class_versions(document.manifest)
+        made_for = stack.settings.kubernetes if stack.settings is not None else None
+        if listed and made_for is not None and made_for not in listed:
+            problem = f"spec.kubernetesVersions does not have {made_for}, for which the release is made"
+            yield _problem(stack, document, problem, "add it: Cluster API accepts the listed versions only", LISTED)
+        for component in stated.components if stated is not None else ():
+            missing = [one.text for one in listed if component.kubernetes and not component.kubernetes.contains(one)]
+            if component.addon and missing:
+                problem = (
+                    f"spec.kubernetesVersions has {', '.join(missing)}, but cluster addon {component.addon}: "
+                    f"{component.name} {component.text} works with Kubernetes {component.kubernetes}"
+                )
+                remedy = (
+                    "remove these versions, or use an addon that works with all: Cluster API walks them in one "
+                    "upgrade, and stages run once, before the first and after the last minor"
+                )
+                yield _problem(stack, document, problem, remedy, LISTED)
+
+
 def _is_ranged(stack: LintedStack) -> bool:
     try:
         return stack_compatibility(stack) is not None
@@ -218,6 +245,55 @@ def cluster_api_templates(stack: LintedStack) -> Iterator[LintProblem]:
                 yield LintProblem(f"{chart.directory}/{path}", line, problem, escaped(value))
 
 
+HASH_DIGITS: Final = {"md5": 32, "sha1": 40, "sha256": 64, "sha512": 128}
+"""Hexadecimal digits of each hash. Source: openstack-resource-controller, api/v1alpha1/image_types.go."""
+
+
+def image_hashes(stack: LintedStack) -> Iterator[LintProblem]:
+    """Report node images whose download nothing verifies: ORC uploads even the error page of a server."""
+    for document in _images(stack):
+        name, download = _kind_and_name(document.manifest)[1], mapping(document.manifest, *_DOWNLOAD)
+        if not download:
+            continue
+        url, algorithm, value = (
+            text(download, "url"),
+            text(download, "hash", "algorithm"),
+            text(download, "hash", "value"),
+        )
+        if not value:
+            problem = f"Image {name} has no hash: nothing verifies what is downloaded from {shown(url)}"
+            remedy = f"write the output of 'curl -L {url} | sha256sum' as {'.'.join(_DOWNLOAD)}.hash"
+            yield _problem(stack, document, problem, remedy, url)
+        elif len(value) != HASH_DIGITS.get(algorithm):
+            wanted = HASH_DIGITS.get(algorithm)
+            right = f"{algorithm} has {wanted} digits" if wanted else f"the algorithms are {', '.join(HASH_DIGITS)}"
+            problem = (
+                f"Image {name}: {shown(value)} of {len(value)} digits is not a hash of algorithm {shown(algorithm)}"
+            )
+            yield _problem(stack, document, problem, f"correct it: {right}", value)
+
+
+def image_names(stack: LintedStack) -> Iterator[LintProblem]:
+    """Report node images with one name in the cloud, between which a machine template cannot choose."""
+    first: dict[str, str] = {}
+    for document in _images(stack):
+        name = _kind_and_name(document.manifest)[1]
+        shared = text(document.manifest, "spec", "resource", "name") or name
+        other = first.setdefault(shared, name)
+        if other != name and mapping(document.manifest, "spec", "resource"):
+            problem = f"Image {name} has the name {shared} in the cloud, as Image {other}"
+            yield _problem(stack, document, problem, "give one of them another spec.resource.name", shared)
+
+
+_DOWNLOAD: Final = ("spec", "resource", "content", "download")
+
+
+def _images(stack: LintedStack) -> Iterator[RenderedDocument]:
+    for document in _documents(stack):
+        if (_group(document.manifest), document.manifest["kind"]) == IMAGE_KIND:
+            yield document
+
+
 def refused_by_server(stack: LintedStack) -> Iterator[LintProblem]:
     """Report objects of the class that the management cluster rejects."""
     chart = stack.class_chart
@@ -261,11 +337,19 @@ RULES = (
         "Templates of Cluster API in the class chart are escaped for Helm.",
         cluster_api_templates,
     ),
+    LintRule("image-hash", LintSeverity.ERROR, "Every Image that is downloaded has a hash.", image_hashes),
+    LintRule("image-name", LintSeverity.ERROR, "No two Images have one name in the cloud.", image_names),
     LintRule(
         "fixed-version",
         LintSeverity.WARNING,
         "A class for several Kubernetes versions contains no value, such as a node image, that is fixed to one.",
         fixed_versions,
+    ),
+    LintRule(
+        "passed-version",
+        LintSeverity.WARNING,
+        "Every addon works with every version in kubernetesVersions of the class.",
+        passed_versions,
     ),
 )
 

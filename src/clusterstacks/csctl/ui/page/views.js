@@ -53,6 +53,7 @@ export function fleetView({ document, filter, concernsOnly }, { set }) {
       ${["done", "working", "failed"].map((one) => html`<span>${sign(one)} ${count(one)} ${words[one]} </span>`)}
       <span>${troubled} troubled</span>
     </p>
+    ${document.support.map((line) => html`<p class="notice support">${line}: <code>csctl compat calendar</code></p>`)}
     ${table(
       "Releases and their Clusters",
       ["Release", "Namespace", "Ready", "Kubernetes", "Newer", "Count", "Clusters"],

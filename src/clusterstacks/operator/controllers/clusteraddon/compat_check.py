@@ -10,6 +10,7 @@ import logging
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
+from clusterstacks.model.conditions import Severity
 from clusterstacks.model.documents import mappings, text
 from clusterstacks.model.errors import ClusterStacksError, SpecError
 from clusterstacks.model.kinds.clusterapi import topology_variables
@@ -29,17 +30,22 @@ from clusterstacks.plan.compat.live_check import (
 )
 from clusterstacks.plan.compat.release_facts import read_facts
 from clusterstacks.plan.compat.rules.upgrades import bundle_refusal
+from clusterstacks.plan.compat.support import SupportState
+from clusterstacks.plan.compat.support_facts import support_ends
 from clusterstacks.plan.compat.world import Candidate, ClusterVersions
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
+    from datetime import date
 
     from clusterstacks.model.files.compatibility import Component, Rule
     from clusterstacks.model.objects import Manifest
+    from clusterstacks.model.versions import KubernetesMinor
     from clusterstacks.operator.controllers.clusteraddon.snapshot import ClusterSnapshot
     from clusterstacks.operator.controllers.status_reconciler import StatusPatch
     from clusterstacks.plan.compat.verdicts import Upstream
     from clusterstacks.release.release import Release
+    from clusterstacks.runtime.clock import Clock
 
     RulesOf: TypeAlias = Callable[[ReleaseName, Mapping[str, str]], tuple[Rule, ...] | None]
 
@@ -50,6 +56,7 @@ ADVISORY = frozenset(
         AddonCondition.IN_SYNC,
         AddonCondition.PAUSED,
         AddonCondition.SETTINGS_USED,
+        AddonCondition.SUPPORTED,
         AddonCondition.WITHIN_RANGES,
     }
 )
@@ -72,10 +79,12 @@ class CompatCheck:
     """Returns the provider's rules for a Cluster, by the release of its class and its labels; None until they have been
     read."""
     upstream: Upstream
+    clock: Clock
     _opening: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def check(self, patch: StatusPatch, snapshot: ClusterSnapshot) -> None:
         """Check a cluster that has all its addons."""
+        report_support(patch, snapshot.running.series, self.clock.now().date())
         labels = snapshot.cluster.labels
         rules = self.rules_of(snapshot.release, labels)
         candidates = await self._candidates(snapshot)
@@ -144,6 +153,22 @@ class CompatCheck:
             log.debug("the compatibility ranges of Cluster %s are not known: %s", snapshot.cluster.key, error)
             return None
         return candidates
+
+
+def report_support(patch: StatusPatch, minor: KubernetesMinor, today: date) -> None:
+    """Report a Kubernetes minor that left support, or leaves it soon.
+
+    The message has the date and not the distance, so the condition is written when the minor comes within
+    :data:`SOON_DAYS` of its end, and on the day after the end.
+    """
+    end = support_ends().get(minor)
+    state = end.state(today) if end is not None else SupportState.UNKNOWN
+    if end is None or state is SupportState.SUPPORTED:
+        patch.drop(AddonCondition.SUPPORTED)
+        return
+    severity = Severity.WARNING if state is SupportState.ENDED else Severity.INFO
+    message = f"Kubernetes {minor} {end.dated(today)} ({end.source}): 'csctl compat calendar' shows the way"
+    patch.false(AddonCondition.SUPPORTED, state, message, severity)
 
 
 def _versions(

@@ -149,6 +149,7 @@ class DepartedAddons:
         patch.status.pop("upgradeHold", None)
         patch.reconsider(condition for condition in AddonCondition if condition not in ADVISORY)
         patch.drop(AddonCondition.WITHIN_RANGES)
+        patch.drop(AddonCondition.SUPPORTED)
         report_unread(patch, message, self.clock.now())
         return Waiting(Reason.ADDONS_ORPHANED, message, None)
 

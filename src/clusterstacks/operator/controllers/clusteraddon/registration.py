@@ -259,7 +259,7 @@ def _build(env: ControllerContext) -> Reconciler:
         held=HeldReports(env.clock),
         sweep=env.addon_sweep,
         drift=drift,
-        compat_check=CompatCheck(stored=fetcher.stored, rules_of=env.rules, upstream=facts()),
+        compat_check=CompatCheck(stored=fetcher.stored, rules_of=env.rules, upstream=facts(), clock=env.clock),
         departed=DepartedAddons(
             client=env.client, stacks=stacks, workloads=env.workloads, events=env.events, clock=env.clock
         ),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections import defaultdict
+from collections import OrderedDict, defaultdict
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -32,8 +32,12 @@ FRESH_SECONDS: Final = 2.0
 """Age up to which a source that is not watched is not read again: the clusters of a sync are reconciled together.
 Arbitrary."""
 
-KEPT_SECONDS: Final = 3600.0
-"""Time after which a source that is not read any more is dropped. Arbitrary."""
+KEPT_BYTES: Final = 64 * 1024 * 1024
+"""Memory of all parsed sources together; the least recently used are dropped above it. A source of 1 MiB takes up to
+30 MB. Arbitrary."""
+
+ENTRY_BYTES: Final = 2000
+"""Memory of a source without its objects (measured)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +46,7 @@ class ReadSource:
 
     Args:
         source: The ConfigMap or Secret, if its values are templates; it has no objects before they are rendered.
+        weight: The memory that it takes, in bytes.
     """
 
     objects: SourceObjects
@@ -49,11 +54,12 @@ class ReadSource:
     revision: str
     read_at: float
     source: Manifest | None = None
+    weight: int = 0
 
 
 @dataclass(slots=True)
 class SyncSources:
-    """The sources that syncs name. A source with an unchanged resourceVersion is not parsed again.
+    """The sources that syncs name. A source with an unchanged resourceVersion is not parsed again while it is kept.
 
     A ConfigMap is read when the watch of their metadata, which begins with the first one, has another version of it.
     Secrets are read each time, because a watch would need the right to read all of them.
@@ -65,7 +71,8 @@ class SyncSources:
     watch_config_maps: Callable[[], Informer]
     """Starts the watch of the metadata of all ConfigMaps."""
     _config_maps: Informer | None = field(default=None, init=False)
-    _known: dict[_Place, ReadSource] = field(default_factory=dict, init=False)
+    _known: OrderedDict[_Place, ReadSource] = field(default_factory=OrderedDict, init=False)
+    """The least recently used first."""
     _parsing: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
     _locks: dict[_Place, asyncio.Lock] = field(default_factory=lambda: defaultdict(asyncio.Lock), init=False)
 
@@ -86,36 +93,42 @@ class SyncSources:
     async def _read(self, kind: str, key: ObjectKey, *, is_template: bool) -> ReadSource:
         place = (kind, key, is_template)
         async with self._locks[place]:
-            known, now = self._known.get(place), self.clock.monotonic()
-            if known is not None and self._is_fresh(kind, key, known, now):
-                self._known[place] = replace(known, read_at=now)
-                return known
-            source = await self.client.find(await self.client.resource("", kind), key.name, key.namespace)
-            revision = _revision(source)
-            if known is not None and known.revision == revision:
-                objects, digest = known.objects, known.digest
-            elif is_template:
-                objects, digest = SourceObjects(""), ""
-            else:
-                # Parsing a megabyte in this thread would delay all other requests, and several at once much memory.
-                async with self._parsing:
-                    objects, digest = await asyncio.to_thread(_parsed, kind, key, source)
-            read = self._known[place] = ReadSource(objects, digest, revision, now, source if is_template else None)
-        self._drop_unread(now)
-        return read
+            known = self._known.get(place)
+            if known is None or not self._is_fresh(kind, key, known):
+                known = self._known[place] = await self._read_again(kind, key, known, is_template=is_template)
+            self._known.move_to_end(place)
+        self._drop_least_used()
+        return known
 
-    def _is_fresh(self, kind: str, key: ObjectKey, known: ReadSource, now: float) -> bool:
+    async def _read_again(
+        self, kind: str, key: ObjectKey, known: ReadSource | None, *, is_template: bool
+    ) -> ReadSource:
+        now = self.clock.monotonic()
+        source = await self.client.find(await self.client.resource("", kind), key.name, key.namespace)
+        revision = _revision(source)
+        if known is not None and known.revision == revision:
+            return replace(known, read_at=now)
+        if is_template:
+            return ReadSource(SourceObjects(""), "", revision, now, source, ENTRY_BYTES + len(str(source)))
+        # Parsing a megabyte in this thread would delay all other requests, and several at once much memory.
+        async with self._parsing:
+            objects, digest = await asyncio.to_thread(_parsed, kind, key, source)
+        return ReadSource(objects, digest, revision, now, weight=ENTRY_BYTES + objects.memory)
+
+    def _is_fresh(self, kind: str, key: ObjectKey, known: ReadSource) -> bool:
         if kind == SyncSourceKind.CONFIG_MAP:
             if self._config_maps is None:
                 self._config_maps = self.watch_config_maps()
             if self._config_maps.follows(key):
                 return known.revision == _revision(self._config_maps.cache.get(key))
-        return now - known.read_at < FRESH_SECONDS
+        return self.clock.monotonic() - known.read_at < FRESH_SECONDS
 
-    def _drop_unread(self, now: float) -> None:
-        for stale in [one for one, other in self._known.items() if now - other.read_at > KEPT_SECONDS]:
-            self._known.pop(stale)
-            self._locks.pop(stale, None)
+    def _drop_least_used(self) -> None:
+        weight = sum(one.weight for one in self._known.values())
+        while weight > KEPT_BYTES:
+            place, dropped = self._known.popitem(last=False)
+            self._locks.pop(place, None)
+            weight -= dropped.weight
 
 
 def _revision(source: Manifest | None) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from clusterstacks.deliver.apply.class_object_rules import deletion_fault
 from clusterstacks.deliver.apply.ownership import FIELD_MANAGER
 from clusterstacks.deliver.apply.waves import CLASS_KIND
-from clusterstacks.model.documents import and_more, mapping, mappings, shown, text
+from clusterstacks.model.documents import and_more, at, mapping, mappings, shown, text
 from clusterstacks.model.kinds.clusterapi import is_moving, is_paused
 from clusterstacks.model.kinds.names import DELETE_FOR_MOVE_ANNOTATION
 from clusterstacks.model.objects import Manifest, ObjectId, ObjectKey, object_id
@@ -135,6 +135,14 @@ class DriftDetector:
             generations[known.id] = known.mark.generation if known.mark else live["metadata"].get("generation", 0)
         return difference_of(known.uid, generations.get(known.id, 0), live)
 
+    async def find_image(self, identity: ObjectId) -> Manifest | None:
+        """Return an Image with its status; None if it does not exist, or its kind is not served."""
+        try:
+            resource = await self.client.resource(identity.group, identity.kind)
+        except KindNotServed:
+            return None
+        return await self._reader.find(resource, identity.name, identity.namespace)
+
     async def _cached(self, identity: ObjectId) -> Manifest | None:
         informer = await self._reader.informer(identity.group, identity.kind)
         if informer is None:
@@ -212,10 +220,16 @@ def class_metadata(manifest: Manifest) -> Manifest:
 
 
 def class_metadata_and_status(manifest: Manifest) -> Manifest:
-    """For a ClusterClass, return also the status that says whether Cluster API accepts it."""
+    """Return also the status, and the Kubernetes versions that a ClusterClass lists.
+
+    The status says whether Cluster API accepts a ClusterClass, and whether an Image is available.
+    """
+    listed = at(manifest, "spec", "kubernetesVersions")
+    spec = {"spec": {"kubernetesVersions": listed}} if listed else {}
     status = {key: value for key, value in (manifest.get("status") or {}).items() if key != "variables"}
-    return {**class_metadata(manifest), "status": status}
+    return {**class_metadata(manifest), **spec, "status": status}
 
 
-def _state(manifest: Manifest) -> tuple[object, object]:
-    return manifest["metadata"].get("uid"), manifest["metadata"].get("generation")
+def _state(manifest: Manifest) -> tuple[object, ...]:
+    """Return what is watched of an object; the status only where it is read, see ``class_metadata_and_status``."""
+    return manifest["metadata"].get("uid"), manifest["metadata"].get("generation"), manifest.get("status")

@@ -18,6 +18,7 @@ from clusterstacks.model.objects import split_api_version
 from clusterstacks.model.outcomes import Outcome, Settled, Waiting
 from clusterstacks.operator.controllers.clusterstackrelease.class_objects import apply_class_chart, class_outcome
 from clusterstacks.operator.controllers.clusterstackrelease.deletion import delete_release
+from clusterstacks.operator.controllers.clusterstackrelease.node_images import wait_for_images
 from clusterstacks.operator.controllers.clusterstackrelease.source_check import (
     set_signatures_unclear,
     set_tag_moved,
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from clusterstacks.operator.controllers.status_reconciler import StatusPatch
     from clusterstacks.release.release import Release
     from clusterstacks.release.sources.fetcher import FetchedRelease, ReleaseFetcher
+    from clusterstacks.runtime.clock import Clock
     from clusterstacks.runtime.events import EventRecorder
     from clusterstacks.runtime.metrics import Metrics
 
@@ -62,6 +64,7 @@ OF_CONTENT = (
     ReleaseCondition.FACTS_KEPT,
     ReleaseCondition.CHART_APPLIED,
     ReleaseCondition.CLASS_ACCEPTED,
+    ReleaseCondition.NODE_IMAGES_AVAILABLE,
 )
 """Conditions of the verified content, which do not hold for the content that a changed pin names."""
 
@@ -78,11 +81,12 @@ class ReleaseUnusable(DependencyError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReleaseReconciler:
-    """Downloads and verifies a release, waits for the provider, applies the class, waits until Cluster API accepts it.
+    """Downloads and verifies a release, waits for the provider, applies the class, waits for Cluster API and images.
 
     A release whose objects are all applied is not opened again, so a restart downloads and renders nothing; only
-    provider and class are checked, and ``ready`` follows them. The exception is a release whose facts are missing in
-    its status, or whose addons lack charts that they depend on: its class can be used, and is not applied again.
+    provider, class and node images are checked, and ``ready`` follows them. The exception is a release whose facts are
+    missing in its status, or whose addons lack charts that they depend on: its class can be used, and is not applied
+    again.
     """
 
     client: Client
@@ -97,6 +101,7 @@ class ReleaseReconciler:
     events: EventRecorder
     facts: StatusFacts
     metrics: Metrics
+    clock: Clock
 
     async def work(self, patch: StatusPatch) -> Outcome | None:
         """Reconcile one release; None while ``clusterctl move`` moves its class."""
@@ -152,6 +157,9 @@ class ReleaseReconciler:
             if failed is not None:
                 return failed
         outcome = await self._class_outcome(patch, name)
+        images = await wait_for_images(patch, self.drift.find_image, self.clock.now())
+        if images is not None and isinstance(outcome, Settled):
+            outcome = images
         recheck = min(self.source_check.until_next_check(patch.key), RESYNC)
         return replace(outcome, recheck=recheck) if isinstance(outcome, Settled) else outcome
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from clusterstacks.deliver.apply.class_object_rules import GroupKind
+from clusterstacks.deliver.apply.class_object_rules import IMAGE_KIND, GroupKind
 from clusterstacks.model.documents import at
 from clusterstacks.model.kinds.names import CLUSTER_API_GROUP, CLUSTER_CLASS_KIND, CLUSTER_KIND, Kind
 from clusterstacks.model.names import InvalidName, parse_class
@@ -104,6 +104,8 @@ def _build(env: ControllerContext) -> Reconciler:
             enqueue(release)
 
     def watch_kind(group: str, kind: str) -> Informer:
+        if (group, kind) == IMAGE_KIND:
+            return env.watch_kind(CachedKind(group=group, kind=kind, trim=class_metadata_and_status))
         return env.watch_kind(CachedKind(group=group, kind=kind, trim=class_metadata, metadata_only=True))
 
     drift = DriftDetector(
@@ -137,6 +139,7 @@ def _build(env: ControllerContext) -> Reconciler:
         ),
         events=env.events,
         metrics=env.metrics,
+        clock=env.clock,
     )
     return Reconciler(
         reconcile=env.status_reconciler(Kind.CLUSTER_STACK_RELEASE, reconciler.work, ADVISORY).reconcile,

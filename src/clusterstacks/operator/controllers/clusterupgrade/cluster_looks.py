@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from clusterstacks.model.documents import at, text
@@ -63,6 +63,7 @@ class ClusterLooks:
     addons: ObjectCache
     stacks: ObjectCache
     releases: ObjectCache
+    classes: ObjectCache
     statements: RemoteStatements
     rules: Callable[[ReleaseName, Mapping[str, str]], tuple[Rule, ...] | None]
     _known: dict[tuple[str, str], tuple[_Seen, float, Action]] = field(default_factory=dict, init=False)
@@ -138,10 +139,14 @@ class ClusterLooks:
 
     def _context(self, cluster: LiveCluster, rules: tuple[Rule, ...], notices: list[str]) -> UpgradeContext:
         namespace = cluster.view.class_namespace
-        stacks, releases = (self._within(namespace, cache) for cache in (self.stacks, self.releases))
-        offered = offered_by(namespace, cluster.release, stacks, releases, notices)
+        stacks, releases, classes = (self._within(namespace, cache) for cache in self._offers)
+        offered = offered_by(namespace, cluster.release, (stacks, releases, classes), notices)
         candidates = {**self.statements.known(offered.stacks), **offered.facts}
-        candidates = {name: one for name, one in candidates.items() if name.same_stack(cluster.release)}
+        candidates = {
+            name: replace(one, class_versions=offered.class_versions.get(name.class_name, ()))
+            for name, one in candidates.items()
+            if name.same_stack(cluster.release)
+        }
         world = World(tuple(candidates.values()), rules, facts())
         return UpgradeContext(cluster, offered, world, state_of(cluster, candidates, notices), tuple(notices))
 
@@ -160,8 +165,12 @@ class ClusterLooks:
     def _seen(self, cluster: LiveCluster, to: str) -> _Seen:
         namespace = cluster.view.class_namespace
         objects = [cluster.view.raw, cluster.addon]
-        objects += [one for cache in (self.stacks, self.releases) for one in self._within(namespace, cache)]
+        objects += [one for cache in self._offers for one in self._within(namespace, cache)]
         return (to, self.rules(cluster.release, cluster.view.labels), *(_revision(one) for one in objects))
+
+    @property
+    def _offers(self) -> tuple[ObjectCache, ObjectCache, ObjectCache]:
+        return self.stacks, self.releases, self.classes
 
     @staticmethod
     def _within(namespace: str, cache: ObjectCache) -> list[Manifest]:

@@ -9,7 +9,7 @@ from clusterstacks.model.documents import at, mapping, text
 from clusterstacks.model.errors import SpecError
 from clusterstacks.model.kinds.clusterapi import cluster_view
 from clusterstacks.model.kinds.clusterupgrade import ClusterPhase, ClusterUpgrade, UpgradePhase
-from clusterstacks.model.kinds.names import CLUSTER_KIND, Kind
+from clusterstacks.model.kinds.names import CLUSTER_CLASS_KIND, CLUSTER_KIND, Kind
 from clusterstacks.model.objects import ObjectKey
 from clusterstacks.operator.controllers.class_usage import CLUSTERS
 from clusterstacks.operator.controllers.clusteraddon.snapshot import ContractKinds
@@ -116,6 +116,7 @@ def _build(env: ControllerContext) -> Reconciler:
             addons=env.cache(Kind.CLUSTER_ADDON),
             stacks=env.cache(Kind.CLUSTER_STACK),
             releases=env.cache(Kind.CLUSTER_STACK_RELEASE),
+            classes=env.cache(CLUSTER_CLASS_KIND),
             statements=env.statements,
             rules=env.rules,
         ),

@@ -3,7 +3,8 @@
 The result of a change must be allowed. A change of neither class nor Kubernetes may keep what was wrong before, so that
 a cluster outside its ranges can be brought back one addon at a time. While Kubernetes moves, both versions must be in
 the range of every addon, as delivered and as asked for; an addon that was outside its range before is not checked
-against the old version.
+against the old version. Where Kubernetes walks several minors over the versions of a class, all facts must allow each
+version in between, with the addons as delivered and as asked for: stages run before the first and after the last minor.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from clusterstacks.plan.compat.constraints import KUBERNETES, Judges, cautions, upgrade_fact, violations
+from clusterstacks.plan.compat.rules.upgrades import walked
 from clusterstacks.plan.compat.verdicts import Verdict, judge_kubernetes
 from clusterstacks.plan.compat.world import ClusterVersions
 
@@ -88,6 +90,7 @@ def _obstacles(change: ClusterChange) -> Iterator[CompatFinding]:
         yield from map(_incompatible, _violations(wanted, judges))
         return
     outside_before = {violation.subject for violation in _violations(change.delivered, change.judges_before or judges)}
+    yield from _between(wanted, delivered=change.delivered, judges=judges)
     yield from _while_moving(wanted, change.before, change.delivered, judges, outside_before)
     accepted = set[str]() if _moves(change.before, wanted) else outside_before
     yield from (
@@ -114,6 +117,16 @@ def _while_moving(
     for violation in _ranges_of_addons(arriving, judges):
         if violation.subject not in outside_before:
             yield replace(_incompatible(violation), arriving=wanted.kubernetes == before.kubernetes)
+
+
+def _between(wanted: ClusterVersions, delivered: ClusterVersions, judges: Judges) -> Iterator[CompatFinding]:
+    """Check the Kubernetes versions that a Cluster only passes."""
+    release = wanted.release
+    for kubernetes in walked(delivered.kubernetes, wanted.kubernetes, release.class_versions)[:-1]:
+        for addons in (delivered.addons, wanted.addons):
+            for violation in _violations(ClusterVersions(release, kubernetes, addons), judges):
+                finding = _incompatible(violation)
+                yield replace(finding, text=f"on the way, with Kubernetes {kubernetes}: {finding.text}")
 
 
 def _forbidden_upgrades(

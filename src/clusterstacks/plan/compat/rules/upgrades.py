@@ -13,13 +13,33 @@ from clusterstacks.model.kinds.addon_annotations import ADDON_ANNOTATION, RELEAS
 from clusterstacks.model.versions import InvalidVersion, KubernetesVersion
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from clusterstacks.model.names import ReleaseName
 
 
-def upgrade_refusal(before: str, after: str) -> str:
+def walked(
+    before: KubernetesVersion, after: KubernetesVersion, class_versions: Sequence[KubernetesVersion] = ()
+) -> tuple[KubernetesVersion, ...]:
+    """Return the versions that the control plane has one after the other, up to ``after``; none if it cannot get there.
+
+    Over ``spec.kubernetesVersions`` of a class, Cluster API walks several minors in one upgrade. It takes the newest
+    version of each minor, and replaces the workers at the end, and before they would be too old for the control plane.
+    Source: sigs.k8s.io/cluster-api, ``GetUpgradePlanFromClusterClassVersions``.
+    """
+    if after.major != before.major or not before.minor <= after.minor:
+        return ()
+    newest = {version.minor: version for version in sorted(class_versions) if version.major == after.major}
+    between = [newest.get(minor) for minor in range(before.minor + 1, after.minor)]
+    passed = tuple(version for version in between if version is not None)
+    may_walk = len(passed) == len(between) and (not between or after in class_versions)
+    return (*passed, after) if may_walk else ()
+
+
+def upgrade_refusal(before: str, after: str, class_versions: Sequence[KubernetesVersion] = ()) -> str:
     """Return why a cluster may not move from one Kubernetes version to another; empty when it may.
+
+    ``class_versions`` are those that the class lists (``spec.kubernetesVersions``).
 
     No fact, policy or annotation overrides this rule. Texts that are not versions are ignored: Cluster API refuses one
     in ``after``, and has accepted the one in ``before``.
@@ -29,9 +49,15 @@ def upgrade_refusal(before: str, after: str) -> str:
         return ""
     if new < old:
         return f"Kubernetes never goes down: the cluster has {old}; keep it, or move to a higher version than {new}"
-    if new.major != old.major or new.minor - old.minor > 1:
-        return f"Kubernetes moves one minor at a time: from {old} go to a version of {old.major}.{old.minor + 1} first"
-    return ""
+    if walked(old, new, [replace(version, build="") for version in class_versions]):
+        return ""
+    if class_versions:
+        listed = ", ".join(version.text for version in class_versions)
+        return (
+            f"Kubernetes moves one minor at a time, or over the versions that its class lists (kubernetesVersions: "
+            f"{listed}): from {old} go to one of these that has no gap before it"
+        )
+    return f"Kubernetes moves one minor at a time: from {old} go to a version of {old.major}.{old.minor + 1} first"
 
 
 def other_stack(old: ReleaseName, new: ReleaseName) -> str:

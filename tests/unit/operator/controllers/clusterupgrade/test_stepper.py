@@ -52,6 +52,8 @@ class Prod:
     observed: bool = True
     delivered: tuple[str, str] = ("", "")
     digest: str = ""
+    sources: dict[str, dict[str, bytes]] = field(default_factory=lambda: RELEASES)
+    classes: dict[str, Manifest] = field(default_factory=dict)
     ready: dict[str, str] = field(default_factory=lambda: {"status": "True"})
 
     def __post_init__(self) -> None:
@@ -105,11 +107,13 @@ class Prod:
         }
 
     async def _action(self, target: str, cluster: Manifest, budget: Budget) -> Action:
-        there = Management(sources={"kaas/one": source(**RELEASES)})
+        there = Management(sources={"kaas/one": source(**self.sources)})
         for minor in ("1.34", "1.35", "1.36"):
             await there.has_stack(minor)
         for name in self.offered:
             await there.has_release(name)
+        for name, cluster_class in self.classes.items():
+            await there.has("ClusterClass", name, cluster_class)
         await there.has("Cluster", "prod", cluster)
         await there.has("ClusterAddon", "cluster-addon-prod", self.addon())
         return next_action(await there.context(), parse_target(target), budget)
@@ -140,6 +144,21 @@ def test_each_step_is_taken_once_when_the_one_before_has_settled() -> None:
     ]
     assert len(waits) == 10
     assert waits[-1] == "the operator has not reported the state of the addons yet"
+
+
+def test_several_minors_are_one_step_over_the_versions_that_the_class_lists() -> None:
+    versions = ["v1.34.2", "v1.35.4", "v1.36.3"]
+    wide = {"p_s_1_34_v1": stated("v1.34.2", ">=1.34 <1.37", cni="1.0.0")}
+    prod = Prod(offered=[FIRST], sources=wide, classes={FIRST: {"spec": {"kubernetesVersions": versions}}})
+    action = prod.action("v1.36.3")
+    assert isinstance(action, Patch), action
+    assert [action.patch] == [step["patch"] for step in action.steps]
+    assert action.patch == {"spec": {"topology": {"version": "v1.36.3"}}}
+    prod.patch(action.patch)
+    for move in prod.moves():
+        assert isinstance(prod.action("v1.36.3"), Unsettled)
+        move()
+    assert prod.action("v1.36.3") == Arrived()
 
 
 @pytest.mark.parametrize("lagging", range(5))

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FleetRelease:
+class ReleaseGroup:
     """A release and the Clusters that have its addons."""
 
     namespace: str
@@ -63,7 +63,7 @@ class FleetRelease:
         }
 
 
-def group_by_release(releases: Iterable[Manifest], clusters: Iterable[ClusterSummary]) -> list[FleetRelease]:
+def group_by_release(releases: Iterable[Manifest], clusters: Iterable[ClusterSummary]) -> list[ReleaseGroup]:
     """Return each ClusterStackRelease with its Clusters, sorted by namespace, stack, Kubernetes minor and version.
 
     Clusters without a class of a cluster stack are left out.
@@ -79,7 +79,7 @@ def group_by_release(releases: Iterable[Manifest], clusters: Iterable[ClusterSum
             users.setdefault((cluster.class_namespace, name), []).append(cluster)
     ready = {key for key, release in known.items() if at(release, "status", "ready") is True}
     return [
-        FleetRelease(
+        ReleaseGroup(
             namespace=namespace,
             name=name,
             exists=(namespace, name) in known,

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from clusterstacks.model.names import ReleaseName, parse_release
 from clusterstacks.plan.clusters.cluster_summary import ClusterSummary, summarize
-from clusterstacks.plan.clusters.fleet_table import group_by_release, newer_releases
+from clusterstacks.plan.clusters.release_groups import group_by_release, newer_releases
 
 
 def release(name: str, *, ready: bool = True) -> dict[str, Any]:
