@@ -85,8 +85,9 @@ site: setup ## Build the static site of the documentation in dist/site; wrong li
 	@UV_SYSTEM_CERTS=1 UV_PROJECT_ENVIRONMENT=.venv-site $(BIN)/uv sync --quiet --locked --only-group site
 	@PYTHONPATH=. .venv-site/bin/mkdocs build --quiet --strict
 
-cast: binaries ## Record `make demo-ranges` as docs/demo-ranges.svg (one minute)
-	@PATH="$(CURDIR)/$(BIN):$$PATH" XDG_STATE_HOME=/tmp $(BIN)/python -m tools.cast docs/demo-ranges.svg csctl demo --ranges
+cast: binaries ## Record `make demo-ranges` and `make demo-upgrade` as pictures in docs (three minutes)
+	@for demo in ranges upgrade; do PATH="$(CURDIR)/$(BIN):$$PATH" XDG_STATE_HOME=/tmp \
+		$(BIN)/python -m tools.cast docs/demo-$$demo.svg csctl demo --$$demo || exit 1; done
 
 image: setup wheel ## Build the container image into dist/image, without docker (needs mmdebstrap); ARCH=amd64 or arm64 builds one
 	$(BIN)/python -m tools.image build $(ARCH:%=--arch %)
