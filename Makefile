@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.synced
 
 .DEFAULT_GOAL := help
-.PHONY: help setup binaries demo demo-ranges demo-upgrade test test-unit test-integration test-replay test-e2e test-image test-install krew resolve site cast image wheel image-push check format house docs manifests bench fuzz fuzz-faults fuzz-kills clean
+.PHONY: help setup binaries demo demo-ranges demo-upgrade test test-unit test-integration test-replay test-e2e test-image test-install krew resolve site cast image wheel image-push check format house docs manifests bench bench-fleet fuzz fuzz-faults fuzz-kills clean
 
 help: ## Show this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-18s %s\n", $$1, $$2}'
@@ -100,6 +100,9 @@ image-push: setup ## Push dist/image with its SBOM and provenance: make image-pu
 
 bench: binaries ## Measure (by hand; the results are in docs/benchmarks.md)
 	$(BIN)/python -m benchmarks
+
+bench-fleet: binaries ## Measure resource syncs beside the ClusterResourceSets of Cluster API (by hand; 15 minutes); CLUSTERS=20 MINUTES=1
+	$(BIN)/python -m benchmarks.syncs --clusters $(or $(CLUSTERS),200) --minutes $(or $(MINUTES),5)
 
 fuzz: setup ## Run the property tests much longer (by hand)
 	$(BIN)/pytest tests/unit -m hypothesis --hypothesis-profile=fuzz --timeout=3600 -n 2 -q
