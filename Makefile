@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.synced
 
 .DEFAULT_GOAL := help
-.PHONY: help setup binaries demo demo-ranges demo-upgrade test test-unit test-integration test-replay test-e2e test-image test-install krew resolve site cast image wheel image-push check format house docs manifests bench fuzz fuzz-faults fuzz-kills clean
+.PHONY: help setup binaries demo demo-ranges demo-upgrade test test-unit test-integration test-replay test-e2e test-image test-install krew resolve site cast image wheel image-push check format house docs manifests bench bench-fleet fuzz fuzz-faults fuzz-kills clean
 
 help: ## Show this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-18s %s\n", $$1, $$2}'
@@ -85,8 +85,9 @@ site: setup ## Build the static site of the documentation in dist/site; wrong li
 	@UV_SYSTEM_CERTS=1 UV_PROJECT_ENVIRONMENT=.venv-site $(BIN)/uv sync --quiet --locked --only-group site
 	@PYTHONPATH=. .venv-site/bin/mkdocs build --quiet --strict
 
-cast: binaries ## Record `make demo-ranges` as docs/demo-ranges.svg (one minute)
-	@PATH="$(CURDIR)/$(BIN):$$PATH" XDG_STATE_HOME=/tmp $(BIN)/python -m tools.cast docs/demo-ranges.svg csctl demo --ranges
+cast: binaries ## Record `make demo-ranges` and `make demo-upgrade` as pictures in docs (three minutes)
+	@for demo in ranges upgrade; do PATH="$(CURDIR)/$(BIN):$$PATH" XDG_STATE_HOME=/tmp \
+		$(BIN)/python -m tools.cast docs/demo-$$demo.svg csctl demo --$$demo || exit 1; done
 
 image: setup wheel ## Build the container image into dist/image, without docker (needs mmdebstrap); ARCH=amd64 or arm64 builds one
 	$(BIN)/python -m tools.image build $(ARCH:%=--arch %)
@@ -99,6 +100,9 @@ image-push: setup ## Push dist/image with its SBOM and provenance: make image-pu
 
 bench: binaries ## Measure (by hand; the results are in docs/benchmarks.md)
 	$(BIN)/python -m benchmarks
+
+bench-fleet: binaries ## Measure resource syncs beside the ClusterResourceSets of Cluster API (by hand; 15 minutes); CLUSTERS=20 MINUTES=1
+	$(BIN)/python -m benchmarks.syncs --clusters $(or $(CLUSTERS),200) --minutes $(or $(MINUTES),5)
 
 fuzz: setup ## Run the property tests much longer (by hand)
 	$(BIN)/pytest tests/unit -m hypothesis --hypothesis-profile=fuzz --timeout=3600 -n 2 -q

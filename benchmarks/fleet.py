@@ -51,12 +51,14 @@ class Bench:
         self.cache = root / "cache"
 
     @contextmanager
-    def operator(self, source: Path | None = None) -> Iterator[subprocess.Popen[bytes]]:
+    def operator(
+        self, source: Path | None = None, program: str = "clusterstacks.operator.main", *flags: str
+    ) -> Iterator[subprocess.Popen[bytes]]:
         """Run the operator; ``source`` is the ``src`` directory of another version, which this environment runs."""
         environ = {**os.environ, "PYTHONPATH": str(source)} if source else None
         command = [
             sys.executable,
-            *("-m", "clusterstacks.operator.main"),
+            *("-m", program),
             f"--kubeconfig={self.state.kubeconfig}",
             f"--release-dir={self.releases}",
             f"--cache-dir={self.cache}",
@@ -65,11 +67,15 @@ class Bench:
             "--leader-elect-identity=benchmark",
             "--metrics-bind-address=0",
             "--health-probe-bind-address=0",
+            *flags,
         ]
         with (self.root / "operator.log").open("ab") as log:
             process = subprocess.Popen(command, stdout=log, stderr=log, env=environ)
         try:
             yield process
+        except BaseException as error:
+            error.add_note(f"the last messages of the operator:\n{(self.root / 'operator.log').read_text()[-3000:]}")
+            raise
         finally:
             process.terminate()
             process.wait()

@@ -43,6 +43,7 @@ PATTERNS = {
     "csctl/authoring/rules/rendering.py": f"{AUTHOR}; a template: MAX_TEMPLATE_BYTES",
     "csctl/authoring/rules/source_files.py": AUTHOR,
     "csctl/verbs/copy.py": "an argument of the command line",
+    "csctl/shared/upgrade_objects.py": "an argument of the command line",
     "csctl/shared/terminal.py": "what is printed; words, without backtracking",
     "dev/contract_labels.py": MACHINE,
     "dev/demo/ranges_scenario.py": MACHINE,

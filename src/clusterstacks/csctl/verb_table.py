@@ -186,8 +186,14 @@ VERBS: Final[Mapping[str, Verb]] = {
     ),
     "upgrade": Verb(
         "clusterstacks.csctl.verbs.upgrade",
-        "Upgrade a Cluster step by step.",
-        ("default/my-cluster", "default/my-cluster --to v1.36.1", "default/my-cluster --to v1.36.1 --dry-run"),
+        "Upgrade Clusters step by step.",
+        (
+            "default/my-cluster",
+            "default/my-cluster --to v1.36.1",
+            "default/my-cluster --to v1.36.1 --dry-run -o json",
+            "default/my-cluster --to latestPatch --window '02:00+4h Europe/Berlin' --yes --wait 1m",
+            "-l ring=canary --to openstack-scs-1-36-v2 --max 5 --window 'Sat,Sun 02:00+4h Europe/Berlin' -o yaml",
+        ),
     ),
     "verify": Verb(
         "clusterstacks.csctl.verbs.verify", "Verify the signatures of a release.", (f"{_REF} --key release.key.pub",)

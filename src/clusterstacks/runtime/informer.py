@@ -42,6 +42,9 @@ INSTANT_CLOSES: Final = 3
 resource version may have expired although the server does not return 410 (kubernetes/kubernetes#137089). The number is
 arbitrary."""
 
+OWN_WRITE_SECONDS: Final = 2.0
+"""Age up to which the response of an own write is as good as a read: an action takes longer than that (arbitrary)."""
+
 log = logging.getLogger(__name__)
 
 
@@ -88,6 +91,9 @@ class Informer:
         self._metadata_only = metadata_only
         self._keep_unreadable = keep_unreadable
         self._handlers: list[Handler] = []
+        self._clock = clock
+        self._own_writes: dict[ObjectKey, tuple[Manifest, float]] = {}
+        """The responses of own writes with their times, the oldest first."""
         self._resource: Resource | None = None
         self._resource_version = ""  # empty: list before the next watch
         self._synced = asyncio.Event()
@@ -134,8 +140,21 @@ class Informer:
 
         Ignored if the watch has passed this version: the object may have been deleted since.
         """
+        key, now = key_of(manifest), self._clock.monotonic()
         if self._resource_version and _version(manifest) > _number(self._resource_version):
-            self._put(key_of(manifest), manifest)
+            self._put(key, manifest)
+        while self._own_writes and now - next(iter(self._own_writes.values()))[1] > OWN_WRITE_SECONDS:
+            del self._own_writes[next(iter(self._own_writes))]
+        self._own_writes.pop(key, None)
+        self._own_writes[key] = (manifest, now)
+
+    def just_written(self, key: ObjectKey) -> Manifest | None:
+        """Return an object as our own write left it a moment ago; None if there was none, or it has changed since."""
+        manifest, written_at = self._own_writes.get(key, (None, 0.0))
+        if manifest is None or self._clock.monotonic() - written_at > OWN_WRITE_SECONDS or not self.follows(key):
+            return None
+        known = self.cache.get(key)
+        return manifest if known is not None and _version(known) == _version(manifest) else None
 
     async def run(self) -> None:
         """List and watch until cancelled; failures are logged and retried."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from base64 import b64encode
+from collections import Counter
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -14,8 +15,10 @@ from clusterstacks.model import yaml
 from clusterstacks.model.kinds.clusterresourcesync import SYNC_API_VERSION, binding_name
 from clusterstacks.model.kinds.names import CLUSTER_KIND, CONFIRM_PRUNE_ANNOTATION, RECONCILE_ANNOTATION, Kind
 from clusterstacks.model.objects import ObjectKey
-from clusterstacks.operator.controllers import addon_sweep
+from clusterstacks.operator.controllers import addon_sweep, held_reports
+from clusterstacks.runtime import informer
 from tests.support.builders.manifests import config_map, crd, named
+from tests.support.running.mortal_client import MortalClients
 from tests.support.running.world import condition_of
 from tests.support.waiting import eventually
 
@@ -73,6 +76,35 @@ async def test_changed_config_map_is_delivered_long_before_the_interval(world: W
             return found is not None and found["data"]["key"] == "two"
 
         await eventually(is_changed, seconds=30, about="the changed ConfigMap in the cluster")
+
+
+async def test_first_delivery_reads_and_writes_nothing_twice(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    # What happens within these times depends on the load of the machine otherwise.
+    monkeypatch.setattr(held_reports, "HOLD", timedelta(minutes=2))
+    monkeypatch.setattr(informer, "OWN_WRITE_SECONDS", 120.0)
+    word = world.namespace
+    await source(world, a=written(*(config_map(f"{word}-{number}", key="one") for number in range(10))))
+    await world.cluster("one", CLASS)
+    clients = MortalClients.installed(monkeypatch)
+    async with clients.operator(world):
+        await world.at_rest()
+        before = len(clients.calls)
+        await sync(world)
+        await world.until(SYNC, "extra", lambda one: (one.get("status") or {}).get("synced") == 1)
+        sent = Counter(" ".join(call.about.split()[:2]) for call in clients.calls[before:] if "watch=" not in call.path)
+    assert sent.pop("list ConfigMap") == 1  # of all syncs
+    group = "addons.clusterstack.x-k8s.io"
+    assert sent["apply ConfigMap"] == 10
+    assert sent[f"patch ClusterResourceSync.{group}"] == 2, "finalizer and status"
+    assert sent[f"patch ClusterResourceSyncBinding.{group}"] == 1, "status"
+    assert sent["get Cluster.cluster.x-k8s.io"] == 1
+    needless = (
+        "get /api",
+        "create Event",
+        f"get ClusterResourceSync.{group}",
+        f"get ClusterResourceSyncBinding.{group}",
+    )
+    assert not [one for one in needless if sent[one]]
 
 
 @pytest.mark.regression("CAPI-4807")

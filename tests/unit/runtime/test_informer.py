@@ -14,7 +14,7 @@ from clusterstacks.net.kube.errors import Forbidden
 from clusterstacks.net.kube.resources import Resource
 from clusterstacks.operator.app import sync_problem
 from clusterstacks.runtime.component_health import FAILURE_TOLERANCE, REPEAT_INTERVAL
-from clusterstacks.runtime.informer import CacheChange, Informer
+from clusterstacks.runtime.informer import OWN_WRITE_SECONDS, CacheChange, Informer
 from tests.support.fakes.api_server import FakeApi, too_many, unreachable
 from tests.support.virtual_time import VirtualClock, in_virtual_time
 
@@ -563,6 +563,27 @@ async def test_the_end_of_a_predecessor_does_not_end_the_object_that_we_created_
 
         assert world.informer.cache.get(key("a")) is not None
         assert world.take_seen() == ["-a", "+a"]
+
+
+@in_virtual_time
+async def test_own_write_is_as_good_as_a_read_for_a_moment_and_until_somebody_else_changes_the_object() -> None:
+    async with following("a", "b", "c") as world:
+        await passing(1)
+        assert world.informer.just_written(key("a")) is None
+        written = {name: edited(world.api.objects(WIDGETS)[key(name)], "blue", 10) for name in "abc"}
+        for manifest in written.values():
+            world.informer.written(manifest)
+        assert world.informer.just_written(key("a")) == written["a"]
+
+        for number in range(12):  # the versions of the server pass those of our writes
+            await world.paint("b", f"red{number}")
+        await world.delete("c")
+        await passing(1)
+        assert world.informer.just_written(key("b")) is None
+        assert world.informer.just_written(key("c")) is None
+        assert world.informer.just_written(key("a")) == written["a"]
+        await passing(OWN_WRITE_SECONDS)
+        assert world.informer.just_written(key("a")) is None
 
 
 @in_virtual_time

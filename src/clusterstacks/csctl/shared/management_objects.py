@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from clusterstacks.csctl.shared import output
-from clusterstacks.model.kinds.names import CLUSTER_API_GROUP, SYNC_GROUP, Kind
+from clusterstacks.model.kinds.names import CLUSTER_API_GROUP, GROUP, SYNC_GROUP, Kind
 from clusterstacks.model.objects import drop_managed_fields
 
 if TYPE_CHECKING:
@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from clusterstacks.net.kube.client import Client
     from clusterstacks.net.kube.resources import Resource
     from clusterstacks.runtime.informer import Informer
+
+MANAGER: Final = "csctl"
+"""Field manager of csctl."""
 
 SETTLE_SECONDS = 0.2
 """Delay after a change, so that changes of several objects are shown together (arbitrary)."""
@@ -54,6 +57,8 @@ class ObjectQuery:
 
 
 BINDINGS: Final = ObjectQuery(SYNC_GROUP, Kind.CLUSTER_RESOURCE_SYNC_BINDING, is_new=True)
+
+UPGRADES: Final = ObjectQuery(GROUP, Kind.CLUSTER_UPGRADE, consequence="running upgrades are not shown", is_new=True)
 
 
 async def served(client: Client, group: str, kind: str) -> Resource:

@@ -45,9 +45,9 @@ EXIT_CODES = {
     ),
     NEGATIVE: (
         "a negative result: create found no changes, verify no signature by one of the keys, compat check an "
-        "incompatible combination, or plan and why no plan"
+        "incompatible combination, plan, why and upgrade no plan, or an upgrade failed or is blocked"
     ),
-    UNDECIDED: "the search of plan or why stopped without a result",
+    UNDECIDED: "the search of plan, why or upgrade stopped without a result, or upgrade --wait ended before it",
     BUG: "a bug in csctl",
     INTERRUPTED: "interrupted by Ctrl-C",
 }

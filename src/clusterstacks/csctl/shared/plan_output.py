@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from clusterstacks.csctl.shared import output
-from clusterstacks.csctl.shared.options import Seconds
+from clusterstacks.csctl.shared.options import TEXT, Seconds
 from clusterstacks.csctl.shared.terminal import ResultMark
 from clusterstacks.model.errors import SpecError
 from clusterstacks.plan.planner.step_titles import step_title
@@ -99,6 +99,28 @@ def search_live_plan(
     return answer, document
 
 
+def print_targets(world: World, state: ClusterState, form: str, notices: Sequence[str], timeout: float) -> None:
+    """Print the releases that a cluster can move to, with the number of steps; ``timeout`` limits the whole search."""
+    from clusterstacks.plan.planner.planner import Plan, find_plan
+
+    rows, budget = [], search_effort(timeout)
+    for candidate in sorted(world.candidates, key=lambda known: (known.kubernetes, known.name.version)):
+        try:
+            answer = find_plan(world, state, candidate.name, budget)
+        except SpecError:  # of another stack, or its statements are missing
+            continue
+        if isinstance(answer, Plan) and answer.steps:
+            rows.append((candidate.name.release, answer.end.kubernetes.text, len(answer.steps)))
+    output.warn_all(notices)
+    if form != TEXT:
+        names = ("release", "kubernetes", "steps")
+        output.print_document([dict(zip(names, row, strict=True)) for row in rows], form)
+    elif rows:
+        output.print_table(("RELEASE", "KUBERNETES", "STEPS"), [(*names, str(steps)) for *names, steps in rows])
+    else:
+        output.note("No release is known to which the cluster can be upgraded.")
+
+
 def running_upgrade(context: UpgradeContext, management: ManagementCluster) -> dict[str, Any] | None:
     """Return the document of the upgrade that a live Cluster waits for now; None where no upgrade is running."""
     from clusterstacks.operator.controllers.clusteraddon.snapshot import upgrade_state
@@ -176,13 +198,18 @@ def live_commands(management: ManagementCluster, cluster: ObjectKey) -> Callable
     return lambda step: step_commands(step, cluster.name, management.kubectl, ("-n", cluster.namespace))
 
 
-def print_steps(steps: list[dict[str, Any]], commands: Callable[[dict[str, Any]], list[str]]) -> None:
-    """Print steps, each with its reason and commands."""
+def print_steps(
+    steps: list[dict[str, Any]],
+    commands: Callable[[dict[str, Any]], list[str]] = lambda _: [],
+    below: Callable[[dict[str, Any]], None] = lambda _: None,
+) -> None:
+    """Print steps, each with its reason and commands; ``below`` prints more of a step."""
     for number, step in enumerate(steps, start=1):
         output.say(f"{number}. {step_title(step)}", bold=True, wraps=True)
         output.say(f"     {step['reason']}", wraps=True)
         for command in commands(step):
             output.say(f"     {command}")
+        below(step)
 
 
 def print_refusal(refused: dict[str, Any]) -> None:
@@ -201,8 +228,8 @@ def print_fact(fact: dict[str, Any]) -> None:
     output.say_judged(ResultMark.BAD, f"{fact['text']}{source} [{fact['id']}]", indent=2)
 
 
-def print_summary(steps: Sequence[dict[str, Any]]) -> None:
-    """Print how many steps a plan has, and how many of them replace nodes."""
+def print_summary(steps: Sequence[dict[str, Any]], impact: str = "") -> None:
+    """Print how many steps a plan has, how many of them replace nodes, and the impact of all."""
     rolls = sum(step["kind"] != "addon" for step in steps)
     count = f"{len(steps)} step{'' if len(steps) == 1 else 's'}"
-    output.say(f"{count}; {rolls or 'none'} of them replace{'' if rolls > 1 else 's'} nodes.")
+    output.say(f"{count}; {rolls or 'none'} of them replace{'' if rolls > 1 else 's'} nodes{impact and f'; {impact}'}.")

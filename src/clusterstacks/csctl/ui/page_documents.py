@@ -88,7 +88,7 @@ def cluster_document(snapshot: Snapshot, key: ObjectKey) -> Manifest | None:
         return None
     (cluster,) = own.clusters
     addon = addons_by_cluster(own.addons).get((key.namespace, key.name))
-    (summary,) = summarize_all([cluster], own.addons, own.bindings)
+    (summary,) = summarize_all([cluster], own.addons, own.bindings, own.upgrades)
     state = cluster_status(cluster, own).state
     changes = [condition.document() for condition in summary.conditions.values() if condition.last_transition_time]
     return {
@@ -165,7 +165,7 @@ def _class_release(class_name: str) -> ReleaseName | None:
 
 
 def _of_namespace(snapshot: Snapshot, key: ObjectKey) -> Snapshot:
-    """Return the snapshot with one Cluster, and with the workers, addons and syncs in its namespace only."""
+    """Return the snapshot with one Cluster, and with the workers, addons, syncs and upgrades in its namespace only."""
 
     def here(objects: Iterable[Manifest]) -> list[Manifest]:
         return [manifest for manifest in objects if _is_in(manifest, key.namespace)]
@@ -177,6 +177,7 @@ def _of_namespace(snapshot: Snapshot, key: ObjectKey) -> Snapshot:
         bindings=here(snapshot.bindings),
         pools=here(snapshot.pools),
         machines=here(snapshot.machines),
+        upgrades=here(snapshot.upgrades),
     )
 
 

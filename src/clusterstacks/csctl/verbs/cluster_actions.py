@@ -11,7 +11,7 @@ import click
 
 from clusterstacks.csctl.shared import output
 from clusterstacks.csctl.shared.cluster_options import ClusterName, ManagementCluster, cluster_options
-from clusterstacks.csctl.shared.management_objects import BINDINGS, read_all, served
+from clusterstacks.csctl.shared.management_objects import BINDINGS, MANAGER, read_all, served
 from clusterstacks.csctl.shared.options import Seconds
 from clusterstacks.model.conditions import from_documents
 from clusterstacks.model.documents import at, text
@@ -33,9 +33,6 @@ if TYPE_CHECKING:
 
     from clusterstacks.model.objects import Manifest, ObjectKey
     from clusterstacks.net.kube.client import Client
-
-MANAGER: Final = "csctl"
-"""Field manager of csctl."""
 
 POLL_SECONDS: Final = 0.5
 """Interval at which ClusterAddon and bindings are read while csctl waits (arbitrary)."""

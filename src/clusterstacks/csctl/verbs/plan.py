@@ -24,6 +24,7 @@ from clusterstacks.csctl.shared.plan_output import (
     print_refusal,
     print_steps,
     print_summary,
+    print_targets,
     print_upgrade,
     running_upgrade,
     search_live_plan,
@@ -54,8 +55,7 @@ if TYPE_CHECKING:
     "--to",
     "target",
     metavar="RELEASE|VERSION",
-    required=True,
-    help="Target release or Kubernetes version.",
+    help="Target release or Kubernetes version.  [default: print where the cluster can go]",
     shell_complete=complete_releases,
 )
 @management_options
@@ -65,7 +65,7 @@ def plan(  # noqa: PLR0913 - one for each option
     *,
     cluster: ObjectKey | None,
     state: Path | None,
-    target: str,
+    target: str | None,
     management: ManagementCluster,
     releases: Path | None,
     form: str,
@@ -89,9 +89,12 @@ def plan(  # noqa: PLR0913 - one for each option
     """
     from clusterstacks.plan.planner.state_file import parse_target
 
-    goal = parse_target(target)
+    goal = parse_target(target) if target is not None else None
     if cluster is not None and state is None:
         context = asyncio.run(read_live(management, cluster, releases, goal))
+        if goal is None:
+            print_targets(context.world, context.state, form, context.notices, timeout)
+            return 0
         upgrade = running_upgrade(context, management)
         if form == TEXT:
             print_upgrade(upgrade)
@@ -103,11 +106,10 @@ def plan(  # noqa: PLR0913 - one for each option
         raise click.UsageError("expected either NAMESPACE/CLUSTER or --from FILE")
     if releases is None or management != ManagementCluster():
         raise click.UsageError("--from requires --releases and cannot be combined with --kubeconfig and --context")
-    document = _offline(state, releases, goal, timeout)
-    return UNDECIDED if document is None else _print(document, form, _offline_commands)
+    return _offline(state, releases, goal, timeout, form)
 
 
-def _offline(file: Path, releases: Path, goal: Target, timeout: float) -> dict[str, Any] | None:
+def _offline(file: Path, releases: Path, goal: Target | None, timeout: float, form: str) -> int:
     from clusterstacks.csctl.shared.cluster_options import upstream_facts
     from clusterstacks.plan.compat.release_statements import read_candidates
     from clusterstacks.plan.compat.world import World
@@ -115,8 +117,13 @@ def _offline(file: Path, releases: Path, goal: Target, timeout: float) -> dict[s
 
     state = _read_state(file)
     world = World(read_candidates(releases), upstream=upstream_facts())
+    if goal is None:
+        print_targets(world, state, form, (), timeout)
+        return 0
     answer = search_plan(world, state, goal, timeout)
-    return None if answer is None else plan_document(world, state, goal, answer)
+    if answer is None:
+        return UNDECIDED
+    return _print(plan_document(world, state, goal, answer), form, _offline_commands)
 
 
 def _offline_commands(step: dict[str, Any]) -> list[str]:

@@ -21,7 +21,7 @@ from clusterstacks.csctl.shared.cluster_options import (
 )
 from clusterstacks.csctl.shared.contexts import read_contexts, read_objects_of
 from clusterstacks.csctl.shared.live_view import MARKS, LiveView, print_nodes
-from clusterstacks.csctl.shared.management_objects import BINDINGS, ObjectQuery, follow, read_all
+from clusterstacks.csctl.shared.management_objects import BINDINGS, UPGRADES, ObjectQuery, follow, read_all
 from clusterstacks.csctl.shared.options import TEXT, form_option
 from clusterstacks.csctl.shared.terminal import ResultMark
 from clusterstacks.model.documents import and_more
@@ -37,7 +37,14 @@ from clusterstacks.model.kinds.names import (
 )
 from clusterstacks.model.objects import age
 from clusterstacks.plan.clusters.cluster_summary import summarize_all
-from clusterstacks.plan.clusters.cluster_tree import NodeState, Snapshot, cluster_status, overview, sync_overview
+from clusterstacks.plan.clusters.cluster_tree import (
+    NodeState,
+    Snapshot,
+    cluster_status,
+    overview,
+    sync_overview,
+    upgrade_overview,
+)
 from clusterstacks.plan.clusters.leaving_support import leaving_support
 from clusterstacks.plan.clusters.release_groups import group_by_release
 from clusterstacks.plan.clusters.sync_summary import summarize_syncs
@@ -63,6 +70,9 @@ SHOWN_EVENTS: Final = 10
 
 SHOWN_RELEASES: Final = 10
 """Releases in the line below the table (arbitrary)."""
+
+SHOWN_UPGRADES: Final = 10
+"""ClusterUpgrades below the table (arbitrary)."""
 
 HEADER: Final = ("NAMESPACE", "NAME", "READY", "RELEASE", "NEWER", "KUBERNETES", "STAGE", "REASON", "SINCE")
 SYNC_HEADER: Final = ("NAMESPACE", "NAME", "READY", "CLUSTERS", "SYNCED", "DRIFTED", "REASON", "SINCE")
@@ -203,6 +213,7 @@ def _print_clusters(results: ContextResults[list[list[Manifest] | None]], form: 
         now = datetime.now(UTC)
         _print_table(HEADER, [(listed.context, *listed.row(now)) for listed in shown], several=results.several)
         output.say(count_clusters(clusters), wraps=True)
+        _print_upgrades([upgrade for objects in results.found.values() for upgrade in objects[-1] or ()])
         from clusterstacks.plan.compat.support_facts import support_ends
 
         for version in leaving_support((listed.summary for listed in clusters), support_ends(), now.date()):
@@ -210,6 +221,15 @@ def _print_clusters(results: ContextResults[list[list[Manifest] | None]], form: 
             output.say_judged(ResultMark.WAITING, told)
     elif not results.failed:
         output.note("No Cluster has a class of a cluster stack, or a sync.")
+
+
+def _print_upgrades(upgrades: Sequence[Manifest]) -> None:
+    """Print each ClusterUpgrade that has not ended in one line."""
+    running = [node for node in map(upgrade_overview, upgrades) if node.state is not NodeState.DONE]
+    for node in running[:SHOWN_UPGRADES]:
+        output.say_judged(MARKS[node.state], f"{node.title} {node.detail}")
+    if len(running) > SHOWN_UPGRADES:
+        output.say(f"and {len(running) - SHOWN_UPGRADES} more: 'kubectl get clusterupgrades -A' lists all")
 
 
 def _print_table(header: Sequence[str], rows: Sequence[Sequence[str]], *, several: bool) -> None:
@@ -268,6 +288,7 @@ def _all(management: ManagementCluster, scope: ListScope) -> list[ObjectQuery]:
         ObjectQuery(GROUP, Kind.CLUSTER_ADDON, scope.namespace, consequence=NO_ADDONS, fallback=own),
         replace(BINDINGS, namespace=scope.namespace, consequence=NO_SYNCS, fallback=own),
         ObjectQuery(GROUP, Kind.CLUSTER_STACK_RELEASE, consequence=unknown, fallback=scope.namespace or own),
+        replace(UPGRADES, namespace=scope.namespace, fallback=own),
     ]
 
 
@@ -289,6 +310,7 @@ def cluster_queries(cluster: ObjectKey) -> list[ObjectQuery]:
         replace(BINDINGS, namespace=namespace, labels=labels, consequence=NO_SYNCS),
         ObjectQuery(CLUSTER_API_GROUP, "MachineDeployment", namespace, labels, consequence=workers),
         ObjectQuery(CLUSTER_API_GROUP, "Machine", namespace, labels, consequence=workers),
+        replace(UPGRADES, namespace=namespace),
     ]
 
 
@@ -316,8 +338,8 @@ async def _watch(
 
 
 def _summaries(objects: QueryResults) -> list[ClusterSummary]:
-    clusters, addons, bindings, *_ = (manifests or [] for manifests in objects)
-    return summarize_all(clusters, addons, bindings)
+    clusters, addons, bindings, *_, upgrades = (manifests or [] for manifests in objects)
+    return summarize_all(clusters, addons, bindings, upgrades)
 
 
 def _sync_summaries(objects: QueryResults) -> list[SyncSummary]:
@@ -337,6 +359,7 @@ def _lines(objects: QueryResults, *, troubled: bool) -> list[ViewNode]:
 
 def cluster_tree(objects: QueryResults) -> list[ViewNode]:
     """Draw the state of a Cluster, from the objects of its queries."""
-    clusters, addons, bindings, pools, machines = (manifests or [] for manifests in objects)
-    snapshot = Snapshot(clusters=clusters, addons=addons, bindings=bindings, pools=pools, machines=machines)
+    kinds = ("clusters", "addons", "bindings", "pools", "machines", "upgrades")
+    snapshot = Snapshot(**dict(zip(kinds, (manifests or [] for manifests in objects), strict=True)))
+    clusters = snapshot.clusters
     return [cluster_status(cluster, snapshot) for cluster in clusters]

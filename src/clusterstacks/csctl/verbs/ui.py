@@ -14,7 +14,7 @@ import click
 
 from clusterstacks.csctl.shared import output
 from clusterstacks.csctl.shared.cluster_options import ListScope, ManagementCluster, read_cluster_context, scope_options
-from clusterstacks.csctl.shared.management_objects import BINDINGS, ObjectQuery, follow, read_objects
+from clusterstacks.csctl.shared.management_objects import BINDINGS, UPGRADES, ObjectQuery, follow, read_objects
 from clusterstacks.csctl.shared.plan_output import (
     live_commands,
     patch_command,
@@ -101,7 +101,7 @@ class ServedPage:
 
         def show(objects: Sequence[list[Manifest]]) -> None:
             nonlocal filled
-            kinds = ("stacks", "releases", "clusters", "addons", "bindings", "pools", "machines")
+            kinds = ("stacks", "releases", "clusters", "addons", "bindings", "pools", "machines", "upgrades")
             state.show(Snapshot(**dict(zip(kinds, objects, strict=True))))
             if not filled:
                 filled = True
@@ -161,6 +161,7 @@ def _queries(scope: ListScope) -> list[ObjectQuery]:
         replace(BINDINGS, namespace=namespace, consequence="syncs are not shown"),
         ObjectQuery(CLUSTER_API_GROUP, "MachineDeployment", namespace, consequence=workers),
         ObjectQuery(CLUSTER_API_GROUP, "Machine", namespace, consequence=workers),
+        replace(UPGRADES, namespace=namespace),
     ]
 
 

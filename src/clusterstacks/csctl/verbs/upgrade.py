@@ -1,10 +1,11 @@
-"""``csctl upgrade``: carry out the plan of an upgrade step by step."""
+"""``csctl upgrade``: upgrade Clusters along a plan, by a ClusterUpgrade or in csctl."""
 
 from __future__ import annotations
 
 import asyncio
 import sys
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -14,10 +15,12 @@ from clusterstacks.csctl.shared.cluster_options import (
     ManagementCluster,
     complete_releases,
     management_options,
+    read_cluster_context,
     read_live,
 )
 from clusterstacks.csctl.shared.live_view import LiveView
 from clusterstacks.csctl.shared.management_objects import follow
+from clusterstacks.csctl.shared.options import TEXT, Seconds, form_option
 from clusterstacks.csctl.shared.plan_output import (
     NO_PLAN,
     UNDECIDED,
@@ -25,113 +28,334 @@ from clusterstacks.csctl.shared.plan_output import (
     print_refusal,
     print_steps,
     print_summary,
+    print_targets,
     print_upgrade,
     running_upgrade,
-    search_effort,
     search_live_plan,
     timeout_option,
 )
 from clusterstacks.csctl.shared.terminal import ResultMark
+from clusterstacks.csctl.shared.upgrade_impact import add_impact, impact_summary, print_impact, rolling_nodes
+from clusterstacks.csctl.shared.upgrade_run import (
+    DONE,
+    begin,
+    find_running,
+    follow_upgrade,
+    selected_clusters,
+    unfinished,
+)
 from clusterstacks.csctl.shared.upgrade_walk import UpgradeWalk
 from clusterstacks.csctl.verbs.status import cluster_queries, cluster_tree
+from clusterstacks.model.documents import mappings, text
 from clusterstacks.model.errors import SpecError
+from clusterstacks.model.objects import ObjectKey
+from clusterstacks.plan.clusters.cluster_tree import upgrade_overview
+from clusterstacks.runtime.concurrency import gather
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
+    from clusterstacks.csctl.shared.upgrade_objects import UpgradeRequest
     from clusterstacks.csctl.verbs.status import QueryResults
-    from clusterstacks.model.objects import ObjectKey
+    from clusterstacks.model.objects import Manifest
+    from clusterstacks.net.kube.client import Client
     from clusterstacks.operator.controllers.clusterupgrade.stepper import Action
-    from clusterstacks.plan.clusters.context import UpgradeContext
+    from clusterstacks.plan.planner.model_builder import Target
+
+SHOWN_CLUSTERS: Final = 20
+"""Selected Clusters that are planned and printed (arbitrary: a screen)."""
+
+READ_AT_ONCE: Final = 4
+"""Clusters that are read at a time (arbitrary)."""
 
 
-@click.command(short_help="Upgrade a Cluster step by step.")
-@click.argument("cluster", metavar="NAMESPACE/CLUSTER", type=ClusterName())
+@click.command(short_help="Upgrade Clusters step by step.")
+@click.argument("cluster", metavar="[NAMESPACE/CLUSTER]", required=False, type=ClusterName())
 @click.option(
     "--to",
     "target",
     metavar="RELEASE|VERSION",
-    help="Target release or Kubernetes version.  [default: print where the Cluster can go]",
+    help="Target release or Kubernetes version, or latestPatch or latest.  [default: print where the Cluster can go]",
     shell_complete=complete_releases,
+)
+@click.option("--selector", "-l", "labels", default="", help="Labels of the Clusters, instead of the name of one.")
+@click.option("--namespace", "-n", default="", help="Namespace of these Clusters.  [default: that of the context]")
+@click.option("--max", "most", type=click.IntRange(min=1), help="Clusters that are upgraded at a time.  [default: 3]")
+@click.option(
+    "--window", default="", help="When steps begin, for example 'Sat,Sun 02:00+4h Europe/Berlin'.  [default: always]"
 )
 @click.option("--dry-run", is_flag=True, help="Print the plan; change nothing.")
 @click.option("--yes", "-y", is_flag=True, help="Begin without a question.")
+@click.option("--here", is_flag=True, help="Take the steps in csctl, for an operator without ClusterUpgrades.")
+@click.option("--wait", type=Seconds(), help="Stop following the upgrade after this time.  [default: never]")
 @management_options
+@form_option("text", "json", "yaml")
 @timeout_option
 def upgrade(  # noqa: PLR0913 - one for each option
     *,
-    cluster: ObjectKey,
+    cluster: ObjectKey | None,
     target: str | None,
+    labels: str,
+    namespace: str,
+    most: int | None,
+    window: str,
     dry_run: bool,
     yes: bool,
+    here: bool,
+    wait: float | None,
     management: ManagementCluster,
     releases: Path | None,
+    form: str,
     timeout: float,
 ) -> int:
-    """Upgrade a Cluster to a release or a Kubernetes version, along the plan of 'csctl plan'.
+    """Upgrade a Cluster, or those with some labels, to a release or a Kubernetes version.
 
-    csctl prints the plan and asks. Then it patches the Cluster once for each step, and waits until the Cluster has
-    settled: until Cluster API has upgraded its nodes, and the operator has delivered its addons. Before each step the
-    plan is made anew from the present state of the Cluster, so a change by somebody else leads to another plan, and no
-    step is taken twice. You can stop csctl at any time: a step that has begun goes on, and the same command continues.
+    csctl prints the plan of 'csctl plan', with the nodes that each step replaces and the objects that it changes in
+    the workload cluster, and asks. Then it creates a ClusterUpgrade, which the operator carries out, and follows it
+    until it ends. Ctrl-C leaves it running; the same command follows it again. Before each step the operator plans
+    anew from the present state of the Cluster, so a change by somebody else leads to another plan, and no step is taken
+    twice. A step begins only while the addons are ready and the Cluster is not paused, and passes the admission rules.
 
-    A step begins only while the addons are ready and the Cluster is not paused. Each patch passes the admission rules
-    of the management cluster.
+    Objects are rendered with the values of the Cluster, and compared with those of the delivery records, and by a dry
+    run of the API server. That needs access to the workload cluster and to the releases; what is not known is said.
 
-    Exits with 0 if the Cluster has the target, 3 if the upgrade is blocked or there is no plan, and 4 if the search
-    for a plan stopped without a result.
+    With a Cluster, -o prints the plan as a document. With --selector, -o prints the ClusterUpgrade, for Git or for
+    'kubectl apply -f -'. Nothing is changed then.
+
+    With --here, csctl takes the steps itself, one when the Cluster has settled after the one before. You can stop it
+    at any time: a step that has begun goes on, and the same command continues.
+
+    Exits with 0 if the Clusters have the target, 2 if the ClusterUpgrade is refused, 3 if the upgrade failed, is
+    blocked or has no plan, and 4 if the search for a plan, or --wait, ended without a result.
     """
-    from clusterstacks.plan.planner.state_file import parse_target
+    from clusterstacks.csctl.shared.upgrade_objects import UpgradeRequest
 
+    if (cluster is None) is not bool(labels):
+        raise click.UsageError("expected either NAMESPACE/CLUSTER or --selector")
+    if cluster is not None and (namespace or most is not None):
+        raise click.UsageError("--namespace and --max need --selector")
+    if here and (cluster is None or window):
+        raise click.UsageError("--here takes one Cluster, and no --window")
     if target is None:
-        _print_targets(asyncio.run(read_live(management, cluster, releases)), timeout)
+        if cluster is None or here or window:
+            raise click.UsageError("--to is missing, which names the target")
+        context = asyncio.run(read_live(management, cluster, releases))
+        print_targets(context.world, context.state, form, context.notices, timeout)
         return 0
-    goal = parse_target(target)
-    context = asyncio.run(read_live(management, cluster, releases, goal))
-    print_upgrade(running_upgrade(context, management))
-    searched = search_live_plan(context, goal, timeout)
-    if searched is None:
-        return UNDECIDED
-    document = searched[1]
-    output.warn_all(document["warnings"])
-    if document["refused"] is not None:
-        print_refusal(document["refused"])
-        return NO_PLAN
-    if document["steps"]:
-        print_steps(document["steps"], lambda _: [])
-        print_summary(document["steps"])
-    if dry_run:
+    place = cluster.namespace if cluster is not None else namespace or management.connection().namespace
+    name = cluster.name if cluster is not None else ""
+    request = UpgradeRequest(namespace=place, to=target, cluster=name, labels=labels, most=most, window=window)
+    work = _Work(request, management, releases, timeout, wait)
+    only_shown = dry_run or form != TEXT
+    if not here and not only_shown and (running := asyncio.run(work.running())) is not None:
+        return work.follow(running)
+    if form != TEXT and cluster is None:
+        asyncio.run(work.clusters())
+        output.print_document(request.manifest(), form)
         return 0
-    if document["steps"] and not yes:
-        _ask(cluster)
-    return _print_end(cluster, asyncio.run(_upgrade(management, UpgradeWalk(cluster, goal, releases, timeout))))
+    code = work.show_clusters() if cluster is None else work.show_plan(form, here=here)
+    if code is not None or only_shown:
+        return code or 0
+    if not yes:
+        _ask(f"Cluster {cluster}" if cluster is not None else f"these Clusters to {target}")
+    return work.take_steps() if here else work.begin()
 
 
-def _ask(cluster: ObjectKey) -> None:
-    if not sys.stdin.isatty():
-        raise SpecError(
-            "NotConfirmed", f"the upgrade of Cluster {cluster} is not begun: add --yes, as nobody can be asked"
-        )
-    click.confirm(f"Begin the upgrade of Cluster {cluster}?", abort=True)
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """An upgrade that a user asks for."""
 
+    request: UpgradeRequest
+    management: ManagementCluster
+    releases: Path | None
+    timeout: float
+    """Seconds for each search for a plan."""
+    wait: float | None
+    """Seconds for which the upgrade is followed."""
 
-def _print_targets(context: UpgradeContext, timeout: float) -> None:
-    """Print the releases that the Cluster can move to, with the number of steps."""
-    from clusterstacks.plan.planner.planner import Plan, find_plan
+    @property
+    def cluster(self) -> ObjectKey:
+        """The Cluster, if it is named."""
+        return ObjectKey(self.request.namespace, self.request.cluster)
 
-    rows, budget = [], search_effort(timeout)
-    for candidate in sorted(context.world.candidates, key=lambda known: (known.kubernetes, known.name.version)):
+    async def running(self) -> ObjectKey | None:
+        """Return the ClusterUpgrade that does this already; raises as :func:`find_running`."""
+        async with self.management.connected() as client:
+            return await find_running(client, self.request)
+
+    async def clusters(self) -> list[str]:
+        """Return the names of the selected Clusters; raises as :func:`selected_clusters`."""
+        async with self.management.connected() as client:
+            return await selected_clusters(client, self.request)
+
+    def walk(self, goal: Target) -> UpgradeWalk:
+        """Return the steps to a target, taken by csctl."""
+        return UpgradeWalk(self.cluster, goal, self.releases, self.timeout)
+
+    def show_plan(self, form: str, *, here: bool) -> int | None:
+        """Print plan and impact for one Cluster; return the exit code if nothing is left to do, otherwise None."""
+        goal = self.request.target
+        if goal is None:
+            output.note(f"{self.request.to} follows what the stack publishes: 'csctl plan {self.cluster}' lists it.")
+            return None
+        document = asyncio.run(self._plan(goal, form))
+        if document is None:
+            return UNDECIDED
+        if form != TEXT:
+            output.print_document(document, form)
+        elif document["refused"] is None:
+            print_plan(document)
+        else:
+            print_refusal(document["refused"])
+        if document["refused"] is not None:
+            return NO_PLAN
+        if document["steps"] or here:  # csctl also waits until the Cluster has settled
+            return None
+        if form == TEXT:
+            output.say_judged(
+                ResultMark.GOOD, f"Nothing to do: Cluster {self.cluster} already has the target versions."
+            )
+        return 0
+
+    async def _plan(self, goal: Target, form: str) -> dict[str, Any] | None:
+        async with self.management.connected() as client:
+            return await read_plan(client, self.walk(goal), self.management, form)
+
+    def show_clusters(self) -> int | None:
+        """Print a line for each of the first selected Clusters; return the exit code if none of them has a plan."""
+        names = asyncio.run(self.clusters())
+        rows = asyncio.run(self._rows(names[:SHOWN_CLUSTERS]))
+        output.print_table(("CLUSTER", "KUBERNETES", "STEPS", "NODES ROLL", "PROBLEM"), rows)
+        if len(names) > len(rows):
+            output.say(f"and {len(names) - len(rows)} more")
+        return NO_PLAN if all(problem for *_, problem in rows) else None
+
+    async def _rows(self, names: Sequence[str]) -> list[tuple[str, ...]]:
+        async with self.management.connected() as client:
+
+            async def row(name: str) -> tuple[str, ...]:
+                key, goal = ObjectKey(self.request.namespace, name), self.request.target
+                try:
+                    context = await read_cluster_context(client, key, self.releases, goal)
+                    version = context.state.kubernetes.text
+                    if goal is None:
+                        return name, version, "", "", ""
+                    searched = await asyncio.to_thread(search_live_plan, context, goal, self.timeout)
+                except SpecError as error:
+                    return name, "", "", "", error.message
+                if searched is None:
+                    return name, version, "", "", "the search for a plan stopped without a result"
+                if (refused := searched[1]["refused"]) is not None:
+                    return name, version, "", "", refused["message"]
+                steps = searched[1]["steps"]
+                return name, version, str(len(steps)), str(await rolling_nodes(client, context, steps)), ""
+
+            return await gather(row, names, at_once=READ_AT_ONCE)
+
+    def take_steps(self) -> int:
+        """Carry out the upgrade in csctl."""
+        goal = self.request.target
+        if goal is None:
+            raise SpecError("TargetMoves", f"--here takes a release or a version, not {self.request.to}")
+        return _print_end(self.cluster, asyncio.run(_upgrade(self.management, self.walk(goal))))
+
+    def begin(self) -> int:
+        """Create the ClusterUpgrade, and follow it."""
+
+        async def create() -> ObjectKey:
+            async with self.management.connected() as client:
+                return await begin(client, self.request)
+
+        key = asyncio.run(create())
+        output.note(f"ClusterUpgrade {key} is created. Ctrl-C leaves it running.")
+        return self.follow(key)
+
+    def follow(self, key: ObjectKey) -> int:
+        """Follow a ClusterUpgrade, and print how it ended."""
         try:
-            answer = find_plan(context.world, context.state, candidate.name, budget)
-        except SpecError:  # of another stack, or its statements are missing
-            continue
-        if isinstance(answer, Plan) and answer.steps:
-            rows.append((candidate.name.release, answer.end.kubernetes.text, str(len(answer.steps))))
-    output.warn_all(context.notices)
-    if rows:
-        output.print_table(("RELEASE", "KUBERNETES", "STEPS"), rows)
-    else:
-        output.note("No release is known to which the Cluster can be upgraded.")
+            upgrade = asyncio.run(self._follow(key))
+        except TimeoutError:
+            output.say_judged(ResultMark.WAITING, f"ClusterUpgrade {key} has not ended within {self.wait:g} s.")
+            self._print_commands(key)
+            return UNDECIDED
+        except KeyboardInterrupt:
+            self._print_commands(key)
+            raise
+        if upgrade is None:
+            output.say_judged(ResultMark.BAD, f"ClusterUpgrade {key} was deleted: no further step begins.")
+            return NO_PLAN
+        phase, done = text(upgrade, "status", "phase"), text(upgrade, "status", "done")
+        if phase == DONE:
+            output.say_judged(ResultMark.GOOD, f"ClusterUpgrade {key} is done: {done} have {self.request.to}.")
+            return 0
+        output.say_judged(ResultMark.BAD, f"ClusterUpgrade {key} is {phase}: {done} have {self.request.to}.")
+        for line in unfinished(upgrade)[:SHOWN_CLUSTERS]:
+            output.say_judged(ResultMark.BAD, line, indent=2)
+        return NO_PLAN
+
+    async def _follow(self, key: ObjectKey) -> Manifest | None:
+        one, told = bool(self.request.cluster), ""
+        async with self.management.connected() as client:
+            with LiveView(counts=one) as view:
+
+                def show(upgrade: Manifest, objects: QueryResults) -> None:
+                    nonlocal told
+                    for entry in mappings(upgrade, "status", "clusters") if one else ():
+                        doing = ": ".join(filter(None, (text(entry, "step"), text(entry, "doing"))))
+                        if doing and doing != told:
+                            told = doing
+                            view.say(f"Step {doing}" if text(entry, "step") else doing)
+                    tree = cluster_tree([*objects, [upgrade]]) if one else [upgrade_overview(upgrade)]
+                    view.show(tree)
+
+                queries = cluster_queries(self.cluster)[:-1] if one else []
+                return await follow_upgrade(client, key, queries, show, self.wait)
+
+    def _print_commands(self, key: ObjectKey) -> None:
+        kubectl, place = self.management.kubectl, ("clusterupgrade", "-n", key.namespace, key.name)
+        output.note(f"ClusterUpgrade {key} goes on; the same command follows it again.")
+        suspended = '{"spec":{"suspend":true}}'
+        output.note(f"To begin no further step: {kubectl('patch', *place, '--type', 'merge', '--patch', suspended)}")
+        output.note(f"To end it: {kubectl('delete', *place)}")
+
+
+async def read_plan(
+    client: Client, walk: UpgradeWalk, management: ManagementCluster, form: str = TEXT
+) -> dict[str, Any] | None:
+    """Return the document of a plan with its impact, and what the Cluster waits for now; None without a result."""
+    from clusterstacks.operator.controllers.clusterupgrade.stepper import Blocked, obstacle
+
+    context = await read_cluster_context(client, walk.cluster, walk.releases, walk.target)
+    upgrade = running_upgrade(context, management)
+    if form == TEXT:
+        print_upgrade(upgrade)
+    searched = search_live_plan(context, walk.target, walk.search_seconds)
+    if searched is None:
+        return None
+    document = searched[1]
+    await add_impact(client, context, document["steps"], walk.releases)
+    first = obstacle(context.cluster)
+    waits = None if first is None else first.why if isinstance(first, Blocked) else first.what
+    return {"cluster": str(walk.cluster), "upgrade": upgrade, "waits": waits, **document}
+
+
+def print_plan(document: dict[str, Any]) -> None:
+    """Print the steps of a plan with their impact."""
+    output.warn_all(document["warnings"])
+    steps = document["steps"]
+    if not steps:
+        return
+    if document["waits"] is not None and document["upgrade"] is None:
+        output.say_judged(ResultMark.WAITING, f"No step begins yet: {document['waits']}")
+    print_steps(steps, below=print_impact)
+    print_summary(steps, impact_summary(steps))
+
+
+def _ask(what: str) -> None:
+    if not sys.stdin.isatty():
+        raise SpecError("NotConfirmed", f"the upgrade of {what} is not begun: add --yes, as nobody can be asked")
+    click.confirm(f"Begin the upgrade of {what}?", abort=True)
 
 
 async def _upgrade(management: ManagementCluster, walk: UpgradeWalk) -> Action:

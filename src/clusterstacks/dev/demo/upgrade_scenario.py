@@ -64,6 +64,8 @@ class UpgradeScenario:
     scene: Scene
     releases: Path
     explain: Callable[[Client], Awaitable[None]]
+    plan: Callable[[Client, str], Awaitable[None]]
+    """Prints the plan of the upgrade to a Kubernetes version, as ``csctl upgrade`` does before it asks."""
     upgrade: Callable[[Client, str], Coroutine[None, None, None]]
     """Upgrades the Cluster to a Kubernetes version, as ``csctl upgrade`` does."""
 
@@ -75,6 +77,7 @@ class UpgradeScenario:
             await self._create_cluster(client, first)
             goal = others[-1].version
             self.scene.say(f"The user asks for Kubernetes {goal}: csctl upgrade {CLUSTER} --to {goal} --yes")
+            await self.plan(client, goal)
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self.upgrade(client, goal))
                 for before, offer in zip((first, *others), others, strict=False):

@@ -92,8 +92,8 @@ def _play_upgrade(state: StateDirectory, picture: LiveView) -> Summary:
     from clusterstacks.dev.demo.upgrade_scenario import CLUSTER, UpgradeScenario
 
     scene = Scene(state, CLUSTER, picture.say, picture.show)
-    upgrade = partial(_upgrade, state, picture)
-    scenario = UpgradeScenario(scene, state.releases, partial(_explained, state, picture), upgrade)
+    plan, explain = (partial(printed, state, picture) for printed in (_planned_upgrade, _explained))
+    scenario = UpgradeScenario(scene, state.releases, explain, plan, partial(_upgrade, picture))
     return partial(_summarise_upgrade, asyncio.run(scenario.play()))
 
 
@@ -108,17 +108,43 @@ async def _explained(state: StateDirectory, picture: LiveView, client: Client) -
         print_upgrade(running_upgrade(context, ManagementCluster()))
 
 
-async def _upgrade(state: StateDirectory, picture: LiveView, client: Client, version: str) -> None:
-    """Upgrade the Cluster as ``csctl upgrade`` does."""
+async def _planned_upgrade(state: StateDirectory, picture: LiveView, client: Client, version: str) -> None:
+    """Print the plan of the upgrade with its impact as ``csctl upgrade`` does."""
+    from clusterstacks.csctl.shared.cluster_options import ManagementCluster
     from clusterstacks.csctl.shared.upgrade_walk import UpgradeWalk
+    from clusterstacks.csctl.verbs.upgrade import print_plan, read_plan
     from clusterstacks.dev.demo.upgrade_scenario import CLUSTER
-    from clusterstacks.model.errors import DependencyError
-    from clusterstacks.operator.controllers.clusterupgrade.stepper import Blocked
     from clusterstacks.plan.planner.state_file import parse_target
 
-    end = await UpgradeWalk(CLUSTER, parse_target(version), state.releases).run(client, picture.say)
-    if isinstance(end, Blocked):
-        raise DependencyError("Blocked", f"the upgrade to {version} is blocked: {end.why}")
+    with picture.aside():
+        walk = UpgradeWalk(CLUSTER, parse_target(version), state.releases)
+        if (document := await read_plan(client, walk, ManagementCluster())) is not None:
+            print_plan(document)
+
+
+async def _upgrade(picture: LiveView, client: Client, version: str) -> None:
+    """Upgrade the Cluster as ``csctl upgrade`` does: create a ClusterUpgrade, and follow it until it ends."""
+    from clusterstacks.csctl.shared.upgrade_objects import UpgradeRequest
+    from clusterstacks.csctl.shared.upgrade_run import DONE, begin, follow_upgrade, unfinished
+    from clusterstacks.dev.demo.upgrade_scenario import CLUSTER
+    from clusterstacks.model.documents import mappings, text
+    from clusterstacks.model.errors import DependencyError
+
+    key = await begin(client, UpgradeRequest(namespace=CLUSTER.namespace, cluster=CLUSTER.name, to=version))
+    told = ""
+
+    def show(upgrade: Manifest, _: object) -> None:
+        nonlocal told
+        for entry in mappings(upgrade, "status", "clusters"):
+            step = text(entry, "step")
+            if step and step != told:
+                told = step
+                picture.say(f"ClusterUpgrade {key}, step {step}: {text(entry, 'doing')}")
+
+    upgrade = await follow_upgrade(client, key, [], show)
+    if upgrade is None or text(upgrade, "status", "phase") != DONE:
+        why = "; ".join(unfinished(upgrade or {})) or "it was deleted"
+        raise DependencyError("Blocked", f"ClusterUpgrade {key} has not reached {version}: {why}")
 
 
 async def _planned(state: StateDirectory, picture: LiveView, client: Client, goal: ReleaseName) -> Sequence[Manifest]:

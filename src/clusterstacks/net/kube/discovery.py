@@ -7,7 +7,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from clusterstacks.model.errors import DependencyError
 from clusterstacks.net.kube.errors import KindNotServed, Unreachable
@@ -33,6 +33,12 @@ Kubernetes has 30)."""
 MAX_CONCURRENT_REQUESTS = 8
 """Maximum number of concurrent requests for group versions: the budget of a workload cluster."""
 
+CORE: Final = {
+    kind: Resource("", "v1", kind, f"{kind.lower()}s", namespaced=kind != "Namespace")
+    for kind in ("ConfigMap", "Event", "Namespace", "Secret", "Service", "ServiceAccount")
+}
+"""Kinds that every Kubernetes API server has; they are not looked for."""
+
 Served: TypeAlias = dict[tuple[str, str], list[Resource]]
 """Resources by (group, kind), one for each version; the preferred version is first."""
 
@@ -57,6 +63,8 @@ class Discovery:
         Raises KindNotServed, or Unreachable for a response that is not a discovery document or has too many group
         versions.
         """
+        if not group and kind in CORE:
+            return CORE[kind]
         document = self._groups if group else self._core
         versions = document.served.get((group, kind), [])
         if not _has(versions, version):

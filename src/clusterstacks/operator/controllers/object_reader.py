@@ -44,6 +44,8 @@ class Reader(Protocol):
 class LiveReader:
     """Reads from the API server, and refuses versions that are older than the cache was before the request.
 
+    An object that we wrote a moment ago is not read again: the response of the write had it.
+
     A proxy or a replica may answer with an old version. A reconcile that believes it misses the change that caused it,
     and no other change follows.
     """
@@ -59,6 +61,8 @@ class LiveReader:
         """Read one object; None if it does not exist. An answer older than the cache raises DependencyError."""
         key = ObjectKey(namespace, name)
         informer = self.informers.get((resource.group, resource.kind))
+        if informer is not None and (written := informer.just_written(key)) is not None:
+            return written
         known = informer.cache.get(key) if informer is not None else None
         manifest = await self.client.find(resource, name, namespace)
         if manifest is not None and known is not None and is_older(manifest, known):

@@ -18,7 +18,14 @@ from typing import TYPE_CHECKING, Any
 
 from clusterstacks.model.conditions import Condition, Severity, from_documents, ready_summary, to_documents, updated
 from clusterstacks.model.errors import ClusterStacksError, DependencyError, outcome_of
-from clusterstacks.model.kinds.names import PAUSED_ANNOTATION, READY_CONDITION, EventReason, Reason, StackCondition
+from clusterstacks.model.kinds.names import (
+    PAUSED_ANNOTATION,
+    READY_CONDITION,
+    EventReason,
+    Kind,
+    Reason,
+    StackCondition,
+)
 from clusterstacks.model.objects import Manifest, ObjectKey, merge_diff, split_api_version
 from clusterstacks.model.outcomes import Outcome, Settled, Stalled, Waiting
 from clusterstacks.net.kube.errors import Conflict, NotFound
@@ -36,6 +43,9 @@ if TYPE_CHECKING:
 
 _USUAL = frozenset({Reason.PROCESS_ONGOING, Reason.CONTROL_PLANE_NOT_READY})
 """Reasons that every new object passes through; they cause no events."""
+
+_NOT_ANNOUNCED = frozenset({Kind.CLUSTER_RESOURCE_SYNC, Kind.CLUSTER_RESOURCE_SYNC_BINDING})
+"""Kinds whose objects become ready without an event: there may be thousands, at once, and the status says it."""
 
 _KNOWN_AS: dict[tuple[str, str], str] = {
     (StackCondition.RELEASE_OBJECTS_SYNCED, Reason.FAILED_TO_CREATE_OR_UPDATE): EventReason.FAILED_TO_CREATE
@@ -59,7 +69,8 @@ def condition_events(before: Manifest, after: Manifest) -> list[ConditionEvent]:
     for condition in _conditions(after):
         last = known.get(condition.type)
         if condition.type == READY_CONDITION:
-            if condition.status == "True" and (last is None or last.status != "True"):
+            is_news = condition.status == "True" and (last is None or last.status != "True")
+            if is_news and after["kind"] not in _NOT_ANNOUNCED:
                 events.append(ConditionEvent("Normal", EventReason.READY, f"{after['kind']} is ready"))
         elif _is_trouble(condition) and (last is None or (last.status, last.reason) != ("False", condition.reason)):
             reason = _KNOWN_AS.get((condition.type, condition.reason), condition.reason)
@@ -374,11 +385,17 @@ def requeue_of(outcome: Outcome) -> timedelta | Stalled | None:
 
 
 async def add_finalizer(patch: StatusPatch, finalizer: str, client: Client) -> None:
-    """Add a finalizer and keep the others; a Conflict means that the object changed since it was read."""
+    """Add a finalizer and keep the others; a Conflict means that the object changed since it was read.
+
+    An object from the cache is not read before: the write fails if it is outdated.
+    """
     finalizers = patch.manifest["metadata"].get("finalizers") or []
     if finalizer not in finalizers:
-        patch.require_live()
-        await _write_finalizers(patch, [*finalizers, finalizer], client)
+        try:
+            await _write_finalizers(patch, [*finalizers, finalizer], client)
+        except (Conflict, NotFound):
+            patch.require_live()
+            raise
 
 
 async def remove_finalizer(patch: StatusPatch, finalizer: str, client: Client) -> None:

@@ -65,7 +65,7 @@ async def published(
     for settings, names in sources.items():
         before = len(candidates)
         try:
-            async with asyncio.timeout(DEADLINE), _opened(opener, settings) as source:
+            async with asyncio.timeout(DEADLINE), opened_source(opener, settings) as source:
                 listed = map(release_named, await source.list())
                 unread = {name for name in listed if name and name.same_stack(release)} - candidates.keys()
                 await fetch_candidates(source, unread, note, at_once=settings.address.kind.reads_at_once)
@@ -102,7 +102,12 @@ def _settings(stacks: Iterable[ClusterStack], notices: list[str], unknown: list[
 
 
 @asynccontextmanager
-async def _opened(opener: SourceOpener, settings: SourceSettings) -> AsyncIterator[ReleaseSource]:
+async def opened_source(opener: SourceOpener, settings: SourceSettings) -> AsyncIterator[ReleaseSource]:
+    """Open the source of a ClusterStack for the time of the block.
+
+    Raises:
+        ClusterStacksError: Its credentials or CAs cannot be used.
+    """
     source, web = await opener.open(settings.address, await opener.access(settings))
     try:
         yield source

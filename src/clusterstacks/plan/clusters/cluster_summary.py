@@ -65,6 +65,33 @@ class StageCount:
         return f"{self.number}/{self.total}" if self.total else ""
 
 
+@dataclass(frozen=True, slots=True)
+class RunningUpgrade:
+    """What a ClusterUpgrade does with a Cluster that does not have its target yet."""
+
+    name: str
+    """The ClusterUpgrade."""
+    entry: Manifest
+    """The entry of the Cluster in its status."""
+
+    @property
+    def failed(self) -> bool:
+        """True if it does not go on before somebody acts."""
+        return text(self.entry, "phase") in ("Failed", "Blocked")
+
+    def __str__(self) -> str:
+        """``prod-v1.36.3: Running, step 2/5, update addon cni from 1.0 to 1.1, addons are not ready``."""
+        step = text(self.entry, "step")
+        parts = [text(self.entry, "phase"), f"step {step}" if step else "", text(self.entry, "doing")]
+        parts += [" ".join(text(self.entry, "message").split())]
+        since = text(self.entry, "since")
+        return f"{self.name}: {', '.join(filter(None, parts))}{since and f', since {since}'}"
+
+    def document(self) -> Manifest:
+        """Return it as JSON."""
+        return {"name": self.name, **{key: value for key, value in self.entry.items() if key != "name"}}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterSummary:
     """The state of a Cluster and its addons, as csctl shows it."""
@@ -100,6 +127,8 @@ class ClusterSummary:
     """The newest entry of the history of its addons; empty without any."""
     syncs: tuple[SyncState, ...] = ()
     """The ClusterResourceSyncs that select it, and their state in it, by name."""
+    upgrade: RunningUpgrade | None = None
+    """The ClusterUpgrade that has not ended for it; of several, the oldest."""
 
     @property
     def of_cluster_stack(self) -> bool:
@@ -173,12 +202,18 @@ class ClusterSummary:
             "addons": [{"name": name, "version": version} for name, version in self.addons],
             "objects": self.objects,
             "syncs": [sync.document() for sync in self.syncs],
+            "upgrade": self.upgrade.document() if self.upgrade else None,
             "lastChange": self.last_change.document() if self.last_change else None,
             "lastDelivery": self.last_delivery or None,
         }
 
 
-def summarize(cluster: Manifest, addon: Manifest | None, bindings: Iterable[Manifest] = ()) -> ClusterSummary:
+def summarize(
+    cluster: Manifest,
+    addon: Manifest | None,
+    bindings: Iterable[Manifest] = (),
+    upgrade: RunningUpgrade | None = None,
+) -> ClusterSummary:
     """Summarize a Cluster in either API version; ``addon`` is None if there is none, or the user may not read it.
 
     ``bindings`` are the ClusterResourceSyncBindings of the Cluster.
@@ -211,22 +246,41 @@ def summarize(cluster: Manifest, addon: Manifest | None, bindings: Iterable[Mani
         last_change=_last(from_documents(status.get("conditions"))),
         last_delivery=next(iter(mappings(status, "history")), {}),
         syncs=tuple(sorted(map(sync_state, bindings), key=lambda sync: sync.name)),
+        upgrade=upgrade,
     )
 
 
 def summarize_all(
-    clusters: Sequence[Manifest], addons: Iterable[Manifest], bindings: Iterable[Manifest]
+    clusters: Sequence[Manifest],
+    addons: Iterable[Manifest],
+    bindings: Iterable[Manifest],
+    upgrades: Iterable[Manifest] = (),
 ) -> list[ClusterSummary]:
-    """Summarize Clusters with those of the ClusterAddons and ClusterResourceSyncBindings that are theirs."""
-    addon_of = addons_by_cluster(addons)
+    """Summarize Clusters with those of the ClusterAddons, ClusterResourceSyncBindings and ClusterUpgrades of theirs."""
+    addon_of, upgrade_of = addons_by_cluster(addons), _running_upgrades(upgrades)
     bindings_of: dict[tuple[str, str], list[Manifest]] = defaultdict(list)
     for binding in bindings:
         bindings_of[text(binding, "metadata", "namespace"), text(binding, "spec", "clusterName")].append(binding)
     keys = [(text(cluster, "metadata", "namespace"), text(cluster, "metadata", "name")) for cluster in clusters]
     return [
-        summarize(cluster, addon_of.get(key), bindings_of.get(key, ()))
+        summarize(cluster, addon_of.get(key), bindings_of.get(key, ()), upgrade_of.get(key))
         for cluster, key in zip(clusters, keys, strict=True)
     ]
+
+
+def _running_upgrades(upgrades: Iterable[Manifest]) -> dict[tuple[str, str], RunningUpgrade]:
+    """Return by namespace and name of a Cluster the oldest upgrade that has not ended for it."""
+    running: dict[tuple[str, str], RunningUpgrade] = {}
+    for upgrade in sorted(upgrades, key=lambda one: (text(one, "metadata", "creationTimestamp"), _name(one))):
+        for entry in mappings(upgrade, "status", "clusters"):
+            if text(entry, "phase") != "Done":
+                key = text(upgrade, "metadata", "namespace"), text(entry, "name")
+                running.setdefault(key, RunningUpgrade(_name(upgrade), entry))
+    return running
+
+
+def _name(manifest: Manifest) -> str:
+    return text(manifest, "metadata", "name")
 
 
 def _pause(view: ClusterView, cluster: Manifest, addon: Manifest) -> str:

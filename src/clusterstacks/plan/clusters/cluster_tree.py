@@ -11,7 +11,7 @@ from clusterstacks.model.conditions import Severity, from_documents
 from clusterstacks.model.documents import at, mapping, mappings, text
 from clusterstacks.model.kinds.clusterapi import cluster_class_view, cluster_view
 from clusterstacks.model.kinds.names import AddonCondition
-from clusterstacks.plan.clusters.cluster_summary import HELD, PAUSED, summarize_all
+from clusterstacks.plan.clusters.cluster_summary import HELD, PAUSED, RunningUpgrade, summarize_all
 from clusterstacks.plan.clusters.deliveries import PastDelivery
 from clusterstacks.plan.clusters.sync_summary import sync_state
 
@@ -50,6 +50,15 @@ _DELIVERIES: Final = {
 """States of deliveries by their results."""
 
 
+_UPGRADES: Final = {
+    "Done": NodeState.DONE,
+    "Failed": NodeState.FAILED,
+    "Blocked": NodeState.FAILED,
+    "Stopped": NodeState.FAILED,
+}
+"""States of ClusterUpgrades, and of Clusters in them, by phase; all others are at work."""
+
+
 @dataclass(frozen=True, slots=True)
 class ViewNode:
     """One line of the tree; ``detail`` describes its activity."""
@@ -78,6 +87,7 @@ class Snapshot:
     bindings: Sequence[Manifest] = field(default_factory=tuple)
     pools: Sequence[Manifest] = field(default_factory=tuple)
     machines: Sequence[Manifest] = field(default_factory=tuple)
+    upgrades: Sequence[Manifest] = field(default_factory=tuple)
 
 
 def picture(snapshot: Snapshot) -> tuple[ViewNode, ...]:
@@ -90,7 +100,7 @@ def picture(snapshot: Snapshot) -> tuple[ViewNode, ...]:
 
 def cluster_status(cluster: Manifest, snapshot: Snapshot) -> ViewNode:
     """Draw a cluster with versions, progress, health, drift and the last change of its addons, and its syncs."""
-    (summary,) = summarize_all([cluster], snapshot.addons, snapshot.bindings)
+    (summary,) = summarize_all([cluster], snapshot.addons, snapshot.bindings, snapshot.upgrades)
     node = _cluster(cluster, snapshot)
     children = [*node.children, *findings(summary)]
     done = summary.ready.status == "True" and all(child.state is NodeState.DONE for child in children)
@@ -101,13 +111,14 @@ def cluster_status(cluster: Manifest, snapshot: Snapshot) -> ViewNode:
 
 def overview(summary: ClusterSummary) -> ViewNode:
     """Draw a cluster in one line."""
-    stage, concern = summary.stage, summary.concern
+    stage, concern, upgrade = summary.stage, summary.concern, summary.upgrade
     release = f"addons {summary.release_change}" if summary.release_change else "no addons yet"
     parts = [
         f"class {summary.class_name}" if summary.class_name else "",
         release if summary.of_cluster_stack else "",
         f"Kubernetes {summary.kubernetes_change}" if summary.kubernetes_change else "",
         f"stage {stage.number} of {stage.total}" if stage.total else "",
+        f"upgrade {upgrade.name} {text(upgrade.entry, 'step')}".rstrip() if upgrade else "",
         f"{concern.reason}{_since(concern)}" if concern.reason else "",
     ]
     return ViewNode(f"Cluster {summary.key}", _condition_state(concern), ", ".join(filter(None, parts)))
@@ -116,6 +127,8 @@ def overview(summary: ClusterSummary) -> ViewNode:
 def findings(summary: ClusterSummary) -> Iterator[ViewNode]:
     """Draw what a cluster waits for, the health and drift of its addons, and its last change."""
     concern, stage = summary.concern, summary.stage
+    if (upgrade := summary.upgrade) is not None:
+        yield ViewNode("upgrade", NodeState.FAILED if upgrade.failed else NodeState.WORKING, str(upgrade))
     if stage.total:
         yield ViewNode("rollout", NodeState.WORKING, f"stage {stage.number} of {stage.total}, {stage.current}")
     if summary.ready.status != "True" or summary.pause or summary.hold[0] == HELD:
@@ -284,6 +297,26 @@ def _sync_detail(sync: SyncState) -> str:
     if sync.concern.reason:
         return f"{sync.concern.reason}: {' '.join(sync.concern.message.split())}{_since(sync.concern)}"
     return f"{sync.objects} object{'' if sync.objects == 1 else 's'} in place"
+
+
+def upgrade_overview(upgrade: Manifest) -> ViewNode:
+    """Draw a ClusterUpgrade in one line, with one for each of its Clusters that it has begun and not completed."""
+    status, phase = mapping(upgrade, "status"), text(upgrade, "status", "phase")
+    counted = [f"{at(status, key) or 0} {key}" for key in ("running", "failed")]
+    done = f"{text(status, 'done') or 0} done"
+    children = tuple(
+        ViewNode(text(entry, "name"), _UPGRADES.get(text(entry, "phase"), NodeState.WORKING), _upgraded(entry))
+        for entry in mappings(status, "clusters")
+        if text(entry, "phase") in ("Running", "Failed", "Blocked")
+    )
+    title = f"ClusterUpgrade {text(upgrade, 'metadata', 'namespace')}/{_name(upgrade)}"
+    detail = f"to {text(upgrade, 'spec', 'to')}: {', '.join([phase or 'not begun', done, *counted])}"
+    return ViewNode(title, _UPGRADES.get(phase, NodeState.WORKING), detail, children)
+
+
+def _upgraded(entry: Manifest) -> str:
+    """Return what an upgrade does with a Cluster, without the name of the upgrade."""
+    return str(RunningUpgrade("", entry)).removeprefix(": ")
 
 
 def sync_overview(sync: SyncSummary) -> ViewNode:

@@ -255,14 +255,14 @@ def image_hashes(stack: LintedStack) -> Iterator[LintProblem]:
         name, download = _kind_and_name(document.manifest)[1], mapping(document.manifest, *_DOWNLOAD)
         if not download:
             continue
-        url, algorithm, value = (
-            text(download, "url"),
-            text(download, "hash", "algorithm"),
-            text(download, "hash", "value"),
-        )
+        url, expected = text(download, "url"), mapping(download, "hash")
+        algorithm, value = text(expected, "algorithm"), text(expected, "value")
         if not value:
             problem = f"Image {name} has no hash: nothing verifies what is downloaded from {shown(url)}"
-            remedy = f"write the output of 'curl -L {url} | sha256sum' as {'.'.join(_DOWNLOAD)}.hash"
+            remedy = (
+                "write the checksum that its publisher states, or the sha256sum of a copy that you trust, as "
+                f"{'.'.join(_DOWNLOAD)}.hash"
+            )
             yield _problem(stack, document, problem, remedy, url)
         elif len(value) != HASH_DIGITS.get(algorithm):
             wanted = HASH_DIGITS.get(algorithm)

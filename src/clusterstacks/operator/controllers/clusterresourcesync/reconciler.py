@@ -36,8 +36,10 @@ if TYPE_CHECKING:
     from clusterstacks.model.kinds.clusterapi import ClusterView
     from clusterstacks.model.objects import Manifest
     from clusterstacks.net.kube.client import Client
+    from clusterstacks.operator.controllers.held_reports import HeldReports
     from clusterstacks.operator.controllers.status_reconciler import StatusPatch
     from clusterstacks.runtime.cache import ObjectCache
+    from clusterstacks.runtime.informer import Informer
 
 SYNC_INDEX: Final = "sync"
 """Index of bindings by ``namespace/name`` of their sync."""
@@ -68,12 +70,12 @@ class SyncBindings:
 
     client: Client
     clusters: ObjectCache
-    cache: ObjectCache
+    informer: Informer
     watch_filter: str
 
     def of(self, sync: ObjectKey) -> dict[ObjectKey, Manifest]:
         """Return the bindings of a sync."""
-        return {key_of(one): one for one in self.cache.by_index(SYNC_INDEX, str(sync))}
+        return {key_of(one): one for one in self.informer.cache.by_index(SYNC_INDEX, str(sync))}
 
     def wanted(self, sync: ClusterResourceSync) -> dict[ObjectKey, ClusterView]:
         """Return the selected Clusters by the key of their binding."""
@@ -126,9 +128,10 @@ class SyncBindings:
         }
         resource = await self.client.resource(SYNC_GROUP, Kind.CLUSTER_RESOURCE_SYNC_BINDING)
         try:
-            await self.client.create(resource, binding, namespace=cluster.namespace)
+            created = await self.client.create(resource, binding, namespace=cluster.namespace)
         except AlreadyExists:
             return
+        self.informer.written(created)
 
     async def _delete_unselected(self, sync: ClusterResourceSync, binding: Manifest) -> None:
         """Delete a binding, which deletes its objects, if the API server confirms that its Cluster is not selected."""
@@ -154,9 +157,10 @@ class SyncReconciler:
 
     client: Client
     bindings: SyncBindings
+    held: HeldReports
 
     async def work(self, patch: StatusPatch) -> Outcome | timedelta | None:
-        """Reconcile one sync."""
+        """Reconcile one sync; while its clusters get their objects, their number is reported once a second."""
         if is_moving(patch.manifest):
             return None
         if patch.deleting:
@@ -168,7 +172,7 @@ class SyncReconciler:
         outcome = _summed_up(patch, [bindings.get(key) for key in wanted], wanted)
         leaving = [bindings[key] for key in sorted(bindings.keys() - {*wanted}) if _is_delayed(bindings[key])]
         if not leaving or isinstance(outcome, Waiting):
-            return outcome
+            return self.held.left(patch, outcome, {Reason.CLUSTERS_NOT_SYNCED}) or outcome
         message = f"not selected any more: {_remaining(leaving)}"
         patch.false(SyncCondition.CLUSTERS_SYNCED, Reason.BINDINGS_REMAIN, message, Severity.INFO)
         return Waiting(Reason.BINDINGS_REMAIN, message, None)

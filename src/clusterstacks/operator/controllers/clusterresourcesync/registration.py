@@ -32,6 +32,7 @@ from clusterstacks.operator.controllers.clusterresourcesync.reconciler import (
 )
 from clusterstacks.operator.controllers.clusterresourcesync.set_reconciler import ResourceSetReconciler
 from clusterstacks.operator.controllers.clusterresourcesync.sync_sources import SyncSources
+from clusterstacks.operator.controllers.held_reports import HeldReports
 from clusterstacks.operator.controllers.object_reader import CachedReader
 from clusterstacks.operator.controllers.registration import (
     CachedKind,
@@ -193,13 +194,13 @@ def _bindings(env: ControllerContext) -> SyncBindings:
     return SyncBindings(
         client=env.client,
         clusters=env.cache(CLUSTER_KIND),
-        cache=env.cache(Kind.CLUSTER_RESOURCE_SYNC_BINDING),
+        informer=env.informers[Kind.CLUSTER_RESOURCE_SYNC_BINDING],
         watch_filter=env.watch_filter,
     )
 
 
 def _build(env: ControllerContext) -> Reconciler:
-    reconciler = SyncReconciler(client=env.client, bindings=_bindings(env))
+    reconciler = SyncReconciler(client=env.client, bindings=_bindings(env), held=HeldReports(env.clock))
     watches = _watches(env)
     return Reconciler(
         reconcile=env.status_reconciler(Kind.CLUSTER_RESOURCE_SYNC, reconciler.work).reconcile,

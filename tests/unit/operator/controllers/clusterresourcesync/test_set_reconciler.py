@@ -24,6 +24,7 @@ from clusterstacks.operator.controllers.clusterresourcesync.reconciler import SY
 from clusterstacks.operator.controllers.clusterresourcesync.set_reconciler import ResourceSetReconciler
 from clusterstacks.runtime.cache import ObjectCache, key_of
 from clusterstacks.runtime.events import EventRecorder
+from clusterstacks.runtime.informer import Informer
 from tests.support.builders.manifests import named
 from tests.support.fakes.api_server import FakeApi
 
@@ -54,19 +55,20 @@ def binding() -> Manifest:
 
 async def reconciled(api: FakeApi, found: Manifest | None, **labels: str) -> dict[str, Any] | None:
     """Reconcile a set with one binding; return the annotations of the binding, None if it was deleted."""
-    bindings = ObjectCache({SYNC_INDEX: lambda one: [f"team/{one['spec']['syncName']}"]})
+    indexes = {SYNC_INDEX: lambda one: [f"team/{one['spec']['syncName']}"]}
+    bindings = Informer(api, SYNC_GROUP, Kind.CLUSTER_RESOURCE_SYNC_BINDING, indexes=indexes)
     clusters, sets = ObjectCache(), ObjectCache()
     cluster = named(f"{CLUSTER_API_GROUP}/v1beta2", CLUSTER_KIND, "prod", "team", spec={})
     cluster["metadata"]["labels"] = labels
     for resource, cache, manifest in (
-        (BINDINGS, bindings, binding()),
+        (BINDINGS, bindings.cache, binding()),
         (CLUSTERS, clusters, cluster),
         (SETS, sets, found),
     ):
         if manifest is not None:
             made = await api.create(resource, manifest, "team")
             cache.put(key_of(made), made)
-    kept = SyncBindings(client=api, clusters=clusters, cache=bindings, watch_filter="")
+    kept = SyncBindings(client=api, clusters=clusters, informer=bindings, watch_filter="")
     await ResourceSetReconciler(client=api, sets=sets, bindings=kept, events=EventRecorder(api, "tests")).reconcile(KEY)
     left = api.objects(BINDINGS).get(key_of(binding()))
     return None if left is None else left["metadata"].get("annotations", {})

@@ -1,0 +1,131 @@
+"""ClusterUpgrades as csctl writes them: from a selector, a target and a window on the command line."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from clusterstacks.model.documents import shown
+from clusterstacks.model.errors import SpecError
+from clusterstacks.model.kinds.clusterupgrade import LATEST, LATEST_PATCH, ClusterUpgrade
+from clusterstacks.model.kinds.names import GROUP, Kind
+from clusterstacks.plan.planner.state_file import parse_target
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from clusterstacks.model.objects import Manifest
+    from clusterstacks.plan.planner.model_builder import Target
+
+NAME_LENGTH: Final = 100
+"""Longest name of a ClusterUpgrade of csctl (arbitrary: it stays readable); a digest replaces the rest."""
+
+_WINDOW = re.compile(r"(?:(?P<days>\S+)\s+)?(?P<start>[0-9:]+)\+(?P<duration>\S+)(?:\s+(?P<zone>\S+))?")
+_COMMA_OUTSIDE = re.compile(r",(?![^()]*\))")
+_KEY: Final = r"[A-Za-z0-9][-A-Za-z0-9_./]*"
+_IN = re.compile(rf"({_KEY})\s+(in|notin)\s+\(([^()]*)\)")
+_EQUAL = re.compile(rf"({_KEY})\s*(==|=|!=)\s*([-A-Za-z0-9_.]*)")
+_EXISTS = re.compile(rf"(!?)\s*({_KEY})")
+
+
+def parse_window(written: str) -> Manifest:
+    """Return ``spec.window`` for a window as on the command line: ``Sat,Sun 02:00+4h Europe/Berlin``.
+
+    Days and time zone may be missing. Their values are checked with the object.
+
+    Raises:
+        SpecError: It is written in another way.
+    """
+    found = _WINDOW.fullmatch(written.strip())
+    if found is None:
+        example = "expected days, start, duration and time zone, for example 'Sat,Sun 02:00+4h Europe/Berlin'"
+        raise SpecError("InvalidWindow", f"window {shown(written)} is not understood ({example})")
+    days, start, duration, zone = found.group("days", "start", "duration", "zone")
+    window: Manifest = {"start": start, "duration": duration}
+    return {**({"days": days.split(",")} if days else {}), **window, **({"timeZone": zone} if zone else {})}
+
+
+def parse_selector(written: str) -> Manifest:
+    """Return the selector of an object for one in the syntax of kubectl.
+
+    Raises:
+        SpecError: A part is not understood.
+    """
+    labels: Manifest = {}
+    expressions: list[Manifest] = []
+    for part in map(str.strip, _COMMA_OUTSIDE.split(written)):
+        if found := _IN.fullmatch(part):
+            values = sorted(value.strip() for value in found[3].split(","))
+            expressions.append(_requirement(found[1], "In" if found[2] == "in" else "NotIn", values))
+        elif found := _EQUAL.fullmatch(part):
+            if found[2] == "!=" or found[1] in labels:
+                expressions.append(_requirement(found[1], "NotIn" if found[2] == "!=" else "In", [found[3]]))
+            else:
+                labels[found[1]] = found[3]
+        elif found := _EXISTS.fullmatch(part):
+            expressions.append(_requirement(found[2], "DoesNotExist" if found[1] else "Exists"))
+        else:
+            example = "expected for example stage=prod, stage!=test, 'stage in (a,b)', stage or '!stage'"
+            raise SpecError("InvalidSelector", f"selector {shown(written)} has {shown(part)} ({example})")
+    return {**({"matchLabels": labels} if labels else {}), **({"matchExpressions": expressions} if expressions else {})}
+
+
+def _requirement(key: str, operator: str, values: Sequence[str] = ()) -> Manifest:
+    return {"key": key, "operator": operator, **({"values": list(values)} if values else {})}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpgradeRequest:
+    """What a user asks for: one Cluster by name, or those that a selector selects."""
+
+    namespace: str
+    to: str
+    cluster: str = ""
+    labels: str = ""
+    """Selector in the syntax of kubectl, instead of a Cluster."""
+    most: int | None = None
+    """Clusters that are upgraded at a time; None for the default of the kind."""
+    window: str = ""
+
+    @property
+    def target(self) -> Target | None:
+        """The target; None for one that follows what the stack publishes.
+
+        Raises:
+            SpecError: It is neither a release nor a version.
+        """
+        return None if self.to in (LATEST, LATEST_PATCH) else parse_target(self.to)
+
+    @property
+    def name(self) -> str:
+        """The name of the object: the same for the same Clusters and target, so that it is created once."""
+        whole = f"{self.cluster or self.labels}-{self.to}".lower()
+        name = re.sub(r"[^a-z0-9.]+", "-", whole).strip("-.")
+        if len(name) <= NAME_LENGTH and (self.cluster or re.fullmatch(r"[a-z0-9.=-]*", whole)):
+            return name
+        digest = hashlib.sha256(whole.encode()).hexdigest()[:8]
+        return f"{name[: NAME_LENGTH - 9].strip('-.')}-{digest}"
+
+    def manifest(self) -> Manifest:
+        """Return the object, which is checked as by the webhook of the operator.
+
+        Raises:
+            SpecError: Window, selector or target are not valid.
+        """
+        self.target  # noqa: B018 - checks it
+        clusters: Manifest = {"names": [self.cluster]} if self.cluster else {"selector": parse_selector(self.labels)}
+        spec: Manifest = {"clusters": clusters, "to": self.to}
+        if self.most is not None:
+            spec["maxConcurrent"] = self.most
+        if self.window:
+            spec["window"] = parse_window(self.window)
+        manifest = {
+            "apiVersion": f"{GROUP}/v1alpha1",
+            "kind": Kind.CLUSTER_UPGRADE.value,
+            "metadata": {"name": self.name, "namespace": self.namespace},
+            "spec": spec,
+        }
+        ClusterUpgrade.parse(manifest).check()
+        return manifest
