@@ -25,6 +25,7 @@ from clusterstacks.model.kinds.selectors import LabelSelector
 from clusterstacks.model.maintenance_window import MaintenanceWindow, Weekday, parse_window
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from datetime import timedelta
 
 MOST_CLUSTERS: Final = 500
@@ -78,6 +79,10 @@ class UpgradeClusters(Model):
     selector: LabelSelector | None = Field(
         default=None, description="Labels of the Clusters, which begin in the order of their names."
     )
+
+    def include(self, name: str, labels: Mapping[str, str]) -> bool:
+        """Return whether a Cluster of the namespace is one of them."""
+        return name in self.names if self.selector is None else self.selector.matches(labels)
 
 
 class UpgradeWindow(Model):

@@ -208,19 +208,17 @@ class UpgradeReconciler:
             with suppress(SpecError):
                 other = ClusterUpgrade.parse(manifest)
                 other.check()
-                if _age(other) < own and selects(other, view) and holds(other, view.name):
+                if (
+                    _age(other) < own
+                    and other.spec.clusters.include(view.name, view.labels)
+                    and holds(other, view.name)
+                ):
                     holders.append(other)
         return min(holders, key=_age).metadata.name if holders else ""
 
 
 def _age(upgrade: ClusterUpgrade) -> tuple[str, str]:
     return upgrade.metadata.creation_timestamp, upgrade.metadata.name
-
-
-def selects(upgrade: ClusterUpgrade, view: ClusterView) -> bool:
-    """Return whether an upgrade selects a Cluster of its namespace."""
-    clusters = upgrade.spec.clusters
-    return view.name in clusters.names if clusters.selector is None else clusters.selector.matches(view.labels)
 
 
 def holds(upgrade: ClusterUpgrade, name: str) -> bool:

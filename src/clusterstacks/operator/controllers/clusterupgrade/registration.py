@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from functools import cache, partial
 from typing import TYPE_CHECKING, Final
 
 from clusterstacks.model.documents import at, mapping, text
@@ -13,8 +14,6 @@ from clusterstacks.model.kinds.names import CLUSTER_CLASS_KIND, CLUSTER_KIND, Ki
 from clusterstacks.model.objects import ObjectKey
 from clusterstacks.operator.controllers.class_usage import CLUSTERS
 from clusterstacks.operator.controllers.clusteraddon.snapshot import ContractKinds
-from clusterstacks.operator.controllers.clusterupgrade.cluster_looks import ClusterLooks
-from clusterstacks.operator.controllers.clusterupgrade.reconciler import UpgradeReconciler, selects
 from clusterstacks.operator.controllers.registration import (
     CachedKind,
     Reconciler,
@@ -29,9 +28,13 @@ from clusterstacks.runtime.cache import key_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from datetime import timedelta
 
     from clusterstacks.model.objects import Manifest
+    from clusterstacks.model.outcomes import Outcome
+    from clusterstacks.operator.controllers.clusterupgrade.reconciler import UpgradeReconciler
     from clusterstacks.operator.controllers.registration import ControllerContext
+    from clusterstacks.operator.controllers.status_reconciler import StatusPatch
     from clusterstacks.runtime.cache import CacheChange, ObjectCache
 
 NAME: Final = "clusterupgrade"
@@ -52,7 +55,9 @@ class UpgradeWatches:
         views = [cluster_view(manifest) for manifest in (change.old, change.new) if manifest is not None]
         changed = _selected_by(change.old) != _selected_by(change.new)
         for upgrade in self._within(change.key.namespace):
-            if any(selects(upgrade, view) for view in views) and (changed or not _is_done(upgrade, change.key.name)):
+            if any(upgrade.spec.clusters.include(view.name, view.labels) for view in views) and (
+                changed or not _is_done(upgrade, change.key.name)
+            ):
                 yield upgrade.key
 
     def of_addon(self, change: CacheChange) -> Iterator[ObjectKey]:
@@ -60,7 +65,11 @@ class UpgradeWatches:
         name = text(change.new or change.old or {}, "spec", "clusterRef", "name")
         cluster = self._clusters.get(ObjectKey(change.key.namespace, name))
         for upgrade in self._within(change.key.namespace):
-            if cluster is not None and selects(upgrade, cluster_view(cluster)) and not _is_done(upgrade, name):
+            if (
+                cluster is not None
+                and upgrade.spec.clusters.include(name, cluster_view(cluster).labels)
+                and not _is_done(upgrade, name)
+            ):
                 yield upgrade.key
 
     def of_release(self, change: CacheChange) -> Iterator[ObjectKey]:
@@ -102,13 +111,16 @@ def _phases(upgrade: Manifest | None) -> object:
     return [(text(one, "name"), text(one, "phase")) for one in clusters]
 
 
-def _build(env: ControllerContext) -> Reconciler:
-    upgrades, clusters = env.cache(Kind.CLUSTER_UPGRADE), env.informers[CLUSTER_KIND]
-    reconciler = UpgradeReconciler(
+def _reconciler(env: ControllerContext) -> UpgradeReconciler:
+    # Without ClusterUpgrades the planner stays out of memory.
+    from clusterstacks.operator.controllers.clusterupgrade.cluster_looks import ClusterLooks  # noqa: PLC0415
+    from clusterstacks.operator.controllers.clusterupgrade.reconciler import UpgradeReconciler  # noqa: PLC0415
+
+    return UpgradeReconciler(
         client=env.client,
         clock=env.clock,
-        clusters=clusters,
-        upgrades=upgrades,
+        clusters=env.informers[CLUSTER_KIND],
+        upgrades=env.cache(Kind.CLUSTER_UPGRADE),
         looks=ClusterLooks(
             client=env.client,
             clock=env.clock,
@@ -122,9 +134,17 @@ def _build(env: ControllerContext) -> Reconciler:
         ),
         watch_filter=env.watch_filter,
     )
-    watches = UpgradeWatches(upgrades, clusters.cache, env.watch_filter)
+
+
+def _build(env: ControllerContext) -> Reconciler:
+    reconciler = cache(partial(_reconciler, env))
+
+    async def work(patch: StatusPatch) -> Outcome | timedelta | None:
+        return await reconciler().work(patch)
+
+    watches = UpgradeWatches(env.cache(Kind.CLUSTER_UPGRADE), env.cache(CLUSTER_KIND), env.watch_filter)
     return Reconciler(
-        reconcile=env.status_reconciler(Kind.CLUSTER_UPGRADE, reconciler.work).reconcile,
+        reconcile=env.status_reconciler(Kind.CLUSTER_UPGRADE, work).reconcile,
         watches=(
             Watch(Kind.CLUSTER_UPGRADE, self_key(env.watch_filter)),
             Watch(Kind.CLUSTER_UPGRADE, watches.of_other),
