@@ -406,6 +406,21 @@ REASONS: Final = (
         "Delete signatures that others have added; the message names the limit or the error.",
     ),
     Explanation(
+        Reason.NODE_IMAGES_PENDING,
+        "Images of the class chart are not available in the cloud yet.",
+        "The message has what the OpenStack Resource Controller (ORC) says of each. 'No state yet': it does not run.",
+    ),
+    Explanation(
+        Reason.NODE_IMAGES_STUCK,
+        "Images of the class chart have not become available for more than an hour.",
+        "Look at the log of ORC, or delete the Image to begin again: the operator applies it.",
+    ),
+    Explanation(
+        Reason.NODE_IMAGES_FAILED,
+        "ORC has given up on an Image of the class chart: wrong hash, error page, or deleted in the cloud.",
+        "Remove the cause that the message names, then delete the Image: the operator applies it.",
+    ),
+    Explanation(
         Reason.RECORD_OF_ANOTHER_CLUSTER,
         "The workload cluster has the addons of another Cluster.",
         "Check the kubeconfig Secret. If this Cluster replaces the other one, set the annotation "
