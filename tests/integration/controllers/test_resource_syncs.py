@@ -129,7 +129,7 @@ async def test_operator_and_its_custom_resource_arrive_together_and_leave_with_t
         assert await world.workload.find(SECRETS, record_name("extra", SYNC_RECORD), "kube-system") is None
 
 
-@pytest.mark.regression("CAPI-3447", "CAPI-4799", "CAPI-5467", "CAPI-5555")
+@pytest.mark.regression("CAPI-3447", "CAPI-4799", "CAPI-5467", "CAPI-5555", "CAPI-9775", "CAPHV-39")
 async def test_change_of_a_source_edit_and_deletion_in_the_cluster_are_followed(world: World) -> None:
     word = world.namespace
     await source(world, a=written(config_map(word, key="one"), config_map(f"{word}-2", key="two")))

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import ssl
 from base64 import b64encode
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from aiohttp import web
 
 from clusterstacks.deliver.apply.record_store import SECRETS, RecordStore
 from clusterstacks.deliver.apply.source_objects import SOURCE_SECRET_TYPE
 from clusterstacks.model import yaml
 from clusterstacks.model.kinds.clusterresourcesync import binding_name
 from clusterstacks.model.kinds.names import CLUSTER_KIND
+from clusterstacks.net.kube.pki import Authority
 from clusterstacks.operator.controllers.clusterresourcesync import binding_reconciler
 from tests.integration.controllers.test_resource_syncs import (
     BINDING,
@@ -28,11 +31,15 @@ from tests.integration.controllers.test_resource_syncs import (
     written,
 )
 from tests.support.builders.manifests import config_map, crd, named
+from tests.support.fakes.scripted_server import ScriptedServer, says
 from tests.support.fakes.silent_server import silent_server
 from tests.support.running.mortal_client import MortalClients
 from tests.support.running.world import condition_of
+from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from clusterstacks.dev.apiserver import ApiServer
     from clusterstacks.net.kube.client import Client
     from tests.support.running.world import World
@@ -167,6 +174,42 @@ async def test_sync_with_200_bindings_is_deleted_but_for_three_black_holes(
                 annotation = {"addons.clusterstack.x-k8s.io/deletion-policy": "Orphan"}
                 await world.patch(binding, {"metadata": {"annotations": annotation}})
             await world.gone(SYNC, "extra", seconds=SLOW)
+
+
+async def test_cluster_that_answers_a_byte_a_second_delays_no_other_one(world: World, tmp_path: Path) -> None:
+    authority = Authority.create("slow")
+    keys = authority.issue("api-server", addresses=("127.0.0.1",))
+    (tmp_path / "slow.pem").write_bytes(keys.certificate + keys.key)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(tmp_path / "slow.pem")
+    word = world.namespace
+    await source(world, a=numbered("one", word))
+    async with ScriptedServer.started(context) as server:
+        server.plays(says("ok"), drips)
+        cluster = {"server": server.url, "certificate-authority-data": b64encode(authority.certificate).decode()}
+        [known] = world.workload_kubeconfig["clusters"]
+        kubeconfig = {**world.workload_kubeconfig, "clusters": [{**known, "cluster": cluster}]}
+        await world.cluster("slow", CLASS, kubeconfig=kubeconfig)
+        async with world.operator():
+            await sync(world)
+
+            async def is_asked() -> bool:
+                return len(server.requests) > 1
+
+            await eventually(is_asked, about="a request that is answered slowly")
+            await world.cluster("one", CLASS)
+            await world.shows(f"{word}-one", {"key": "one"})
+            await world.until(BINDING, ONE, is_synced)
+            slow = await world.get(BINDING, binding_name("extra", "slow"))
+            assert condition_of(slow, "Ready").get("status") != "True"
+
+
+async def drips(request: web.Request) -> web.StreamResponse:
+    response = web.StreamResponse(headers={"Content-Type": "application/json"})
+    await response.prepare(request)
+    while True:
+        await response.write(b" ")
+        await asyncio.sleep(1)
 
 
 async def test_secret_of_a_megabyte_has_300_crds_after_their_custom_resources(

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+import pytest
+
 from tests.integration.controllers.test_health import HEALTHY, set_status
 from tests.integration.controllers.test_resource_syncs import BINDING, CLASS, ONE, is_synced, source, sync, written
 from tests.support.builders.manifests import config_map, crd, deployment, named
@@ -18,6 +20,7 @@ def entry(name: str, wait_for: str = "") -> dict[str, str]:
     return {"kind": "ConfigMap", "name": name, **({"waitFor": wait_for} if wait_for else {})}
 
 
+@pytest.mark.regression("CSO-35")
 async def test_later_sources_wait_until_the_objects_of_a_source_are_healthy(world: World) -> None:
     word = world.namespace
     await source(world, "operator", a=written(deployment(word, "default")))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
 from tests.integration.controllers.test_resource_syncs import BINDING, CLASS, ONE, is_synced, source, sync, written
 from tests.support.builders.manifests import config_map
 
@@ -11,6 +13,7 @@ if TYPE_CHECKING:
     from tests.support.running.world import World
 
 
+@pytest.mark.regression("CAPV-1384")
 async def test_template_is_rendered_for_each_cluster_and_a_fault_deletes_nothing(world: World) -> None:
     word = world.namespace
     # The name of the object depends on the Cluster as well as its content.

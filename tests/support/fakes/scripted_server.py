@@ -10,6 +10,7 @@ import orjson
 from aiohttp import web
 
 if TYPE_CHECKING:
+    import ssl
     from collections.abc import AsyncIterator, Awaitable, Callable
 
     Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -58,17 +59,17 @@ class ScriptedServer:
 
     @classmethod
     @asynccontextmanager
-    async def started(cls) -> AsyncIterator[ScriptedServer]:
-        """Serve on a free port of the loopback address."""
+    async def started(cls, context: ssl.SSLContext | None = None) -> AsyncIterator[ScriptedServer]:
+        """Serve on a free port of the loopback address, with TLS if there is a context."""
         server = cls()
         application = web.Application(client_max_size=16 * 1024 * 1024)
         application.router.add_route("*", "/{path:.*}", server.answer)
         runner = web.AppRunner(application, shutdown_timeout=0, handler_cancellation=True)
         await runner.setup()
         try:
-            await web.TCPSite(runner, "127.0.0.1", 0).start()
+            await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=context).start()
             host, port = runner.addresses[0][:2]
-            server.url = f"http://{host}:{port}"
+            server.url = f"{'https' if context else 'http'}://{host}:{port}"
             yield server
         finally:
             await runner.cleanup()

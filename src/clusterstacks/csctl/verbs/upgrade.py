@@ -146,7 +146,7 @@ def upgrade(  # noqa: PLR0913 - one for each option
     place = cluster.namespace if cluster is not None else namespace or management.connection().namespace
     name = cluster.name if cluster is not None else ""
     request = UpgradeRequest(namespace=place, to=target, cluster=name, labels=labels, most=most, window=window)
-    work = _Work(request, management, releases, timeout, wait)
+    work = _Upgrade(request, management, releases, timeout, wait)
     only_shown = dry_run or form != TEXT
     if not here and not only_shown and (running := asyncio.run(work.running())) is not None:
         return work.follow(running)
@@ -163,7 +163,7 @@ def upgrade(  # noqa: PLR0913 - one for each option
 
 
 @dataclass(frozen=True, slots=True)
-class _Work:
+class _Upgrade:
     """An upgrade that a user asks for."""
 
     request: UpgradeRequest

@@ -18,7 +18,7 @@ from clusterstacks.model.objects import split_api_version
 from clusterstacks.model.outcomes import Outcome, Settled, Waiting
 from clusterstacks.operator.controllers.clusterstackrelease.class_objects import apply_class_chart, class_outcome
 from clusterstacks.operator.controllers.clusterstackrelease.deletion import delete_release
-from clusterstacks.operator.controllers.clusterstackrelease.node_images import wait_for_images
+from clusterstacks.operator.controllers.clusterstackrelease.image_wait import wait_for_images
 from clusterstacks.operator.controllers.clusterstackrelease.source_check import (
     set_signatures_unclear,
     set_tag_moved,

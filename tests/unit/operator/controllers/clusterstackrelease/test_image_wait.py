@@ -9,7 +9,7 @@ import pytest
 
 from clusterstacks.deliver.apply.class_object_rules import IMAGE_KIND
 from clusterstacks.model.objects import rfc3339
-from clusterstacks.operator.controllers.clusterstackrelease.node_images import LONG, wait_for_images
+from clusterstacks.operator.controllers.clusterstackrelease.image_wait import LONG, wait_for_images
 from clusterstacks.operator.controllers.status_reconciler import StatusPatch
 
 if TYPE_CHECKING:
