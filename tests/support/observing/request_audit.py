@@ -28,12 +28,19 @@ ALL_REQUESTS = {
 WRITTEN_CONTENT = {
     **ALL_REQUESTS,
     "rules": [
-        {"level": "Request", "verbs": WRITES, "resources": [{"group": "", "resources": ["configmaps"]}]},
+        {
+            "level": "Request",
+            "verbs": WRITES,
+            "resources": [
+                {"group": "", "resources": ["configmaps"]},
+                {"group": "cluster.x-k8s.io", "resources": ["clusters"]},
+            ],
+        },
         {"level": "Metadata", "verbs": WRITES},
         {"level": "None"},
     ],
 }
-"""Audit policy of all writes, with the content of ConfigMaps."""
+"""Audit policy of all writes, with the content of ConfigMaps and Clusters."""
 
 REVIEWS = frozenset({"selfsubjectaccessreviews", "selfsubjectrulesreviews"})
 """Kinds that are created to ask something, and not stored."""

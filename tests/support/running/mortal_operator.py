@@ -2,7 +2,8 @@
 
 Run as ``python -m tests.support.running.mortal_operator N`` with the operator's arguments. The response to that
 write never reaches the operator's code. Only what may change an object counts, and no Lease; each write that counts is
-logged with its number. With ``quick`` after N it does not wait long after failures.
+logged with its number. With ``of-upgrades`` after N, only writes of the ClusterUpgrade controller count. With ``quick``
+after that it does not wait long after failures.
 """
 
 from __future__ import annotations
@@ -21,17 +22,19 @@ if TYPE_CHECKING:
 
 WRITES = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 UNCOUNTED = ("/leases", "/selfsubjectaccessreviews", "dryRun=")
+OF_UPGRADES = "clusterupgrade"
+"""In the path of the status of a ClusterUpgrade, and field manager of a step."""
 
 
-def run(lives: int) -> None:
-    """Run until the ``lives``-th write."""
+def run(lives: int, counted: str = "") -> None:
+    """Run until the ``lives``-th write with ``counted`` in its path."""
     left = lives
     send = transport.Transport.send
 
     async def mortal(self: Transport, call: Call) -> bytes:
         nonlocal left
         answer = await send(self, call)
-        if call.method in WRITES and not any(part in call.path for part in UNCOUNTED):
+        if call.method in WRITES and counted in call.path and not any(part in call.path for part in UNCOUNTED):
             left -= 1
             sys.stderr.write(f"write {lives - left}: {call.method} {call.path}\n")
             if left == 0:
@@ -43,8 +46,11 @@ def run(lives: int) -> None:
 
 
 if __name__ == "__main__":
-    lives = int(sys.argv.pop(1))
+    lives, counted = int(sys.argv.pop(1)), ""
+    if sys.argv[1] == "of-upgrades":
+        del sys.argv[1]
+        counted = OF_UPGRADES
     if sys.argv[1] == "quick":
         del sys.argv[1]
         shorten()
-    run(lives)
+    run(lives, counted)
