@@ -30,7 +30,7 @@ from clusterstacks.model.kinds.names import (
 from clusterstacks.model.objects import rfc3339
 from clusterstacks.model.outcomes import Outcome, Settled, Waiting
 from clusterstacks.net.kube.errors import ApiError, Conflict, NotFound, Unreachable
-from clusterstacks.operator.controllers.clusterupgrade.schedule import ClusterState, Limits, decide, overall
+from clusterstacks.operator.controllers.clusterupgrade.schedule import KnownCluster, Limits, decide, overall
 from clusterstacks.operator.controllers.clusterupgrade.step_record import MANAGER, StepRecord
 from clusterstacks.operator.controllers.clusterupgrade.stepper import Blocked, Unsettled
 from clusterstacks.plan.planner.state_file import parse_target
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from clusterstacks.model.objects import Manifest
     from clusterstacks.net.kube.client import Client
     from clusterstacks.operator.controllers.clusterupgrade.cluster_looks import ClusterLooks
-    from clusterstacks.operator.controllers.clusterupgrade.schedule import Verdict
+    from clusterstacks.operator.controllers.clusterupgrade.schedule import ClusterDecision
     from clusterstacks.operator.controllers.clusterupgrade.stepper import Action
     from clusterstacks.operator.controllers.status_reconciler import StatusPatch
     from clusterstacks.runtime.cache import ObjectCache
@@ -120,22 +120,24 @@ class UpgradeReconciler:
             plans -= not isinstance(action, Unsettled)
             return action
 
-        verdicts = await decide(limits, states, now, look)
-        outcome = report(patch, upgrade, limits, verdicts, targets, now)
-        steps = {name: verdict for name, verdict in verdicts.items() if verdict.patch is not None}
+        decisions = await decide(limits, states, now, look)
+        outcome = report(patch, upgrade, limits, decisions, targets, now)
+        steps = {name: decision for name, decision in decisions.items() if decision.patch is not None}
         if not steps:
             return outcome
         patch.require_live()
         await patch.checkpoint(outcome)
-        taken = [await self._step(upgrade, views[name], targets[name], verdict) for name, verdict in steps.items()]
+        taken = [await self._step(upgrade, views[name], targets[name], decision) for name, decision in steps.items()]
         return outcome if all(taken) or not isinstance(outcome, Waiting) else replace(outcome, retry=AGAIN)
 
-    async def _step(self, upgrade: ClusterUpgrade, view: ClusterView | None, target: str, verdict: Verdict) -> bool:
+    async def _step(
+        self, upgrade: ClusterUpgrade, view: ClusterView | None, target: str, decision: ClusterDecision
+    ) -> bool:
         """Patch a Cluster; return whether it was patched. Another look tells what else has happened."""
-        if view is None or verdict.patch is None:
+        if view is None or decision.patch is None:
             return False
         uid = upgrade.metadata.uid
-        body = StepRecord.of(view, uid, target).next(view, uid, target, verdict.patch)
+        body = StepRecord.of(view, uid, target).next(view, uid, target, decision.patch)
         resource = await self.client.resource(CLUSTER_API_GROUP, CLUSTER_KIND)
         try:
             written = await self.client.merge_patch(resource, view.name, body, view.namespace, manager=MANAGER)
@@ -243,41 +245,41 @@ def limits_of(upgrade: ClusterUpgrade, now: datetime) -> Limits:
     return Limits(spec.max_concurrent, spec.stop_after_failures, spec.deadline(), spec.step_limit, pause)
 
 
-def state_of(upgrade: ClusterUpgrade, name: str, view: ClusterView | None, target: str, held_by: str) -> ClusterState:
+def state_of(upgrade: ClusterUpgrade, name: str, view: ClusterView | None, target: str, held_by: str) -> KnownCluster:
     """Return what the status and the Cluster itself say about the state of a Cluster."""
     known = next((one for one in upgrade.status.clusters if one.name == name), None)
     if view is None:
-        return ClusterState(name)
+        return KnownCluster(name)
     record = StepRecord.of(view, upgrade.metadata.uid, target)
     phase = ClusterPhase.RUNNING if record.number else ClusterPhase.WAITING
     if known is None:
-        return ClusterState(name, phase, record.number, held_by=held_by)
+        return KnownCluster(name, phase, record.number, held_by=held_by)
     with suppress(ValueError):  # that of another version of the operator
         phase = ClusterPhase(known.phase)
     if phase is ClusterPhase.DONE and known.target != target:
         phase = ClusterPhase.WAITING
     since = datetime.fromisoformat(known.since).astimezone(UTC) if known.since else None
-    return ClusterState(name, phase, record.number, known.doing, since, held_by)
+    return KnownCluster(name, phase, record.number, known.doing, since, held_by)
 
 
 def report(
     patch: StatusPatch,
     upgrade: ClusterUpgrade,
     limits: Limits,
-    verdicts: Mapping[str, Verdict],
+    decisions: Mapping[str, ClusterDecision],
     targets: Mapping[str, str],
     now: datetime,
 ) -> Outcome:
-    """Write the verdicts into the status; return the outcome."""
+    """Write the decisions into the status; return the outcome."""
     before = {text(one, "name"): one for one in mappings(patch.status, "clusters")}
-    entries = [_entry(before.get(name, {}), name, verdict, targets[name], now) for name, verdict in verdicts.items()]
-    phase = overall(limits, verdicts.values(), is_suspended=upgrade.spec.suspend)
-    count = {one: sum(verdict.phase is one for verdict in verdicts.values()) for one in ClusterPhase}
+    entries = [_entry(before.get(name, {}), name, decision, targets[name], now) for name, decision in decisions.items()]
+    phase = overall(limits, decisions.values(), is_suspended=upgrade.spec.suspend)
+    count = {one: sum(decision.phase is one for decision in decisions.values()) for one in ClusterPhase}
     patch.status |= {
         "phase": phase.value,
         "target": upgrade.spec.to,
-        "done": f"{count[ClusterPhase.DONE]}/{len(verdicts)}",
-        "total": len(verdicts),
+        "done": f"{count[ClusterPhase.DONE]}/{len(decisions)}",
+        "total": len(decisions),
         "running": count[ClusterPhase.RUNNING],
         "failed": count[ClusterPhase.FAILED],
         "clusters": entries,
@@ -291,15 +293,15 @@ def report(
     is_trouble = phase in (UpgradePhase.STOPPED, UpgradePhase.BLOCKED)
     severity = Severity.WARNING if is_trouble else Severity.INFO
     patch.false(UpgradeCondition.CLUSTERS_UPGRADED, _REASONS[phase], message, severity)
-    return Waiting(_REASONS[phase], message, _retry(upgrade, [*verdicts.values()], now))
+    return Waiting(_REASONS[phase], message, _retry(upgrade, [*decisions.values()], now))
 
 
-def _entry(before: Manifest, name: str, verdict: Verdict, target: str, now: datetime) -> Manifest:
-    step, doing = verdict.step or text(before, "step"), shortened(verdict.doing, MESSAGE_LENGTH)
-    entry = {"name": name, "phase": verdict.phase.value, "target": target, "step": step, "doing": doing}
+def _entry(before: Manifest, name: str, decision: ClusterDecision, target: str, now: datetime) -> Manifest:
+    step, doing = decision.step or text(before, "step"), shortened(decision.doing, MESSAGE_LENGTH)
+    entry = {"name": name, "phase": decision.phase.value, "target": target, "step": step, "doing": doing}
     same = all(text(before, field) == entry[field] for field in ("step", "doing"))
     since = text(before, "since") if same else ""
-    entry |= {"since": since or rfc3339(now), "message": shortened(verdict.message, MESSAGE_LENGTH)}
+    entry |= {"since": since or rfc3339(now), "message": shortened(decision.message, MESSAGE_LENGTH)}
     return {field: value for field, value in entry.items() if value}
 
 
@@ -334,8 +336,8 @@ def _summary(done: str, entries: Sequence[Manifest]) -> str:
     return ", ".join(parts)
 
 
-def _retry(upgrade: ClusterUpgrade, verdicts: Sequence[Verdict], now: datetime) -> timedelta:
-    moments = [RECHECK, *(max(verdict.recheck, AGAIN) for verdict in verdicts if verdict.recheck is not None)]
+def _retry(upgrade: ClusterUpgrade, decisions: Sequence[ClusterDecision], now: datetime) -> timedelta:
+    moments = [RECHECK, *(max(decision.recheck, AGAIN) for decision in decisions if decision.recheck is not None)]
     if upgrade.spec.window is not None and not upgrade.spec.suspend:
         moments.append(max(upgrade.spec.window.parsed().next_change(now) - now, AGAIN))
     return min(moments)

@@ -43,7 +43,7 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
-class ClusterState:
+class KnownCluster:
     """What is known of a Cluster before it is looked at."""
 
     name: str
@@ -62,7 +62,7 @@ class ClusterState:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class ClusterDecision:
     """The state of a Cluster after it was looked at, and whether it is patched now."""
 
     phase: ClusterPhase
@@ -74,38 +74,42 @@ class Verdict:
     """The present step and the number of all, if that is known now."""
     patch: Patch | None = None
     recheck: timedelta | None = None
-    """When time alone changes the verdict; None if it does not."""
+    """When time alone changes the decision; None if it does not."""
 
 
-async def decide(limits: Limits, clusters: Sequence[ClusterState], now: datetime, look: Look) -> dict[str, Verdict]:
+async def decide(
+    limits: Limits, clusters: Sequence[KnownCluster], now: datetime, look: Look
+) -> dict[str, ClusterDecision]:
     """Decide on all Clusters, in their order; only those whose turn it is are looked at.
 
     Those that have begun come first: of these, at most ``max_concurrent`` are not failed. Then others begin while
     there is room and fewer than ``stop_after_failures`` have failed. A failed Cluster that can go on needs room, too.
     """
-    verdicts = {
-        cluster.name: Verdict(cluster.phase, f"the older ClusterUpgrade {cluster.held_by} has this Cluster")
+    decisions = {
+        cluster.name: ClusterDecision(cluster.phase, f"the older ClusterUpgrade {cluster.held_by} has this Cluster")
         for cluster in clusters
         if cluster.held_by
     }
-    verdicts |= {cluster.name: Verdict(ClusterPhase.DONE) for cluster in clusters if cluster.phase is ClusterPhase.DONE}
+    decisions |= {
+        cluster.name: ClusterDecision(ClusterPhase.DONE) for cluster in clusters if cluster.phase is ClusterPhase.DONE
+    }
     free = limits.max_concurrent
     for phase in (ClusterPhase.RUNNING, ClusterPhase.FAILED):
         for cluster in clusters:
             if cluster.phase is phase:
-                verdict = verdicts.get(cluster.name) or _go_on(limits, cluster, now, await look(cluster.name), free)
-                verdicts[cluster.name] = verdict
-                free -= verdict.phase is ClusterPhase.RUNNING or verdict.patch is not None
-    failed = sum(verdict.phase is ClusterPhase.FAILED for verdict in verdicts.values())
+                decision = decisions.get(cluster.name) or _go_on(limits, cluster, now, await look(cluster.name), free)
+                decisions[cluster.name] = decision
+                free -= decision.phase is ClusterPhase.RUNNING or decision.patch is not None
+    failed = sum(decision.phase is ClusterPhase.FAILED for decision in decisions.values())
     for cluster in clusters:
-        if cluster.name in verdicts:
+        if cluster.name in decisions:
             continue
         if why := limits.pause or _no_room(limits, free, failed):
-            verdicts[cluster.name] = Verdict(ClusterPhase.WAITING, why)
+            decisions[cluster.name] = ClusterDecision(ClusterPhase.WAITING, why)
             continue
-        verdict = verdicts[cluster.name] = _begin(limits, cluster, await look(cluster.name))
-        free -= verdict.phase is ClusterPhase.RUNNING
-    return {cluster.name: verdicts[cluster.name] for cluster in clusters}
+        decision = decisions[cluster.name] = _begin(limits, cluster, await look(cluster.name))
+        free -= decision.phase is ClusterPhase.RUNNING
+    return {cluster.name: decisions[cluster.name] for cluster in clusters}
 
 
 def _no_room(limits: Limits, free: int, failed: int) -> str:
@@ -114,59 +118,59 @@ def _no_room(limits: Limits, free: int, failed: int) -> str:
     return "" if free > 0 else TURN
 
 
-def _begin(limits: Limits, cluster: ClusterState, action: Action | None) -> Verdict:
+def _begin(limits: Limits, cluster: KnownCluster, action: Action | None) -> ClusterDecision:
     match action:
         case None:
-            return Verdict(ClusterPhase.WAITING, "is looked at in a moment", recheck=timedelta())
+            return ClusterDecision(ClusterPhase.WAITING, "is looked at in a moment", recheck=timedelta())
         case Arrived():
-            return Verdict(ClusterPhase.DONE)
+            return ClusterDecision(ClusterPhase.DONE)
         case Unsettled(what=what):
-            return Verdict(ClusterPhase.WAITING, f"begins when it has settled: {what}")
+            return ClusterDecision(ClusterPhase.WAITING, f"begins when it has settled: {what}")
         case Blocked(why=why):
-            return Verdict(ClusterPhase.BLOCKED, message=why)
+            return ClusterDecision(ClusterPhase.BLOCKED, message=why)
         case Patch() as patch:
             return _step(limits, cluster, patch, ClusterPhase.RUNNING)
 
 
-def _go_on(limits: Limits, cluster: ClusterState, now: datetime, action: Action | None, free: int) -> Verdict:
+def _go_on(limits: Limits, cluster: KnownCluster, now: datetime, action: Action | None, free: int) -> ClusterDecision:
     match action:
         case None:
-            return Verdict(cluster.phase, cluster.doing, recheck=timedelta())
+            return ClusterDecision(cluster.phase, cluster.doing, recheck=timedelta())
         case Arrived():
-            return Verdict(ClusterPhase.DONE)
+            return ClusterDecision(ClusterPhase.DONE)
         case Unsettled(what=what):
             return _wait(limits, cluster, what, now, free)
         case Blocked(why=why):
             left = PATIENCE - cluster.unchanged("", now)
             failed = cluster.phase is ClusterPhase.FAILED or left <= timedelta()
             phase = ClusterPhase.FAILED if failed else ClusterPhase.RUNNING
-            return Verdict(phase, message=why, recheck=None if failed else left)
+            return ClusterDecision(phase, message=why, recheck=None if failed else left)
         case Patch() as patch:
             if limits.pause or free <= 0:
-                return Verdict(cluster.phase, limits.pause or TURN)
+                return ClusterDecision(cluster.phase, limits.pause or TURN)
             return _step(limits, cluster, patch, cluster.phase)
 
 
-def _wait(limits: Limits, cluster: ClusterState, what: str, now: datetime, free: int) -> Verdict:
+def _wait(limits: Limits, cluster: KnownCluster, what: str, now: datetime, free: int) -> ClusterDecision:
     left = limits.deadline - cluster.unchanged(what, now) if limits.deadline is not None else None
     if left is not None and left <= timedelta():
-        return Verdict(ClusterPhase.FAILED, what, f"nothing has moved for {limits.deadline}: {what}")
+        return ClusterDecision(ClusterPhase.FAILED, what, f"nothing has moved for {limits.deadline}: {what}")
     if cluster.phase is ClusterPhase.FAILED and free <= 0:
-        return Verdict(ClusterPhase.FAILED, what, f"it moves again, and {TURN}")
-    return Verdict(ClusterPhase.RUNNING, what, recheck=left)
+        return ClusterDecision(ClusterPhase.FAILED, what, f"it moves again, and {TURN}")
+    return ClusterDecision(ClusterPhase.RUNNING, what, recheck=left)
 
 
-def _step(limits: Limits, cluster: ClusterState, patch: Patch, phase: ClusterPhase) -> Verdict:
+def _step(limits: Limits, cluster: KnownCluster, patch: Patch, phase: ClusterPhase) -> ClusterDecision:
     total = cluster.steps + len(patch.steps)
     if limits.step_limit is not None and cluster.steps >= limits.step_limit:
         what = f"stopped after {cluster.steps} of {total} steps: raise spec.stepLimit to continue"
-        return Verdict(phase, what, step=f"{cluster.steps}/{total}")
-    return Verdict(phase, step_title(patch.steps[0]), step=f"{cluster.steps + 1}/{total}", patch=patch)
+        return ClusterDecision(phase, what, step=f"{cluster.steps}/{total}")
+    return ClusterDecision(phase, step_title(patch.steps[0]), step=f"{cluster.steps + 1}/{total}", patch=patch)
 
 
-def overall(limits: Limits, verdicts: Iterable[Verdict], *, is_suspended: bool) -> UpgradePhase:
+def overall(limits: Limits, decisions: Iterable[ClusterDecision], *, is_suspended: bool) -> UpgradePhase:
     """Return the phase of the whole upgrade."""
-    phases = [verdict.phase for verdict in verdicts]
+    phases = [decision.phase for decision in decisions]
     if all(phase is ClusterPhase.DONE for phase in phases):
         return UpgradePhase.DONE
     if is_suspended:

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from clusterstacks.model.kinds.clusterupgrade import ClusterPhase, UpgradePhase
 from clusterstacks.operator.controllers.clusterupgrade.schedule import (
     PATIENCE,
-    ClusterState,
+    ClusterDecision,
+    KnownCluster,
     Limits,
-    Verdict,
     decide,
     overall,
 )
@@ -34,9 +34,9 @@ LIMITS = Limits(max_concurrent=2, stop_after_failures=1)
 
 
 def decided(
-    limits: Limits, clusters: Sequence[ClusterState], actions: Mapping[str, Action | None], now: datetime = NOW
-) -> tuple[dict[str, Verdict], list[str]]:
-    """Return the verdicts, and the Clusters that were looked at."""
+    limits: Limits, clusters: Sequence[KnownCluster], actions: Mapping[str, Action | None], now: datetime = NOW
+) -> tuple[dict[str, ClusterDecision], list[str]]:
+    """Return the decisions, and the Clusters that were looked at."""
     looked = []
 
     async def look(name: str) -> Action | None:
@@ -50,34 +50,35 @@ def decided(
     raise AssertionError("it waits")
 
 
-def verdict(
-    cluster: ClusterState, action: Action | None, limits: Limits = LIMITS, after: timedelta = timedelta()
-) -> Verdict:
+def decision(
+    cluster: KnownCluster, action: Action | None, limits: Limits = LIMITS, after: timedelta = timedelta()
+) -> ClusterDecision:
     return decided(limits, [cluster], {cluster.name: action}, NOW + after)[0][cluster.name]
 
 
-NEW = ClusterState("a")
-BEGUN = ClusterState("a", RUNNING, steps=1, doing="waiting for the workers", since=NOW)
+NEW = KnownCluster("a")
+BEGUN = KnownCluster("a", RUNNING, steps=1, doing="waiting for the workers", since=NOW)
 STUCK = replace(BEGUN, doing="")
 BROKEN = replace(BEGUN, phase=FAILED)
 HOUR = replace(LIMITS, deadline=timedelta(hours=1))
-OVERDUE = Verdict(FAILED, "waiting for the workers", "nothing has moved for 1:00:00: waiting for the workers")
+OVERDUE = ClusterDecision(FAILED, "waiting for the workers", "nothing has moved for 1:00:00: waiting for the workers")
 SUSPENDED = replace(LIMITS, pause="waits, because spec.suspend is true")
 
 
 @pytest.mark.parametrize(
     ("cluster", "action", "limits", "after", "expected"),
     [
-        (NEW, Arrived(), LIMITS, 0, Verdict(DONE)),
-        (NEW, ROLLING, LIMITS, 0, Verdict(WAITING, "begins when it has settled: waiting for the workers")),
-        (NEW, Blocked("no release"), LIMITS, 0, Verdict(BLOCKED, message="no release")),
-        (NEW, None, LIMITS, 0, Verdict(WAITING, "is looked at in a moment", recheck=timedelta())),
-        (NEW, STEPS, SUSPENDED, 0, Verdict(WAITING, "waits, because spec.suspend is true")),
-        (replace(NEW, held_by="b"), STEPS, LIMITS, 0, Verdict(WAITING, "the older ClusterUpgrade b has this Cluster")),
-        (BEGUN, Arrived(), SUSPENDED, 0, Verdict(DONE)),
-        (BEGUN, ROLLING, SUSPENDED, 0, Verdict(RUNNING, "waiting for the workers")),
-        (BEGUN, STEPS, SUSPENDED, 0, Verdict(RUNNING, "waits, because spec.suspend is true")),
-        (BEGUN, ROLLING, HOUR, 59, Verdict(RUNNING, "waiting for the workers", recheck=timedelta(minutes=1))),
+        (NEW, Arrived(), LIMITS, 0, ClusterDecision(DONE)),
+        (NEW, ROLLING, LIMITS, 0, ClusterDecision(WAITING, "begins when it has settled: waiting for the workers")),
+        (NEW, Blocked("no release"), LIMITS, 0, ClusterDecision(BLOCKED, message="no release")),
+        (NEW, None, LIMITS, 0, ClusterDecision(WAITING, "is looked at in a moment", recheck=timedelta())),
+        (NEW, STEPS, SUSPENDED, 0, ClusterDecision(WAITING, "waits, because spec.suspend is true")),
+        (replace(NEW, held_by="b"), STEPS, LIMITS, 0,
+         ClusterDecision(WAITING, "the older ClusterUpgrade b has this Cluster")),
+        (BEGUN, Arrived(), SUSPENDED, 0, ClusterDecision(DONE)),
+        (BEGUN, ROLLING, SUSPENDED, 0, ClusterDecision(RUNNING, "waiting for the workers")),
+        (BEGUN, STEPS, SUSPENDED, 0, ClusterDecision(RUNNING, "waits, because spec.suspend is true")),
+        (BEGUN, ROLLING, HOUR, 59, ClusterDecision(RUNNING, "waiting for the workers", recheck=timedelta(minutes=1))),
         (
             BEGUN,
             ROLLING,
@@ -85,52 +86,58 @@ SUSPENDED = replace(LIMITS, pause="waits, because spec.suspend is true")
             60,
             OVERDUE,
         ),
-        (BEGUN, Unsettled("another"), HOUR, 60, Verdict(RUNNING, "another", recheck=timedelta(hours=1))),
+        (BEGUN, Unsettled("another"), HOUR, 60, ClusterDecision(RUNNING, "another", recheck=timedelta(hours=1))),
         (BROKEN, ROLLING, HOUR, 60, OVERDUE),
-        (BROKEN, Unsettled("another"), HOUR, 60, Verdict(RUNNING, "another", recheck=timedelta(hours=1))),
-        (BEGUN, Blocked("rolled back"), LIMITS, 60, Verdict(RUNNING, message="rolled back", recheck=PATIENCE)),
-        (STUCK, Blocked("rolled back"), LIMITS, 1, Verdict(FAILED, message="rolled back")),
-        (BROKEN, Blocked("rolled back"), LIMITS, 0, Verdict(FAILED, message="rolled back")),
-        (BEGUN, None, LIMITS, 0, Verdict(RUNNING, "waiting for the workers", recheck=timedelta())),
+        (BROKEN, Unsettled("another"), HOUR, 60, ClusterDecision(RUNNING, "another", recheck=timedelta(hours=1))),
+        (BEGUN, Blocked("rolled back"), LIMITS, 60, ClusterDecision(RUNNING, message="rolled back", recheck=PATIENCE)),
+        (STUCK, Blocked("rolled back"), LIMITS, 1, ClusterDecision(FAILED, message="rolled back")),
+        (BROKEN, Blocked("rolled back"), LIMITS, 0, ClusterDecision(FAILED, message="rolled back")),
+        (BEGUN, None, LIMITS, 0, ClusterDecision(RUNNING, "waiting for the workers", recheck=timedelta())),
     ],
 )  # fmt: skip
-def test_verdicts(cluster: ClusterState, action: Action | None, limits: Limits, after: int, expected: Verdict) -> None:
-    assert verdict(cluster, action, limits, timedelta(minutes=after)) == expected
+def test_decisions(
+    cluster: KnownCluster, action: Action | None, limits: Limits, after: int, expected: ClusterDecision
+) -> None:
+    assert decision(cluster, action, limits, timedelta(minutes=after)) == expected
 
 
 def test_a_step_is_numbered_from_what_the_cluster_has_taken() -> None:
-    begins = verdict(NEW, STEPS)
+    begins = decision(NEW, STEPS)
     assert (begins.phase, begins.step, begins.patch) == (RUNNING, "1/3", STEPS)
     assert begins.doing == "update Kubernetes from v1.34.2 to v1.35.4"
-    assert verdict(BEGUN, STEPS).step == "2/4"
+    assert decision(BEGUN, STEPS).step == "2/4"
 
 
 def test_step_limit_ends_with_the_step_and_keeps_the_place() -> None:
     limits = replace(LIMITS, max_concurrent=1, step_limit=1)
-    verdicts, looked = decided(limits, [BEGUN, ClusterState("b")], {"a": STEPS})
+    decisions, looked = decided(limits, [BEGUN, KnownCluster("b")], {"a": STEPS})
 
-    assert verdicts["a"] == Verdict(RUNNING, "stopped after 1 of 4 steps: raise spec.stepLimit to continue", step="1/4")
-    assert verdicts["b"] == Verdict(WAITING, "waits for its turn (spec.maxConcurrent)")
+    assert decisions["a"] == ClusterDecision(
+        RUNNING, "stopped after 1 of 4 steps: raise spec.stepLimit to continue", step="1/4"
+    )
+    assert decisions["b"] == ClusterDecision(WAITING, "waits for its turn (spec.maxConcurrent)")
     assert looked == ["a"]
 
 
 def test_a_failed_cluster_that_can_go_on_goes_on_before_another_begins() -> None:
     limits = Limits(max_concurrent=1, stop_after_failures=2)
-    verdicts, _ = decided(limits, [ClusterState("a"), replace(BROKEN, name="b")], {"a": STEPS, "b": STEPS})
+    decisions, _ = decided(limits, [KnownCluster("a"), replace(BROKEN, name="b")], {"a": STEPS, "b": STEPS})
 
-    assert (verdicts["b"].phase, verdicts["b"].patch) == (FAILED, STEPS)
-    assert verdicts["a"].patch is None
+    assert (decisions["b"].phase, decisions["b"].patch) == (FAILED, STEPS)
+    assert decisions["a"].patch is None
 
 
 def test_a_failed_cluster_that_moves_waits_while_others_have_its_place() -> None:
     limits = Limits(max_concurrent=1, stop_after_failures=2)
-    verdicts, _ = decided(limits, [BEGUN, replace(BROKEN, name="b")], {"a": ROLLING, "b": Unsettled("other")})
+    decisions, _ = decided(limits, [BEGUN, replace(BROKEN, name="b")], {"a": ROLLING, "b": Unsettled("other")})
 
-    assert verdicts["b"] == Verdict(FAILED, "other", "it moves again, and waits for its turn (spec.maxConcurrent)")
+    assert decisions["b"] == ClusterDecision(
+        FAILED, "other", "it moves again, and waits for its turn (spec.maxConcurrent)"
+    )
 
 
 def test_clusters_that_are_done_or_wait_for_their_turn_are_not_looked_at() -> None:
-    clusters = [ClusterState(name, DONE) for name in "abc"] + [ClusterState(name) for name in "defg"]
+    clusters = [KnownCluster(name, DONE) for name in "abc"] + [KnownCluster(name) for name in "defg"]
     _, looked = decided(LIMITS, clusters, dict.fromkeys("defg", STEPS))
     assert looked == ["d", "e"]
 
@@ -147,10 +154,10 @@ def test_clusters_that_are_done_or_wait_for_their_turn_are_not_looked_at() -> No
     ],
 )
 def test_phase_of_the_whole_upgrade(phases: list[ClusterPhase], expected: UpgradePhase) -> None:
-    verdicts = [Verdict(phase) for phase in phases]
-    assert overall(LIMITS, verdicts, is_suspended=False) is expected
+    decisions = [ClusterDecision(phase) for phase in phases]
+    assert overall(LIMITS, decisions, is_suspended=False) is expected
     if expected is not UpgradePhase.DONE:
-        assert overall(LIMITS, verdicts, is_suspended=True) is UpgradePhase.SUSPENDED
+        assert overall(LIMITS, decisions, is_suspended=True) is UpgradePhase.SUSPENDED
 
 
 @dataclass
@@ -193,7 +200,7 @@ def test_never_more_run_than_allowed_and_none_begins_after_the_failures(
 ) -> None:
     """Clusters settle in any order, windows close in any moment, and the status is lost now and then."""
     played = {f"c{number:02}": cluster for number, cluster in enumerate(fleet)}
-    states = {name: ClusterState(name) for name in played}
+    states = {name: KnownCluster(name) for name in played}
     begun: set[str] = set()
     now = NOW
     for _ in range(25):
@@ -201,14 +208,14 @@ def test_never_more_run_than_allowed_and_none_begins_after_the_failures(
         is_closed = data.draw(st.booleans())
         asked = replace(limits, pause="closed") if is_closed else limits
         failed_before = sum(state.phase is FAILED for state in states.values())
-        verdicts, _ = decided(asked, [*states.values()], {name: one.action() for name, one in played.items()}, now)
+        decisions, _ = decided(asked, [*states.values()], {name: one.action() for name, one in played.items()}, now)
 
-        assert sum(one.phase is RUNNING for one in verdicts.values()) <= limits.max_concurrent
-        patched = {name for name, one in verdicts.items() if one.patch is not None}
+        assert sum(one.phase is RUNNING for one in decisions.values()) <= limits.max_concurrent
+        patched = {name for name, one in decisions.items() if one.patch is not None}
         assert not (is_closed and patched)
         assert not (failed_before >= limits.stop_after_failures and patched - begun)
         begun |= patched
-        for name, one in verdicts.items():
+        for name, one in decisions.items():
             state, cluster = states[name], played[name]
             since = state.since if state.doing == one.doing else now
             states[name] = replace(state, phase=one.phase, doing=one.doing, since=since)
@@ -228,12 +235,12 @@ def test_of_a_hundred_clusters_none_begins_after_two_of_five_have_failed() -> No
     """100 selected, 5 at a time; the first three fail, and the upgrade stops after two."""
     limits = Limits(max_concurrent=5, stop_after_failures=2)
     played = {f"c{number:02}": Played(2, 1 if number < 3 else None) for number in range(100)}
-    states = {name: ClusterState(name) for name in played}
+    states = {name: KnownCluster(name) for name in played}
     begun: set[str] = set()
     for minute in range(10):
         actions = {name: one.action() for name, one in played.items()}
-        verdicts, _ = decided(limits, [*states.values()], actions, NOW + minute * PATIENCE)
-        for name, one in verdicts.items():
+        decisions, _ = decided(limits, [*states.values()], actions, NOW + minute * PATIENCE)
+        for name, one in decisions.items():
             since = states[name].since if states[name].doing == one.doing else NOW + minute * PATIENCE
             states[name] = replace(states[name], phase=one.phase, doing=one.doing, since=since)
             if one.patch is not None:
