@@ -28,6 +28,7 @@ VERBS: Final[Mapping[str, Verb]] = {
         "clusterstacks.csctl.verbs.compat",
         "Show which versions work together.",
         (
+            "calendar default/my-cluster",
             f"check {_REF}",
             "check default/my-cluster --kubernetes v1.36.1",
             f"infer {_STACK}",
