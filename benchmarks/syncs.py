@@ -67,7 +67,7 @@ DRIFTED = 0.05
 """Share of the objects that a user edits or deletes."""
 INTERVAL = timedelta(seconds=60)
 LATE = timedelta(seconds=5)
-"""How much later than the interval a difference may be corrected."""
+"""Delay after the interval within which a difference is to be corrected."""
 QUIET_SECONDS = 4.0
 POLL_SECONDS = 0.2
 PATIENCE_SECONDS = 600
@@ -137,7 +137,7 @@ def objects(word: str, cluster: str, version: str) -> list[Manifest]:
 
 
 class Step(NamedTuple):
-    """What a subject did: time to its last write of an object, requests until it was quiet, and CPU seconds."""
+    """The work of a subject: time to its last write of an object, requests until it was quiet, and CPU seconds."""
 
     seconds: float
     workload: list[AuditedRequest]

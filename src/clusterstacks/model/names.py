@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from clusterstacks.model.documents import shown
 from clusterstacks.model.errors import SpecError
-from clusterstacks.model.versions import KubernetesMinor, StackVersion
+from clusterstacks.model.versions import InvalidVersion, KubernetesMinor, KubernetesVersion, StackVersion
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -95,3 +95,24 @@ def _parse(text: object, version: Callable[[str], StackVersion], what: str, exam
         return ReleaseName(parts[0], parts[1], KubernetesMinor.parse(f"{parts[2]}.{parts[3]}"), version(parts[4]))
     except SpecError as error:
         raise InvalidName(f"{shown(text)} is not a valid {what} name ({error}): {remedy}") from None
+
+
+def parse_target(text: str) -> ReleaseName | KubernetesVersion:
+    """Read ``v1.36.1``, or the name of a release or of its class.
+
+    Raises:
+        SpecError: It is neither.
+    """
+    try:
+        return KubernetesVersion.parse(text)
+    except InvalidVersion:
+        pass
+    for parse in (parse_release, parse_class):
+        try:
+            return parse(text)
+        except InvalidName:
+            continue
+    raise SpecError(
+        "TargetInvalid",
+        f"{text!r} is not a valid target (expected for example openstack-scs-1-36-v2 or v1.36.1)",
+    )

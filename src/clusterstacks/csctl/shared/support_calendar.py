@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,6 +21,7 @@ from clusterstacks.plan.clusters.versions_in_use import versions_in_use
 from clusterstacks.plan.compat.support import KUBERNETES, SupportState, supported_version
 from clusterstacks.plan.compat.support_facts import support_ends
 from clusterstacks.plan.planner.planner import NoPlan, Plan, find_plan
+from clusterstacks.runtime.concurrency import gather
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 
     from clusterstacks.csctl.shared.cluster_options import ManagementCluster
     from clusterstacks.model.objects import ObjectKey
+    from clusterstacks.model.versions import KubernetesMinor
     from clusterstacks.net.kube.client import Client
     from clusterstacks.plan.clusters.cluster_summary import ClusterSummary
     from clusterstacks.plan.compat.support import Uses, VersionInUse
@@ -105,23 +108,24 @@ def _first_of_each_kind(summaries: Iterable[ClusterSummary]) -> list[ClusterSumm
 
 
 async def _ways(client: Client, summaries: Iterable[ClusterSummary], today: date) -> dict[str, list[SupportWay]]:
-    slots, ends, ways = asyncio.Semaphore(AT_ONCE), support_ends(), dict[str, list[SupportWay]]()
+    ends, ways = support_ends(), defaultdict[str, list[SupportWay]](list)
+    leaving = [
+        (minor, summary)
+        for summary in sorted(summaries, key=lambda one: one.key)
+        if (minor := minor_in_use(summary)) is not None
+        and minor in ends
+        and ends[minor].state(today) is not SupportState.SUPPORTED
+    ]
 
-    async def add(summary: ClusterSummary) -> None:
-        minor = minor_in_use(summary)
-        end = ends.get(minor) if minor is not None else None
-        if minor is None or end is None or end.state(today) is SupportState.SUPPORTED:
-            return
-        async with slots:
-            ways.setdefault(str(minor), []).append(await _way(client, summary, today))
+    async def way(found: tuple[KubernetesMinor, ClusterSummary]) -> SupportWay:
+        return await _way(client, *found, today)
 
-    await asyncio.gather(*map(add, summaries))
-    return {minor: sorted(found, key=lambda way: way.cluster) for minor, found in ways.items()}
+    for (minor, _), to in zip(leaving, await gather(way, leaving, at_once=AT_ONCE), strict=True):
+        ways[str(minor)].append(to)
+    return ways
 
 
-async def _way(client: Client, summary: ClusterSummary, today: date) -> SupportWay:
-    minor = minor_in_use(summary)
-    assert minor is not None  # noqa: S101 - the caller looked
+async def _way(client: Client, minor: KubernetesMinor, summary: ClusterSummary, today: date) -> SupportWay:
     try:
         context = await read_cluster_context(client, summary.key, None)
         world = context.world
@@ -133,8 +137,8 @@ async def _way(client: Client, summary: ClusterSummary, today: date) -> SupportW
         return SupportWay(summary.key, problem=error.message)
     if isinstance(answer, Plan):
         return SupportWay(summary.key, to.text, len(answer.steps))
-    why = "there is no plan" if isinstance(answer, NoPlan) else "the search for a plan took too long"
-    return SupportWay(summary.key, to.text, problem=f"{why}: csctl plan {summary.key} --to {to} shows more")
+    problem = "there is no plan" if isinstance(answer, NoPlan) else "the search for a plan took too long"
+    return SupportWay(summary.key, to.text, problem=f"{problem}: csctl plan {summary.key} --to {to} shows more")
 
 
 def print_calendar(

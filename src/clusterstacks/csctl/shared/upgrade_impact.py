@@ -21,6 +21,7 @@ from clusterstacks.model.kinds.names import CLUSTER_API_GROUP, CLUSTER_NAME_LABE
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence
 
+    from clusterstacks.deliver.apply.delivery import Delivery
     from clusterstacks.deliver.apply.targets import ApplyTarget
     from clusterstacks.deliver.render.renderer import Renderer
     from clusterstacks.model.names import ReleaseName
@@ -220,7 +221,7 @@ async def _rendered(
     inputs: AddonInputs,
     here: Mapping[str, _Objects],
     workload: Client,
-    delivery: Any,  # noqa: ANN401 - Delivery, which is imported late
+    delivery: Delivery,
     namespace: str,
 ) -> tuple[dict[str, _Objects], list[ApplyTarget]]:
     """Render the addons whose inputs changed; return all of them, and the objects that were rendered."""

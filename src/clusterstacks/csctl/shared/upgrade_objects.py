@@ -11,7 +11,7 @@ from clusterstacks.model.documents import shown
 from clusterstacks.model.errors import SpecError
 from clusterstacks.model.kinds.clusterupgrade import LATEST, LATEST_PATCH, ClusterUpgrade
 from clusterstacks.model.kinds.names import GROUP, Kind
-from clusterstacks.plan.planner.state_file import parse_target
+from clusterstacks.model.names import parse_target
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -78,7 +78,7 @@ def _requirement(key: str, operator: str, values: Sequence[str] = ()) -> Manifes
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpgradeRequest:
-    """What a user asks for: one Cluster by name, or those that a selector selects."""
+    """The upgrade of one Cluster by name, or of those that a selector selects."""
 
     namespace: str
     to: str
@@ -114,7 +114,6 @@ class UpgradeRequest:
         Raises:
             SpecError: Window, selector or target are not valid.
         """
-        self.target  # noqa: B018 - checks it
         clusters: Manifest = {"names": [self.cluster]} if self.cluster else {"selector": parse_selector(self.labels)}
         spec: Manifest = {"clusters": clusters, "to": self.to}
         if self.most is not None:

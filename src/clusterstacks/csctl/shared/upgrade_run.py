@@ -10,7 +10,15 @@ from clusterstacks.csctl.shared.management_objects import MANAGER, UPGRADES, fol
 from clusterstacks.model.conditions import from_documents
 from clusterstacks.model.documents import and_more, at, mappings, text
 from clusterstacks.model.errors import SpecError
-from clusterstacks.model.kinds.names import CLUSTER_API_GROUP, CLUSTER_KIND, GROUP, READY_CONDITION, Kind
+from clusterstacks.model.kinds.names import (
+    CLUSTER_API_GROUP,
+    CLUSTER_KIND,
+    GROUP,
+    READY_CONDITION,
+    ClusterPhase,
+    Kind,
+    UpgradePhase,
+)
 from clusterstacks.model.objects import ObjectKey, contains
 
 if TYPE_CHECKING:
@@ -24,9 +32,8 @@ if TYPE_CHECKING:
 SHOWN_NAMES: Final = 10
 """Clusters that a message names (arbitrary)."""
 
-DONE: Final = "Done"
-ENDED: Final = (DONE, "Stopped", "Blocked")
-"""Phases of a ClusterUpgrade in which nothing goes on before somebody acts."""
+ENDED: Final = (UpgradePhase.DONE, UpgradePhase.STOPPED, UpgradePhase.BLOCKED)
+"""Phases of a ClusterUpgrade that continues only after a person has changed something."""
 
 
 async def find_running(client: Client, request: UpgradeRequest) -> ObjectKey | None:
@@ -71,7 +78,7 @@ def running_upgrade(upgrades: Iterable[Manifest], request: UpgradeRequest) -> Ma
         if text(upgrade, "metadata", "name") == request.name:
             return upgrade
     for upgrade in sorted(running, key=lambda one: text(one, "metadata", "creationTimestamp")):
-        left = (text(entry, "name") for entry in _clusters(upgrade) if text(entry, "phase") != DONE)
+        left = (text(entry, "name") for entry in _clusters(upgrade) if text(entry, "phase") != ClusterPhase.DONE)
         if request.cluster in left:
             return upgrade
     return None
@@ -82,11 +89,11 @@ def _clusters(upgrade: Manifest) -> list[Manifest]:
 
 
 def _is_done(upgrade: Manifest) -> bool:
-    return has_ended(upgrade) and text(upgrade, "status", "phase") == DONE
+    return has_ended(upgrade) and text(upgrade, "status", "phase") == UpgradePhase.DONE
 
 
 def has_ended(upgrade: Manifest) -> bool:
-    """Return whether the status is that of the present spec, and nothing goes on before somebody acts."""
+    """Return whether the status is that of the present spec, and the phase one of ``ENDED``."""
     is_current = at(upgrade, "status", "observedGeneration") == at(upgrade, "metadata", "generation")
     return is_current and text(upgrade, "status", "phase") in ENDED
 
@@ -150,7 +157,8 @@ async def follow_upgrade(
 
 def unfinished(upgrade: Manifest) -> list[str]:
     """Return why the upgrade has ended without all of its Clusters: a line for each that does not go on."""
-    stopped = [entry for entry in _clusters(upgrade) if text(entry, "phase") in ("Failed", "Blocked")]
+    stuck = (ClusterPhase.FAILED, ClusterPhase.BLOCKED)
+    stopped = [entry for entry in _clusters(upgrade) if text(entry, "phase") in stuck]
     lines = [f"{text(entry, 'name')}: {text(entry, 'message') or text(entry, 'phase')}" for entry in stopped]
     ready = [one.message for one in from_documents(at(upgrade, "status", "conditions")) if one.type == READY_CONDITION]
     return lines or ready

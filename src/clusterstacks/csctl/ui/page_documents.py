@@ -65,7 +65,7 @@ def fleet_document(snapshot: Snapshot, minors: Mapping[KubernetesMinor, SupportE
 
     ``support`` has a line for each Kubernetes minor in use that left support by ``minors``, or leaves it soon.
     """
-    everything = summarize_all(snapshot.clusters, snapshot.addons, snapshot.bindings)
+    everything = summarize_all(snapshot.clusters, snapshot.addons, snapshot.bindings, snapshot.upgrades)
     summaries = [summary for summary in everything if summary.has_deliveries]
     stacks = picture(Snapshot(stacks=snapshot.stacks))
     return {

@@ -87,7 +87,7 @@ def plan(  # noqa: PLR0913 - one for each option
 
     Exits with 0 if there is a plan, 3 if there is none, and 4 if the search stopped without a result.
     """
-    from clusterstacks.plan.planner.state_file import parse_target
+    from clusterstacks.model.names import parse_target
 
     goal = parse_target(target) if target is not None else None
     if cluster is not None and state is None:

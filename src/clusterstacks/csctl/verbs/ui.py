@@ -191,7 +191,7 @@ class ClusterQuestions:
     async def _upgrade(self, query: Mapping[str, str]) -> Manifest:
         """Return whether one write may change the Cluster to a target, and the plan."""
         from clusterstacks.csctl.ui.page_server import cluster_key
-        from clusterstacks.plan.planner.state_file import parse_target
+        from clusterstacks.model.names import parse_target
 
         key, goal = cluster_key(query), parse_target(query.get("to", ""))
         context = await read_cluster_context(self.client, key, None, goal)

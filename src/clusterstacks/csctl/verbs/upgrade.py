@@ -37,7 +37,6 @@ from clusterstacks.csctl.shared.plan_output import (
 from clusterstacks.csctl.shared.terminal import ResultMark
 from clusterstacks.csctl.shared.upgrade_impact import add_impact, impact_summary, print_impact, rolling_nodes
 from clusterstacks.csctl.shared.upgrade_run import (
-    DONE,
     begin,
     find_running,
     follow_upgrade,
@@ -48,6 +47,7 @@ from clusterstacks.csctl.shared.upgrade_walk import UpgradeWalk
 from clusterstacks.csctl.verbs.status import cluster_queries, cluster_tree
 from clusterstacks.model.documents import mappings, text
 from clusterstacks.model.errors import SpecError
+from clusterstacks.model.kinds.names import UpgradePhase
 from clusterstacks.model.objects import ObjectKey
 from clusterstacks.plan.clusters.cluster_tree import upgrade_overview
 from clusterstacks.runtime.concurrency import gather
@@ -114,7 +114,7 @@ def upgrade(  # noqa: PLR0913 - one for each option
     csctl prints the plan of 'csctl plan', with the nodes that each step replaces and the objects that it changes in
     the workload cluster, and asks. Then it creates a ClusterUpgrade, which the operator carries out, and follows it
     until it ends. Ctrl-C leaves it running; the same command follows it again. Before each step the operator plans
-    anew from the present state of the Cluster, so a change by somebody else leads to another plan, and no step is taken
+    anew from the present state of the Cluster, so a change by another user leads to another plan, and no step is taken
     twice. A step begins only while the addons are ready and the Cluster is not paused, and passes the admission rules.
 
     Objects are rendered with the values of the Cluster, and compared with those of the delivery records, and by a dry
@@ -286,7 +286,7 @@ class _Upgrade:
             output.say_judged(ResultMark.BAD, f"ClusterUpgrade {key} was deleted: no further step begins.")
             return NO_PLAN
         phase, done = text(upgrade, "status", "phase"), text(upgrade, "status", "done")
-        if phase == DONE:
+        if phase == UpgradePhase.DONE:
             output.say_judged(ResultMark.GOOD, f"ClusterUpgrade {key} is done: {done} have {self.request.to}.")
             return 0
         output.say_judged(ResultMark.BAD, f"ClusterUpgrade {key} is {phase}: {done} have {self.request.to}.")
@@ -354,7 +354,8 @@ def print_plan(document: dict[str, Any]) -> None:
 
 def _ask(what: str) -> None:
     if not sys.stdin.isatty():
-        raise SpecError("NotConfirmed", f"the upgrade of {what} is not begun: add --yes, as nobody can be asked")
+        problem = f"the upgrade of {what} is not begun, because the input is no terminal for the question: add --yes"
+        raise SpecError("NotConfirmed", problem)
     click.confirm(f"Begin the upgrade of {what}?", abort=True)
 
 

@@ -64,7 +64,7 @@ def why(
     Exits with 0 if the change is allowed or there is a plan, 3 if there is no plan, and 4 if the search stopped without
     a result.
     """
-    from clusterstacks.plan.planner.state_file import parse_target
+    from clusterstacks.model.names import parse_target
 
     goal = parse_target(target)
     context, patch, decision = asyncio.run(_read(management, cluster, releases, goal))

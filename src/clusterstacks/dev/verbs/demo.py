@@ -114,7 +114,7 @@ async def _planned_upgrade(state: StateDirectory, picture: LiveView, client: Cli
     from clusterstacks.csctl.shared.upgrade_walk import UpgradeWalk
     from clusterstacks.csctl.verbs.upgrade import print_plan, read_plan
     from clusterstacks.dev.demo.upgrade_scenario import CLUSTER
-    from clusterstacks.plan.planner.state_file import parse_target
+    from clusterstacks.model.names import parse_target
 
     with picture.aside():
         walk = UpgradeWalk(CLUSTER, parse_target(version), state.releases)
@@ -125,10 +125,11 @@ async def _planned_upgrade(state: StateDirectory, picture: LiveView, client: Cli
 async def _upgrade(picture: LiveView, client: Client, version: str) -> None:
     """Upgrade the Cluster as ``csctl upgrade`` does: create a ClusterUpgrade, and follow it until it ends."""
     from clusterstacks.csctl.shared.upgrade_objects import UpgradeRequest
-    from clusterstacks.csctl.shared.upgrade_run import DONE, begin, follow_upgrade, unfinished
+    from clusterstacks.csctl.shared.upgrade_run import begin, follow_upgrade, unfinished
     from clusterstacks.dev.demo.upgrade_scenario import CLUSTER
     from clusterstacks.model.documents import mappings, text
     from clusterstacks.model.errors import DependencyError
+    from clusterstacks.model.kinds.names import UpgradePhase
 
     key = await begin(client, UpgradeRequest(namespace=CLUSTER.namespace, cluster=CLUSTER.name, to=version))
     told = ""
@@ -142,7 +143,7 @@ async def _upgrade(picture: LiveView, client: Client, version: str) -> None:
                 picture.say(f"ClusterUpgrade {key}, step {step}: {text(entry, 'doing')}")
 
     upgrade = await follow_upgrade(client, key, [], show)
-    if upgrade is None or text(upgrade, "status", "phase") != DONE:
+    if upgrade is None or text(upgrade, "status", "phase") != UpgradePhase.DONE:
         why = "; ".join(unfinished(upgrade or {})) or "it was deleted"
         raise DependencyError("Blocked", f"ClusterUpgrade {key} has not reached {version}: {why}")
 

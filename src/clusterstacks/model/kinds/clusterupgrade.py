@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, ClassVar, Final, Literal
 
 from pydantic import Field, StrictBool, StrictInt
@@ -23,6 +22,7 @@ from clusterstacks.model.kinds.meta import (
 )
 from clusterstacks.model.kinds.selectors import LabelSelector
 from clusterstacks.model.maintenance_window import MaintenanceWindow, Weekday, parse_window
+from clusterstacks.model.names import parse_target
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -41,33 +41,6 @@ _DURATION: Final = r"^([0-9]{1,9}h)?([0-9]{1,9}m)?([0-9]{1,9}s)?$"
 _Count = Annotated[StrictInt, Field(ge=0, json_schema_extra={"format": "int32"})]
 _Positive = Annotated[StrictInt, Field(ge=1, json_schema_extra={"format": "int32"})]
 _Message = Annotated[str, Field(max_length=MESSAGE_LENGTH)]
-
-
-class UpgradePhase(StrEnum):
-    """State of an upgrade."""
-
-    WAITING = "Waiting"
-    """Nothing runs: the window is closed, or Clusters are not settled."""
-    RUNNING = "Running"
-    SUSPENDED = "Suspended"
-    STOPPED = "Stopped"
-    """So many Clusters failed that no further one begins."""
-    BLOCKED = "Blocked"
-    """The Clusters that are left have failed, or cannot begin."""
-    DONE = "Done"
-
-
-class ClusterPhase(StrEnum):
-    """State of one Cluster in an upgrade."""
-
-    WAITING = "Waiting"
-    """It has not begun."""
-    BLOCKED = "Blocked"
-    """It has not begun, and cannot begin before somebody changes something."""
-    RUNNING = "Running"
-    FAILED = "Failed"
-    """It has begun, and does not go on; it goes on when the cause is removed."""
-    DONE = "Done"
 
 
 class UpgradeClusters(Model):
@@ -215,6 +188,8 @@ class ClusterUpgrade(KubernetesObject):
             if bool(clusters.names) == (clusters.selector is not None):
                 which = "both names and selector" if clusters.names else "neither names nor selector"
                 raise SpecError("InvalidClusters", f"spec.clusters has {which}: write one of them")
+            if not self.spec.follows:
+                parse_target(self.spec.to)
             if self.spec.window is not None:
                 self.spec.window.parsed()
             if self.spec.deadline() is not None and not self.spec.deadline():

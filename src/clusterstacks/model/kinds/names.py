@@ -191,6 +191,33 @@ class UpgradeCondition(StrEnum):
     CLUSTERS_UPGRADED = "ClustersUpgraded"
 
 
+class UpgradePhase(StrEnum):
+    """State of an upgrade."""
+
+    WAITING = "Waiting"
+    """Nothing runs: the window is closed, or Clusters are not settled."""
+    RUNNING = "Running"
+    SUSPENDED = "Suspended"
+    STOPPED = "Stopped"
+    """So many Clusters failed that no further one begins."""
+    BLOCKED = "Blocked"
+    """The Clusters that are left have failed, or cannot begin."""
+    DONE = "Done"
+
+
+class ClusterPhase(StrEnum):
+    """State of one Cluster in an upgrade."""
+
+    WAITING = "Waiting"
+    """It has not begun."""
+    BLOCKED = "Blocked"
+    """It has not begun, and cannot begin before somebody changes something."""
+    RUNNING = "Running"
+    FAILED = "Failed"
+    """It has begun, and does not go on; it goes on when the cause is removed."""
+    DONE = "Done"
+
+
 class Reason(StrEnum):
     """Reasons of conditions that are not True."""
 

@@ -29,7 +29,6 @@ from clusterstacks.operator.webhooks.stack_rules import (
     twin_stack,
     uses_of,
 )
-from clusterstacks.plan.planner.state_file import parse_target
 from clusterstacks.release.sources.owners import is_stack
 
 if TYPE_CHECKING:
@@ -117,8 +116,6 @@ class StackValidators:
         try:
             upgrade = ClusterUpgrade.parse(request.new)
             upgrade.check()
-            if not upgrade.spec.follows:
-                parse_target(upgrade.spec.to)
         except SpecError as error:
             return AdmissionResponse(error.message)
         user, namespace = request.user, upgrade.key.namespace

@@ -17,6 +17,7 @@ from clusterstacks.model.kinds.names import (
     READY_CONDITION,
     WITHIN_RANGES_CONDITION,
     AddonCondition,
+    ClusterPhase,
 )
 from clusterstacks.model.names import InvalidName, parse_class
 from clusterstacks.model.versions import InvalidVersion, KubernetesVersion
@@ -76,16 +77,17 @@ class RunningUpgrade:
 
     @property
     def failed(self) -> bool:
-        """True if it does not go on before somebody acts."""
-        return text(self.entry, "phase") in ("Failed", "Blocked")
+        """True if it continues only after a person has changed something."""
+        return text(self.entry, "phase") in (ClusterPhase.FAILED, ClusterPhase.BLOCKED)
 
-    def __str__(self) -> str:
-        """``prod-v1.36.3: Running, step 2/5, update addon cni from 1.0 to 1.1, addons are not ready``."""
+    @property
+    def activity(self) -> str:
+        """``Running, step 2/5, update addon cni from 1.0 to 1.1, addons are not ready``."""
         step = text(self.entry, "step")
         parts = [text(self.entry, "phase"), f"step {step}" if step else "", text(self.entry, "doing")]
         parts += [" ".join(text(self.entry, "message").split())]
         since = text(self.entry, "since")
-        return f"{self.name}: {', '.join(filter(None, parts))}{since and f', since {since}'}"
+        return f"{', '.join(filter(None, parts))}{since and f', since {since}'}"
 
     def document(self) -> Manifest:
         """Return it as JSON."""
@@ -273,7 +275,7 @@ def _running_upgrades(upgrades: Iterable[Manifest]) -> dict[tuple[str, str], Run
     running: dict[tuple[str, str], RunningUpgrade] = {}
     for upgrade in sorted(upgrades, key=lambda one: (text(one, "metadata", "creationTimestamp"), _name(one))):
         for entry in mappings(upgrade, "status", "clusters"):
-            if text(entry, "phase") != "Done":
+            if text(entry, "phase") != ClusterPhase.DONE:
                 key = text(upgrade, "metadata", "namespace"), text(entry, "name")
                 running.setdefault(key, RunningUpgrade(_name(upgrade), entry))
     return running

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Final
 from clusterstacks.model.conditions import Severity, from_documents
 from clusterstacks.model.documents import at, mapping, mappings, text
 from clusterstacks.model.kinds.clusterapi import cluster_class_view, cluster_view
-from clusterstacks.model.kinds.names import AddonCondition
+from clusterstacks.model.kinds.names import AddonCondition, ClusterPhase, UpgradePhase
 from clusterstacks.plan.clusters.cluster_summary import HELD, PAUSED, RunningUpgrade, summarize_all
 from clusterstacks.plan.clusters.deliveries import PastDelivery
 from clusterstacks.plan.clusters.sync_summary import sync_state
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from clusterstacks.model.conditions import Condition
     from clusterstacks.model.kinds.clusterapi import ClusterView
@@ -50,11 +50,11 @@ _DELIVERIES: Final = {
 """States of deliveries by their results."""
 
 
-_UPGRADES: Final = {
-    "Done": NodeState.DONE,
-    "Failed": NodeState.FAILED,
-    "Blocked": NodeState.FAILED,
-    "Stopped": NodeState.FAILED,
+_UPGRADES: Final[Mapping[str, NodeState]] = {
+    UpgradePhase.DONE: NodeState.DONE,
+    ClusterPhase.FAILED: NodeState.FAILED,
+    UpgradePhase.BLOCKED: NodeState.FAILED,
+    UpgradePhase.STOPPED: NodeState.FAILED,
 }
 """States of ClusterUpgrades, and of Clusters in them, by phase; all others are at work."""
 
@@ -128,7 +128,8 @@ def findings(summary: ClusterSummary) -> Iterator[ViewNode]:
     """Draw what a cluster waits for, the health and drift of its addons, and its last change."""
     concern, stage = summary.concern, summary.stage
     if (upgrade := summary.upgrade) is not None:
-        yield ViewNode("upgrade", NodeState.FAILED if upgrade.failed else NodeState.WORKING, str(upgrade))
+        mark = NodeState.FAILED if upgrade.failed else NodeState.WORKING
+        yield ViewNode("upgrade", mark, f"{upgrade.name}: {upgrade.activity}")
     if stage.total:
         yield ViewNode("rollout", NodeState.WORKING, f"stage {stage.number} of {stage.total}, {stage.current}")
     if summary.ready.status != "True" or summary.pause or summary.hold[0] == HELD:
@@ -300,23 +301,23 @@ def _sync_detail(sync: SyncState) -> str:
 
 
 def upgrade_overview(upgrade: Manifest) -> ViewNode:
-    """Draw a ClusterUpgrade in one line, with one for each of its Clusters that it has begun and not completed."""
+    """Draw a ClusterUpgrade in one line, with one for each of its Clusters that runs, has failed or is blocked."""
     status, phase = mapping(upgrade, "status"), text(upgrade, "status", "phase")
     counted = [f"{at(status, key) or 0} {key}" for key in ("running", "failed")]
     done = f"{text(status, 'done') or 0} done"
+    begun = (ClusterPhase.RUNNING, ClusterPhase.FAILED, ClusterPhase.BLOCKED)
+    shown = [entry for entry in mappings(status, "clusters") if text(entry, "phase") in begun]
     children = tuple(
-        ViewNode(text(entry, "name"), _UPGRADES.get(text(entry, "phase"), NodeState.WORKING), _upgraded(entry))
-        for entry in mappings(status, "clusters")
-        if text(entry, "phase") in ("Running", "Failed", "Blocked")
+        ViewNode(
+            text(entry, "name"),
+            _UPGRADES.get(text(entry, "phase"), NodeState.WORKING),
+            RunningUpgrade(_name(upgrade), entry).activity,
+        )
+        for entry in shown
     )
     title = f"ClusterUpgrade {text(upgrade, 'metadata', 'namespace')}/{_name(upgrade)}"
     detail = f"to {text(upgrade, 'spec', 'to')}: {', '.join([phase or 'not begun', done, *counted])}"
     return ViewNode(title, _UPGRADES.get(phase, NodeState.WORKING), detail, children)
-
-
-def _upgraded(entry: Manifest) -> str:
-    """Return what an upgrade does with a Cluster, without the name of the upgrade."""
-    return str(RunningUpgrade("", entry)).removeprefix(": ")
 
 
 def sync_overview(sync: SyncSummary) -> ViewNode:

@@ -1,4 +1,4 @@
-"""Reads the state of a cluster from a file, and targets from the command line."""
+"""Reads the state of a cluster from a file."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from clusterstacks.plan.compat.world import ClusterState
 
 if TYPE_CHECKING:
     from clusterstacks.model.names import ReleaseName
-    from clusterstacks.plan.planner.model_builder import Target
 
 _FIELDS = ("kubernetes", "workers", "class", "addons", "labels", "variables")
 
@@ -38,27 +37,6 @@ def parse_state(document: object, *, file: str) -> ClusterState:
         addons=_addons(node.child("addons")),
         labels={key: value.text() for key, value in _entries(node.child("labels")).items()},
         variables={key: value.value for key, value in _entries(node.child("variables")).items()},
-    )
-
-
-def parse_target(text: str) -> Target:
-    """Read ``v1.36.1``, or the name of a release or of its class.
-
-    Raises:
-        SpecError: It is neither.
-    """
-    try:
-        return KubernetesVersion.parse(text)
-    except InvalidVersion:
-        pass
-    for parse in (parse_release, parse_class):
-        try:
-            return parse(text)
-        except InvalidName:
-            continue
-    raise SpecError(
-        "TargetInvalid",
-        f"{text!r} is not a valid target (expected for example openstack-scs-1-36-v2 or v1.36.1)",
     )
 
 

@@ -11,14 +11,13 @@ from clusterstacks.model.errors import SpecError
 from clusterstacks.model.files.metadata import Metadata
 from clusterstacks.model.kinds.addon_annotations import AddonReleaseRefused
 from clusterstacks.model.kinds.names import DIGEST_ANNOTATION
-from clusterstacks.model.names import parse_release
+from clusterstacks.model.names import parse_release, parse_target
 from clusterstacks.model.versions import KubernetesVersion, StackVersion
 from clusterstacks.net.http.errors import CredentialsRefused, RateLimited
 from clusterstacks.plan.clusters.context import ReleasesUnknown, moved_to
 from clusterstacks.plan.compat.release_facts import ReleaseFacts
 from clusterstacks.plan.compat.world import Candidate
 from clusterstacks.plan.planner.planner import Plan, find_plan
-from clusterstacks.plan.planner.state_file import parse_target
 from tests.support.builders.releases import FakeSource
 from tests.support.fakes.management_cluster import Management, source, stated
 

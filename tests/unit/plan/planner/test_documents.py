@@ -8,10 +8,11 @@ import pytest
 
 from clusterstacks.model.errors import SpecError
 from clusterstacks.model.kinds.addon_annotations import annotations_digest
+from clusterstacks.model.names import parse_target
 from clusterstacks.plan.compat.world import Candidate, World
 from clusterstacks.plan.planner.plan_document import plan_document
 from clusterstacks.plan.planner.planner import NoPlan, Plan, find_plan
-from clusterstacks.plan.planner.state_file import parse_state, parse_target
+from clusterstacks.plan.planner.state_file import parse_state
 from tests.support.planner_oracle import candidate
 
 PREFIX = "clusterstack.x-k8s.io/addon."

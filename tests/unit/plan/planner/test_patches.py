@@ -15,12 +15,11 @@ from clusterstacks.model.kinds.addon_annotations import (
     AddonReleaseRefused,
     read_requested_releases,
 )
-from clusterstacks.model.names import ReleaseName, parse_class, parse_release
+from clusterstacks.model.names import ReleaseName, parse_class, parse_release, parse_target
 from clusterstacks.model.versions import KubernetesVersion
 from clusterstacks.plan.compat.world import Candidate, ClusterState, World
 from clusterstacks.plan.planner.plan_document import plan_document
 from clusterstacks.plan.planner.planner import Plan, find_plan
-from clusterstacks.plan.planner.state_file import parse_target
 from tests.support.planner_oracle import candidate
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from clusterstacks.model.documents import at, text
 from clusterstacks.model.errors import SpecError
 from clusterstacks.model.kinds.clusteraddon import addon_name
 from clusterstacks.model.kinds.names import CLUSTER_API_GROUP, CLUSTER_KIND, UPGRADE_STEP_ANNOTATION
-from clusterstacks.model.names import release_named
+from clusterstacks.model.names import parse_target, release_named
 from clusterstacks.model.objects import ObjectKey
 from clusterstacks.operator.controllers.clusteraddon.snapshot import read_control_plane
 from clusterstacks.operator.controllers.clusterupgrade.step_record import StepRecord, other_writer
@@ -23,7 +23,6 @@ from clusterstacks.plan.clusters.offered_stacks import offered_by
 from clusterstacks.plan.compat.library import facts
 from clusterstacks.plan.compat.world import World
 from clusterstacks.plan.planner.budget import Budget
-from clusterstacks.plan.planner.state_file import parse_target
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

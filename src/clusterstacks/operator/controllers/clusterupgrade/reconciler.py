@@ -16,16 +16,16 @@ from clusterstacks.model.kinds.clusterupgrade import (
     LATEST_PATCH,
     MESSAGE_LENGTH,
     MOST_CLUSTERS,
-    ClusterPhase,
     ClusterUpgrade,
-    UpgradePhase,
 )
 from clusterstacks.model.kinds.names import (
     CLUSTER_API_GROUP,
     CLUSTER_KIND,
+    ClusterPhase,
     EventReason,
     Reason,
     UpgradeCondition,
+    UpgradePhase,
 )
 from clusterstacks.model.objects import rfc3339
 from clusterstacks.model.outcomes import Outcome, Settled, Waiting
@@ -33,7 +33,6 @@ from clusterstacks.net.kube.errors import ApiError, Conflict, NotFound, Unreacha
 from clusterstacks.operator.controllers.clusterupgrade.schedule import KnownCluster, Limits, decide, overall
 from clusterstacks.operator.controllers.clusterupgrade.step_record import MANAGER, StepRecord
 from clusterstacks.operator.controllers.clusterupgrade.stepper import Blocked, Unsettled
-from clusterstacks.plan.planner.state_file import parse_target
 from clusterstacks.runtime.cache import key_of
 
 if TYPE_CHECKING:
@@ -100,8 +99,6 @@ class UpgradeReconciler:
 
     async def _carry_out(self, patch: StatusPatch, upgrade: ClusterUpgrade) -> Outcome:
         upgrade.check()
-        if not upgrade.spec.follows:
-            parse_target(upgrade.spec.to)
         views = self._selected(upgrade)
         now = self.clock.now()
         limits = limits_of(upgrade, now)

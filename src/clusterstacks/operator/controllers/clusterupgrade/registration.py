@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final
 from clusterstacks.model.documents import at, mapping, text
 from clusterstacks.model.errors import SpecError
 from clusterstacks.model.kinds.clusterapi import cluster_view
-from clusterstacks.model.kinds.clusterupgrade import ClusterPhase, ClusterUpgrade, UpgradePhase
-from clusterstacks.model.kinds.names import CLUSTER_CLASS_KIND, CLUSTER_KIND, Kind
+from clusterstacks.model.kinds.clusterupgrade import ClusterUpgrade
+from clusterstacks.model.kinds.names import CLUSTER_CLASS_KIND, CLUSTER_KIND, ClusterPhase, Kind, UpgradePhase
 from clusterstacks.model.objects import ObjectKey
 from clusterstacks.operator.controllers.class_usage import CLUSTERS
 from clusterstacks.operator.controllers.clusteraddon.snapshot import ContractKinds

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
-from clusterstacks.model.kinds.clusterupgrade import ClusterPhase, UpgradePhase
+from clusterstacks.model.kinds.names import ClusterPhase, UpgradePhase
 from clusterstacks.operator.controllers.clusterupgrade.stepper import Arrived, Blocked, Patch, Unsettled
 from clusterstacks.plan.planner.step_titles import step_title
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clusterstacks.model.kinds.clusterupgrade import ClusterPhase, UpgradePhase
+from clusterstacks.model.kinds.names import ClusterPhase, UpgradePhase
 from clusterstacks.operator.controllers.clusterupgrade.schedule import (
     PATIENCE,
     ClusterDecision,

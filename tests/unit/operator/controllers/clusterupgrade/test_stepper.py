@@ -11,6 +11,7 @@ import pytest
 
 from clusterstacks.model.kinds.addon_annotations import ADDON_ANNOTATION, annotations_digest
 from clusterstacks.model.kinds.names import ADDONS_READY_CONDITION, UPGRADE_HOLD_ANNOTATION
+from clusterstacks.model.names import parse_target
 from clusterstacks.operator.controllers.clusterupgrade.stepper import (
     Action,
     Arrived,
@@ -20,7 +21,6 @@ from clusterstacks.operator.controllers.clusterupgrade.stepper import (
     next_action,
 )
 from clusterstacks.plan.planner.budget import Budget
-from clusterstacks.plan.planner.state_file import parse_target
 from tests.support.fakes.management_cluster import Management, source, stated
 
 if TYPE_CHECKING:
