@@ -354,7 +354,7 @@ def print_plan(document: dict[str, Any]) -> None:
 
 def _ask(what: str) -> None:
     if not sys.stdin.isatty():
-        problem = f"the upgrade of {what} is not begun, because the input is no terminal for the question: add --yes"
+        problem = f"the upgrade of {what} is not begun: add --yes, because the input is no terminal for the question"
         raise SpecError("NotConfirmed", problem)
     click.confirm(f"Begin the upgrade of {what}?", abort=True)
 
