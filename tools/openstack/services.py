@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import sys
 
-import openstack
 from sqlalchemy import event
 from sqlalchemy.engine import Engine
 
@@ -22,30 +21,34 @@ graceful_timeout = 5
 control_socket_disable = True
 
 
-@event.listens_for(Engine, "before_cursor_execute", retval=True)
-def begin_immediately(_connection, _cursor, statement, parameters, _context, _many):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201, PLR0913, PLR0917
-    """Wait for other writers at the begin of a transaction of SQLite; later, SQLite fails at once (database is locked)."""
+def begin_immediately(_: object, __: object, statement: str, parameters: object, *___: object) -> tuple[str, object]:
+    """Wait for other writers when a transaction of SQLite begins; later, SQLite fails at once (database is locked)."""
     return "BEGIN IMMEDIATE" if statement == "BEGIN" else statement, parameters
 
 
-def keystone():  # type: ignore[no-untyped-def]  # noqa: ANN201
+event.listen(Engine, "before_cursor_execute", begin_immediately, retval=True)
+
+
+def keystone() -> object:
     """Return the application of Keystone, which would parse the arguments of gunicorn."""
     sys.argv = ["keystone"]
-    from keystone.wsgi.api import application  # noqa: PLC0415
+    from keystone.wsgi.api import application
 
     return application
 
 
-def glance():  # type: ignore[no-untyped-def]  # noqa: ANN201
+def glance() -> object:
     """Return the application of Glance."""
     sys.argv = ["glance-api"]
-    from glance.wsgi.api import application  # noqa: PLC0415
+    from glance.wsgi.api import application
 
     return application
 
 
 def create_accounts(image_url: str) -> None:
-    """Create what the administrator's bootstrap does not: the endpoint of Glance, and the user of the cloud openstack."""
+    """Create the endpoint of Glance, and the user of the cloud openstack with its project."""
+    import openstack
+
     identity = openstack.connect(cloud="admin").identity
     service = identity.create_service(name="glance", type="image")
     identity.create_endpoint(service_id=service.id, interface="public", region_id="RegionOne", url=image_url)

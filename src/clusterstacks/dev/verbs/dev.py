@@ -51,14 +51,15 @@ def environment_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return with_state
 
 
-WORKLOADS = "workloads"
+WORKLOADS, OPENSTACK = "workloads", "openstack"
 with_option = click.option(
     "--with",
     "parts",
-    type=click.Choice(["kubeadm", WORKLOADS]),
+    type=click.Choice(["kubeadm", WORKLOADS, OPENSTACK]),
     multiple=True,
     help="kubeadm: also run the managers of KubeadmControlPlane, KubeadmConfig and their templates. workloads: "
-    "simulate the Pods of workload clusters, so that Deployments become ready. Repeatable.",
+    "simulate the Pods of workload clusters, so that Deployments become ready. openstack: run Keystone, Glance and the "
+    "OpenStack Resource Controller, for node images. Repeatable.",
 )
 
 
@@ -104,6 +105,7 @@ def up(
         operator=operator,
         providers=_providers(parts),
         workloads=WORKLOADS in parts,
+        openstack=OPENSTACK in parts,
         **settings_of_options,
     )
     if detach:
@@ -115,7 +117,7 @@ def up(
 
 
 def _providers(parts: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(part for part in parts if part != WORKLOADS)
+    return tuple(part for part in parts if part not in {WORKLOADS, OPENSTACK})
 
 
 @dev.command(short_help="End an environment and remove its files.")
@@ -222,10 +224,13 @@ def kubectl(state: StateDirectory, cluster: str | None, arguments: tuple[str, ..
 @with_option
 def list_binaries(parts: tuple[str, ...]) -> None:
     """Find, download or build the programs of the environment, and show their paths."""
-    from clusterstacks.dev import binaries, capi_managers, toolchain
+    from clusterstacks.dev import binaries, capi_managers, openstack, toolchain
 
     report = output.progress()
     managers = capi_managers.chosen(_providers(parts))
+    if OPENSTACK in parts:
+        managers += (capi_managers.ORC,)
+        openstack.installed(report)
     programs = (*capi_managers.programs_of(managers), *(toolchain.WORKLOADS if WORKLOADS in parts else ()))
     found = binaries.resolve(programs, report=report)
     for manager in managers:
