@@ -1,0 +1,194 @@
+"""One local environment with Keystone, Glance and ORC for all tests of a session, and a web server that misbehaves."""
+
+from __future__ import annotations
+
+import http.server
+import json
+import os
+import subprocess
+import threading
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from clusterstacks.csctl.building.release_builder import build_release
+from clusterstacks.dev import binaries, openstack, supervisor, teardown
+from clusterstacks.dev.demo.scenario import examples
+from clusterstacks.dev.environment import EnvironmentSettings
+from clusterstacks.dev.state_directory import StateDirectory
+from clusterstacks.model.yaml import dump
+from tests.support.running.kubectl import Kubectl
+from tests.support.waiting import eventually
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+IMAGE = b"A node image.".ljust(1 << 20)
+
+
+@dataclass(frozen=True, slots=True)
+class Cloud:
+    """The environment, with the official client of OpenStack."""
+
+    state: StateDirectory
+    releases: Path
+
+    def client(self, *arguments: str) -> str:
+        """Run the client as the user of the cloud."""
+        return subprocess.run(
+            [openstack.installed(binaries.silent) / "bin" / "openstack", *arguments],
+            env={
+                **os.environ,
+                "OS_CLIENT_CONFIG_FILE": str(self.state.root / openstack.CLOUD / openstack.CLOUDS),
+                "OS_CLOUD": openstack.CLOUD,
+            },
+            stdout=subprocess.PIPE,
+            text=True,
+            check=True,
+        ).stdout
+
+    def image(self, identity: str) -> dict[str, Any]:
+        """Read an image of Glance."""
+        found: dict[str, Any] = json.loads(self.client("image", "show", identity, "--format=json"))
+        return found
+
+    def images(self) -> list[str]:
+        """List the ids of all images of Glance."""
+        return [one["ID"] for one in json.loads(self.client("image", "list", "--format=json"))]
+
+
+@dataclass(frozen=True, slots=True)
+class Tenant:
+    """A namespace with a ClusterStack, each of whose releases has the same node image."""
+
+    cloud: Cloud
+    name: str
+    kubectl: Kubectl
+
+    def add_secret(self) -> None:
+        """Copy the Secret with clouds.yaml from the namespace in which the environment has created it."""
+        secret = self.kubectl.get("secret", openstack.CLOUD, "--namespace=default")
+        self.kubectl.create({**secret, "metadata": {"name": openstack.CLOUD}})
+
+    def publish(self, version: str, url: str, sha256: str, scratch: Path) -> None:
+        """Build a release whose class chart has an Image with this URL and hash."""
+        stack = examples() / "stacks" / "openstack"
+        overlay = scratch / f"{self.name}-{version}"
+        (overlay / "cluster-class").mkdir(parents=True)
+        (overlay / "cluster-class" / "values.yaml").write_text(dump({"image": {"url": url, "sha256": sha256}}))
+        settings = (
+            (stack / "csctl.yaml").read_text().replace("clusterStackName: demo", f"clusterStackName: {self.name}")
+        )
+        (overlay / "csctl.yaml").write_text(settings)
+        versions = {"cluster_stack": version, "cluster_addon": version, "node_image": version}
+        build_release(stack, self.cloud.releases, **versions, changes=overlay)
+
+    def subscribe(self, *versions: str) -> None:
+        """Offer these versions."""
+        spec = {
+            "provider": "openstack",
+            "name": self.name,
+            "kubernetesVersion": "1.35",
+            "channel": "stable",
+            "versions": list(versions),
+            "noProvider": True,
+        }
+        kinds = {"apiVersion": "clusterstack.x-k8s.io/v1alpha1", "kind": "ClusterStack"}
+        self.kubectl("apply", "-f-", manifest={**kinds, "metadata": {"name": self.name}, "spec": spec})
+
+    def condition(self, kind: str, version: str = "v1") -> dict[str, Any]:
+        """Read a condition of a release; empty without one."""
+        found = self.kubectl.get("clusterstackreleases")["items"]
+        name = f"openstack-{self.name}-1-35-{version}"
+        conditions = [one for item in found if item["metadata"]["name"] == name for one in conditions_of(item)]
+        return next((one for one in conditions if one["type"] == kind), {})
+
+    def image(self) -> dict[str, Any]:
+        """Read the Image of the class."""
+        return self.kubectl.get("images.openstack.k-orc.cloud", "node-image-v1.35.4")
+
+    async def reason(self, reason: str, seconds: float = 60) -> str:
+        """Wait until the node images have this reason, and return the message."""
+
+        async def look() -> str:
+            seen = self.condition("NodeImagesAvailable")
+            assert seen.get("reason") == reason, seen
+            return str(seen["message"])
+
+        return await eventually(look, seconds=seconds, about=f"{reason} of {self.name}")
+
+    async def ready(self, version: str = "v1", seconds: float = 90) -> None:
+        """Wait until a release is ready."""
+
+        async def look() -> bool:
+            seen = self.condition("Ready", version)
+            assert seen.get("status") == "True", seen
+            return True
+
+        await eventually(look, seconds=seconds, about=f"Ready of {self.name}")
+
+
+def conditions_of(item: dict[str, Any]) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = item.get("status", {}).get("conditions", [])
+    return found
+
+
+@pytest.fixture(scope="session")
+def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cloud]:
+    root = tmp_path_factory.mktemp("openstack")
+    releases = root / "releases"
+    releases.mkdir()
+    state = StateDirectory(root / "state")
+    supervisor.detach(EnvironmentSettings(state=state, releases=releases, openstack=True), print)
+    try:
+        yield Cloud(state, releases)
+    finally:
+        teardown.down(state, print)
+
+
+class _Origin(http.server.BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        found = self.path != "/missing"
+        content = IMAGE if found else b"<h1>Not found</h1>"
+        self.send_response(200 if found else 404)
+        if self.path == "/truncated":  # without Content-Length: only the end of the connection ends the file
+            content = content[: len(content) // 2]
+        else:
+            self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture(scope="session")
+def origin() -> Iterator[str]:
+    """A web server with the image at /image, half of it at /truncated, and nothing at /missing."""
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Origin) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_address[1]}"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+@pytest.fixture
+def tenant(cloud: Cloud) -> Iterator[Callable[[str], Tenant]]:
+    """Create namespaces by their names; at the end of the test, their releases are gone with their images."""
+    made: list[Tenant] = []
+
+    def make(name: str) -> Tenant:
+        kubectl = Kubectl(cloud.state.kubeconfig, name)
+        kubectl("create", "namespace", name)
+        made.append(Tenant(cloud, name, kubectl))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.kubectl("delete", "clusterstacks", "--all", "--timeout=120s")
+        one.kubectl("wait", "--for=delete", "images.openstack.k-orc.cloud", "--all", "--timeout=120s")
