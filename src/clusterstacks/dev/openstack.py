@@ -9,7 +9,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import os
-import re
 import secrets
 import shutil
 import sqlite3
@@ -79,8 +78,8 @@ def _install(lock: Path, venv: Path, environ: Mapping[str, str]) -> None:
 
 def version(name: str) -> str:
     """Return the locked version of Keystone or Glance."""
-    found = re.search(rf"^{name}==(\S+)", (tool_modules() / CLOUD / "requirements.txt").read_text(), re.MULTILINE)
-    return f"v{found[1]}" if found else ""
+    lock = (tool_modules() / CLOUD / "requirements.txt").read_text()
+    return f"v{lock.partition(f'\n{name}==')[2].split()[0]}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -66,9 +66,9 @@ class OpenStackScenario:
             client = scene.management(pool)
             release = build_imaged(self.releases, url, hashlib.sha256(IMAGE).hexdigest())
             scene.say(
-                "A provider offers a stack with a node image: kubectl apply -f examples/openstack/clusterstack.yaml"
+                "A provider offers a stack with a node image: kubectl apply -f examples/openstack/clusterstacks.yaml"
             )
-            await apply_in_order(client, read_manifests(examples() / "openstack/clusterstack.yaml"))
+            await apply_in_order(client, read_manifests(examples() / "openstack/clusterstacks.yaml"))
             await scene.until(client, "release waits", lambda seen: bool(_awaited(seen, release)))
             scene.say("The release waits, since no machine could start from its class: NodeImagesAvailable is False")
             await scene.until(client, "release ready", lambda seen: release_ready(seen, release))
