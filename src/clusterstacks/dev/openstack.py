@@ -78,8 +78,8 @@ def _install(lock: Path, venv: Path, environ: Mapping[str, str]) -> None:
 
 def version(name: str) -> str:
     """Return the locked version of Keystone or Glance."""
-    lock = (tool_modules() / CLOUD / "requirements.txt").read_text()
-    return f"v{lock.partition(f'\n{name}==')[2].split()[0]}"
+    lines = (tool_modules() / CLOUD / "requirements.txt").read_text().splitlines()
+    return next(f"v{line.split()[0].partition('==')[2]}" for line in lines if line.startswith(f"{name}=="))
 
 
 @dataclass(frozen=True, slots=True)
