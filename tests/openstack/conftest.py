@@ -74,14 +74,14 @@ class Tenant:
 
     def publish(self, version: str, url: str, sha256: str, scratch: Path) -> None:
         """Build a release whose class chart has an Image with this URL and hash."""
+        image = {"name": self.name, "url": url, "sha256": sha256}
         stack = examples() / "stacks" / "openstack"
         overlay = scratch / f"{self.name}-{version}"
         (overlay / "cluster-class").mkdir(parents=True)
-        (overlay / "cluster-class" / "values.yaml").write_text(dump({"image": {"url": url, "sha256": sha256}}))
-        settings = (
-            (stack / "csctl.yaml").read_text().replace("clusterStackName: demo", f"clusterStackName: {self.name}")
-        )
-        (overlay / "csctl.yaml").write_text(settings)
+        for path in ("csctl.yaml", "cluster-class/Chart.yaml"):
+            text = (stack / path).read_text().replace("openstack-demo", f"openstack-{self.name}")
+            (overlay / path).write_text(text.replace("clusterStackName: demo", f"clusterStackName: {self.name}"))
+        (overlay / "cluster-class/values.yaml").write_text(dump({"image": image}))
         versions = {"cluster_stack": version, "cluster_addon": version, "node_image": version}
         build_release(stack, self.cloud.releases, **versions, changes=overlay)
 
@@ -107,7 +107,7 @@ class Tenant:
 
     def image(self) -> dict[str, Any]:
         """Read the Image of the class."""
-        return self.kubectl.get("images.openstack.k-orc.cloud", "node-image-v1.35.4")
+        return self.kubectl.get("images.openstack.k-orc.cloud", self.name)
 
     async def reason(self, reason: str, seconds: float = 60) -> str:
         """Wait until the node images have this reason, and return the message."""

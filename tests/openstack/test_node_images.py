@@ -68,7 +68,7 @@ async def test_release_is_ready_when_glance_has_the_image_with_its_hash(
 async def test_wrong_hash_truncated_file_and_missing_file_are_failures_with_a_remedy(
     cloud: Cloud, origin: str, tenant: Callable[[str], Tenant], tmp_path: Path
 ) -> None:
-    faults = {"wrong-hash": ("/image", OTHER), "truncated": ("/truncated", SHA256), "missing": ("/missing", SHA256)}
+    faults = {"wronghash": ("/image", OTHER), "truncated": ("/truncated", SHA256), "missing": ("/missing", SHA256)}
     tried = [tenant(name) for name in faults]
     for one, (path, sha256) in zip(tried, faults.values(), strict=True):
         one.add_secret()

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 CLUSTER = ObjectKey("default", "imaged")
 """The Cluster of examples/openstack/cluster.yaml."""
 IMAGE = b"A node image of the demo.".ljust(4 << 20)
+IMAGE_NAME = "node-image-v1.35.4"
 PARTS = 16
 PART_SECONDS = 0.25
 """The image is sent in parts with pauses, so that the release can be seen waiting."""
@@ -86,7 +87,7 @@ def build_imaged(releases: Path, url: str, sha256: str) -> ReleaseName:
     with tempfile.TemporaryDirectory() as overlay:
         values = Path(overlay) / "cluster-class" / "values.yaml"
         values.parent.mkdir()
-        values.write_text(dump({"image": {"url": url, "sha256": sha256}}))
+        values.write_text(dump({"image": {"name": IMAGE_NAME, "url": url, "sha256": sha256}}))
         versions = {"cluster_stack": "v1", "cluster_addon": "v1", "node_image": "v1"}
         return build_release(examples() / "stacks" / "openstack", releases, **versions, changes=Path(overlay))
 
