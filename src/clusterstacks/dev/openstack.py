@@ -51,11 +51,16 @@ def installed(report: Callable[[str], None], environ: Mapping[str, str] = os.env
     lock = tool_modules() / CLOUD / "requirements.txt"
     cache = cache_directory(environ)
     venv = cache / f"openstack-{hashlib.sha256(lock.read_bytes()).hexdigest()[:12]}"
-    with exclusive(cache / ".lock", lambda: report(f"waiting for another run that installs programs in {cache}")):
-        if not ((venv / "databases").is_dir() and (venv / "bin" / "python").exists()):
-            report("installing Keystone and Glance from the Python package index (half a minute at the first time)")
-            _install(lock, venv, environ)
+    if not _is_complete(venv):
+        with exclusive(cache / ".lock", lambda: report(f"waiting for another run that installs programs in {cache}")):
+            if not _is_complete(venv):
+                report("installing Keystone and Glance from the Python package index (half a minute)")
+                _install(lock, venv, environ)
     return venv
+
+
+def _is_complete(venv: Path) -> bool:
+    return (venv / "databases").is_dir() and (venv / "bin" / "python").exists()
 
 
 def _install(lock: Path, venv: Path, environ: Mapping[str, str]) -> None:

@@ -38,6 +38,8 @@ CLUSTER = ObjectKey("default", "imaged")
 """The Cluster of examples/openstack/cluster.yaml."""
 IMAGE = b"A node image of the demo.".ljust(4 << 20)
 IMAGE_NAME = "node-image-v1.35.4"
+STARTED = "Starting image upload"
+"""What ORC says while it downloads from a web server to Glance."""
 PARTS = 16
 PART_SECONDS = 0.25
 """The image is sent in parts with pauses, so that the release can be seen waiting."""
@@ -70,8 +72,8 @@ class OpenStackScenario:
                 "A provider offers a stack with a node image: kubectl apply -f examples/openstack/clusterstacks.yaml"
             )
             await apply_in_order(client, read_manifests(examples() / "openstack/clusterstacks.yaml"))
-            await scene.until(client, "release waits", lambda seen: bool(_awaited(seen, release)))
-            scene.say("The release waits, since no machine could start from its class: NodeImagesAvailable is False")
+            await scene.until(client, "release waits", lambda seen: STARTED in _awaited(seen, release))
+            scene.say(f"The release waits, since no machine could start without it: Image {IMAGE_NAME}: {STARTED}")
             await scene.until(client, "release ready", lambda seen: release_ready(seen, release))
             image = await _verified_image(client)
             scene.say(
