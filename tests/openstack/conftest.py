@@ -72,16 +72,16 @@ class Tenant:
         secret = self.kubectl.get("secret", openstack.CLOUD, "--namespace=default")
         self.kubectl.create({**secret, "metadata": {"name": openstack.CLOUD}})
 
-    def publish(self, version: str, url: str, sha256: str, scratch: Path) -> None:
+    def publish(self, version: str, url: str, sha256: str, scratch: Path, *, image: str = "") -> None:
         """Build a release whose class chart has an Image with this URL and hash."""
-        image = {"name": self.name, "url": url, "sha256": sha256}
+        values = {"image": {"name": image or self.name, "url": url, "sha256": sha256}}
         stack = examples() / "stacks" / "openstack"
         overlay = scratch / f"{self.name}-{version}"
         (overlay / "cluster-class").mkdir(parents=True)
         for path in ("csctl.yaml", "cluster-class/Chart.yaml"):
             text = (stack / path).read_text().replace("openstack-demo", f"openstack-{self.name}")
             (overlay / path).write_text(text.replace("clusterStackName: demo", f"clusterStackName: {self.name}"))
-        (overlay / "cluster-class/values.yaml").write_text(dump({"image": image}))
+        (overlay / "cluster-class/values.yaml").write_text(dump(values))
         versions = {"cluster_stack": version, "cluster_addon": version, "node_image": version}
         build_release(stack, self.cloud.releases, **versions, changes=overlay)
 
@@ -109,15 +109,15 @@ class Tenant:
         """Read the Image of the class."""
         return self.kubectl.get("images.openstack.k-orc.cloud", self.name)
 
-    async def reason(self, reason: str, seconds: float = 60) -> str:
-        """Wait until the node images have this reason, and return the message."""
+    async def says(self, kind: str, words: str, seconds: float = 60) -> str:
+        """Wait until the message of a condition contains these words, and return it."""
 
         async def look() -> str:
-            seen = self.condition("NodeImagesAvailable")
-            assert seen.get("reason") == reason, seen
+            seen = self.condition(kind)
+            assert words in seen.get("message", ""), seen
             return str(seen["message"])
 
-        return await eventually(look, seconds=seconds, about=f"{reason} of {self.name}")
+        return await eventually(look, seconds=seconds, about=f"{words!r} of {self.name}")
 
     async def ready(self, version: str = "v1", seconds: float = 90) -> None:
         """Wait until a release is ready."""
@@ -148,30 +148,35 @@ def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cloud]:
         teardown.down(state, print)
 
 
-class _Origin(http.server.BaseHTTPRequestHandler):
+class Origin(http.server.ThreadingHTTPServer):
+    """A web server with the image at /image and half of it at /truncated, whose /late is missing at first."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.url = f"http://127.0.0.1:{self.server_address[1]}"
+        self.files = {"/image": IMAGE, "/truncated": IMAGE[: len(IMAGE) // 2]}
+
+
+class _Handler(http.server.BaseHTTPRequestHandler):
+    server: Origin
+
     def do_GET(self) -> None:
-        found = self.path != "/missing"
-        content = IMAGE if found else b"<h1>Not found</h1>"
-        self.send_response(200 if found else 404)
-        if self.path == "/truncated":  # without Content-Length: only the end of the connection ends the file
-            content = content[: len(content) // 2]
-        else:
-            self.send_header("Content-Length", str(len(content)))
-        self.end_headers()
-        self.wfile.write(content)
+        content = self.server.files.get(self.path)
+        self.send_response(200 if content else 404)
+        self.end_headers()  # without Content-Length only the end of the connection ends the file
+        self.wfile.write(content or b"<h1>Not found</h1>")
 
     def log_message(self, *_: object) -> None:
         pass
 
 
 @pytest.fixture(scope="session")
-def origin() -> Iterator[str]:
-    """A web server with the image at /image, half of it at /truncated, and nothing at /missing."""
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Origin) as server:
+def origin() -> Iterator[Origin]:
+    with Origin() as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
         try:
-            yield f"http://127.0.0.1:{server.server_address[1]}"
+            yield server
         finally:
             server.shutdown()
             thread.join()
