@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from clusterstacks.csctl.building.release_builder import build_release
-from clusterstacks.dev import binaries, openstack, supervisor, teardown
+from clusterstacks.dev import openstack, supervisor, teardown
 from clusterstacks.dev.demo.scenario import examples
 from clusterstacks.dev.environment import EnvironmentSettings
 from clusterstacks.dev.state_directory import StateDirectory
@@ -37,16 +37,10 @@ class Cloud:
 
     def client(self, *arguments: str) -> str:
         """Run the client as the user of the cloud."""
+        client, clouds = openstack.client(self.state)
+        environment = {"OS_CLIENT_CONFIG_FILE": str(clouds), "OS_CLOUD": openstack.CLOUD}
         return subprocess.run(
-            [openstack.installed(binaries.silent) / "bin" / "openstack", *arguments],
-            env={
-                **os.environ,
-                "OS_CLIENT_CONFIG_FILE": str(self.state.root / openstack.CLOUD / openstack.CLOUDS),
-                "OS_CLOUD": openstack.CLOUD,
-            },
-            stdout=subprocess.PIPE,
-            text=True,
-            check=True,
+            [client, *arguments], env={**os.environ, **environment}, stdout=subprocess.PIPE, text=True, check=True
         ).stdout
 
     def image(self, identity: str) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from clusterstacks.dev.binaries import cache_directory
+from clusterstacks.dev.binaries import cache_directory, silent
 from clusterstacks.dev.loopback import LOOPBACK, answers_ok
 from clusterstacks.dev.private_files import exclusive, private_directory, write_private
 from clusterstacks.dev.processes import LOG_TAIL_BYTES, Command, Process
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from clusterstacks.dev.kube_components import Components
+    from clusterstacks.dev.state_directory import StateDirectory
     from clusterstacks.model.objects import Manifest
 
 KEYSTONE, GLANCE = PROGRAMS = ("keystone", "glance")
@@ -85,6 +86,11 @@ def version(name: str) -> str:
     """Return the locked version of Keystone or Glance."""
     lines = (tool_modules() / CLOUD / "requirements.txt").read_text().splitlines()
     return next(f"v{line.split()[0].partition('==')[2]}" for line in lines if line.startswith(f"{name}=="))
+
+
+def client(state: StateDirectory) -> tuple[Path, Path]:
+    """Return the official client, and the clouds.yaml of an environment."""
+    return installed(silent) / "bin" / "openstack", state.root / CLOUD / CLOUDS
 
 
 @dataclass(frozen=True, slots=True)

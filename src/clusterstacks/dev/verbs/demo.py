@@ -217,7 +217,7 @@ def _summarise_openstack(state: StateDirectory, story: OpenStackStory) -> None:
 
     from clusterstacks.dev import binaries, openstack
 
-    clouds = state.root / openstack.CLOUD / openstack.CLOUDS
+    client, clouds = openstack.client(state)
     environment = {
         "KUBECONFIG": str(state.kubeconfig),
         "OS_CLIENT_CONFIG_FILE": str(clouds),
@@ -226,7 +226,7 @@ def _summarise_openstack(state: StateDirectory, story: OpenStackStory) -> None:
     programs = {
         "kubectl": binaries.resolve(["kubectl"])["kubectl"].path,
         "csctl": Path(sys.executable).with_name("csctl"),
-        "openstack": openstack.installed(output.progress()) / "bin" / "openstack",
+        "openstack": client,
     }
     for command in (
         "kubectl get clusterstackreleases,images.openstack.k-orc.cloud",

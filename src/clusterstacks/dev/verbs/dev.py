@@ -17,6 +17,7 @@ from clusterstacks.model.errors import SpecError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from clusterstacks.dev.environment import EnvironmentSettings
     from clusterstacks.dev.inspection import ComponentState
     from clusterstacks.dev.state_directory import StateDirectory
 
@@ -111,9 +112,9 @@ def up(
     if detach:
         with counting(output.progress(), shows=not output.SETTINGS.quiet) as report:
             supervisor.detach(settings, report)
-        _say_what_next(state, f"'csctl dev down{state.options}'", operator=operator)
+        _say_what_next(settings, f"'csctl dev down{state.options}'")
     else:
-        supervisor.run(settings, output.progress(), lambda: _say_what_next(state, "Ctrl-C", operator=operator))
+        supervisor.run(settings, output.progress(), lambda: _say_what_next(settings, "Ctrl-C"))
 
 
 def _providers(parts: tuple[str, ...]) -> tuple[str, ...]:
@@ -273,9 +274,9 @@ def _row(component: ComponentState) -> tuple[str, ...]:
     )
 
 
-def _say_what_next(state: StateDirectory, end: str, *, operator: bool) -> None:
-    csctl = output.program()
-    if not operator:
+def _say_what_next(settings: EnvironmentSettings, end: str) -> None:
+    csctl, state = output.program(), settings.state
+    if not settings.operator:
         output.say_lines("", "No operator runs: install its chart, or start it with the kubeconfig below.")
     output.say_lines(
         "",
@@ -283,5 +284,10 @@ def _say_what_next(state: StateDirectory, end: str, *, operator: bool) -> None:
         f"  {csctl} dev status{state.options}",
         f"  {csctl} dev kubectl{state.options} get clusters --all-namespaces",
         f"  export KUBECONFIG={state.kubeconfig}",
-        f"{end} ends it and removes everything.",
     )
+    if settings.openstack:
+        from clusterstacks.dev import openstack
+
+        client, clouds = openstack.client(state)
+        output.say(f"  export OS_CLIENT_CONFIG_FILE={clouds} OS_CLOUD={openstack.CLOUD}; {client} image list")
+    output.say(f"{end} ends it and removes everything.")
