@@ -120,7 +120,7 @@ async def test_image_stays_while_one_of_two_releases_has_it(
     assert after["metadata"]["uid"] == before["metadata"]["uid"]
     assert cloud.image(after["status"]["id"])["status"] == "active"
 
-    one.subscribe()
+    one.kubectl("delete", "clusterstack", one.name)
     one.kubectl("wait", "--for=delete", f"{CRD}/{one.name}", "--timeout=60s")
     assert after["status"]["id"] not in cloud.images()
 
