@@ -37,7 +37,7 @@ KEYSTONE, GLANCE = PROGRAMS = ("keystone", "glance")
 CLOUD = "openstack"
 """Name of the Secret and of the cloud in it, as the stacks of SovereignCloudStack have them."""
 CLOUDS = "clouds.yaml"
-ADMIN = "admin"
+ADMIN, REGION = "admin", "RegionOne"
 STEP_SECONDS = 600
 """Timeout of a step of the installation, which downloads 30 MB; arbitrary."""
 
@@ -164,14 +164,15 @@ class OpenStack:
     def create_accounts(self, keystone_port: int, glance_port: int) -> None:
         """Create the administrator, the service catalog, and the user and project of the cloud; write clouds.yaml."""
         logins = {user: self._login(user, keystone_port) for user in (ADMIN, CLOUD)}
-        clouds = {user: {"region_name": "RegionOne", "auth": login} for user, login in logins.items()}
-        write_private(self.directory / CLOUDS, dump({"clouds": clouds}).encode())
-        url = logins[ADMIN]["auth_url"]
+        clouds = {user: {"region_name": REGION, "auth": login} for user, login in logins.items()}
+        write_private(self.directory / CLOUDS, dump({"clouds": {CLOUD: clouds[CLOUD]}}).encode())
+        both = self.directory / ADMIN / CLOUDS
+        write_private(both, dump({"clouds": clouds}).encode())
         manage = (str(self.venv / "bin" / "keystone-manage"), f"--config-file={self._keystone_settings}")
-        catalog = ("--bootstrap-region-id=RegionOne", f"--bootstrap-public-url={url}")
+        catalog = (f"--bootstrap-region-id={REGION}", f"--bootstrap-public-url={logins[ADMIN]['auth_url']}")
         _run([*manage, "bootstrap", *catalog], {"OS_BOOTSTRAP_PASSWORD": logins[ADMIN]["password"]})
         accounts = [str(self.venv / "bin" / "python"), str(tool_modules() / CLOUD / "services.py")]
-        environment = {"OS_CLIENT_CONFIG_FILE": str(self.directory / CLOUDS), "no_proxy": LOOPBACK}
+        environment = {"OS_CLIENT_CONFIG_FILE": str(both), "no_proxy": LOOPBACK}
         _run([*accounts, f"http://{LOOPBACK}:{glance_port}"], environment)
 
     def secret(self, namespace: str) -> Manifest:

@@ -56,6 +56,18 @@ def test_passwords_are_in_private_files_and_not_in_command_lines(cloud: OpenStac
     assert {path.stat().st_mode & 0o777 for path in files} == {0o600}
 
 
+def test_secret_of_the_images_has_no_administrator(cloud: OpenStack, monkeypatch: pytest.MonkeyPatch) -> None:
+    steps: list[str] = []
+    monkeypatch.setattr(openstack, "_run", lambda command, _: steps.append(command[0].rpartition("/")[2]))
+
+    cloud.create_accounts(20_001, 20_002)
+
+    assert steps == ["keystone-manage", "python"]
+    secret = cloud.secret("default")["stringData"]["clouds.yaml"]
+    assert cloud.passwords["openstack"] in secret
+    assert cloud.passwords["admin"] not in secret
+
+
 def test_missing_uv_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.executable", str(tmp_path / "python"))
     with pytest.raises(SpecError, match="install uv"):
