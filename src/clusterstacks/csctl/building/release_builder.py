@@ -27,10 +27,11 @@ from clusterstacks.csctl.building.previous_release import is_from_same_source
 from clusterstacks.csctl.building.settings import CSCTL, read_settings
 from clusterstacks.csctl.building.source_tree import hash_tree, overlaid, read_tree, updated_metadata, write_metadata
 from clusterstacks.csctl.building.version_rules import NoStackChanged, NothingChanged
+from clusterstacks.model import yaml
 from clusterstacks.model.errors import DependencyError, error_context
 from clusterstacks.model.files.metadata import Metadata
 from clusterstacks.model.files.node_images import FILE as NODE_IMAGES
-from clusterstacks.model.files.node_images import check_node_images
+from clusterstacks.model.files.node_images import read_node_images
 from clusterstacks.model.versions import StackVersion
 from clusterstacks.release.errors import ReleaseTaken, SourceBroken
 from clusterstacks.release.release import METADATA
@@ -163,7 +164,7 @@ class ReleaseBuilder:
         except FileNotFoundError:
             problem = f"wrote no {NODE_IMAGES} into the release: see its output"
             raise SourceBroken(plugin.program, problem) from None
-        check_node_images(content, stack.settings.provider)
+        read_node_images(yaml.load(content, name=NODE_IMAGES), stack.settings.provider)
 
 
 def build_release(
