@@ -45,7 +45,7 @@ class Namespace:
         self.image: Manifest = {}
 
     async def add(self, resource: Resource, name: str, *, ours: bool = True, **parts: Any) -> Manifest:
-        metadata = {"name": name, **({"labels": {OWNED_LABEL: OWNED_VALUE}} if ours else {})}
+        metadata = {"name": name, "generation": 1, **({"labels": {OWNED_LABEL: OWNED_VALUE}} if ours else {})}
         manifest = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata, **parts}
         return await self.api.create(resource, manifest, "stacks")
 
@@ -130,8 +130,8 @@ async def test_release_with_images_is_kept_while_a_cluster_of_its_stack_replaces
     space = Namespace()
     left = await space.release("openstack-scs-1-35-v1", deletionTimestamp="now")
     await space.release(class_name)
-    await space.add(CLUSTERS, "one", spec={"topology": {"classRef": {"name": class_name}}}, status=status)
-    space.api.objects(CLUSTERS)[ObjectKey("stacks", "one")]["metadata"]["generation"] = 1
+    spec = {"topology": {"classRef": {"name": class_name}}}
+    await space.add(CLUSTERS, "one", spec=spec, status=status)
 
     outcome = await space.delete(left)
 
