@@ -12,6 +12,8 @@ from clusterstacks.model.documents import DocumentError, Node
 from clusterstacks.model.files.definitions import OPEN, OptionalText, Remedy, Section, Text, matching, read
 
 FILE = "node-images.yaml"
+SOURCE = "node-images/config.yaml"
+"""The same list in the source of a stack, where URLs and checksums of images that are built may be empty."""
 OPENSTACK = "openstack"
 """The provider whose images the operator makes."""
 

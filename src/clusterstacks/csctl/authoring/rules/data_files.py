@@ -22,7 +22,7 @@ from clusterstacks.model.errors import SpecError
 from clusterstacks.model.files.compatibility import FILE
 from clusterstacks.model.files.definitions import field_path
 from clusterstacks.model.files.node_images import FILE as NODE_IMAGES
-from clusterstacks.model.files.node_images import OPENSTACK, read_node_images
+from clusterstacks.model.files.node_images import OPENSTACK, SOURCE, read_node_images
 from clusterstacks.model.semver import SemVer
 from clusterstacks.plan.compat.library import facts
 
@@ -32,10 +32,6 @@ if TYPE_CHECKING:
     from clusterstacks.csctl.authoring.stack import LintedStack
     from clusterstacks.model.files.compatibility import Compatibility
     from clusterstacks.model.files.node_images import OpenStackImage
-
-
-PLUGIN_LIST = "node-images/config.yaml"
-"""The file that the OpenStack plugin copies to node-images.yaml after it has filled in the URLs of built images."""
 
 
 def node_images(stack: LintedStack) -> Iterator[LintProblem]:
@@ -71,7 +67,7 @@ def image_fields(stack: LintedStack) -> Iterator[LintProblem]:
 
 
 def _lists(stack: LintedStack) -> list[str]:
-    return [path for path in (PLUGIN_LIST, NODE_IMAGES) if path in stack.tree]
+    return [path for path in (SOURCE, NODE_IMAGES) if path in stack.tree]
 
 
 def _openstack_images(stack: LintedStack) -> Iterator[tuple[str, tuple[OpenStackImage, ...]]]:
