@@ -6,12 +6,12 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
 from tests.support.builders.stack_directories import copied
+from tests.support.running.child_processes import is_running, number_in
 
 
 def created(out: str) -> Path:
@@ -217,26 +217,10 @@ def test_interrupt_ends_the_plugin_with_its_children(
 ) -> None:
     author.plugin(f"sleep 300 & echo $! > {tmp_path}/child; wait")
     with author.start() as process:
-        child = _number_in(tmp_path / "child")
+        child = number_in(tmp_path / "child")
         process.send_signal(number)
         _, err = process.communicate(timeout=60)  # the child would sleep for 300 s
 
     assert (process.returncode, err.splitlines()[-1]) == (code, "interrupted")
-    assert not _runs(child)
+    assert not is_running(child)
     assert author.left() == []
-
-
-def _number_in(file: Path) -> int:
-    until = time.monotonic() + 120
-    while not (file.exists() and file.read_text().strip()):
-        assert time.monotonic() < until, f"{file} was not written"
-        time.sleep(0.05)
-    return int(file.read_text())
-
-
-def _runs(process: int) -> bool:
-    try:
-        state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
-    except FileNotFoundError:
-        return False
-    return state != "Z"
