@@ -67,7 +67,7 @@ PROVIDER = {"apiVersion": "x/v1", "kind": "OpenStackClusterStackRelease", "name"
 
 
 class ApplyingApi(FakeApi):
-    async def apply(self, resource: Resource, manifest: Manifest, **options: Any) -> Manifest:  # type: ignore[override]
+    async def apply(self, resource: Resource, manifest: Manifest, **_: Any) -> Manifest:
         return await self.create(resource, manifest, manifest["metadata"]["namespace"])
 
 
