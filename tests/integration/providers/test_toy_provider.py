@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from clusterstacks.model import yaml
+from clusterstacks.model.kinds.clusterstackrelease import ClusterStackRelease
+from clusterstacks.model.kinds.crd_manifests import crd
 from clusterstacks.net.kube.client import Client
 from clusterstacks.net.kube.errors import KindNotServed
 from clusterstacks.net.kube.kubeconfig import load_kubeconfig
@@ -22,10 +24,11 @@ from clusterstacks.net.pool import Pool
 from clusterstacks.testing import provider as contract
 from clusterstacks.testing.provider import ManagementCluster, Provider, ProviderContract
 from tests.support.running.doc_pages import CHECKOUT
+from tests.support.servers.api_servers import emptied
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator, Callable, Iterator
     from pathlib import Path
 
     from clusterstacks.dev.apiserver import ApiServer
@@ -111,7 +114,8 @@ def deletes_early(toy: Any) -> None:
         release = await self.client.find(releases, metadata["name"], metadata["namespace"])
         if release and "deletionTimestamp" in release["metadata"]:
             toy.image_of(self.directory, live).unlink()
-            return await self.report(live, "False", "Deleted", "the release is being deleted")
+            await self.report(live, "False", "Deleted", "the release is being deleted")
+            return None
         return await original(live)
 
     around(toy, "provide", provide)
@@ -189,9 +193,16 @@ async def define(server: ApiServer, definitions: list[Manifest]) -> None:
         await eventually(served, about="the definitions are served")
 
 
+@pytest.fixture(scope="module")
+def with_kinds(bare_server: ApiServer) -> Iterator[ApiServer]:
+    with emptied(bare_server):
+        asyncio.run(define(bare_server, [*DEFINITIONS, crd(ClusterStackRelease)]))
+        yield bare_server
+
+
 @pytest.mark.parametrize(("fault", "check", "words"), FAULTS, ids=lambda one: getattr(one, "__name__", ""))
 async def test_check_finds_a_fault(
-    server: ApiServer,
+    with_kinds: ApiServer,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     fault: Callable[[Any], None],
@@ -201,11 +212,11 @@ async def test_check_finds_a_fault(
     toy = loaded()
     fault(toy)
     # The deadline is over when a fault that never ends has begun, however long that takes.
-    clock = SimpleNamespace(monotonic=lambda: inf if toy.ENDLESS else 0.0, sleep=time.sleep)
+    clock = SimpleNamespace(monotonic=lambda: inf if toy.ENDLESS else time.monotonic(), sleep=time.sleep)
     monkeypatch.setattr(contract, "time", clock)
-    await define(server, DEFINITIONS)
-    async with running(toy, server.kubeconfig_path, tmp_path) as provider:
-        message = await asyncio.to_thread(fault_found, check, provider)
+    with emptied(with_kinds):
+        async with running(toy, with_kinds.kubeconfig_path, tmp_path) as provider:
+            message = await asyncio.to_thread(fault_found, check, provider)
 
     assert message.startswith("ToyClusterStackRelease.infrastructure.clusterstack.x-k8s.io provider-contract-")
     assert words in message
