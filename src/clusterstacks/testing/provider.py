@@ -19,8 +19,6 @@ import pytest
 
 from clusterstacks.deliver.apply.ownership import FIELD_MANAGER
 from clusterstacks.model.documents import mapping, mappings
-from clusterstacks.model.kinds.clusterstackrelease import ClusterStackRelease
-from clusterstacks.model.kinds.crd_manifests import crd
 from clusterstacks.model.kinds.names import (
     API_VERSION,
     CLUSTERCTL_LABEL,
@@ -59,7 +57,7 @@ class Provider:
     """A running provider, and what the tests have to know about it."""
 
     kubeconfig: Path
-    """An administrator of the API server that the provider watches, and that has the provider's definitions."""
+    """An administrator of the API server that the provider watches, which has its definitions and ours."""
     manifests: str
     """YAML as an administrator applies it: a template, and the objects that it names, for example a Secret."""
     failing: str
@@ -93,7 +91,7 @@ class ProviderContract:
         for kind in (template, cluster.objects):
             check(kind.namespaced, f"{kind} is cluster-scoped: use a namespaced kind")
             check(kind.api_version == cluster.template["apiVersion"], f"{kind} is not in the version of its template")
-            labels = mapping(cluster.definition(f"{kind.plural}.{kind.group}") or {}, "metadata", "labels")
+            labels = cluster.labels(kind)
             check(CLUSTERCTL_LABEL in labels, f"label the definition of {kind} with {CLUSTERCTL_LABEL}")
             moved = kind != template or labels.keys() & {f"{CLUSTERCTL_LABEL}/move", MOVE_HIERARCHY_LABEL}
             check(moved, f"label the definition of {kind}, which has no owner, with {CLUSTERCTL_LABEL}/move")
@@ -101,7 +99,7 @@ class ProviderContract:
     def test_object_becomes_ready(self, cluster: ManagementCluster) -> None:
         """``status.ready`` becomes true, the boolean, when that for which the object stands exists."""
         namespace, live = cluster.create_ready()
-        cluster.check(cluster.exists(live), namespace, "status.ready is true before the thing itself exists")
+        cluster.check(cluster.exists(live), namespace, "status.ready is true, but what it stands for does not exist")
 
     def test_ready_follows_the_template(self, cluster: ManagementCluster) -> None:
         """After a change of the spec that cannot be carried out, ready is not true, and a condition says why."""
@@ -134,7 +132,9 @@ class ProviderContract:
         namespace = cluster.create({PAUSED_ANNOTATION: ""})
         cluster.create_ready()
         live = cluster.find(namespace)
-        cluster.check(not is_ready(live) and not cluster.exists(live), namespace, "it was carried out though paused")
+        cluster.check(
+            not is_ready(live) and not cluster.exists(live), namespace, "it was carried out though it is paused"
+        )
         cluster.change(namespace, annotations={PAUSED_ANNOTATION: None})
         cluster.until(namespace, "status.ready becomes true after the pause", is_ready)
 
@@ -144,14 +144,14 @@ class ProviderContract:
         cluster.change(namespace, annotations={PAUSED_ANNOTATION: ""})
         cluster.delete(namespace)
         cluster.create_ready()
-        cluster.check(cluster.exists(live), namespace, "what it stands for was deleted though it was paused")
+        cluster.check(cluster.exists(live), namespace, "what it stands for was deleted though it is paused")
         cluster.change(namespace, annotations={PAUSED_ANNOTATION: None})
         cluster.until(namespace, "it is gone after the pause", is_gone)
 
     def test_object_is_needed_while_its_release_is_in_use(self, cluster: ManagementCluster) -> None:
         """A ClusterStackRelease that is being deleted waits for its last Cluster, and the object stays ready."""
         namespace, live = cluster.create_ready()
-        cluster.delete_release(namespace, in_use=True)
+        cluster.delete(namespace, cluster.releases)  # which its finalizer holds
         cluster.change(namespace, annotations={"example.org/touched": ""})
         cluster.create_ready()
         needed = is_ready(cluster.find(namespace)) and cluster.exists(live)
@@ -160,8 +160,9 @@ class ProviderContract:
     def test_deleted_object_goes_without_template_and_release(self, cluster: ManagementCluster) -> None:
         """The finalizers of the provider end also when ClusterStackRelease and template are gone."""
         namespace, _ = cluster.create_ready()
-        cluster.delete_template(namespace)
-        cluster.delete_release(namespace)
+        cluster.delete(namespace, cluster.resource(cluster.template["kind"]), cluster.template["metadata"]["name"])
+        cluster.delete(namespace, cluster.releases)
+        cluster.change(namespace, cluster.releases, finalizers=[])
         cluster.delete(namespace)
         cluster.until(namespace, "the deleted object is gone", is_gone)
 
@@ -246,10 +247,16 @@ class ManagementCluster:
         """The resource of the objects of releases."""
         return self.resource(self.template["kind"].removesuffix(TEMPLATE_SUFFIX))
 
-    def definition(self, name: str) -> Manifest | None:
-        """Return the CustomResourceDefinition with a name."""
+    @cached_property
+    def releases(self) -> Resource:
+        """The resource of ClusterStackReleases."""
+        return self.resource(Kind.CLUSTER_STACK_RELEASE, API_VERSION)
+
+    def labels(self, kind: Resource) -> Manifest:
+        """Return the labels of the definition of a kind."""
         definitions = self.resource("CustomResourceDefinition", "apiextensions.k8s.io/v1")
-        return self._wait(self._client.find(definitions, name))
+        found = self._wait(self._client.get(definitions, f"{kind.plural}.{kind.group}"))
+        return mapping(found, "metadata", "labels")
 
     def apply(self, manifest: Manifest, namespace: str = "") -> Manifest:
         """Apply an object as the operator does."""
@@ -272,7 +279,7 @@ class ManagementCluster:
         metadata = {"name": self.provider.release, "namespace": namespace, "finalizers": [IN_USE]}
         reference = {"apiVersion": self.template["apiVersion"], "kind": self.objects.kind, "name": metadata["name"]}
         release = {"apiVersion": API_VERSION, "kind": Kind.CLUSTER_STACK_RELEASE.value, "metadata": metadata}
-        owner = self._wait(self._client.create(self._releases, {**release, "spec": {"providerRef": reference}}))
+        owner = self._wait(self._client.create(self.releases, {**release, "spec": {"providerRef": reference}}))
         while True:
             with suppress(Conflict):  # the provider wrote in the meantime: again with the object as it is now
                 self._wait(own_provider_object(self._client, self.find(namespace), owner))
@@ -292,29 +299,16 @@ class ManagementCluster:
         """Read the object; empty if there is none."""
         return self._wait(self._client.find(self.objects, self.provider.release, namespace)) or {}
 
-    def change(self, namespace: str, **metadata: object) -> None:
-        """Change metadata of the object, which may be gone."""
+    def change(self, namespace: str, resource: Resource | None = None, **metadata: object) -> None:
+        """Change metadata of the object, or of another one with the name of the release; it may be gone."""
+        patch: Manifest = {"metadata": metadata}
         with suppress(NotFound):
-            patch: Manifest = {"metadata": metadata}
-            self._wait(self._client.merge_patch(self.objects, self.provider.release, patch, namespace))
+            self._wait(self._client.merge_patch(resource or self.objects, self.provider.release, patch, namespace))
 
-    def delete(self, namespace: str) -> None:
-        """Delete the object, as the garbage collector does after its ClusterStackRelease; it may be gone."""
+    def delete(self, namespace: str, resource: Resource | None = None, name: str = "") -> None:
+        """Delete the object, as the garbage collector does after its ClusterStackRelease, or another one."""
         with suppress(NotFound):
-            self._wait(self._client.delete(self.objects, self.provider.release, namespace))
-
-    def delete_release(self, namespace: str, *, in_use: bool = False) -> None:
-        """Delete the ClusterStackRelease; one in use stays, with the time of the deletion."""
-        with suppress(NotFound):
-            self._wait(self._client.delete(self._releases, self.provider.release, namespace))
-            if not in_use:
-                patch: Manifest = {"metadata": {"finalizers": []}}
-                self._wait(self._client.merge_patch(self._releases, self.provider.release, patch, namespace))
-
-    def delete_template(self, namespace: str) -> None:
-        """Delete the template."""
-        resource = self.resource(self.template["kind"])
-        self._wait(self._client.delete(resource, self.template["metadata"]["name"], namespace))
+            self._wait(self._client.delete(resource or self.objects, name or self.provider.release, namespace))
 
     def until(self, namespace: str, what: str, holds: Callable[[Manifest], bool]) -> Manifest:
         """Wait until something holds for the object, which is empty if there is none, and return it."""
@@ -337,21 +331,14 @@ class ManagementCluster:
             self.delete(namespace)
         for namespace in self.applied:
             self.until(namespace, "the deleted object is gone", is_gone)
-            self.delete_release(namespace)
-            self._wait(self._client.delete(self.resource("Namespace", "v1"), namespace))
+            self.delete(namespace, self.releases)
+            self.change(namespace, self.releases, finalizers=[])
+            self.delete("", self.resource("Namespace", "v1"), namespace)
 
     def close(self) -> None:
         """Close the connections."""
         self._wait(self._pool.close())
         self._runner.close()
-
-    @cached_property
-    def _releases(self) -> Resource:
-        """The resource of ClusterStackReleases, which are defined where the operator is not installed."""
-        wanted = crd(ClusterStackRelease)
-        if self.definition(wanted["metadata"]["name"]) is None:
-            self.apply(wanted)
-        return self.resource(Kind.CLUSTER_STACK_RELEASE, API_VERSION)
 
     def _wait(self, request: Coroutine[Any, Any, T]) -> T:
         return self._runner.run(request)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import importlib.util
+import re
 import secrets
+import shutil
 import time
 from contextlib import asynccontextmanager, suppress
 from math import inf
@@ -23,7 +25,7 @@ from clusterstacks.net.kube.kubeconfig import load_kubeconfig
 from clusterstacks.net.pool import Pool
 from clusterstacks.testing import provider as contract
 from clusterstacks.testing.provider import ManagementCluster, Provider, ProviderContract
-from tests.support.running.doc_pages import CHECKOUT
+from tests.support.running.doc_pages import CHECKOUT, DOCS, Page, environ_of_reader
 from tests.support.servers.api_servers import emptied
 from tests.support.waiting import eventually
 
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
     from clusterstacks.model.objects import Manifest
 
 TOY = CHECKOUT / "examples" / "provider"
+PAGE = "how-to/write-a-provider.md"
 CHECKS = {name for name in vars(ProviderContract) if name.startswith("test_")}
 LABEL = "clusterctl.cluster.x-k8s.io/move"
 TEMPLATE = (TOY / "template.yaml").read_text()
@@ -131,12 +134,12 @@ def never_lets_go(toy: Any) -> None:
 
 FAULTS = [
     (never_ready, "test_object_becomes_ready", "that status.ready becomes true"),
-    (ready_too_early, "test_object_becomes_ready", "before the thing itself exists"),
+    (ready_too_early, "test_object_becomes_ready", "but what it stands for does not exist"),
     (ready_whatever_happens, "test_ready_follows_the_template", "the spec cannot be carried out"),
     (changes_the_spec, "test_what_the_operator_writes_is_kept", "fields that the operator applied changed"),
     (writes_at_each_look, "test_settled_object_is_not_written", "though nothing changed"),
-    (ignores_pauses, "test_paused_object_is_left_alone", "though paused"),
-    (ignores_pauses, "test_paused_object_is_not_undone", "though it was paused"),
+    (ignores_pauses, "test_paused_object_is_left_alone", "carried out though it is paused"),
+    (ignores_pauses, "test_paused_object_is_not_undone", "deleted though it is paused"),
     (deletes_early, "test_object_is_needed_while_its_release_is_in_use", "while Clusters still use"),
     (never_lets_go, "test_deleted_object_goes_without_template_and_release", "that the deleted object is gone"),
     (ignores_moves, "test_moved_object_is_not_undone_and_becomes_ready_again", "though the object was moved"),
@@ -233,5 +236,12 @@ async def test_definition_that_clusterctl_would_not_move_is_a_fault(server: ApiS
     )
 
 
-def test_each_check_has_a_fault_that_it_finds() -> None:
-    assert {check for _, check, _ in FAULTS} == CHECKS - {"test_kinds_are_allowed_and_moved_by_clusterctl"}
+def test_each_check_has_a_fault_that_it_finds_and_a_rule_on_the_page() -> None:
+    kinds = "test_kinds_are_allowed_and_moved_by_clusterctl"
+    assert {kinds, *(check for _, check, _ in FAULTS)} == CHECKS
+    assert {*re.findall(r"`(test_\w+)` \|$", (DOCS / PAGE).read_text(), re.MULTILINE)} == CHECKS
+
+
+def test_every_command_of_the_page_does_what_it_says(server: ApiServer, tmp_path: Path) -> None:
+    shutil.copytree(TOY, tmp_path / "examples" / "provider")
+    Page.read(PAGE).run(tmp_path, environ_of_reader(server.kubeconfig_path))
