@@ -20,7 +20,7 @@ from clusterstacks.net.kube.client import Client
 from clusterstacks.net.kube.errors import Conflict, NotFound
 from clusterstacks.net.kube.kubeconfig import load_kubeconfig
 from clusterstacks.net.pool import Pool
-from clusterstacks.runtime.cache import key_of
+from clusterstacks.runtime.cache import CacheChange, key_of
 from clusterstacks.runtime.controller import Controller
 from clusterstacks.runtime.informer import Informer
 from clusterstacks.runtime.metrics import Metrics
@@ -28,10 +28,8 @@ from clusterstacks.runtime.process import run_until_signal
 
 if TYPE_CHECKING:
     from clusterstacks.model.objects import Manifest, ObjectKey
-    from clusterstacks.runtime.cache import CacheChange
 
 GROUP = "infrastructure.clusterstack.x-k8s.io"
-KIND = "ToyClusterStackRelease"
 FINALIZER = f"toy.{GROUP}"
 PAUSED = "cluster.x-k8s.io/paused"
 MOVED = "clusterctl.cluster.x-k8s.io/delete-for-move"
@@ -44,14 +42,13 @@ class ToyProvider:
     def __init__(self, client: Client, directory: Path) -> None:
         self.client = client
         self.directory = directory
-        self.objects = Informer(client, GROUP, KIND)
+        self.objects = Informer(client, GROUP, "ToyClusterStackRelease")
         self.controller = Controller("toy", self.reconcile, workers=1, metrics=Metrics())
         self.objects.subscribe(self.changed)
 
     def changed(self, change: CacheChange) -> None:
         """Reconcile an object unless only its status changed, which this provider writes itself."""
-        old, new = change.old, change.new
-        wishes = [(one["metadata"]["generation"], annotations_of(one)) for one in (old, new) if one is not None]
+        wishes = [(one["metadata"]["generation"], annotations_of(one)) for one in (change.old, change.new) if one]
         if len(wishes) == 1 or wishes[0] != wishes[1]:
             self.controller.enqueue(change.key)
 
@@ -97,11 +94,10 @@ class ToyProvider:
     async def report(self, live: Manifest, ready: str, reason: str, message: str) -> Manifest:
         """Write the status, unless it is the same as before."""
         before = (live.get("status") or {}).get("conditions") or [{}]
+        changed = before[0].get("status") != ready
+        since = rfc3339(datetime.now(UTC)) if changed else before[0]["lastTransitionTime"]
         condition = {"type": "Ready", "status": ready, "reason": reason, "message": message}
-        condition["lastTransitionTime"] = before[0].get("lastTransitionTime", "")
-        if before[0].get("status") != ready:
-            condition["lastTransitionTime"] = rfc3339(datetime.now(UTC))
-        status = {"ready": ready == "True", "conditions": [condition]}
+        status = {"ready": ready == "True", "conditions": [{**condition, "lastTransitionTime": since}]}
         return live if live.get("status") == status else await self.patch(live, {"status": status}, "status")
 
     async def patch(self, live: Manifest, patch: Manifest, subresource: str = "") -> Manifest:
