@@ -121,8 +121,7 @@ class ProviderContract:
         """Without a change there is no write: each one makes the operator look at the release."""
         namespace, _ = cluster.create_ready()
         cluster.create_ready()
-        cluster.change(namespace, annotations={"example.org/touched": ""})
-        before = cluster.find(namespace)
+        before = cluster.change(namespace, annotations={"example.org/touched": ""})
         cluster.create_ready()
         unchanged = cluster.find(namespace)["metadata"]["resourceVersion"] == before["metadata"]["resourceVersion"]
         cluster.check(unchanged, namespace, f"it was written though nothing changed; before: {shown(before)}")
@@ -299,11 +298,14 @@ class ManagementCluster:
         """Read the object; empty if there is none."""
         return self._wait(self._client.find(self.objects, self.provider.release, namespace)) or {}
 
-    def change(self, namespace: str, resource: Resource | None = None, **metadata: object) -> None:
-        """Change metadata of the object, or of another one with the name of the release; it may be gone."""
-        patch: Manifest = {"metadata": metadata}
+    def change(self, namespace: str, resource: Resource | None = None, **metadata: object) -> Manifest:
+        """Change metadata of the object, or of another one with the name of the release; empty if it is gone."""
+        changing = self._client.merge_patch(
+            resource or self.objects, self.provider.release, {"metadata": metadata}, namespace
+        )
         with suppress(NotFound):
-            self._wait(self._client.merge_patch(resource or self.objects, self.provider.release, patch, namespace))
+            return self._wait(changing)
+        return {}
 
     def delete(self, namespace: str, resource: Resource | None = None, name: str = "") -> None:
         """Delete the object, as the garbage collector does after its ClusterStackRelease, or another one."""
