@@ -52,12 +52,11 @@ class Bench:
 
     @contextmanager
     def operator(
-        self, source: Path | None = None, program: str = "clusterstacks.operator.main", *flags: str
+        self, checkout: Path | None = None, program: str = "clusterstacks.operator.main", *flags: str
     ) -> Iterator[subprocess.Popen[bytes]]:
-        """Run the operator; ``source`` is the ``src`` directory of another version, which this environment runs."""
-        environ = {**os.environ, "PYTHONPATH": str(source)} if source else None
+        """Run the operator; ``checkout`` is that of another version with its own environment (``make setup``)."""
         command = [
-            sys.executable,
+            checkout / ".venv/bin/python" if checkout else sys.executable,
             *("-m", program),
             f"--kubeconfig={self.state.kubeconfig}",
             f"--release-dir={self.releases}",
@@ -70,7 +69,7 @@ class Bench:
             *flags,
         ]
         with (self.root / "operator.log").open("ab") as log:
-            process = subprocess.Popen(command, stdout=log, stderr=log, env=environ)
+            process = subprocess.Popen(command, stdout=log, stderr=log)
         try:
             yield process
         except BaseException as error:

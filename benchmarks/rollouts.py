@@ -6,8 +6,8 @@ them. *Bare applies* are server-side applies of equal objects in another namespa
 same run: the limit of that server. CPU and memory are those of the operator with its render workers; memory is the
 proportional set size (PSS), so pages that processes share count once.
 
-``python -m benchmarks.rollouts --before ../other/checkout`` also measures the operator of another checkout, in an
-environment of its own; both take turns, run by run, so that they share the load of the machine. Sizes as arguments
+``python -m benchmarks.rollouts --before ../other/checkout`` also measures the operator of another checkout, after
+``make setup`` there; both take turns, run by run, so that they share the load of the machine. Sizes as arguments
 (``python -m benchmarks.rollouts 563``) replace the four default ones.
 """
 
@@ -151,9 +151,9 @@ async def measure(benches: dict[str, tuple[Bench, Path | None]], built: list[Siz
     async with AsyncExitStack() as stack:
         pool = await stack.enter_async_context(Pool())
         sides = []
-        for name, (bench, source) in benches.items():
+        for name, (bench, checkout) in benches.items():
             client = Client(load_kubeconfig([bench.state.kubeconfig]), pool)
-            operator = stack.enter_context(bench.operator(source))
+            operator = stack.enter_context(bench.operator(checkout))
             await prepare(client, built)
             sides.append(Side(name, client, bench.workload(NAME, pool), operator.pid))
         found: dict[tuple[str, int, str], list[Cost]] = {}
@@ -325,15 +325,15 @@ def main(arguments: Sequence[str] = ()) -> None:
     with tempfile.TemporaryDirectory() as directory, ExitStack() as stack:
         root = Path(directory)
         built = [build(root, root / "releases", count) for count in asked.sizes]
-        sources = {"now": None, **({"before": asked.before.resolve() / "src"} if asked.before else {})}
+        checkouts = {"now": None, **({"before": asked.before.resolve()} if asked.before else {})}
         benches: dict[str, tuple[Bench, Path | None]] = {}
-        for name, source in sources.items():
+        for name, checkout in checkouts.items():
             state = StateDirectory(root / name)
             supervisor.detach(EnvironmentSettings(state=state, operator=False), lambda _: None)
             stack.callback(teardown.down, state, lambda _: None)
             bench = Bench(root, state)
             bench.cache = root / f"cache-{name}"
-            benches[name] = (bench, source)
+            benches[name] = (bench, checkout)
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(measure(benches, built, asked.runs))
 

@@ -124,11 +124,11 @@ class Subject:
         return True
 
 
-async def measure(local: Local, source: Path | None) -> None:
+async def measure(local: Local, checkout: Path | None) -> None:
     bench, release = Bench(local.scratch, local.state), build(local.scratch, local.releases)
     async with Pool() as pool:
         client = Client(load_kubeconfig([local.state.kubeconfig]), pool)
-        with bench.operator(source):
+        with bench.operator(checkout):
             await create(client, namespace(FLEET))
             await create(client, stack(FLEET, "1.36", versions=["v1"], autoSubscribe=False))
             await until(lambda: release_ready(client, FLEET, release.release))
@@ -176,13 +176,13 @@ def main(arguments: Sequence[str] = ()) -> None:
     parser = argparse.ArgumentParser(description="Measure the release of held upgrades.")
     parser.add_argument("--before", type=Path, help="checkout whose operator is measured instead")
     asked = parser.parse_args(arguments)
-    source = asked.before.resolve() / "src" if asked.before else None
+    checkout = asked.before.resolve() if asked.before else None
     with (
         tempfile.TemporaryDirectory() as directory,
         local_environment(Path(directory)) as local,
         asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
     ):
-        runner.run(measure(local, source))
+        runner.run(measure(local, checkout))
 
 
 if __name__ == "__main__":

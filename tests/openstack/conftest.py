@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.server
 import json
 import os
+import shutil
 import subprocess
 import threading
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from clusterstacks.dev.demo.scenario import examples
 from clusterstacks.dev.environment import EnvironmentSettings
 from clusterstacks.dev.state_directory import StateDirectory
 from clusterstacks.model.yaml import dump
+from tests.support.running.csctl import call_csctl
 from tests.support.running.kubectl import Kubectl
 from tests.support.waiting import eventually
 
@@ -78,6 +80,24 @@ class Tenant:
         (overlay / "cluster-class/values.yaml").write_text(dump(values))
         versions = {"cluster_stack": version, "cluster_addon": version, "node_image": version}
         build_release(stack, self.cloud.releases, **versions, changes=overlay)
+
+    def create_listed(self, url: str, sha256: str, scratch: Path) -> None:
+        """Create v1 as an author does, with the image in node-images.yaml instead of the class chart."""
+        stack = shutil.copytree(examples() / "stacks" / "openstack", scratch / self.name)
+        (stack / "cluster-class/templates/image.yaml").unlink()
+        chart, settings = stack / "cluster-class/Chart.yaml", stack / "csctl.yaml"
+        chart.write_text(chart.read_text().replace("openstack-demo", f"openstack-{self.name}"))
+        text = settings.read_text().replace("clusterStackName: demo", f"clusterStackName: {self.name}")
+        settings.write_text(text + "    config: {method: get}\n")
+        options = {"name": self.name, "disk_format": "raw", "container_format": "bare"}
+        entry = {"url": url, "checksum": f"sha256:{sha256}", "createOpts": options}
+        (stack / "node-images").mkdir()
+        images = {
+            "apiVersion": "openstack.infrastructure.clusterstack.x-k8s.io/v1alpha1",
+            "openStackNodeImages": [entry],
+        }
+        (stack / "node-images/config.yaml").write_text(dump(images))
+        assert call_csctl("create", stack, "--remote=none", f"--output={self.cloud.releases}") == 0
 
     def subscribe(self, *versions: str) -> None:
         """Offer these versions."""

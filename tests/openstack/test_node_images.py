@@ -63,6 +63,18 @@ async def test_release_is_ready_when_glance_has_the_image_with_its_hash(
     assert "1/1" in one.kubectl("get", "clusterstackreleases")
 
 
+async def test_image_of_node_images_yaml_is_uploaded_as_well(
+    cloud: Cloud, origin: Origin, tenant: Callable[[str], Tenant], tmp_path: Path
+) -> None:
+    one = tenant("listed")
+    one.add_secret()
+    one.create_listed(f"{origin.url}/image", SHA256, tmp_path)
+    one.subscribe("v1")
+    await one.ready()
+    assert cloud.image(one.image()["status"]["id"])["status"] == "active"
+    assert one.condition("NodeImagesAsStated").get("status", "True") == "True"
+
+
 async def test_wrong_hash_truncated_file_and_missing_file_are_failures_with_cause_and_remedy(
     cloud: Cloud, origin: Origin, tenant: Callable[[str], Tenant], tmp_path: Path
 ) -> None:

@@ -33,7 +33,7 @@ _DROPPED = re.compile(
     r"""
     (?:bazel-project | bin | cel_expr_python/ext)/.+      # tests and build files of cel-expr-python; programs
     | share/man/.+
-    | clusterstacks/(?:csctl | dev)/.+                    # the operator needs neither csctl nor the local environment
+    | clusterstacks/(?:csctl | dev | testing)/.+          # the operator needs no csctl, local environment and pytest
     | \.lock
     | (?:.+/)?(?:__pycache__ | tests?)/.+
     | .+\.dist-info/(?:INSTALLER | RECORD | REQUESTED | direct_url\.json | uv_[^/]+\.json)

@@ -32,11 +32,16 @@ if TYPE_CHECKING:
 
 HOME, TEAM = "cluster-stack-system", "team-a"
 OURS = "clusterstack.x-k8s.io/v1alpha1"
-MOVED = "clusterstacks,clusterstackreleases,clusteraddons,clusters,clusterclasses"
+TOY = "infrastructure.clusterstack.x-k8s.io/v1alpha1"
+MOVED = (
+    "clusterstacks,clusterstackreleases,clusteraddons,clusters,clusterclasses"
+    ",toyclusterstackreleases,toyclusterstackreleasetemplates"
+)
 pytestmark = pytest.mark.timeout(900)
 CERT_MANAGER = "v1.21.2"
 OWNERS = {
     "ClusterStackRelease": (OURS, "ClusterStack", "one"),
+    "ToyClusterStackRelease": (OURS, "ClusterStackRelease", "tiny-one-1-35-v1"),
     "ClusterAddon": ("cluster.x-k8s.io/v1beta2", "Cluster", "one"),
 }
 """Owner references that the operator sets, which clusterctl follows."""
@@ -109,15 +114,25 @@ def others(directory: Path) -> str:
 
 
 def live_objects() -> list[Manifest]:
-    """Give a stack, its release and class, a Cluster of it and its addons."""
+    """Give a stack, its release and class, the objects of its provider, a Cluster of it and its addons."""
     template = {"apiVersion": "infrastructure.cluster.x-k8s.io/v1beta2", "kind": "TinyTemplate", "name": "one"}
     owned = {"infrastructure": {"templateRef": template}, "controlPlane": {"templateRef": template}}
-    spec = {"provider": "tiny", "name": "one", "kubernetesVersion": "1.35", "noProvider": True, "versions": ["v1"]}
+    reference = {"apiVersion": TOY, "kind": "ToyClusterStackReleaseTemplate", "name": "toy"}
+    spec = {
+        "provider": "tiny",
+        "name": "one",
+        "kubernetesVersion": "1.35",
+        "providerRef": reference,
+        "versions": ["v1"],
+    }
+    image = {"url": "https://images.example.org/node.qcow2", "sha256": "0" * 64}
     topology = {"classRef": {"name": "tiny-one-1-35-v1"}, "version": "v1.35.4"}
     reference = {"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster", "name": "one", "namespace": TEAM}
     return [
         named(OURS, "ClusterStack", "one", TEAM, spec=spec),
         named(OURS, "ClusterStackRelease", "tiny-one-1-35-v1", TEAM, spec={}),
+        named(TOY, "ToyClusterStackReleaseTemplate", "toy", TEAM, spec={"template": {"spec": image}}),
+        named(TOY, "ToyClusterStackRelease", "tiny-one-1-35-v1", TEAM, spec=image),
         named("cluster.x-k8s.io/v1beta2", "ClusterClass", "tiny-one-1-35-v1", TEAM, spec=owned),
         named("cluster.x-k8s.io/v1beta2", "Cluster", "one", TEAM, spec={"topology": topology}),
         named(OURS, "ClusterAddon", addon_name("one"), TEAM, spec={"clusterRef": reference}),
@@ -156,6 +171,7 @@ def test_clusterctl_installs_the_provider_and_moves_its_objects(
     for server in servers:
         Page((Block(core), *init.blocks), {}).run(checkout, environ(checkout, server), seconds=800)
         kubectl = Kubectl(server.kubeconfig_path, HOME)
+        kubectl("apply", "--server-side", f"--filename={CHECKOUT / 'examples/provider/crds.yaml'}")
         deployment = json.loads(kubectl("get", "deployment", "cluster-stack-operator", "-o=json"))
         (container,) = deployment["spec"]["template"]["spec"]["containers"]
         assert container["image"] == "registry.example.org/kaas/cluster-stack-operator:0.1.0"

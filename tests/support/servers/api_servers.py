@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import time
+from contextlib import contextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -60,19 +61,26 @@ def bare_server(etcd: Etcd, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 
 @pytest.fixture
 def server(bare_server: ApiServer) -> Iterator[ApiServer]:
-    """A management cluster without anything, for tests that install the same cluster-wide objects.
+    """A management cluster without anything, for tests that install the same cluster-wide objects."""
+    with emptied(bare_server):
+        yield bare_server
 
-    What a test left is deleted from etcd, which takes a moment: a start of a server costs four CPU seconds.
+
+@contextmanager
+def emptied(server: ApiServer) -> Iterator[None]:
+    """Delete at the end what was created in the block.
+
+    It is deleted from etcd, which takes a moment: a start of a server costs four CPU seconds.
     """
-    keys, groups = _keys(bare_server), _groups(bare_server)
-    yield bare_server
-    etcd = bare_server.settings.etcd
-    for key in _keys(bare_server) - keys:
+    keys, groups = _keys(server), _groups(server)
+    yield
+    etcd = server.settings.etcd
+    for key in _keys(server) - keys:
         body = json.dumps({"key": key}).encode()
         status, answer = request(f"{etcd.url}/v3/kv/deleterange", context=etcd.context(), body=body)
         assert status == 200, answer
     deadline = time.monotonic() + DEADLINE_SECONDS
-    while _groups(bare_server) != groups:
+    while _groups(server) != groups:
         assert time.monotonic() < deadline, "the API server still serves deleted definitions"
         time.sleep(0.1)
 

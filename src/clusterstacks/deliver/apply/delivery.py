@@ -139,6 +139,8 @@ class Delivery:
         self._stored: dict[str, Stored] | None = None
         self._unreadable: dict[str, str] = {}
         self._others: Mapping[str, DeliveryRecord] = {}
+        self.versions_read: Mapping[str, str] = {}
+        """The resourceVersion of each record by Secret, as ``records`` read them last."""
         self._surveys: dict[str, tuple[Survey, int]] = {}
         """Surveys for the next ``install`` of an addon, with the number of applied CRDs at their beginning."""
         self._crds_applied = 0
@@ -152,9 +154,13 @@ class Delivery:
         read = await self._store.read()
         if self._recipient is not None:
             await self._check_owners(self._recipient, read.stored)
-        self._stored, self._others = read.stored, read.others
+        self._stored, self._others, self.versions_read = read.stored, read.others, read.versions
         self._unreadable = {secret: f"{why}{self._how_to_reconcile()}" for secret, why in read.unreadable.items()}
         return _records(read.stored)
+
+    async def known_records(self) -> dict[str, DeliveryRecord]:
+        """Return the records as they were read or written last; read them if they were not. Raises as ``records``."""
+        return _records(await self._known())
 
     async def versions(self) -> dict[str, str]:
         """Read the resourceVersion of each record by Secret, without its content."""
@@ -303,7 +309,7 @@ class Delivery:
             stored
             and held
             and stored.record.abandoned == abandoned
-            and not shares_objects(name, _records(await self._known()))
+            and not shares_objects(name, await self.known_records())
         ):
             return _report(stored.record, [_in_place(known) for known in stored.record.objects])
         try:
@@ -340,7 +346,7 @@ class Delivery:
         Raises:
             DependencyError: The cluster is not available, or another operator wrote a record in the meantime.
         """
-        records = _records(await self._known())
+        records = await self.known_records()
         return await self._prune(records, plan_pruning(records, keep), keep)
 
     async def prune_addon(self, name: str) -> PruneReport:
@@ -349,7 +355,7 @@ class Delivery:
         Raises:
             DependencyError: As ``prune``.
         """
-        records = _records(await self._known())
+        records = await self.known_records()
         keep = records.keys()
         return await self._prune(
             records, [plan for plan in plan_pruning(records, keep) if plan.record.addon == name], keep
@@ -361,7 +367,7 @@ class Delivery:
         Raises:
             DependencyError: As ``prune``.
         """
-        records = _records(await self._known())
+        records = await self.known_records()
         keep = records.keys() - {name}
         return await self._prune(records, [plan for plan in plan_pruning(records, keep) if plan.whole], keep)
 

@@ -120,11 +120,13 @@ class StoredRecords:
         stored: The records of the store's kind, by addon or sync.
         unreadable: The errors of its unreadable records, by Secret.
         others: The records of the other kind, by kind and name: ``sync operator``.
+        versions: The resourceVersions of the store's kind, by Secret.
     """
 
     stored: dict[str, Stored]
     unreadable: dict[str, str]
     others: dict[str, DeliveryRecord]
+    versions: dict[str, str]
 
 
 class RecordStore:
@@ -174,10 +176,12 @@ class RecordStore:
         """
         kinds = _ENTITLED if self.kind in _ENTITLED else (self.kind,)
         listing = await self._client.list(SECRETS, self.namespace, labels=f"{RECORD_LABEL} in ({','.join(kinds)})")
-        found = StoredRecords({}, {}, {})
+        found = StoredRecords({}, {}, {}, {})
         objects = unreadable = 0
         for secret in listing.items:
             kind = secret["metadata"]["labels"][RECORD_LABEL]
+            if kind == self.kind:
+                found.versions[secret["metadata"]["name"]] = secret["metadata"]["resourceVersion"]
             try:
                 one = await self._read(secret, kind)
             except RecordUnreadable as error:

@@ -206,7 +206,7 @@ class Sweep:
             DependencyError: The cluster is not available.
             SpecError: The records belong to another Cluster.
         """
-        records = await self.delivery.records()
+        records = await self.delivery.known_records()
         self._sets = frozenset(self.delivery.set_id(addon) for addon in records)
         by_addon: dict[str, set[ObjectId]] = defaultdict(set)
         for identity in suspects:

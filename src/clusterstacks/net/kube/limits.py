@@ -1,7 +1,8 @@
-"""Limits of a client: sizes of responses, and time spent in requests."""
+"""Limits of a client: sizes of responses, time spent in requests, and requests at a time."""
 
 from __future__ import annotations
 
+import asyncio
 import math
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -71,3 +72,47 @@ class BusyTime:
             if not self._running:
                 self.ended = self._monotonic()
                 self._spent += self.ended - self._since
+
+
+FIRST_REQUESTS = 2
+"""Concurrent requests at the beginning of a burst. With 200 clusters and 10 objects each, a first delivery then opens
+half the connections (docs/benchmarks.md, "Resource syncs")."""
+
+
+class Budget:
+    """At most ``most`` requests at a time, and few at the beginning of a burst: each answer allows one more.
+
+    A request for which no connection is idle opens one, which costs both sides a TLS handshake and some 60 KB. The
+    number doubles with every round trip, so a large delivery soon has all of them, and a small one to each of many
+    clusters opens few.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._first = min(FIRST_REQUESTS, most)
+        self._users = 0
+        self._begin()
+
+    def _begin(self) -> None:
+        self._allowed = self._first
+        self._slots = asyncio.Semaphore(self._first)
+
+    async def __aenter__(self) -> None:
+        self._users += 1
+        try:
+            await self._slots.acquire()
+        except BaseException:
+            self._leave()
+            raise
+
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self._slots.release()
+        if kind is None and self._allowed < self._most:
+            self._allowed += 1
+            self._slots.release()
+        self._leave()
+
+    def _leave(self) -> None:
+        self._users -= 1
+        if self._users == 0:
+            self._begin()

@@ -16,7 +16,7 @@ from yarl import URL
 from clusterstacks.net.kube.auth import ConnectionCredentials, RequestCredentials
 from clusterstacks.net.kube.errors import ResponseTooLarge, TooMany, Unauthorized, Unreachable
 from clusterstacks.net.kube.failure_status import parse_status, status_error
-from clusterstacks.net.kube.limits import BusyTime
+from clusterstacks.net.kube.limits import Budget, BusyTime
 from clusterstacks.net.kube.pipeline import answers
 from clusterstacks.net.kube.write_gate import GuardedBody
 from clusterstacks.net.pool import FAILURES, read_body
@@ -94,7 +94,7 @@ class Transport:
         self.gate = gate
         self._connection = connection
         self._pool = pool
-        self._slots = asyncio.Semaphore(budget)
+        self._budget = Budget(budget)
         self._deadline = deadline.total_seconds()
         self._user_agent = user_agent
         self._retries = retries
@@ -120,7 +120,7 @@ class Transport:
         deadline = self._remaining(call)
         try:
             with self.busy.request():
-                async with asyncio.timeout(deadline) as limit, self._slots:
+                async with asyncio.timeout(deadline) as limit, self._budget:
                     return await self._send_with_retries(call, read, limit.when() or 0.0)
         except TimeoutError:
             raise self._timeout_error(call, deadline) from None
@@ -136,7 +136,7 @@ class Transport:
             return bodies
         size = 0
         with self.busy.request(), suppress(*FAILURES, aiohttp.http.HttpProcessingError, RequestBroken):
-            async with asyncio.timeout(PIPELINE_PATIENCE.total_seconds()), self._slots:
+            async with asyncio.timeout(PIPELINE_PATIENCE.total_seconds()), self._budget:
                 pipeline = answers(
                     self._pool.session,
                     self._connection.server,

@@ -385,14 +385,15 @@ class AddonSweep:
     async def _lost_records(self, known: _Swept, delivery: Delivery) -> list[str]:
         """Return why the delivery records are not those of the last delivery; they are read only if they changed."""
         memory = known.memory or SweepMemory({})
-        versions = await delivery.versions()
         required = {record_name(one["name"], self.kind) for one in known.delivered}
-        if versions == memory.records and required <= versions.keys():
-            return []
+        if memory.records:
+            versions = await delivery.versions()
+            if versions == memory.records and required <= versions.keys():
+                return []
         records = self._swept_records(known, await delivery.records())
         lost = lost_records(known.delivered, memory.inputs, records, delivery.unreadable, self.kind)
         if not lost:
-            memory.records = versions
+            memory.records = delivery.versions_read
             memory.inputs = {addon: record.inputs for addon, record in records.items()}
         return lost
 

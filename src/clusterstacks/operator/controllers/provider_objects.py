@@ -56,24 +56,6 @@ class ProviderObjects:
         self._watch(group, reference.kind)
         return await self.client.find(resource, reference.name, namespace)
 
-    async def own(self, provider: Manifest, owner: Manifest) -> None:
-        """Make ``owner`` the controller of the provider object, unless it is already."""
-        metadata = provider["metadata"]
-        reference = {
-            "apiVersion": API_VERSION,
-            "kind": Kind.CLUSTER_STACK_RELEASE.value,
-            "name": owner["metadata"]["name"],
-            "uid": owner["metadata"]["uid"],
-            "controller": True,
-        }
-        others = [known for known in metadata.get("ownerReferences") or [] if known.get("uid") != reference["uid"]]
-        if [*others, reference] == (metadata.get("ownerReferences") or []):
-            return
-        group, version = split_api_version(provider["apiVersion"])
-        resource = await self.client.resource(group, provider["kind"], version)
-        patch = {"metadata": {"resourceVersion": metadata["resourceVersion"], "ownerReferences": [*others, reference]}}
-        await self.client.merge_patch(resource, metadata["name"], patch, metadata.get("namespace", ""))
-
     def _watch(self, group: str, kind: str) -> None:
         if (group, kind) not in self._watched:
             self._watched.add((group, kind))
@@ -82,6 +64,25 @@ class ProviderObjects:
     def _changed(self, change: CacheChange) -> None:
         # A provider object has the name of its ClusterStackRelease.
         self.enqueue(change.key)
+
+
+async def own_provider_object(client: Client, provider: Manifest, owner: Manifest) -> None:
+    """Make ``owner`` the controller of the provider object, unless it is already."""
+    metadata = provider["metadata"]
+    reference = {
+        "apiVersion": API_VERSION,
+        "kind": Kind.CLUSTER_STACK_RELEASE.value,
+        "name": owner["metadata"]["name"],
+        "uid": owner["metadata"]["uid"],
+        "controller": True,
+    }
+    others = [known for known in metadata.get("ownerReferences") or [] if known.get("uid") != reference["uid"]]
+    if [*others, reference] == (metadata.get("ownerReferences") or []):
+        return
+    group, version = split_api_version(provider["apiVersion"])
+    resource = await client.resource(group, provider["kind"], version)
+    patch = {"metadata": {"resourceVersion": metadata["resourceVersion"], "ownerReferences": [*others, reference]}}
+    await client.merge_patch(resource, metadata["name"], patch, metadata.get("namespace", ""))
 
 
 def to_decide(reference: ObjectReference) -> ProviderReference:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 from itertools import pairwise
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -27,6 +28,8 @@ from tests.support.virtual_time import VirtualClock, in_virtual_time
 from tests.unit.operator.controllers.test_addon_health import GOOD, ill, patch
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from clusterstacks.deliver.apply.health import HealthReport
 
 ADDON, CLUSTER = ObjectKey("team", "cluster-addon-one"), ObjectKey("team", "one")
@@ -82,6 +85,9 @@ class Poll:
             return LiveMembers({one: {"metadata": {"uid": str(one), "generation": 1}} for one in objects}, {})
 
         class Records:
+            unreadable: Mapping[str, str] = MappingProxyType({})
+            versions_read: Mapping[str, str] = MappingProxyType({})
+
             def __init__(self, *_: object, **__: object) -> None:
                 pass
 

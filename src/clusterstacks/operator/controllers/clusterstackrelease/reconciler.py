@@ -24,6 +24,7 @@ from clusterstacks.operator.controllers.clusterstackrelease.source_check import 
     set_tag_moved,
     set_unsigned,
 )
+from clusterstacks.operator.controllers.provider_objects import own_provider_object
 from clusterstacks.operator.controllers.status_reconciler import add_finalizer
 from clusterstacks.release.charts.dependencies import CHART_ERRORS
 from clusterstacks.release.errors import DigestMismatch
@@ -65,6 +66,7 @@ OF_CONTENT = (
     ReleaseCondition.CHART_APPLIED,
     ReleaseCondition.CLASS_ACCEPTED,
     ReleaseCondition.NODE_IMAGES_AVAILABLE,
+    ReleaseCondition.NODE_IMAGES_AS_STATED,
 )
 """Conditions of the verified content, which do not hold for the content that a changed pin names."""
 
@@ -265,7 +267,7 @@ class ReleaseReconciler:
         with patch.failing_condition(ReleaseCondition.PROVIDER_READY, Reason.PROCESS_ONGOING):
             provider = await self.providers.find(reference, patch.key.namespace)
             if provider is not None:
-                await self.providers.own(provider, patch.manifest)
+                await own_provider_object(self.client, provider, patch.manifest)
         if provider is not None and (provider.get("status") or {}).get("ready") is True:
             patch.true(ReleaseCondition.PROVIDER_READY)
             return None
