@@ -7,8 +7,10 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 import threading
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -19,13 +21,11 @@ from clusterstacks.dev.demo.scenario import examples
 from clusterstacks.dev.environment import EnvironmentSettings
 from clusterstacks.dev.state_directory import StateDirectory
 from clusterstacks.model.yaml import dump
-from tests.support.running.csctl import call_csctl
 from tests.support.running.kubectl import Kubectl
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
 IMAGE = b"A node image.".ljust(1 << 20)
 
@@ -97,7 +97,8 @@ class Tenant:
             "openStackNodeImages": [entry],
         }
         (stack / "node-images/config.yaml").write_text(dump(images))
-        assert call_csctl("create", stack, "--remote=none", f"--output={self.cloud.releases}") == 0
+        csctl = Path(sys.executable).with_name("csctl")
+        subprocess.run([csctl, "create", stack, "--remote=none", f"--output={self.cloud.releases}"], check=True)
 
     def subscribe(self, *versions: str) -> None:
         """Offer these versions."""
