@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.synced
 
 .DEFAULT_GOAL := help
-.PHONY: help setup binaries demo demo-ranges demo-upgrade test test-unit test-integration test-replay test-e2e test-image test-install krew resolve site cast image wheel image-push check format house docs manifests bench bench-fleet fuzz fuzz-faults fuzz-kills clean
+.PHONY: help setup binaries demo demo-ranges demo-upgrade demo-openstack test test-unit test-integration test-replay test-e2e test-openstack test-image test-install krew resolve site cast image wheel image-push check format house docs manifests bench bench-fleet fuzz fuzz-faults fuzz-kills clean
 
 help: ## Show this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-18s %s\n", $$1, $$2}'
@@ -33,6 +33,9 @@ demo-upgrade: setup ## Show upgrades: a cluster with two workers goes two minors
 demo-ranges: setup ## Show ranges: a refused upgrade, the suggested steps, and a plan followed step by step
 	@$(BIN)/csctl demo --ranges
 
+demo-openstack: setup ## Show node images: a release waits until its image is in a real Glance (no Nova, no Neutron)
+	@$(BIN)/csctl demo --openstack
+
 test: check test-integration ## Run all default tests (static checks, unit, integration against a real API server)
 
 FAST := tests/unit tests/architecture tests/regressions -m "not server"
@@ -48,6 +51,10 @@ test-replay: setup ## Run this build on the recorded state of released versions:
 
 test-e2e: binaries ## Run the tests against the real Cluster API core manager
 	$(BIN)/pytest tests/e2e -q --timeout=1200
+
+test-openstack: setup ## Test node images with the real OpenStack Resource Controller, Keystone and Glance (by hand; five minutes)
+	@$(BIN)/csctl dev binaries --with openstack
+	$(BIN)/pytest tests/openstack -n 0 -q --timeout=480
 
 test-image: setup ## Build the container image twice and test it (needs mmdebstrap; two minutes)
 	$(BIN)/pytest tests/image -n 0 -q

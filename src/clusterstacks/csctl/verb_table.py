@@ -70,7 +70,7 @@ VERBS: Final[Mapping[str, Verb]] = {
     "demo": Verb(
         "clusterstacks.dev.verbs.demo",
         "Show releases, clusters and upgrades in a local environment.",
-        ("", "--ranges", "--upgrade --keep"),
+        ("", "--ranges", "--upgrade --keep", "--openstack"),
     ),
     "dev": Verb(
         "clusterstacks.dev.verbs.dev",

@@ -1,4 +1,4 @@
-"""Cluster API's managers: their CRDs and webhooks, adapted to run without cert-manager and Services.
+"""Cluster API's managers and ORC: their CRDs and webhooks, adapted to run without cert-manager and Services.
 
 They are read from the Go module at run time and cached beside the binaries, so that Go is needed only once; this
 project does not contain them.
@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 
 from clusterstacks.dev import binaries, go_build, toolchain
 from clusterstacks.dev.contract_labels import stated_labels
-from clusterstacks.dev.toolchain import CLUSTER_API
 from clusterstacks.model.yaml import load, load_all
 
 if TYPE_CHECKING:
@@ -26,20 +25,23 @@ if TYPE_CHECKING:
 
 LABELS = "kustomization.yaml"
 """File with the contract labels of a manager's CRDs, in the module and in the cache."""
+WEBHOOKS, ROLE = "webhooks.yaml", "role.yaml"
 
 
 @dataclass(frozen=True, slots=True)
 class Manager:
-    """One manager of Cluster API."""
+    """One manager of Cluster API, or ORC."""
 
     name: str
     """Name in ``csctl dev status``."""
     program: str
     """Its key in ``toolchain.TOOLS``."""
     config: Path
-    """Directory of its manifests in the module since v1.14."""
+    """Directory of its manifests in the module; those of Cluster API since v1.14."""
 
 
+ORC = Manager("orc", toolchain.ORC, Path("config"))
+"""The OpenStack Resource Controller, which has no webhooks."""
 CORE = Manager("cluster-api", toolchain.CORE, Path("core") / "config")
 PROVIDERS = {
     "kubeadm": (
@@ -63,19 +65,19 @@ def programs_of(managers: Iterable[Manager]) -> tuple[str, ...]:
 def manifests(
     manager: Manager, *, report: Callable[[str], None] = binaries.silent, environ: Mapping[str, str] = os.environ
 ) -> Path:
-    """Return the directory with a manager's ``crds/*.yaml`` and ``webhooks.yaml`` in the pinned Cluster API version."""
-    version = go_build.cluster_api_version()
-    name = f"{manager.name}-{version}-manifests"
+    """Return the directory with a manager's ``crds/*.yaml``, ``webhooks.yaml`` and ``role.yaml`` in its version."""
+    tool = toolchain.TOOLS[manager.program]
+    name = f"{manager.name}-{tool.version}-manifests"
     assets = [Path(environ[variable]) for variable in binaries.ASSET_VARIABLES if environ.get(variable)]
     cache = binaries.cache_directory(environ)
     for directory in (*assets, cache):
         if (directory / name).is_dir():
             return directory / name
-    module = module_cache(environ) / f"{CLUSTER_API}@{version}"
+    module = module_cache(environ) / f"{tool.module}@{tool.version}"
     if not (module / manager.config).is_dir():
-        report(f"downloading the manifests of Cluster API {version}")
+        report(f"downloading the manifests of {manager.name} {tool.version}")
         cache.mkdir(parents=True, exist_ok=True)
-        module = go_build.find_go(cache, report).module_directory("cluster-api", CLUSTER_API)
+        module = go_build.find_go(cache, report).module_directory(tool.folder, tool.module)
     keep(module / manager.config, cache / name)
     return cache / name
 
@@ -98,8 +100,10 @@ def keep(config: Path, target: Path) -> None:
         # copyfile, because the module cache is read-only
         for path in (config / "crd" / "bases").glob("*.yaml"):
             shutil.copyfile(path, staged / "crds" / path.name)
-        shutil.copyfile(config / "crd" / LABELS, staged / LABELS)
-        shutil.copyfile(config / "webhook" / "manifests.yaml", staged / "webhooks.yaml")
+        others = {f"crd/{LABELS}": LABELS, "webhook/manifests.yaml": WEBHOOKS, "rbac/role.yaml": ROLE}
+        for source, name in others.items():
+            if (config / source).exists():
+                shutil.copyfile(config / source, staged / name)
         if not target.is_dir():
             staged.replace(target)
 
@@ -120,13 +124,13 @@ def definitions(directory: Path, webhook_url: str, authority: bytes) -> list[Man
             "metadata": {**crd["metadata"], "labels": {**crd["metadata"].get("labels", {}), **labels}},
             "spec": {**crd["spec"], "conversion": conversion},
         }
-        for crd in _read_all(directory)
+        for crd in read_definitions(directory)
     ]
 
 
 def definition_names(directory: Path) -> frozenset[str]:
     """Return the names of a manager's CRDs."""
-    return frozenset(crd["metadata"]["name"] for crd in _read_all(directory))
+    return frozenset(crd["metadata"]["name"] for crd in read_definitions(directory))
 
 
 def webhook_configurations(manager: Manager, directory: Path, webhook_url: str, authority: bytes) -> list[Manifest]:
@@ -137,12 +141,13 @@ def webhook_configurations(manager: Manager, directory: Path, webhook_url: str, 
             "metadata": {"name": f"{manager.name}-{configuration['metadata']['name']}"},
             "webhooks": [_pointed(webhook, webhook_url, authority) for webhook in configuration["webhooks"]],
         }
-        for configuration in load_all((directory / "webhooks.yaml").read_bytes())
+        for configuration in load_all((directory / WEBHOOKS).read_bytes())
         if configuration
     ]
 
 
-def _read_all(directory: Path) -> list[Manifest]:
+def read_definitions(directory: Path) -> list[Manifest]:
+    """Read a manager's CRDs as they are in its module."""
     return [load(path.read_bytes()) for path in sorted((directory / "crds").glob("*.yaml"))]
 
 

@@ -5,12 +5,16 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
+from clusterstacks.dev.capi_managers import ORC, ROLE, read_definitions
 from clusterstacks.dev.kube_components import serving_keys
+from clusterstacks.dev.kubeconfig_writer import kubeconfig, to_bytes
 from clusterstacks.dev.loopback import LOOPBACK, answers_ok, free_port
-from clusterstacks.dev.private_files import private_directory
+from clusterstacks.dev.private_files import private_directory, write_private
 from clusterstacks.dev.processes import Command, Process
 from clusterstacks.dev.provider.kinds import GROUP, TEMPLATES
 from clusterstacks.dev.toolchain import WORKLOAD_CLUSTER, WORKLOADS
+from clusterstacks.model.yaml import load
+from clusterstacks.net.kube.pki import Authority
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -18,6 +22,7 @@ if TYPE_CHECKING:
     from clusterstacks.dev.apiserver import ApiServer
     from clusterstacks.dev.capi_managers import Manager
     from clusterstacks.dev.kube_components import Components
+    from clusterstacks.model.objects import Manifest
 
 
 def cluster_api_manager(
@@ -53,6 +58,42 @@ def cluster_api_manager(
             environment=bench.environment,
         )
     )
+
+
+def image_controller(bench: Components, server: ApiServer, port: int) -> Process:
+    """Return the OpenStack Resource Controller (ORC), which may do what its own role says."""
+    authority = server.keys.authority.read()
+    path = bench.directory(ORC.name) / "kubeconfig"
+    client = Authority(authority).issue(ORC.name)
+    write_private(path, to_bytes(kubeconfig(ORC.name, server.url, authority.certificate, client)))
+    health = f"{LOOPBACK}:{port}"
+    return Process(
+        Command(
+            name=ORC.name,
+            argv=(
+                str(bench.binaries[ORC.program].path),
+                f"--kubeconfig={path}",
+                f"--health-probe-bind-address={health}",
+            ),
+            log=bench.state.log(ORC.name),
+            ready=lambda: answers_ok(f"http://{health}/readyz"),
+            environment=bench.environment,
+        )
+    )
+
+
+def image_controller_objects(manifests: Path) -> list[Manifest]:
+    """Return the CRDs of ORC, and its role with the binding to the user of its kubeconfig."""
+    role = load((manifests / ROLE).read_bytes())
+    role["metadata"]["name"] = ORC.name
+    binding = {
+        "apiVersion": role["apiVersion"],
+        "kind": "ClusterRoleBinding",
+        "metadata": {"name": ORC.name},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": ORC.name},
+        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": ORC.name}],
+    }
+    return [*read_definitions(manifests), role, binding]
 
 
 def provider(bench: Components, server: ApiServer, etcd_port: int, *, workloads: bool = False) -> Process:

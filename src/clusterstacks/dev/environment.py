@@ -1,7 +1,7 @@
 """Starts the local environment in order, watches it, and stops it.
 
-etcd, management API server, controller manager, definitions, Cluster API, its webhooks, provider, operator. Webhook
-configurations follow the manager that serves them: until it answers, every write to its kinds would fail.
+etcd, management API server, controller manager, definitions, Cluster API, its webhooks, provider, OpenStack, operator.
+Webhook configurations follow the manager that serves them: until it answers, every write to its kinds would fail.
 """
 
 from __future__ import annotations
@@ -12,7 +12,15 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from clusterstacks.dev import binaries, capi_managers, components, installation, kube_components, process_records
+from clusterstacks.dev import (
+    binaries,
+    capi_managers,
+    components,
+    installation,
+    kube_components,
+    openstack,
+    process_records,
+)
 from clusterstacks.dev import restart as restarting
 from clusterstacks.dev.apiserver import ApiServer, ApiServerSettings
 from clusterstacks.dev.etcd import Etcd
@@ -58,6 +66,8 @@ class EnvironmentSettings:
     """Keep Cluster API's default of one reconcile per second and object; False is faster."""
     workloads: bool = False
     """Whether workload clusters have controllers, a scheduler and simulated kubelets."""
+    openstack: bool = False
+    """Whether Keystone, Glance and the OpenStack Resource Controller run."""
 
 
 class Environment:
@@ -135,7 +145,8 @@ class Environment:
 
     def _start(self, further: list[ThirdPartyCRD]) -> None:
         workloads = self.settings.workloads
-        programs = (*capi_managers.programs_of(self._managers), *(WORKLOADS if workloads else ()))
+        orc = (capi_managers.ORC,) if self.settings.openstack else ()
+        programs = (*capi_managers.programs_of((*self._managers, *orc)), *(WORKLOADS if workloads else ()))
         found = binaries.resolve(programs, report=self._report)
         bench = kube_components.Components(self._state, found)
         manifests = [capi_managers.manifests(manager, report=self._report) for manager in self._managers]
@@ -161,6 +172,8 @@ class Environment:
         provider = components.provider(bench, server, etcd.port, workloads=workloads)
         provider.launch()
         self._started(provider, found["kube-apiserver"].version, 0)
+        if self.settings.openstack:
+            self._start_openstack(bench, server)
         if self.settings.operator:
             releases = self.settings.releases or private_directory(self._state.releases)
             self._launch(lambda port: components.operator(bench, server, port, releases.absolute()), "")
@@ -197,7 +210,19 @@ class Environment:
             self._started(started.process, bench.binaries[manager.program].version, started.port)
             started.install_webhooks()
 
-    def _launch(self, make: Callable[[int], Process], version: str) -> None:
+    def _start_openstack(self, bench: kube_components.Components, server: ApiServer) -> None:
+        cloud = openstack.OpenStack(bench, openstack.installed(self._report))
+        cloud.prepare()
+        keystone = self._launch(cloud.keystone, openstack.version(openstack.KEYSTONE))
+        glance = self._launch(lambda port: cloud.glance(port, keystone), openstack.version(openstack.GLANCE))
+        cloud.create_accounts(keystone, glance)
+        manifests = capi_managers.manifests(capi_managers.ORC, report=self._report)
+        objects = [*components.image_controller_objects(manifests), cloud.secret("default")]
+        installation.install(server.kubeconfig_path, objects)
+        version = bench.binaries[capi_managers.ORC.program].version
+        self._launch(lambda port: components.image_controller(bench, server, port), version)
+
+    def _launch(self, make: Callable[[int], Process], version: str) -> int:
         ports: list[int] = []
 
         def remember(port: int) -> Process:
@@ -205,6 +230,7 @@ class Environment:
             return make(port)
 
         self._started(start_on_free_port(remember), version, ports[-1])
+        return ports[-1]
 
     def _started(self, process: Process, version: str, port: int) -> None:
         self._processes.append(process)

@@ -28,8 +28,8 @@ POLL_SECONDS = 0.05
 """Interval of probes; a probe costs about a millisecond."""
 LOG_TAIL_LINES = 15
 LOG_TAIL_BYTES = 16_384
-PORT_TAKEN = ("address already in use", "bind: permission denied")
-"""Message of Go programs when another process listens on their port."""
+PORT_TAKEN = ("address already in use", "bind: permission denied", "Connection in use")
+"""Message of Go programs, and of gunicorn, when another process listens on their port."""
 
 
 class ProcessError(DependencyError):

@@ -181,6 +181,8 @@ def _arguments(settings: EnvironmentSettings) -> list[str]:
     arguments += [f"--with={name}" for name in settings.providers]
     if settings.workloads:
         arguments.append("--workloads")
+    if settings.openstack:
+        arguments.append("--openstack")
     arguments += [f"--crds={path.absolute()}" for path in settings.definitions_from]
     if settings.releases:
         arguments.append(f"--release-dir={settings.releases.absolute()}")
@@ -197,6 +199,7 @@ def _parse(arguments: list[str]) -> EnvironmentSettings:
     parser.add_argument("--clusters-from", type=Path, action="append", default=[])
     parser.add_argument("--with", dest="providers", action="append", default=[])
     parser.add_argument("--workloads", action="store_true")
+    parser.add_argument("--openstack", action="store_true")
     parser.add_argument("--crds", type=Path, action="append", default=[])
     parser.add_argument("--release-dir", type=Path)
     parser.add_argument("--default-rate-limits", action="store_true")
@@ -211,6 +214,7 @@ def _parse(arguments: list[str]) -> EnvironmentSettings:
         definitions_from=tuple(found.crds),
         rate_limits=found.default_rate_limits,
         workloads=found.workloads,
+        openstack=found.openstack,
     )
 
 

@@ -52,6 +52,8 @@ KUBERNETES = "k8s.io/kubernetes"
 CLUSTER_API = "sigs.k8s.io/cluster-api"
 HELM = "helm.sh/helm/v3"
 KWOK = "sigs.k8s.io/kwok"
+ORC_MODULE = "github.com/k-orc/openstack-resource-controller/v2"
+ORC = "orc"
 CORE, KUBEADM_BOOTSTRAP, KUBEADM_CONTROL_PLANE = (
     f"cluster-api-{role}" for role in ("core", "kubeadm-bootstrap", "kubeadm-control-plane")
 )
@@ -77,6 +79,7 @@ TOOLS = {
         Tool("clusterctl", "cluster-api", CLUSTER_API, f"{CLUSTER_API}/cmd/clusterctl", ()),
         Tool("helm", "helm", HELM, f"{HELM}/cmd/helm", ("version",)),
         Tool("kwok", "kwok", KWOK, f"{KWOK}/cmd/kwok", ("--version",)),
+        Tool(ORC, "orc", ORC_MODULE, f"{ORC_MODULE}/cmd/manager", ()),
     )
 }
 """All programs by their names; only tests use clusterctl, Helm, kubelet and kube-proxy."""

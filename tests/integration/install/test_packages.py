@@ -25,6 +25,7 @@ NEEDED = re.compile(
         | csctl/authoring/skeletons/ .+                                    # csctl init
         | dev/examples/ .+                                    # csctl demo
         | dev/tools/ [\w-]+ / go\. (?: mod | sum )            # csctl dev builds these programs
+        | dev/tools/openstack/ .+                             # Keystone and Glance of csctl dev
         | csctl/install/chart/ .+                                        # csctl install
         | csctl/ui/page/ .+                                         # csctl ui
     )

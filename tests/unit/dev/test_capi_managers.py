@@ -91,4 +91,5 @@ def test_only_requested_managers_and_their_programs_are_added() -> None:
         "kube-proxy",
         "kube-scheduler",
         "kwok",
+        "orc",
     }

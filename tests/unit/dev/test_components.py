@@ -1,9 +1,13 @@
 from __future__ import annotations
 
+import base64
+import json
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from cryptography import x509
 
 from clusterstacks.dev import components, kube_components
 from clusterstacks.dev.apiserver import ApiServer, ApiServerSettings
@@ -17,8 +21,6 @@ from clusterstacks.dev.toolchain import TOOLS, WORKLOAD_CLUSTER, WORKLOADS
 from clusterstacks.operator.settings import parse_settings
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from clusterstacks.dev.capi_managers import Manager
     from clusterstacks.dev.processes import Process
 
@@ -73,6 +75,7 @@ def test_every_process_uses_loopback_addresses(bench: Components, etcd: Etcd, se
         kube_components.controller_manager(bench, server, 20_003),
         *(cluster_api_manager(bench, server, manager, 20_004) for manager in (CORE, *PROVIDERS["kubeadm"])),
         components.operator(bench, server, 20_005, bench.state.root),
+        components.image_controller(bench, server, 20_007),
     ]
     for process in everything:
         for name, value in flags(process).items():
@@ -160,3 +163,20 @@ def test_the_operator_accepts_the_flags_it_is_started_with(bench: Components, se
     assert parsed.probe_address == ("127.0.0.1", 20_005)
     assert parsed.election is not None
     assert (parsed.election.namespace, parsed.election.identity) == ("default", "csctl-dev")
+
+
+def test_orc_has_the_rights_of_its_own_role_only(bench: Components, server: ApiServer, tmp_path: Path) -> None:
+    (tmp_path / "crds").mkdir()
+    (tmp_path / "crds" / "images.yaml").write_text("{kind: CustomResourceDefinition, metadata: {name: images}}")
+    (tmp_path / "role.yaml").write_text(
+        "{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole, metadata: {name: manager-role}, rules: []}"
+    )
+
+    definition, role, binding = components.image_controller_objects(tmp_path)
+    process = components.image_controller(bench, server, 20_007)
+
+    assert definition["metadata"] == {"name": "images"}
+    assert (role["metadata"]["name"], binding["roleRef"]["name"]) == ("orc", "orc")
+    (user,) = json.loads(Path(flags(process)["--kubeconfig"]).read_bytes())["users"]
+    certificate = x509.load_pem_x509_certificate(base64.b64decode(user["user"]["client-certificate-data"]))
+    assert certificate.subject.rfc4514_string() == f"CN={binding['subjects'][0]['name']}"

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from clusterstacks.csctl.shared.live_view import LiveView
+    from clusterstacks.dev.demo.openstack_scenario import OpenStackStory
     from clusterstacks.dev.demo.ranges_scenario import RangesStory
     from clusterstacks.dev.demo.scenario import Changes, DemoResult
     from clusterstacks.dev.demo.upgrade_scenario import UpgradeStory
@@ -32,33 +33,41 @@ ENVIRONMENT = "demo"
 @click.option("--keep", is_flag=True, help="Keep the environment running at the end.")
 @click.option("--ranges", is_flag=True, help="Show a refused upgrade, its solution, and a plan step by step instead.")
 @click.option("--upgrade", is_flag=True, help="Show two upgrades of Kubernetes, which wait for a stage, instead.")
-def demo(*, keep: bool, ranges: bool, upgrade: bool) -> None:
+@click.option("--openstack", is_flag=True, help="Show a release that waits for its node image in Glance, instead.")
+def demo(*, keep: bool, ranges: bool, upgrade: bool, openstack: bool) -> None:
     """Start an environment, create a cluster with addons from a release, upgrade it, and remove everything.
 
     etcd, the API servers, the core manager of Cluster API and the operator are real. The cluster has two workers, whose
     Nodes have no kubelet, so no pods run.
     """
-    if ranges and upgrade:
-        raise click.UsageError("--ranges cannot be combined with --upgrade")
+    if ranges + upgrade + openstack > 1:
+        raise click.UsageError("--ranges, --upgrade and --openstack cannot be combined")
     from clusterstacks.csctl.shared.live_view import LiveView
     from clusterstacks.dev import supervisor, teardown
     from clusterstacks.dev.environment import EnvironmentSettings
     from clusterstacks.dev.state_directory import state_directory
 
+    stories = (
+        (ranges, _play_ranges, "ranged"),
+        (upgrade, _play_upgrade, "upgraded"),
+        (openstack, _play_openstack, "imaged"),
+        (True, _play, "first"),
+    )
+    play, cluster = next((play, cluster) for chosen, play, cluster in stories if chosen)
     state = state_directory(ENVIRONMENT)
     report = output.progress()
     with counting(report, shows=not output.SETTINGS.quiet) as counted:
         counted("starting the local environment")
-        supervisor.detach(EnvironmentSettings(state=state), counted)
+        supervisor.detach(EnvironmentSettings(state=state, openstack=openstack), counted)
     try:
         with LiveView(counts=True) as picture:
-            summarise = (_play_ranges if ranges else _play_upgrade if upgrade else _play)(state, picture)
+            summarise = play(state, picture)
         summarise()
     finally:
         if not keep:
             teardown.down(state, report)
     if keep:
-        _say_what_next("ranged" if ranges else "upgraded" if upgrade else "first")
+        _say_what_next(cluster)
     else:
         output.say_lines("", "Everything is removed; 'csctl demo --keep' keeps the environment running.")
 
@@ -95,6 +104,16 @@ def _play_upgrade(state: StateDirectory, picture: LiveView) -> Summary:
     plan, explain = (partial(printed, state, picture) for printed in (_planned_upgrade, _explained))
     scenario = UpgradeScenario(scene, state.releases, explain, plan, partial(_upgrade, picture))
     return partial(_summarise_upgrade, asyncio.run(scenario.play()))
+
+
+def _play_openstack(state: StateDirectory, picture: LiveView) -> Summary:
+    import asyncio
+
+    from clusterstacks.dev.demo.await_state import Scene
+    from clusterstacks.dev.demo.openstack_scenario import CLUSTER, OpenStackScenario
+
+    scene = Scene(state, CLUSTER, picture.say, picture.show)
+    return partial(_summarise_openstack, state, asyncio.run(OpenStackScenario(scene, state.releases).play()))
 
 
 async def _explained(state: StateDirectory, picture: LiveView, client: Client) -> None:
@@ -186,6 +205,50 @@ def _summarise_upgrade(story: UpgradeStory) -> None:
     output.say_lines("", f"The cluster went from {' to '.join(story.versions)}, and serves {story.served}. Its nodes:")
     for name, version in story.nodes.items():
         output.say(f"  {name}  {version}")
+    _say_times(story.seconds)
+
+
+def _summarise_openstack(state: StateDirectory, story: OpenStackStory) -> None:
+    """Show what an administrator sees, with the programs of an administrator."""
+    import os
+    import subprocess
+    import sys
+    from pathlib import Path
+
+    from clusterstacks.dev import binaries, openstack
+
+    client, clouds = openstack.client(state)
+    environment = {
+        "KUBECONFIG": str(state.kubeconfig),
+        "OS_CLIENT_CONFIG_FILE": str(clouds),
+        "OS_CLOUD": openstack.CLOUD,
+    }
+    programs = {
+        "kubectl": binaries.resolve(["kubectl"])["kubectl"].path,
+        "csctl": Path(sys.executable).with_name("csctl"),
+        "openstack": client,
+    }
+    for command in (
+        "kubectl get clusterstackreleases,images.openstack.k-orc.cloud",
+        "csctl status",
+        "openstack image list",
+        f"openstack image show {story.glance_id} -c name -c status -c size -c properties --fit-width",
+    ):
+        name, *arguments = command.split()
+        output.say_lines("", f"$ {command}")
+        done = subprocess.run(
+            [programs[name], *arguments],
+            env={**os.environ, **environment},
+            stdout=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+        output.say_lines(*done.stdout.rstrip().splitlines())
+    output.say_lines(
+        "",
+        "Keystone, Glance and ORC are real. The machines of the Cluster are simulated: servers and networks of",
+        "OpenStack need Nova and Neutron, which do not run here.",
+    )
     _say_times(story.seconds)
 
 

@@ -17,6 +17,7 @@ from clusterstacks.model.errors import SpecError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from clusterstacks.dev.environment import EnvironmentSettings
     from clusterstacks.dev.inspection import ComponentState
     from clusterstacks.dev.state_directory import StateDirectory
 
@@ -51,14 +52,15 @@ def environment_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return with_state
 
 
-WORKLOADS = "workloads"
+WORKLOADS, OPENSTACK = "workloads", "openstack"
 with_option = click.option(
     "--with",
     "parts",
-    type=click.Choice(["kubeadm", WORKLOADS]),
+    type=click.Choice(["kubeadm", WORKLOADS, OPENSTACK]),
     multiple=True,
     help="kubeadm: also run the managers of KubeadmControlPlane, KubeadmConfig and their templates. workloads: "
-    "simulate the Pods of workload clusters, so that Deployments become ready. Repeatable.",
+    "simulate the Pods of workload clusters, so that Deployments become ready. openstack: run Keystone, Glance and the "
+    "OpenStack Resource Controller, for node images. Repeatable.",
 )
 
 
@@ -104,18 +106,19 @@ def up(
         operator=operator,
         providers=_providers(parts),
         workloads=WORKLOADS in parts,
+        openstack=OPENSTACK in parts,
         **settings_of_options,
     )
     if detach:
         with counting(output.progress(), shows=not output.SETTINGS.quiet) as report:
             supervisor.detach(settings, report)
-        _say_what_next(state, f"'csctl dev down{state.options}'", operator=operator)
+        _say_what_next(settings, f"'csctl dev down{state.options}'")
     else:
-        supervisor.run(settings, output.progress(), lambda: _say_what_next(state, "Ctrl-C", operator=operator))
+        supervisor.run(settings, output.progress(), lambda: _say_what_next(settings, "Ctrl-C"))
 
 
 def _providers(parts: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(part for part in parts if part != WORKLOADS)
+    return tuple(part for part in parts if part not in {WORKLOADS, OPENSTACK})
 
 
 @dev.command(short_help="End an environment and remove its files.")
@@ -222,10 +225,13 @@ def kubectl(state: StateDirectory, cluster: str | None, arguments: tuple[str, ..
 @with_option
 def list_binaries(parts: tuple[str, ...]) -> None:
     """Find, download or build the programs of the environment, and show their paths."""
-    from clusterstacks.dev import binaries, capi_managers, toolchain
+    from clusterstacks.dev import binaries, capi_managers, openstack, toolchain
 
     report = output.progress()
     managers = capi_managers.chosen(_providers(parts))
+    if OPENSTACK in parts:
+        managers += (capi_managers.ORC,)
+        openstack.installed(report)
     programs = (*capi_managers.programs_of(managers), *(toolchain.WORKLOADS if WORKLOADS in parts else ()))
     found = binaries.resolve(programs, report=report)
     for manager in managers:
@@ -268,9 +274,9 @@ def _row(component: ComponentState) -> tuple[str, ...]:
     )
 
 
-def _say_what_next(state: StateDirectory, end: str, *, operator: bool) -> None:
-    csctl = output.program()
-    if not operator:
+def _say_what_next(settings: EnvironmentSettings, end: str) -> None:
+    csctl, state = output.program(), settings.state
+    if not settings.operator:
         output.say_lines("", "No operator runs: install its chart, or start it with the kubeconfig below.")
     output.say_lines(
         "",
@@ -278,5 +284,10 @@ def _say_what_next(state: StateDirectory, end: str, *, operator: bool) -> None:
         f"  {csctl} dev status{state.options}",
         f"  {csctl} dev kubectl{state.options} get clusters --all-namespaces",
         f"  export KUBECONFIG={state.kubeconfig}",
-        f"{end} ends it and removes everything.",
     )
+    if settings.openstack:
+        from clusterstacks.dev import openstack
+
+        client, clouds = openstack.client(state)
+        output.say(f"  export OS_CLIENT_CONFIG_FILE={clouds} OS_CLOUD={openstack.CLOUD}; {client} image list")
+    output.say(f"{end} ends it and removes everything.")

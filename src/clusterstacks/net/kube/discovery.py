@@ -72,7 +72,8 @@ class Discovery:
             versions = document.served.get((group, kind), [])
         if not versions:
             name = f"{kind}.{group}" if group else kind
-            raise KindNotServed(f"the server does not serve {name}: its CRD or API service is missing or not ready")
+            cause = "its CRD or API service is missing or not ready"
+            raise KindNotServed(f"the server does not serve {name}: {cause}; install what provides it")
         return next((served for served in versions if served.version == version), versions[0])
 
     def forget(self) -> None:

@@ -60,7 +60,7 @@ def test_options_are_passed_as_settings_of_the_environment(
     monkeypatch.setattr(supervisor, "detach", lambda settings, _: started.append(settings))
     clusters = tmp_path / "clusters.yaml"
     clusters.touch()
-    parts = ["--with=kubeadm", "--with=workloads"]
+    parts = ["--with=kubeadm", "--with=workloads", "--with=openstack"]
     options = [*parts, f"--crds={tmp_path}", f"--crds={tmp_path}", f"--release-dir={tmp_path}"]
 
     assert call_csctl("dev", "up", "--detach") == 0
@@ -80,6 +80,7 @@ def test_options_are_passed_as_settings_of_the_environment(
         definitions_from=(tmp_path, tmp_path),
         rate_limits=True,
         workloads=True,
+        openstack=True,
     )
 
 
@@ -87,7 +88,7 @@ def test_every_choice_of_with_has_provider_managers_or_is_a_part_of_csctl_dev() 
     (choice,) = (option for option in dev.up.params if option.name == "parts")
 
     assert isinstance(choice.type, click.Choice)
-    assert set(choice.type.choices) == {*PROVIDERS, dev.WORKLOADS}
+    assert set(choice.type.choices) == {*PROVIDERS, dev.WORKLOADS, dev.OPENSTACK}
 
 
 @pytest.mark.usefixtures("state")

@@ -27,6 +27,12 @@ if TYPE_CHECKING:
 AVAILABLE: Final = "Available"
 """Condition of an Image that can be used. Source as for ``TERMINAL``."""
 
+DOWNLOADING: Final = "Downloading"
+"""Condition with the progress of the download, or with the cause of its failure."""
+
+PROGRESSING: Final = "Progressing"
+"""Reason of an Image whose download has not failed yet: then ``DOWNLOADING`` says more than ``AVAILABLE``."""
+
 TERMINAL: Final = ("InvalidConfiguration", "UnrecoverableError")
 """Reasons after which ORC does not try again. Source: openstack-resource-controller, api/v1alpha1/conditions.go."""
 
@@ -87,8 +93,12 @@ def unavailable(image: RecordedObject, live: Manifest | None) -> str:
         return ""
     if not available.reason or not available.current:
         return f"{title} has no state yet: check that the OpenStack Resource Controller (ORC) runs"
-    cause = " ".join(available.message.split())[:MESSAGE_LENGTH]
-    if has_failed(live):
+    download, failed = condition_view(live, DOWNLOADING).message, has_failed(live)
+    told = f"{available.message}: {download}" if failed and download else available.message
+    if available.reason == PROGRESSING and download:
+        told = download
+    cause = " ".join(told.split())[:MESSAGE_LENGTH]
+    if failed:
         return f"{title}: {cause}: ORC does not try again: remove the cause, then delete the Image to begin again"
     return f"{title} is not available yet: {cause}"
 

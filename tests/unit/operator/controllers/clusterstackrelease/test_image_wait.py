@@ -39,6 +39,11 @@ def image(name: str, status: str = "", reason: str = "", message: str = "", *, s
     }
 
 
+def downloading(live: Manifest, message: str) -> Manifest:
+    condition = {"type": "Downloading", "status": "True", "message": message}
+    return {**live, "status": {"conditions": [*live["status"]["conditions"], condition]}}
+
+
 async def waited(
     live: Mapping[str, Manifest], *entries: Manifest, before: Manifest | None = None
 ) -> tuple[StatusPatch, Waiting | None]:
@@ -91,6 +96,21 @@ async def test_release_waits_for_each_image_and_counts_those_that_are_there() ->
             "after 5 attempts: ORC does not try again: remove the cause, then delete the Image to begin again",
         ),
         (image("one", "False", "UnrecoverableError", "deleted from OpenStack"), "NodeImagesFailed", "delete the Image"),
+        (
+            downloading(image("one", "False", "InvalidConfiguration", "after 5 attempts"), "hash verification failed"),
+            "NodeImagesFailed",
+            "Image one: after 5 attempts: hash verification failed: ORC does not try again",
+        ),
+        (
+            downloading(image("one", "False", "Progressing", "Waiting to be ready"), "Downloaded 20MB of 300MB"),
+            "NodeImagesPending",
+            "Image one is not available yet: Downloaded 20MB of 300MB",
+        ),
+        (
+            downloading(image("one", "False", "TransientError", "connection refused"), "Starting image upload"),
+            "NodeImagesPending",
+            "Image one is not available yet: connection refused",
+        ),
     ],
 )
 async def test_each_state_of_an_image_is_told_with_its_remedy(live: Manifest | None, reason: str, words: str) -> None:
