@@ -74,14 +74,16 @@ async def test_the_crds_are_those_of_the_code_and_stay_after_an_uninstallation(r
 async def test_the_roles_grant_exactly_the_documented_rights(
     renderer: Renderer, namespace: str, *, webhooks: bool
 ) -> None:
-    values = {**PLAIN, "watchNamespace": namespace, "webhook": {"enabled": webhooks}}
+    of_images = {"nodeImages": {"enabled": not webhooks}}
+    values = {**PLAIN, "watchNamespace": namespace, "webhook": {"enabled": webhooks}, **of_images}
     objects = await rendered(renderer, values)
     cluster = f"{NAME}-{namespace}" if namespace else NAME
 
-    without = Feature.NO_WEBHOOKS if webhooks else Feature.WEBHOOKS
+    on = {Feature.ELECTION, *([Feature.WEBHOOKS] if webhooks else [Feature.NO_WEBHOOKS, Feature.NODE_IMAGES])}
 
     def wanted(*scopes: RightScope) -> set[tuple[str, str, str, str]]:
-        rules = [right.rule() for right in RIGHTS if right.scope in scopes and right.only_with is not without]
+        needed = [right for right in RIGHTS if not right.only_with or on & {*right.only_with}]
+        rules = [right.rule() for right in needed if right.scope in scopes]
         named = {NAME: cluster}
         return {(group, what, verb, named.get(name, name)) for group, what, verb, name in granted(rules)}
 

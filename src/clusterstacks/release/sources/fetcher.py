@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import partial
@@ -14,7 +15,7 @@ from clusterstacks.model.kinds.clusterstack import ClusterStack
 from clusterstacks.net.http.errors import SourceUnavailable
 from clusterstacks.release.charts.dependencies import CHART_ERRORS
 from clusterstacks.release.errors import DigestMismatch, ReleaseBroken, ReleaseNotFound
-from clusterstacks.release.release_source import Evidence
+from clusterstacks.release.release_source import Evidence, ImageSource
 from clusterstacks.release.sources.owners import leading_stack
 from clusterstacks.release.sources.pinned_digests import PinnedDigests
 from clusterstacks.release.sources.verification import (
@@ -33,7 +34,7 @@ from clusterstacks.release.sources.verified_content import (
 from clusterstacks.runtime.tracing import span
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import AsyncIterator, Awaitable, Callable
 
     from clusterstacks.model.names import ReleaseName
     from clusterstacks.model.objects import Manifest, ObjectKey
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
     from clusterstacks.release.release_source import ReleaseSource
     from clusterstacks.release.sources.source_cache import CachedSource, SourceCache
     from clusterstacks.release.sources.source_opener import SecretReader
-    from clusterstacks.release.sources.spec import SignatureTrust, SourceSettings
+    from clusterstacks.release.sources.spec import SignatureTrust, SourceAddress, SourceSettings
     from clusterstacks.release.sources.stack_source import SourcePolicy
     from clusterstacks.release.store import ReleaseStore
     from clusterstacks.runtime.background_tasks import BackgroundTasks
@@ -180,6 +181,20 @@ class ReleaseFetcher:
             self.confirmed.add((_identity(release), fetched.release.digest))
         return fetched
 
+    @asynccontextmanager
+    async def image_source(self, release: Manifest) -> AsyncIterator[ImageSource]:
+        """Open the source of a release for the files of its node images.
+
+        Raises:
+            SpecError: Sources of this kind have no such files, or the source is not allowed.
+            DependencyError: A Secret of the source is missing.
+        """
+        origin = await self.origin(release)
+        async with self.sources.open(origin.settings) as live:
+            if not isinstance(live.source, ImageSource):
+                raise images_not_held(live.address)
+            yield live.source
+
     async def published_state(
         self, key: ObjectKey, origin: ReleaseOrigin, name: ReleaseName, release: Manifest
     ) -> PublishedState | None:
@@ -289,6 +304,15 @@ class ReleaseFetcher:
             if verdict.complaint:
                 return verdict
         return replace(verdict, complaint=uncovered(release))
+
+
+def images_not_held(address: SourceAddress) -> SpecError:
+    """Return the error for a source that cannot have the files of node images."""
+    return SpecError(
+        "NodeImagesNotHeld",
+        f"{address} cannot hold the files of node images: publish the release in an OCI registry, or name the images "
+        "by https URLs in node-images.yaml",
+    )
 
 
 def _identity(release: Manifest) -> str:
