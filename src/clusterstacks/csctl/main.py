@@ -44,7 +44,7 @@ class Verbs(click.Group):
         if cmd_name not in VERBS:
             return None
         module = import_module(VERBS[cmd_name].module)
-        command: click.Command = vars(module)[cmd_name]
+        command: click.Command = vars(module)[cmd_name.replace("-", "_")]
         _add_examples(command, cmd_name, VERBS[cmd_name].examples)
         return accept_global_options(command)
 

@@ -24,6 +24,11 @@ class Verb(NamedTuple):
 
 
 VERBS: Final[Mapping[str, Verb]] = {
+    "build-images": Verb(
+        "clusterstacks.csctl.verbs.build_images",
+        "Build the node images of a stack.",
+        (_STACK, f"{_STACK} -d images --time-limit 1h"),
+    ),
     "compat": Verb(
         "clusterstacks.csctl.verbs.compat",
         "Show which versions work together.",

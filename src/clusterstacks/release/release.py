@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from clusterstacks.model import yaml
 from clusterstacks.model.files.node_images import FILE as NODE_IMAGES
+from clusterstacks.model.files.node_images import OPENSTACK, read_node_images
 from clusterstacks.release.charts.chart import AddonChart, ChartCache, pack_chart, read_addons, read_chart
 from clusterstacks.release.charts.lockfile import NOTHING_VENDORED, ResolvedChart, VendoredCharts
 from clusterstacks.release.errors import ReleaseBroken, ReleaseDamaged
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from clusterstacks.model.files.compatibility import Compatibility
     from clusterstacks.model.files.hashes import Hashes
     from clusterstacks.model.files.metadata import Metadata
+    from clusterstacks.model.files.node_images import NodeImages
     from clusterstacks.model.names import ReleaseName
     from clusterstacks.release.charts.dependencies import ChartRequirement
     from clusterstacks.release.contents import Contents
@@ -126,9 +129,15 @@ class Release:
             return read_chart(content, archive)
         return read_addons(content, archive)[label.removeprefix(f"{SINGLE_ADDON}/")]
 
-    def node_images(self) -> bytes | None:
-        """Return node-images.yaml; None when the release has none."""
-        return self._read(NODE_IMAGES) if NODE_IMAGES in self.contents.files else None
+    def node_images(self) -> NodeImages | None:
+        """Return node-images.yaml of a release for OpenStack; None for other providers, and when there is none.
+
+        Raises:
+            SpecError: The file is not valid.
+        """
+        if NODE_IMAGES not in self.contents.files or self.name.provider != OPENSTACK:
+            return None
+        return read_node_images(yaml.load(self._read(NODE_IMAGES), name=NODE_IMAGES), OPENSTACK)
 
     def addons(self) -> tuple[str, ...]:
         """Return the names of all addons, sorted; ``("cluster-addon",)`` in the single-chart layout."""

@@ -6,12 +6,12 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
 from tests.support.builders.stack_directories import copied
+from tests.support.running.child_processes import is_running, number_in
 
 
 def created(out: str) -> Path:
@@ -40,6 +40,12 @@ class Author:
         program.write_text(f"#!/bin/sh\n{script}\n")
         program.chmod(0o755)
 
+    def lists_openstack_images(self, content: str, method: str = "get") -> None:
+        for file in ("csctl.yaml", "cluster-class/Chart.yaml", "cluster-addon/Chart.yaml"):
+            text = (self.stack / file).read_text().replace("method: get", f"method: {method}")
+            (self.stack / file).write_text(text.replace("local", "openstack"))
+        (self.stack / "node-images/config.yaml").write_text(content)
+
     def start(self, *arguments: str, path: str = "") -> subprocess.Popen[str]:
         search = path or f"{self.plugins}:{os.environ['PATH']}"
         command = [*CSCTL, "create", str(self.stack), "--mode", "hash", "-o", str(self.out), *arguments]
@@ -67,6 +73,45 @@ class Author:
 @pytest.fixture
 def author(tmp_path: Path) -> Author:
     return Author(tmp_path)
+
+
+LISTED = """\
+apiVersion: openstack.infrastructure.clusterstack.x-k8s.io/v1alpha1
+openStackNodeImages:
+  - url: https://images.example.org/node.qcow2  # kept
+    createOpts: {name: node, disk_format: qcow2, container_format: bare}
+"""
+
+
+def test_list_of_openstack_images_is_copied_without_the_plugin(author: Author) -> None:
+    author.lists_openstack_images(LISTED)
+
+    code, out, err = author.create()
+
+    assert code == 0, err
+    assert (created(out) / "node-images.yaml").read_text() == LISTED
+    assert "nodeImagesDir" in (created(out) / "hashes.json").read_text()
+
+
+def test_installed_plugin_makes_the_list_of_openstack_images(author: Author) -> None:
+    author.lists_openstack_images(LISTED)
+    author.plugin('sed s/node.qcow2/other.qcow2/ "$2/node-images/config.yaml" > "$3/node-images.yaml"')
+    (author.plugins / "csctl-local").rename(author.plugins / "csctl-openstack")
+
+    code, out, err = author.create()
+
+    assert code == 0, err
+    assert "other.qcow2" in (created(out) / "node-images.yaml").read_text()
+
+
+@pytest.mark.parametrize("method", ["build", "other"])
+def test_plugin_that_would_do_more_than_copy_is_required(author: Author, method: str) -> None:
+    author.lists_openstack_images(LISTED, method)
+
+    code, _, err = author.create()
+
+    assert code == 2
+    assert "requires the plugin csctl-openstack" in err
 
 
 def test_plugin_gets_verb_source_release_and_registry(author: Author) -> None:
@@ -172,26 +217,10 @@ def test_interrupt_ends_the_plugin_with_its_children(
 ) -> None:
     author.plugin(f"sleep 300 & echo $! > {tmp_path}/child; wait")
     with author.start() as process:
-        child = _number_in(tmp_path / "child")
+        child = number_in(tmp_path / "child")
         process.send_signal(number)
         _, err = process.communicate(timeout=60)  # the child would sleep for 300 s
 
     assert (process.returncode, err.splitlines()[-1]) == (code, "interrupted")
-    assert not _runs(child)
+    assert not is_running(child)
     assert author.left() == []
-
-
-def _number_in(file: Path) -> int:
-    until = time.monotonic() + 120
-    while not (file.exists() and file.read_text().strip()):
-        assert time.monotonic() < until, f"{file} was not written"
-        time.sleep(0.05)
-    return int(file.read_text())
-
-
-def _runs(process: int) -> bool:
-    try:
-        state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
-    except FileNotFoundError:
-        return False
-    return state != "Z"

@@ -1,10 +1,14 @@
-"""A release is ready when the node images of its class chart are; the test writes what ORC writes."""
+"""A release is ready when its node images are; the test writes what ORC writes."""
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from clusterstacks.deliver.apply.class_object_rules import IMAGE_KIND
+from clusterstacks.deliver.apply.orc_images import orc_images
+from clusterstacks.model.files.node_images import read_node_images
 from clusterstacks.model.kinds.names import Kind
 from tests.support.observing.write_counter import writes
 from tests.support.running.world import condition_of, is_ready, is_unready
@@ -20,11 +24,16 @@ GROUP, KIND = IMAGE_KIND
 
 def image(name: str) -> Manifest:
     download = {"url": "https://images.example.org/node.qcow2", "hash": {"algorithm": "sha256", "value": "0" * 64}}
+    content = {"diskFormat": "qcow2", "containerFormat": "bare", "download": download}
     return {
         "apiVersion": f"{GROUP}/v1alpha1",
         "kind": KIND,
         "metadata": {"name": name},
-        "spec": {"resource": {"content": {"diskFormat": "qcow2", "download": download}}},
+        "spec": {
+            "cloudCredentialsRef": {"secretName": "openstack", "cloudName": "openstack"},
+            "managementPolicy": "managed",
+            "resource": {"content": content},
+        },
     }
 
 
@@ -85,6 +94,69 @@ async def test_release_is_ready_when_its_images_are_and_says_what_each_waits_for
         again = await report(world, "worker", "True", "Success")
         assert again["metadata"]["uid"] != worker["metadata"]["uid"]
         await world.until(Kind.CLUSTER_STACK_RELEASE, name.release, is_ready)
+
+
+LISTED = {
+    "apiVersion": "openstack.infrastructure.clusterstack.x-k8s.io/v1alpha1",
+    "openStackNodeImages": [
+        {
+            "url": "https://images.example.org/node.qcow2",
+            "checksum": f"sha256:{'a' * 64}",
+            "createOpts": {
+                "name": "Node One",
+                "disk_format": "qcow2",
+                "container_format": "bare",
+                "visibility": "private",
+                "min_disk": 20,
+                "min_ram": 2048,
+                "tags": ["kube"],
+                "properties": {"hw_disk_bus": "scsi", "os_distro": "ubuntu", "hw_qemu_guest_agent": "true"},
+            },
+        },
+        {
+            "url": "https://images.example.org/plain.raw",
+            "createOpts": {"name": "plain", "disk_format": "raw", "container_format": "bare", "protected": True},
+        },
+        {
+            "url": "https://images.example.org/in-chart.raw",
+            "createOpts": {"name": "in-chart", "disk_format": "raw", "container_format": "bare"},
+        },
+    ],
+}
+
+
+async def test_images_of_node_images_yaml_are_delivered_and_deleted_like_those_of_the_class_chart(world: World) -> None:
+    world.stack = replace(world.stack, provider="openstack")
+    name = world.stack.release("v1")
+    objects = [*world.stack.class_objects("v1"), image("in-chart")]
+    files = world.stack.files("v1", {}, class_objects=objects)
+    world.publish(name, {**files, "node-images.yaml": json.dumps(LISTED).encode()})
+    stack = await world.create(world.stack.manifest(world.namespace, "v1"))
+    async with world.operator():
+        await report(world, "in-chart", "True", "Success")
+        await report(world, "node-one", "True", "Success")
+        await world.says(
+            Kind.CLUSTER_STACK_RELEASE, name.release, "NodeImagesAvailable", "NodeImagesPending", words=["Image plain"]
+        )
+        await report(world, "plain", "True", "Success")
+        release = await world.release_ready(name)
+        assert release["status"]["nodeImages"] == "3/3"
+        assert condition_of(release, "NodeImagesAsStated")["reason"] == "ImageNotVerified"
+        assert "Image plain: publish" in condition_of(release, "NodeImagesAsStated")["message"]
+        live = await world.find(KIND, "node-one", group=GROUP)
+        assert live is not None
+        (expected,) = (
+            one
+            for one in orc_images(read_node_images(LISTED, "openstack"), [])
+            if one["metadata"]["name"] == "node-one"
+        )
+        assert live["spec"] == expected["spec"], "the definition of ORC has every field"
+        assert (await world.find(KIND, "in-chart", group=GROUP) or {})["spec"] == image("in-chart")["spec"]
+
+        await world.delete(stack)
+        await world.delete(release)  # as the garbage collector does
+        await world.gone(Kind.CLUSTER_STACK_RELEASE, name.release)
+        assert [await world.find(KIND, one, group=GROUP) for one in ("node-one", "plain", "in-chart")] == [None] * 3
 
 
 async def test_image_that_two_releases_share_survives_the_deletion_of_one(world: World) -> None:

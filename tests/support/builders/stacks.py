@@ -40,9 +40,10 @@ class TinyStack:
 
     word: str
     minor: str = "1.35"
+    provider: str = PROVIDER
 
     def release(self, version: str) -> ReleaseName:
-        return ReleaseName(PROVIDER, self.word, KubernetesMinor.parse(self.minor), StackVersion.parse(version))
+        return ReleaseName(self.provider, self.word, KubernetesMinor.parse(self.minor), StackVersion.parse(version))
 
     def object(self, version: str) -> dict[str, Any]:
         """Return the template of the class in the infrastructure group."""
@@ -125,7 +126,7 @@ class TinyStack:
     def manifest(self, namespace: str, *versions: str, **spec: Any) -> dict[str, Any]:
         """Return the ClusterStack that lists these versions and follows no channel."""
         plain = {
-            "provider": PROVIDER,
+            "provider": self.provider,
             "name": self.word,
             "kubernetesVersion": self.minor,
             "noProvider": True,

@@ -39,6 +39,7 @@ from clusterstacks.operator.settings import OperatorSettings
 from clusterstacks.operator.webhooks.configuration import WebhookScope
 from clusterstacks.runtime.informer import Informer
 from tests.support.builders.manifests import crd
+from tests.support.builders.orc_schema import image_schema
 from tests.support.builders.stacks import INFRASTRUCTURE, KUBERNETES, TinyStack, config_map, publish, templates
 from tests.support.observing.request_recorder import record, uncovered
 from tests.support.waiting import eventually
@@ -454,6 +455,8 @@ TEMPLATES = ("TinyClusterTemplate", "TinyMachineTemplate", "TinyControlPlaneTemp
 def _schema(kind: str) -> Manifest:
     """Accept any object, but limit the size of a template to 9, so that a test can have one rejected."""
     anything: Manifest = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    if kind == IMAGE_KIND[1]:
+        return image_schema()
     if kind not in TEMPLATES:
         return anything
     schema: Manifest = {"type": "integer", "maximum": 9}

@@ -9,6 +9,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from clusterstacks.csctl.authoring.example_objects import NAMESPACE, make_example_objects
+from clusterstacks.deliver.apply.orc_images import orc_images
 from clusterstacks.deliver.apply.policy import with_health_rules
 from clusterstacks.deliver.render.renderer import addon_request, addon_values, class_request
 from clusterstacks.model.documents import mapping, mappings, text
@@ -56,14 +57,15 @@ class RenderedRelease:
 
 
 async def render_class(release: Release, renderer: Renderer) -> tuple[Manifest, ...]:
-    """Render the class chart with the name and namespace that an example cluster has.
+    """Render the class chart with the name and namespace that an example cluster has, and add the node images.
 
     Raises:
         RenderFailed: The chart is broken.
     """
     kubernetes = release.metadata.kubernetes
     request = class_request(release.class_chart(), release.name, kubernetes, namespace=NAMESPACE)
-    return tuple(await renderer.chart(request))
+    rendered = await renderer.chart(request)
+    return (*rendered, *orc_images(release.node_images(), rendered))
 
 
 async def render_release(

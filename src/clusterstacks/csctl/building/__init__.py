@@ -10,6 +10,7 @@
     yaml_edit         changes of single YAML values
     packaging         the files of a release
     plugins           node images by a plugin of the provider
+    image_build       node images by the build instructions of the stack
     output_directory  atomic replacement of builds
     previous_release  the release to compare with
     version_rules     rules for the versions of the next release

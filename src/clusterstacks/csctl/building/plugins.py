@@ -16,12 +16,12 @@ import tempfile
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from clusterstacks.model.errors import SpecError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Coroutine, Mapping
 
 
 GRACE: Final = timedelta(seconds=5)
@@ -75,42 +75,59 @@ class Plugin:
         """
         with tempfile.TemporaryDirectory(prefix="csctl-plugin-") as scratch:
             source = Path(scratch, root.name or "stack")
-            _copy(tree, root, source)
-            await self._run(source, release, _working_directory(root, scratch))
+            copy_tree(tree, root, source)
+            working = _working_directory(root, scratch)
+            await run_program(self.program, _VERB, source, release, self.registry, working=working)
 
-    async def _run(self, source: Path, release: Path, working: Path) -> None:
-        start = asyncio.create_subprocess_exec(
-            self.program,
-            _VERB,
-            source,
-            release,
-            self.registry,
-            cwd=working,
-            stdin=subprocess.DEVNULL,
-            stdout=_STANDARD_ERROR,
-            process_group=0,
-        )
-        # Cancelling the start would end the program, but not its child processes.
-        starting = asyncio.ensure_future(start)
-        try:
-            process = await asyncio.shield(starting)
-            status = await process.wait()
-        except asyncio.CancelledError:
-            with contextlib.suppress(OSError):
-                await _end(await starting)
-            raise
-        except OSError as error:
-            raise PluginFailed(self.program, f"cannot be started ({error.strerror})") from None
-        if status:
-            raise PluginFailed(
-                self.program, f"ended with {f'signal {-status}' if status < 0 else f'exit code {status}'}"
-            )
+
+async def run_program(
+    program: Path, *arguments: str | Path, working: Path, time_limit: timedelta | None = None
+) -> None:
+    """Run a program; its output goes to standard error. Its child processes end with it if it is cancelled.
+
+    Raises:
+        PluginFailed: It cannot be started, ends with an error, or takes longer than ``time_limit``.
+    """
+    try:
+        async with asyncio.timeout(time_limit.total_seconds() if time_limit else None):
+            status = await _status_of(program, *arguments, working=working)
+    except TimeoutError:
+        raise PluginFailed(program, f"did not end within {time_limit}, and was stopped") from None
+    if status:
+        raise PluginFailed(program, f"ended with {f'signal {-status}' if status < 0 else f'exit code {status}'}")
+
+
+async def _status_of(program: Path, *arguments: str | Path, working: Path) -> int:
+    start = asyncio.create_subprocess_exec(
+        program, *arguments, cwd=working, stdin=subprocess.DEVNULL, stdout=_STANDARD_ERROR, process_group=0
+    )
+    # Cancelling the start would end the program, but not its child processes.
+    starting = asyncio.ensure_future(start)
+    try:
+        process = await asyncio.shield(starting)
+        return await process.wait()
+    except asyncio.CancelledError:
+        with contextlib.suppress(OSError):
+            await _end(await starting)
+        raise
+    except OSError as error:
+        raise PluginFailed(program, f"cannot be started ({error.strerror})") from None
 
 
 def _working_directory(root: Path, scratch: str) -> Path:
     """Return the working directory of csctl, or a scratch directory if the source contains it."""
     here = Path.cwd()
     return Path(scratch) if here.is_relative_to(root.resolve()) else here
+
+
+async def interruptible(work: Coroutine[Any, Any, None]) -> None:
+    """Run work that Ctrl-C and SIGTERM cancel, so that its programs end and incomplete files are removed."""
+    task = asyncio.ensure_future(work)
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+    try:
+        await task
+    except asyncio.CancelledError:
+        raise KeyboardInterrupt from None
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:
@@ -122,7 +139,8 @@ async def _end(process: asyncio.subprocess.Process) -> None:
             await asyncio.wait_for(process.wait(), GRACE.total_seconds())
 
 
-def _copy(tree: Mapping[str, bytes], root: Path, into: Path) -> None:
+def copy_tree(tree: Mapping[str, bytes], root: Path, into: Path) -> None:
+    """Write the files of a stack; those that are executable in ``root`` are executable."""
     into.mkdir()
     for path, content in tree.items():
         file = into / path

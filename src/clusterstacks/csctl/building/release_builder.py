@@ -22,15 +22,16 @@ from clusterstacks.csctl.building.packaging import (
     package,
 )
 from clusterstacks.csctl.building.pinning import without_dependency
-from clusterstacks.csctl.building.plugins import Plugin, find_plugin
+from clusterstacks.csctl.building.plugins import Plugin, PluginMissing, find_plugin
 from clusterstacks.csctl.building.previous_release import is_from_same_source
 from clusterstacks.csctl.building.settings import CSCTL, read_settings
 from clusterstacks.csctl.building.source_tree import hash_tree, overlaid, read_tree, updated_metadata, write_metadata
 from clusterstacks.csctl.building.version_rules import NoStackChanged, NothingChanged
+from clusterstacks.model import yaml
 from clusterstacks.model.errors import DependencyError, error_context
 from clusterstacks.model.files.metadata import Metadata
 from clusterstacks.model.files.node_images import FILE as NODE_IMAGES
-from clusterstacks.model.files.node_images import check_node_images
+from clusterstacks.model.files.node_images import SOURCE, read_node_images
 from clusterstacks.model.versions import StackVersion
 from clusterstacks.release.errors import ReleaseTaken, SourceBroken
 from clusterstacks.release.release import METADATA
@@ -134,7 +135,7 @@ class ReleaseBuilder:
         if leftover := leftover_version(stack.tree, stack.settings.kubernetes, stack.others):
             raise SourceBroken(f"{leftover.path}, line {leftover.line}", f"{leftover.problem}: {leftover.remedy}")
         if stack.settings.plugin:
-            find_plugin(stack.settings.provider, self.path)
+            self._plugin(stack)
 
     async def build(self, stack: StackDirectory, metadata: Metadata) -> BuiltRelease:
         """Build one release; its directory appears complete or not at all."""
@@ -155,15 +156,28 @@ class ReleaseBuilder:
             write_metadata(stack.root, stack.tree[METADATA])
         return BuiltRelease(name, directory, tuple(notes))
 
-    async def _make_node_images(self, stack: StackDirectory, release: Path) -> None:
-        plugin = Plugin(find_plugin(stack.settings.provider, self.path), self.registry)
-        await plugin.make_node_images(stack.tree, stack.root, release)
+    def _plugin(self, stack: StackDirectory) -> Plugin | None:
+        """Find the plugin that makes the node images; None if there is none, and csctl can copy their list itself."""
         try:
-            content = await asyncio.to_thread(Path(release, NODE_IMAGES).read_bytes)
-        except FileNotFoundError:
-            problem = f"wrote no {NODE_IMAGES} into the release: see its output"
-            raise SourceBroken(plugin.program, problem) from None
-        check_node_images(content, stack.settings.provider)
+            return Plugin(find_plugin(stack.settings.provider, self.path), self.registry)
+        except PluginMissing:
+            if not stack.settings.copies_images:
+                raise
+        return None
+
+    async def _make_node_images(self, stack: StackDirectory, release: Path) -> None:
+        plugin, written = self._plugin(stack), Path(release, NODE_IMAGES)
+        if plugin is None:
+            content = stack.tree[SOURCE]
+            await asyncio.to_thread(written.write_bytes, content)
+        else:
+            await plugin.make_node_images(stack.tree, stack.root, release)
+            try:
+                content = await asyncio.to_thread(written.read_bytes)
+            except FileNotFoundError:
+                problem = f"wrote no {NODE_IMAGES} into the release: see its output"
+                raise SourceBroken(plugin.program, problem) from None
+        read_node_images(yaml.load(content, name=NODE_IMAGES), stack.settings.provider)
 
 
 def build_release(

@@ -23,6 +23,7 @@ from clusterstacks.model import yaml
 from clusterstacks.model.documents import Node
 from clusterstacks.model.errors import SpecError
 from clusterstacks.model.files.definitions import read
+from clusterstacks.model.files.node_images import OPENSTACK, SOURCE
 from clusterstacks.model.files.stack_settings import CsctlConfig, CsctlFile, StackFile, VersionsFile
 from clusterstacks.model.names import ReleaseName
 from clusterstacks.model.versions import InvalidVersion, KubernetesMinor, KubernetesVersion, StackVersion
@@ -56,6 +57,8 @@ class StackSettings:
     """The build sets the name of the class chart and the versions of addons, as the directory leaves them to it."""
     plugin: bool = False
     """The plugin of the provider makes node images."""
+    copies_images: bool = False
+    """The plugin would only copy the list of node images, so it is not needed."""
     unlisted: KubernetesVersion | None = None
     """The patch of csctl.yaml if stack.yaml or versions.yaml names another patch of this minor."""
 
@@ -124,9 +127,13 @@ def _own(tree: Mapping[str, bytes]) -> StackSettings | None:
         if STACK in tree:
             return None
         raise
-    return StackSettings(
-        config.provider.type, config.cluster_stack_name, kubernetes, plugin=bool(config.provider.config)
-    )
+    return _with_plugin(StackSettings(config.provider.type, config.cluster_stack_name, kubernetes), config, tree)
+
+
+def _with_plugin(settings: StackSettings, config: CsctlConfig, tree: Mapping[str, bytes]) -> StackSettings:
+    options = config.provider.config or {}
+    copies = settings.provider == OPENSTACK and options.get("method") == "get" and SOURCE in tree
+    return replace(settings, plugin=bool(options), copies_images=copies)
 
 
 def _beside(own: StackSettings, listed: StackSettings) -> StackSettings:
@@ -139,10 +146,10 @@ def _from_stack(
 ) -> tuple[StackSettings, ...]:
     file = read(StackFile, yaml.load(tree[STACK], name=STACK), file=STACK)
     provider, stack = file.provider, file.cluster_stack_name
-    plugin = False
+    own = StackSettings(provider, stack, KubernetesVersion(0, 0, 0))
     if CSCTL in tree:
         config = _csctl(tree)
-        plugin = bool(config.provider.config)
+        own = _with_plugin(own, config, tree)
         for key, value, wanted in (
             ("provider.type", config.provider.type, provider),
             ("clusterStackName", config.cluster_stack_name, stack),
@@ -151,7 +158,7 @@ def _from_stack(
                 remedy = f"{STACK} has {wanted}: write the same in both, or remove {CSCTL}"
                 raise Node(value, CSCTL, f"config.{key}").refuse(remedy)
     if VERSIONS in tree:
-        return _listed(tree, StackSettings(provider, stack, KubernetesVersion(0, 0, 0), plugin=plugin))
+        return _listed(tree, own)
     version = _stack_kubernetes(tree)
     minor = _minor(version)
     kubernetes = patches.get(minor) if minor else _full(version, "expected a Kubernetes version such as 1.35.3 or 1.35")
@@ -159,7 +166,7 @@ def _from_stack(
         raise version.refuse(
             f"the newest patch of {minor} is unknown without network: write a full version such as {minor}.1"
         )
-    return (StackSettings(provider, stack, kubernetes, file.addons, STACK, sets_names=True, plugin=plugin),)
+    return (replace(own, kubernetes=kubernetes, addons=file.addons, addons_file=STACK, sets_names=True),)
 
 
 def _listed(tree: Mapping[str, bytes], own: StackSettings) -> tuple[StackSettings, ...]:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, TypeAlias
 import yaml as pyyaml
 
 from clusterstacks.model import yaml
+from clusterstacks.model.errors import SpecError
+from clusterstacks.model.files.definitions import field_path
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -39,6 +41,25 @@ def with_values(content: bytes, values: Mapping[Place, str], *, name: str) -> by
     for start, end, value in sorted(spans, reverse=True):
         text = text[:start] + value + text[end:]
     return text.encode()
+
+
+def with_key(content: bytes, place: Place, key: str, value: str, *, name: str) -> bytes:
+    """Set a key of a mapping that exists: replace its value, or write the key before the others.
+
+    The value is written without quotes, as by :func:`with_values`.
+    """
+    replaced = with_values(content, {(*place, key): value}, name=name)
+    if replaced is not None:
+        return replaced
+    text = content.decode("utf-8-sig")
+    node = yaml.compose(text, name=name)
+    for step in place:
+        node = _child(node, step)
+    if not isinstance(node, pyyaml.MappingNode) or node.start_mark is None or _child(node, key) is not None:
+        raise SpecError("NotEditable", f"{name}: write {key}: {value} at {field_path(place)}")
+    start = node.start_mark.index + bool(node.flow_style)  # after the brace
+    separator = ", " if node.flow_style else f"\n{' ' * node.start_mark.column}"
+    return f"{text[:start]}{key}: {value}{separator}{text[start:]}".encode()
 
 
 def _at(node: pyyaml.Node | None, place: Place) -> pyyaml.ScalarNode | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from functools import partial
@@ -108,6 +107,7 @@ def create(trust: ServerTrust, **arguments: Any) -> int:  # noqa: ANN401 - click
     """
     import asyncio  # takes 30 ms, which --help and completion do not need
 
+    from clusterstacks.csctl.building.plugins import interruptible
     from clusterstacks.csctl.building.version_rules import NothingChanged
 
     form, into = form_and_directory(arguments.pop("wanted"), arguments.pop("directory_given"), INTO)
@@ -116,7 +116,7 @@ def create(trust: ServerTrust, **arguments: Any) -> int:  # noqa: ANN401 - click
     if options.uses_remote:
         options = _with_remote(options, os.environ)
     try:
-        asyncio.run(_interruptible(options))
+        asyncio.run(interruptible(_create(options)))
     except NothingChanged as error:
         output.show_error(error)
         if form == JSON:
@@ -152,18 +152,6 @@ class CreateOptions:
     def uses_remote(self) -> bool:
         """True if the remote is read or written: the modes hash and custom only publish."""
         return self.publish or self.mode in {"stable", "beta"}
-
-
-async def _interruptible(options: CreateOptions) -> None:
-    """Create the releases; Ctrl-C and SIGTERM end plugins and remove incomplete releases."""
-    import asyncio
-
-    task = asyncio.ensure_future(_create(options))
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
-    try:
-        await task
-    except asyncio.CancelledError:
-        raise KeyboardInterrupt from None
 
 
 async def _create(options: CreateOptions) -> None:

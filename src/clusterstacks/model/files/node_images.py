@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Annotated
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Literal
 
 from pydantic import Field
 
-from clusterstacks.model import yaml
 from clusterstacks.model.documents import DocumentError, Node
-from clusterstacks.model.files.definitions import OPEN, Remedy, Section, Text, read
+from clusterstacks.model.files.definitions import OPEN, OptionalText, Remedy, Section, Text, matching, read
 
 FILE = "node-images.yaml"
+SOURCE = "node-images/config.yaml"
+"""The same list in the source of a stack, where URLs and checksums of images that are built may be empty."""
+OPENSTACK = "openstack"
+"""The provider whose images the operator makes."""
 
 
 class InvalidNodeImages(DocumentError):
@@ -20,14 +24,25 @@ class InvalidNodeImages(DocumentError):
     CODE = "InvalidNodeImages"
 
 
+_Count = Annotated[int, Field(strict=True, ge=0), Remedy("write a whole number without quotes")]
+
+
 @dataclass(frozen=True, slots=True)
 class ImageOptions(Section):
     """Properties of the image in OpenStack.
 
     Args:
-        name: Name of the image.
+        name: Name of the image in the cloud.
         disk_format: Format of the disk, for example qcow2.
         container_format: Format of the container, for example bare.
+        id: UUID of an image that exists: it is used as it is, neither uploaded nor deleted.
+        visibility: Who may use the image.
+        os_hidden: Whether lists of images leave it out; the OpenStack Resource Controller ignores it.
+        tags: Tags of the image.
+        min_disk: Size of the disk in GB that a machine needs.
+        min_ram: Memory in MB that a machine needs.
+        protected: The image cannot be deleted; it stays in the cloud when its release is deleted.
+        properties: Properties of Glance by name, for example hw_disk_bus.
     """
 
     __pydantic_config__ = OPEN
@@ -35,6 +50,14 @@ class ImageOptions(Section):
     name: Text
     disk_format: Annotated[Text, Field(alias="disk_format")]
     container_format: Annotated[Text, Field(alias="container_format")]
+    id: OptionalText = ""
+    visibility: Literal["public", "private", "shared", "community"] | None = None
+    os_hidden: Annotated[bool, Field(alias="os_hidden")] = False
+    tags: tuple[Text, ...] = ()
+    min_disk: Annotated[_Count, Field(alias="min_disk")] = 0
+    min_ram: Annotated[_Count, Field(alias="min_ram")] = 0
+    protected: bool = False
+    properties: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,12 +66,20 @@ class OpenStackImage(Section):
 
     Args:
         url: URL of the image.
+        checksum: Hash of what the URL serves, sha256:HEX or sha512:HEX; csctl written in Go ignores it.
+        image_dir: Name of its sources below node-images/, if it is built.
     """
 
     __pydantic_config__ = OPEN
 
     create_opts: ImageOptions
     url: Annotated[Text, Remedy("write the URL of the image; the method build of the plugin fills it in")]
+    checksum: Annotated[
+        str,
+        matching("(sha256:[0-9a-f]{64}|sha512:[0-9a-f]{128})"),
+        Remedy("write sha256: and 64 lower-case hexadecimal digits, or sha512: and 128"),
+    ] = ""
+    image_dir: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,22 +99,22 @@ class NodeImages(Section):
     docker_images: Annotated[tuple[Text, ...], Field(json_schema_extra={"minItems": 1})] = ()
 
 
-def check_node_images(content: bytes, provider: str) -> None:
-    """Check node-images.yaml for the providers whose format is known: OpenStack and Docker.
+def read_node_images(document: object, provider: str) -> NodeImages:
+    """Read node-images.yaml; it is checked for the providers whose format is known: OpenStack and Docker.
 
     Raises:
         InvalidNodeImages: A field is missing or not valid; the message names it.
-        YamlError: The file is not valid YAML.
     """
-    images = read(NodeImages, yaml.load(content, name=FILE), file=FILE, error=InvalidNodeImages)
+    images = read(NodeImages, document, file=FILE, error=InvalidNodeImages)
     group = f"{provider}.infrastructure.clusterstack.x-k8s.io/"
     if not images.api_version.startswith(group):
         found = Node(images.api_version, FILE, "apiVersion", InvalidNodeImages)
         raise found.refuse(f"write {group}v1alpha1")
     required = {
-        "openstack": ("openStackNodeImages", images.open_stack_node_images),
+        OPENSTACK: ("openStackNodeImages", images.open_stack_node_images),
         "docker": ("dockerImages", images.docker_images),
     }
     key, listed = required.get(provider, ("", (provider,)))
     if not listed:
         raise Node(None, FILE, key, InvalidNodeImages).refuse("expected a list of at least one image")
+    return images

@@ -67,6 +67,8 @@ class ClusterView:
     outdated_workers: int
     """Workers without the template of their pool; 0 before Cluster API 1.9 and with MachinePools, which may not count
     them."""
+    rolling: bool
+    """Cluster API replaces Machines, or is about to: some still have an earlier class or version."""
     control_plane_ref: ObjectRef | None
     infrastructure_ref: ObjectRef | None
     raw: Manifest = field(repr=False, compare=False)
@@ -129,6 +131,7 @@ def cluster_view(manifest: Manifest) -> ClusterView:
         or _versions(mappings(manifest, "status", "v1beta2", "controlPlane", "versions")),
         worker_versions=_versions(mappings(manifest, "status", "workers", "versions")),
         outdated_workers=_outdated_workers(manifest),
+        rolling=_is_rolling(manifest),
         control_plane_ref=_reference(mapping(manifest, "spec", "controlPlaneRef"), namespace),
         infrastructure_ref=_reference(mapping(manifest, "spec", "infrastructureRef"), namespace),
         raw=manifest,
@@ -277,11 +280,22 @@ def _control_plane_initialized(cluster: Manifest) -> bool:
 
 
 def _outdated_workers(cluster: Manifest) -> int:
-    workers = mapping(cluster, "status", "workers") or mapping(cluster, "status", "v1beta2", "workers")
-    present, current = workers.get("replicas"), workers.get("upToDateReplicas")
+    return 0 if mappings(cluster, "spec", "topology", "workers", "machinePools") else _outdated(cluster, "workers")
+
+
+def _is_rolling(cluster: Manifest) -> bool:
+    reconciled = condition_view(cluster, "TopologyReconciled")
+    if not (reconciled.true and reconciled.current):
+        return True
+    return bool(_outdated(cluster, "controlPlane") or _outdated_workers(cluster))
+
+
+def _outdated(cluster: Manifest, part: str) -> int:
+    machines = mapping(cluster, "status", part) or mapping(cluster, "status", "v1beta2", part)
+    present, current = machines.get("replicas"), machines.get("upToDateReplicas")
     if not isinstance(present, int) or not isinstance(current, int):
         return 0
-    return 0 if mappings(cluster, "spec", "topology", "workers", "machinePools") else max(present - current, 0)
+    return max(present - current, 0)
 
 
 def _port(value: Any) -> int:  # noqa: ANN401 - JSON

@@ -163,9 +163,16 @@ CONDITIONS: Final = (
     ),
     Explanation(
         ReleaseCondition.NODE_IMAGES_AVAILABLE,
-        "The Images of the class chart are available in the cloud; absent if the chart has none.",
+        "The Images of the class chart and of node-images.yaml are available in the cloud; absent if there are none.",
         "The message names each Image with what the OpenStack Resource Controller (ORC) says. Reason NodeImagesFailed: "
         "ORC has given up: remove the cause and delete the Image. NodeImagesStuck: look at the log of ORC.",
+        _RELEASE,
+    ),
+    Explanation(
+        ReleaseCondition.NODE_IMAGES_AS_STATED,
+        "A hash verifies the download of every Image, and every field of node-images.yaml takes effect; absent without "
+        "Images. It does not count for Ready.",
+        "The message names what has no hash, or has no effect: publish a release in which that is corrected.",
         _RELEASE,
     ),
     Explanation(
@@ -407,17 +414,28 @@ REASONS: Final = (
     ),
     Explanation(
         Reason.NODE_IMAGES_PENDING,
-        "Images of the class chart are not available in the cloud yet.",
+        "Node images are not available in the cloud yet.",
         "The message has what the OpenStack Resource Controller (ORC) says of each. 'No state yet': it does not run.",
     ),
     Explanation(
         Reason.NODE_IMAGES_STUCK,
-        "Images of the class chart have not become available for more than an hour.",
+        "Node images have not become available for more than an hour.",
         "Look at the log of ORC, or delete the Image to begin again: the operator applies it.",
     ),
     Explanation(
+        Reason.IMAGE_NOT_VERIFIED,
+        "An Image has no hash, so any content of its URL is used, also a broken or replaced one.",
+        "Add the hash to the Image of the class chart, or as checksum to its entry in node-images.yaml (csctl lint "
+        "prints the command that computes it), and publish a new release.",
+    ),
+    Explanation(
+        Reason.PROPERTY_NOT_SUPPORTED,
+        "node-images.yaml has a field for which the OpenStack Resource Controller (ORC) has none; it is ignored.",
+        "Remove the field and publish a new release, or set the property in the cloud.",
+    ),
+    Explanation(
         Reason.NODE_IMAGES_FAILED,
-        "ORC has given up on an Image of the class chart: wrong hash, error page, or deleted in the cloud.",
+        "ORC has given up on a node image: wrong hash, error page, or deleted in the cloud.",
         "Remove the cause that the message names, then delete the Image: the operator applies it.",
     ),
     Explanation(

@@ -152,6 +152,7 @@ class ReleaseCondition(StrEnum):
     DEPENDENCIES_RESOLVED = "ChartDependenciesResolved"
     FACTS_KEPT = "FactsKept"
     NODE_IMAGES_AVAILABLE = "NodeImagesAvailable"
+    NODE_IMAGES_AS_STATED = "NodeImagesAsStated"
 
 
 class AddonCondition(StrEnum):
@@ -277,6 +278,8 @@ class Reason(StrEnum):
     NODE_IMAGES_PENDING = "NodeImagesPending"
     NODE_IMAGES_STUCK = "NodeImagesStuck"
     NODE_IMAGES_FAILED = "NodeImagesFailed"
+    IMAGE_NOT_VERIFIED = "ImageNotVerified"
+    PROPERTY_NOT_SUPPORTED = "PropertyNotSupported"
 
 
 class EventReason(StrEnum):

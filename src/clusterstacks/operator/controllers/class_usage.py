@@ -8,7 +8,7 @@ from clusterstacks.model.documents import mappings, text
 from clusterstacks.model.kinds.addon_annotations import releases_named
 from clusterstacks.model.kinds.clusterapi import ClusterView, cluster_view
 from clusterstacks.model.kinds.names import CLUSTER_API_GROUP, CLUSTER_KIND
-from clusterstacks.model.names import InvalidName, parse_class, parse_release
+from clusterstacks.model.names import InvalidName, parse_class, parse_release, release_named
 from clusterstacks.model.objects import Manifest, ObjectKey
 from clusterstacks.operator.controllers.registration import CachedKind, is_news, of_watched
 
@@ -42,6 +42,18 @@ def releases_used(cluster: ClusterView) -> tuple[ObjectKey, ...]:
         return ()
     releases = releases_named(cluster.annotations, own)
     return tuple(ObjectKey(cluster.class_namespace, release.release) for release in releases)
+
+
+def may_have_left(cluster: ClusterView, release: ObjectKey) -> bool:
+    """Return whether a Cluster may still have Machines of another release of its stack than its own.
+
+    A Machine does not name its class. So every release of the stack counts while Cluster API replaces Machines, which
+    the status of the Cluster shows.
+    """
+    current, other = release_of(cluster), release_named(release.name)
+    if current is None or other is None or current == release or current.namespace != release.namespace:
+        return False
+    return cluster.rolling and parse_release(current.name).same_stack(other)
 
 
 def class_key(cluster: Manifest) -> list[str]:

@@ -21,7 +21,7 @@ from clusterstacks.model.errors import SpecError
 from clusterstacks.model.files.addon_config import parse_addon_config
 from clusterstacks.model.files.compatibility import parse_compatibility
 from clusterstacks.model.files.metadata import parse_metadata
-from clusterstacks.model.files.node_images import check_node_images
+from clusterstacks.model.files.node_images import read_node_images
 from clusterstacks.model.kinds.clusterstack import ClusterStack
 from clusterstacks.model.yaml import load, load_all
 from tests.support.running.csctl import call_csctl
@@ -187,7 +187,7 @@ READERS: dict[str, Callable[[object], object]] = {
     "clusteraddon.yaml": parse_addon_config,
     "compatibility.yaml": parse_compatibility,
     "metadata.yaml": parse_metadata,
-    "node-images.yaml": lambda document: check_node_images(json.dumps(document).encode(), "openstack"),
+    "node-images.yaml": lambda document: read_node_images(document, "openstack"),
 }
 
 

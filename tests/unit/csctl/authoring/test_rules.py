@@ -32,6 +32,13 @@ VENDORED = "apiVersion: v2\nname: cilium\nversion: 1.18.2\n"
 STACK = "provider: test\nclusterStackName: tiny\nkubernetesVersion: 1.35.4\n"
 FACTS = "apiVersion: compatibility.clusterstack.x-k8s.io/v1alpha1\nkubernetes: '>=1.34 <1.37'\ncomponents:\n"
 COMPONENT = "  - {{name: {0}, addon: {0}, version: 1.0.0, kubernetes: '>=1.30'}}\n"
+OPENSTACK = SETTINGS.replace("type: test", "type: openstack")
+IMAGES = "apiVersion: openstack.infrastructure.clusterstack.x-k8s.io/v1alpha1\nopenStackNodeImages:\n"
+NAMED_IMAGE = """\
+  - url: https://images.example.org/node.qcow2
+    createOpts: {{disk_format: qcow2, container_format: bare, name: {}}}
+"""
+CHECKED = f"    checksum: sha256:{'0' * 64}\n"
 
 
 class Case(NamedTuple):
@@ -107,6 +114,16 @@ CASES = (
         {NET: NEEDY, "cluster-addon/net/charts/cilium/Chart.yaml": f"{VENDORED}kubeVersion: '>=1.36'\n"},
     ),
     Case("node-images", "node-images.yaml:1", {"node-images.yaml": "apiVersion: v1\n"}),
+    *(
+        Case(rule, f"node-images/config.yaml:{line}", {"csctl.yaml": OPENSTACK, "node-images/config.yaml": images})
+        for rule, line, images in (
+            ("node-images", 7, f"{IMAGES}{NAMED_IMAGE.format('Node')}{CHECKED}{NAMED_IMAGE.format('node')}"),
+            ("node-images", 5, f"{IMAGES}{NAMED_IMAGE.format('node')}    checksum: sha256:abc\n"),
+            ("node-images", 3, f"{IMAGES}{NAMED_IMAGE.format('node').replace('https', 'http')}"),
+            ("image-checksum", 3, f"{IMAGES}{NAMED_IMAGE.format('node')}"),
+            ("image-field", 4, f"{IMAGES}{NAMED_IMAGE.format('node, os_hidden: true')}{CHECKED}"),
+        )
+    ),
     Case("compatibility", "compatibility.yaml:2", {"compatibility.yaml": FACTS.replace(">=1.34 <1.37", "new")}),
     Case("compatibility-addons", "compatibility.yaml:1", {"compatibility.yaml": FACTS}),
     Case(

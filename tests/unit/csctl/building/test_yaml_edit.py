@@ -4,8 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clusterstacks.csctl.building.yaml_edit import Place, with_values
+from clusterstacks.csctl.building.yaml_edit import Place, with_key, with_values
 from clusterstacks.model import yaml
+from clusterstacks.model.errors import SpecError
 
 CHART = b"""\
 # the chart
@@ -74,3 +75,21 @@ def test_changed_document_differs_only_in_that_value(document: dict[str, str], d
 
     if document[key] or b"''" in written:
         assert changed is None or yaml.load(changed) == {**document, key: "v7"}
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("a:\n  - b: 1  # kept\n    c: 2\n", "a:\n  - k: v\n    b: 1  # kept\n    c: 2\n"),
+        ("a:\n  - {b: 1}\n", "a:\n  - {k: v, b: 1}\n"),
+        ("a:\n- b: 1\n  k: old\n", "a:\n- b: 1\n  k: v\n"),
+    ],
+)
+def test_key_is_replaced_or_written_before_the_others(before: str, after: str) -> None:
+    assert with_key(before.encode(), ("a", 0), "k", "v", name="list.yaml") == after.encode()
+
+
+@pytest.mark.parametrize("content", ["a:\n  - b: 1\n    k: ''\n", "a:\n  - b: 1\n    k: |\n      old\n", "a: 1\n"])
+def test_value_that_cannot_be_edited_is_left_to_the_author(content: str) -> None:
+    with pytest.raises(SpecError, match=r"list.yaml: write k: v at a\[0\]"):
+        with_key(content.encode(), ("a", 0), "k", "v", name="list.yaml")

@@ -1,8 +1,9 @@
 from __future__ import annotations
 
 import pytest
+import yaml
 
-from clusterstacks.model.files.node_images import InvalidNodeImages, check_node_images
+from clusterstacks.model.files.node_images import InvalidNodeImages, read_node_images
 
 OPENSTACK = """\
 apiVersion: openstack.infrastructure.clusterstack.x-k8s.io/v1alpha1
@@ -15,11 +16,11 @@ DOCKER = "apiVersion: docker.infrastructure.clusterstack.x-k8s.io/v1alpha1\ndock
 
 @pytest.mark.parametrize(("provider", "text"), [("openstack", OPENSTACK), ("docker", DOCKER)])
 def test_node_images_of_known_providers_do_not_raise(provider: str, text: str) -> None:
-    check_node_images(text.encode(), provider)
+    read_node_images(yaml.safe_load(text), provider)
 
 
 def test_node_images_of_an_unknown_provider_with_a_valid_group_do_not_raise() -> None:
-    check_node_images(b"apiVersion: metal3.infrastructure.clusterstack.x-k8s.io/v1alpha1\n", "metal3")
+    read_node_images({"apiVersion": "metal3.infrastructure.clusterstack.x-k8s.io/v1alpha1"}, "metal3")
 
 
 @pytest.mark.parametrize(
@@ -44,5 +45,5 @@ def test_node_images_of_an_unknown_provider_with_a_valid_group_do_not_raise() ->
 )
 def test_missing_node_image_field_is_named(provider: str, text: str, complaint: str) -> None:
     with pytest.raises(InvalidNodeImages) as caught:
-        check_node_images(text.encode(), provider)
+        read_node_images(yaml.safe_load(text), provider)
     assert complaint in caught.value.message

@@ -8,7 +8,8 @@ from clusterstacks.csctl.authoring.example_objects import NAMESPACE
 from clusterstacks.csctl.authoring.findings import LintProblem, LintRule, LintSeverity, line_of_text
 from clusterstacks.csctl.authoring.read_compat import stack_compatibility
 from clusterstacks.csctl.authoring.template_syntax import escaped, foreign_values
-from clusterstacks.deliver.apply.class_object_rules import IMAGE_KIND, GroupKind, check_class_objects
+from clusterstacks.deliver.apply.class_object_rules import GroupKind, check_class_objects
+from clusterstacks.deliver.apply.orc_images import DOWNLOAD, image_name, is_image
 from clusterstacks.model.documents import at, mapping, mappings, shown, text
 from clusterstacks.model.errors import SpecError
 from clusterstacks.model.kinds.clusterapi import class_versions
@@ -252,7 +253,7 @@ HASH_DIGITS: Final = {"md5": 32, "sha1": 40, "sha256": 64, "sha512": 128}
 def image_hashes(stack: LintedStack) -> Iterator[LintProblem]:
     """Report node images whose download nothing verifies: ORC uploads even the error page of a server."""
     for document in _images(stack):
-        name, download = _kind_and_name(document.manifest)[1], mapping(document.manifest, *_DOWNLOAD)
+        name, download = _kind_and_name(document.manifest)[1], mapping(document.manifest, *DOWNLOAD)
         if not download:
             continue
         url, expected = text(download, "url"), mapping(download, "hash")
@@ -261,7 +262,7 @@ def image_hashes(stack: LintedStack) -> Iterator[LintProblem]:
             problem = f"Image {name} has no hash: nothing verifies what is downloaded from {shown(url)}"
             remedy = (
                 "write the checksum that its publisher states, or the sha256sum of a copy that you trust, as "
-                f"{'.'.join(_DOWNLOAD)}.hash"
+                f"{'.'.join(DOWNLOAD)}.hash"
             )
             yield _problem(stack, document, problem, remedy, url)
         elif len(value) != HASH_DIGITS.get(algorithm):
@@ -278,19 +279,16 @@ def image_names(stack: LintedStack) -> Iterator[LintProblem]:
     first: dict[str, str] = {}
     for document in _images(stack):
         name = _kind_and_name(document.manifest)[1]
-        shared = text(document.manifest, "spec", "resource", "name") or name
+        shared = image_name(document.manifest)
         other = first.setdefault(shared, name)
         if other != name and mapping(document.manifest, "spec", "resource"):
             problem = f"Image {name} has the name {shared} in the cloud, as Image {other}"
             yield _problem(stack, document, problem, "give one of them another spec.resource.name", shared)
 
 
-_DOWNLOAD: Final = ("spec", "resource", "content", "download")
-
-
 def _images(stack: LintedStack) -> Iterator[RenderedDocument]:
     for document in _documents(stack):
-        if (_group(document.manifest), document.manifest["kind"]) == IMAGE_KIND:
+        if is_image(document.manifest):
             yield document
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from clusterstacks.csctl.authoring.findings import (
@@ -14,10 +16,13 @@ from clusterstacks.csctl.authoring.findings import (
 )
 from clusterstacks.csctl.authoring.infer_compat import detect_components
 from clusterstacks.csctl.authoring.read_compat import stack_compatibility
+from clusterstacks.deliver.apply.orc_images import ignored_fields, orc_images
+from clusterstacks.model import yaml
 from clusterstacks.model.errors import SpecError
 from clusterstacks.model.files.compatibility import FILE
+from clusterstacks.model.files.definitions import field_path
 from clusterstacks.model.files.node_images import FILE as NODE_IMAGES
-from clusterstacks.model.files.node_images import check_node_images
+from clusterstacks.model.files.node_images import OPENSTACK, SOURCE, read_node_images
 from clusterstacks.model.semver import SemVer
 from clusterstacks.plan.compat.library import facts
 
@@ -26,25 +31,64 @@ if TYPE_CHECKING:
 
     from clusterstacks.csctl.authoring.stack import LintedStack
     from clusterstacks.model.files.compatibility import Compatibility
-
-
-PLUGIN_LIST = "node-images/config.yaml"
-"""The file that the OpenStack plugin copies to node-images.yaml after it has filled in the URLs of built images."""
+    from clusterstacks.model.files.node_images import OpenStackImage
 
 
 def node_images(stack: LintedStack) -> Iterator[LintProblem]:
-    """Report lists of node images that are not valid for the provider."""
+    """Report lists of node images that are not valid for the provider, and downloads that anybody may change."""
     if stack.settings is None:
         return
-    for path in (PLUGIN_LIST, NODE_IMAGES):
-        if path not in stack.tree:
-            continue
+    for path in _lists(stack):
         try:
-            check_node_images(stack.content(path), stack.settings.provider)
+            images = read_node_images(yaml.load(stack.content(path), name=NODE_IMAGES), stack.settings.provider)
+            orc_images(images, ())
         except SpecError as error:
             message = error.message.replace(NODE_IMAGES, path, 1)
             if path == NODE_IMAGES or ".url is " not in message:
                 yield problem_of_error(stack, message, path, "correct it as the format of node-images.yaml requires")
+    for path, at, image in _unverified(stack):
+        if image.url.startswith("http://"):
+            yield _unchecked(stack, path, at, image)
+
+
+def image_checksums(stack: LintedStack) -> Iterator[LintProblem]:
+    """Report node images without a checksum; ``node-images`` reports those that are downloaded without TLS."""
+    for path, at, image in _unverified(stack):
+        if not image.url.startswith("http://"):
+            yield _unchecked(stack, path, at, image)
+
+
+def image_fields(stack: LintedStack) -> Iterator[LintProblem]:
+    """Report fields of node images for which the OpenStack Resource Controller has none."""
+    for path, images in _openstack_images(stack):
+        for field in ignored_fields(images):
+            problem = f"{field_path(field)} has no effect: the OpenStack Resource Controller has no field for it"
+            yield LintProblem(path, line_of_field(stack.content(path), field), problem, "remove it")
+
+
+def _lists(stack: LintedStack) -> list[str]:
+    return [path for path in (SOURCE, NODE_IMAGES) if path in stack.tree]
+
+
+def _openstack_images(stack: LintedStack) -> Iterator[tuple[str, tuple[OpenStackImage, ...]]]:
+    """Yield each list of images for OpenStack that is valid."""
+    for path in _lists(stack) if stack.settings is not None and stack.settings.provider == OPENSTACK else ():
+        with suppress(SpecError):
+            yield path, read_node_images(stack.document(path), OPENSTACK).open_stack_node_images
+
+
+def _unverified(stack: LintedStack) -> Iterator[tuple[str, int, OpenStackImage]]:
+    for path, images in _openstack_images(stack):
+        for at, image in enumerate(images):
+            if not image.checksum and not image.create_opts.id:
+                yield path, at, image
+
+
+def _unchecked(stack: LintedStack, path: str, at: int, image: OpenStackImage) -> LintProblem:
+    line = line_of_field(stack.content(path), ("openStackNodeImages", at, "url"))
+    problem = f"image {image.create_opts.name} has no checksum: nothing verifies what is downloaded from its URL"
+    command = f"curl -fsSL {shlex.quote(image.url)} | sha256sum"
+    return LintProblem(path, line, problem, f"add checksum: sha256:HEX, with the digits that this prints: {command}")
 
 
 def readable(stack: LintedStack) -> Iterator[LintProblem]:
@@ -133,7 +177,19 @@ def _readable(stack: LintedStack) -> Compatibility | None:
 
 
 RULES = (
-    LintRule("node-images", LintSeverity.ERROR, "The list of node images is valid for the provider.", node_images),
+    LintRule(
+        "node-images",
+        LintSeverity.ERROR,
+        "The list of node images is valid for the provider, and http URLs have a checksum.",
+        node_images,
+    ),
+    LintRule(
+        "image-checksum",
+        LintSeverity.WARNING,
+        "Every entry of the list of node images has a checksum.",
+        image_checksums,
+    ),
+    LintRule("image-field", LintSeverity.WARNING, "Every field of a node image has an effect.", image_fields),
     LintRule("compatibility", LintSeverity.ERROR, "compatibility.yaml is valid.", readable),
     LintRule(
         "compatibility-addons",

@@ -10,14 +10,18 @@ from typing import TYPE_CHECKING
 from clusterstacks.deliver.apply.class_object_rules import check_class_objects
 from clusterstacks.deliver.apply.delivery_plan import Mark, RecordedObject
 from clusterstacks.deliver.apply.object_applier import ObjectStep
+from clusterstacks.deliver.apply.orc_images import ignored_fields, is_image, orc_images, unverified_images
 from clusterstacks.deliver.apply.results import ObjectResult
 from clusterstacks.deliver.apply.targets import documents, resolve
 from clusterstacks.deliver.apply.wave_applier import WaveApplier
 from clusterstacks.deliver.apply.waves import CLASS_KIND
 from clusterstacks.deliver.render.renderer import class_request
 from clusterstacks.model.conditions import Severity
+from clusterstacks.model.documents import and_more
 from clusterstacks.model.errors import ClusterStacksError, SpecError
+from clusterstacks.model.files.definitions import field_path
 from clusterstacks.model.kinds.clusterapi import cluster_class_view, template_references
+from clusterstacks.model.kinds.clusterstackrelease import ClusterStackRelease
 from clusterstacks.model.kinds.meta import ResourceEntry
 from clusterstacks.model.kinds.names import (
     CLUSTER_API_GROUP,
@@ -29,7 +33,7 @@ from clusterstacks.model.kinds.names import (
 from clusterstacks.model.objects import ObjectId
 from clusterstacks.model.outcomes import Outcome, Settled, Waiting
 from clusterstacks.net.kube.errors import KindNotServed
-from clusterstacks.operator.controllers.resource_list import describe_failures, entries, listed
+from clusterstacks.operator.controllers.resource_list import OBJECTS_SHOWN, describe_failures, entries, listed
 from clusterstacks.runtime.concurrency import gather
 
 if TYPE_CHECKING:
@@ -38,6 +42,7 @@ if TYPE_CHECKING:
     from clusterstacks.deliver.apply.class_object_rules import GroupKind
     from clusterstacks.deliver.apply.targets import ApplyTarget
     from clusterstacks.deliver.render.renderer import Renderer
+    from clusterstacks.model.files.node_images import NodeImages
     from clusterstacks.model.names import ReleaseName
     from clusterstacks.model.objects import Manifest
     from clusterstacks.net.kube.client import Client
@@ -49,6 +54,8 @@ async def apply_class_chart(
     patch: StatusPatch, release: Release, renderer: Renderer, client: Client, extra_kinds: Collection[GroupKind] = ()
 ) -> Sequence[ObjectResult]:
     """Render the class chart and apply its objects; the condition HelmChartApplied is True when all are in place.
+
+    The node images of node-images.yaml are objects as well, and delivered, listed and deleted like those of the chart.
 
     An object that is in place is not sent again: each write of a ClusterClass in an older API version raises its
     generation, even one that changes nothing, and Cluster API then reconciles all Clusters of the class. The objects
@@ -64,13 +71,17 @@ async def apply_class_chart(
         rendered = await renderer.chart(
             class_request(release.class_chart(), release.name, release.metadata.kubernetes, namespace=namespace)
         )
-        targets = await class_targets(client, rendered, namespace, extra_kinds)
+        provider = ClusterStackRelease.parse(patch.manifest).spec.provider_ref
+        images = release.node_images() if provider is None else None  # a provider object makes the images itself
+        objects = [*rendered, *orc_images(images, rendered)]
+        targets = await class_targets(client, objects, namespace, extra_kinds)
         _check_class(targets, release.name)
         known = {one.id: one for one in recorded_objects(patch.status, namespace)}
         await _record_planned(patch, [target for target in targets if target.id not in known])
         steps = await gather(partial(_step, client, known), targets)
         pending = [step for step in steps if not _is_in_place(step)]
         applied = {one.id: one for one in await WaveApplier(client).apply_objects(pending)}
+    _judge_images(patch, images, objects)
     results = [applied.get(step.target.id) or _unchanged(step) for step in steps]
     patch.status["resources"] = _with_details(results)
     failed = sum(not result.synced for result in results)
@@ -80,6 +91,25 @@ async def apply_class_chart(
     else:
         patch.true(ReleaseCondition.CHART_APPLIED)
     return results
+
+
+def _judge_images(patch: StatusPatch, listed: NodeImages | None, objects: Iterable[Manifest]) -> None:
+    """Report what is uncertain about node images; the release can be used nevertheless."""
+    images = list(filter(is_image, objects))
+    ignored = [field_path(path) for path in ignored_fields(listed.open_stack_node_images)] if listed else []
+    if unverified := unverified_images(images):
+        message = (
+            f"no hash verifies the download of Image {and_more(unverified, OBJECTS_SHOWN)}: publish a release with a "
+            "hash, as checksum in node-images.yaml or in the Image of the class chart"
+        )
+        patch.false(ReleaseCondition.NODE_IMAGES_AS_STATED, Reason.IMAGE_NOT_VERIFIED, message, Severity.WARNING)
+    elif ignored:
+        message = f"node-images.yaml: {and_more(ignored, OBJECTS_SHOWN)}: ORC has no field for this, so it is ignored"
+        patch.false(ReleaseCondition.NODE_IMAGES_AS_STATED, Reason.PROPERTY_NOT_SUPPORTED, message, Severity.WARNING)
+    elif images:
+        patch.true(ReleaseCondition.NODE_IMAGES_AS_STATED)
+    else:
+        patch.drop(ReleaseCondition.NODE_IMAGES_AS_STATED)
 
 
 async def _step(client: Client, known: Mapping[ObjectId, RecordedObject], target: ApplyTarget) -> ObjectStep:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from clusterstacks.deliver.apply.class_object_rules import deletion_fault
+from clusterstacks.deliver.apply.class_object_rules import IMAGE_KIND, deletion_fault
 from clusterstacks.deliver.apply.ownership import is_marked
 from clusterstacks.deliver.apply.prune import PruneCandidate, Remover, without_delete
 from clusterstacks.deliver.apply.prune_plan import PruneOutcome, PruneResult
@@ -24,11 +24,11 @@ from clusterstacks.model.kinds.names import (
     Reason,
     ReleaseCondition,
 )
-from clusterstacks.model.names import release_named
+from clusterstacks.model.names import parse_class, release_named
 from clusterstacks.model.objects import ObjectKey
 from clusterstacks.model.outcomes import Outcome, Settled, Waiting
 from clusterstacks.net.kube.errors import KindNotServed
-from clusterstacks.operator.controllers.class_usage import releases_used
+from clusterstacks.operator.controllers.class_usage import may_have_left, releases_used
 from clusterstacks.operator.controllers.clusterstackrelease.class_objects import recorded_objects
 from clusterstacks.operator.controllers.status_reconciler import remove_finalizer
 from clusterstacks.runtime.concurrency import gather
@@ -68,7 +68,7 @@ async def delete_release(
     if not patch.annotation(DELETE_FOR_MOVE_ANNOTATION):
         # An object without the name of a release has no class, so no Cluster uses it.
         name = release_named(patch.key.name)
-        users = await clusters_using(client, name, patch.key.namespace, access) if name else []
+        users = await _users(patch.manifest, client, access, name) if name else []
         if name and users:
             return Waiting("ClassInUse", _in_use(name, users), timedelta(minutes=1))
         with patch.failing_condition(ReleaseCondition.CHART_APPLIED, Reason.FAILED_TO_DELETE_OBJECTS):
@@ -138,8 +138,20 @@ async def _look(client: Client, known: RecordedObject) -> PruneCandidate | Prune
     return PruneCandidate(known.id, place, live["metadata"]["uid"], awaited=True, leaving=leaving)
 
 
+async def _users(release: Manifest, client: Client, access: ClassAccess, name: ReleaseName) -> list[str]:
+    namespace = release["metadata"]["namespace"]
+    listed = recorded_objects(release.get("status") or {}, namespace)
+    has_images = any((one.id.group, one.id.kind) == IMAGE_KIND for one in listed)
+    return await clusters_using(client, name, namespace, access, has_images=has_images)
+
+
 async def clusters_using(
-    client: Client, name: ReleaseName, namespace: str, access: ClassAccess | None = None
+    client: Client,
+    name: ReleaseName,
+    namespace: str,
+    access: ClassAccess | None = None,
+    *,
+    has_images: bool = False,
 ) -> list[str]:
     """Return the Clusters of all namespaces that use the release's class or addons, as ``namespace/name``; read live.
 
@@ -150,18 +162,24 @@ async def clusters_using(
         name: The release.
         namespace: Its namespace.
         access: Leaves out Clusters that were neither admitted with the class nor are offered the release.
+        has_images: The release has node images: adds Clusters that may have Machines of it, see ``may_have_left``.
     """
     release = ObjectKey(namespace, name.release)
     clusters = await client.list_readable(await client.resource(CLUSTER_API_GROUP, CLUSTER_KIND))
     partial = [one for one in clusters.unreadable if isinstance(one.object.get("spec"), dict)]
+    views = [cluster_view(one) for one in (*clusters.items, *(one.object for one in partial))]
     using = [
         str(view.key)
-        for view in map(cluster_view, (*clusters.items, *(one.object for one in partial)))
+        for view in views
         if release in releases_used(view) and (access is None or await access.counts(view, name))
     ]
     unread = [one for one in clusters.unreadable if one not in partial]
     counted = [one for one in unread if access is None or access.had_class(one.key, release)]
-    return using + [f"{one.key} (which {one.why})" for one in counted]
+    using += [f"{one.key} (which {one.why})" for one in counted]
+    for view in views if has_images else ():
+        if may_have_left(view, release) and (access is None or await access.counts(view, parse_class(view.class_name))):
+            using.append(f"{view.key} (which still replaces Machines)")
+    return using
 
 
 async def _held_by_others(key: ObjectKey, client: Client, access: ClassAccess) -> set[ObjectId]:
@@ -183,9 +201,8 @@ async def _held_by_others(key: ObjectKey, client: Client, access: ClassAccess) -
 
 
 async def _in_use_still(release: Manifest, client: Client, access: ClassAccess) -> bool:
-    metadata = release["metadata"]
-    name = release_named(metadata["name"])
-    return name is not None and bool(await clusters_using(client, name, metadata["namespace"], access))
+    name = release_named(release["metadata"]["name"])
+    return name is not None and bool(await _users(release, client, access, name))
 
 
 def _kept(objects: list[str]) -> str:
@@ -196,5 +213,6 @@ def _kept(objects: list[str]) -> str:
 def _in_use(name: ReleaseName, users: list[str]) -> str:
     shown = and_more(users, USERS_SHOWN)
     return (
-        f"class or addons of {name} are still used by Cluster {shown}; the release is deleted when no Cluster uses them"
+        f"class, addons or images of {name} are still used by Cluster {shown}; the release is deleted when no Cluster "
+        "uses them"
     )

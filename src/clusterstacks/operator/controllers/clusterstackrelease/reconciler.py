@@ -65,6 +65,7 @@ OF_CONTENT = (
     ReleaseCondition.CHART_APPLIED,
     ReleaseCondition.CLASS_ACCEPTED,
     ReleaseCondition.NODE_IMAGES_AVAILABLE,
+    ReleaseCondition.NODE_IMAGES_AS_STATED,
 )
 """Conditions of the verified content, which do not hold for the content that a changed pin names."""
 

@@ -43,10 +43,11 @@ ADVISORY = frozenset(
         ReleaseCondition.SIGNATURE_VERIFIED,
         ReleaseCondition.FACTS_KEPT,
         ReleaseCondition.DEPENDENCIES_RESOLVED,
+        ReleaseCondition.NODE_IMAGES_AS_STATED,
     }
 )
-"""Conditions about the source, the webhooks' facts, and the addons: they do not count for Ready, which means that
-Clusters can use the class."""
+"""Conditions about the source, the webhooks' facts, the addons, and the content of images: they do not count for Ready,
+which means that Clusters can use the class."""
 
 _chance = SystemRandom()
 log = logging.getLogger(__name__)

@@ -41,6 +41,7 @@ async def test_class_chart_without_its_class_is_rejected_before_anything_is_appl
     release = SimpleNamespace(
         name=parse_release(NAME),
         class_chart=lambda: b"",
+        node_images=lambda: None,
         metadata=SimpleNamespace(kubernetes=SimpleNamespace(text="v1.35.4")),
     )
     patch = StatusPatch({"metadata": {"name": NAME, "namespace": "stacks"}})

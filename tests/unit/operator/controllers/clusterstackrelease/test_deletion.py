@@ -45,7 +45,7 @@ class Namespace:
         self.image: Manifest = {}
 
     async def add(self, resource: Resource, name: str, *, ours: bool = True, **parts: Any) -> Manifest:
-        metadata = {"name": name, **({"labels": {OWNED_LABEL: OWNED_VALUE}} if ours else {})}
+        metadata = {"name": name, "generation": 1, **({"labels": {OWNED_LABEL: OWNED_VALUE}} if ours else {})}
         manifest = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata, **parts}
         return await self.api.create(resource, manifest, "stacks")
 
@@ -101,6 +101,47 @@ async def test_release_waiting_for_its_clusters_keeps_shared_objects() -> None:
     await space.delete(spare)
 
     assert space.left(IMAGES) == {IMAGE}
+
+
+def reconciled(generation: int = 1, status: str = "True") -> Manifest:
+    condition = {"type": "TopologyReconciled", "status": status, "observedGeneration": generation}
+    return {"conditions": [condition], "workers": {"replicas": 2, "upToDateReplicas": 2}}
+
+
+OUTDATED = {"replicas": 3, "upToDateReplicas": 2}
+
+
+@pytest.mark.parametrize(
+    ("class_name", "status", "holds"),
+    [
+        ("openstack-scs-1-35-v2", reconciled(), False),
+        ("openstack-scs-1-35-v2", {}, True),
+        ("openstack-scs-1-35-v2", reconciled(status="False"), True),
+        ("openstack-scs-1-35-v2", reconciled(generation=0), True),
+        ("openstack-scs-1-35-v2", {**reconciled(), "workers": OUTDATED}, True),
+        ("openstack-scs-1-36-v1", {**reconciled(), "controlPlane": OUTDATED}, True),
+        ("openstack-other-1-35-v2", {**reconciled(), "workers": OUTDATED}, False),
+        ("made-by-hand", {}, False),
+    ],
+)
+async def test_release_with_images_is_kept_while_a_cluster_of_its_stack_replaces_machines(
+    class_name: str, status: Manifest, *, holds: bool
+) -> None:
+    space = Namespace()
+    left = await space.release("openstack-scs-1-35-v1", deletionTimestamp="now")
+    await space.release(class_name)
+    spec = {"topology": {"classRef": {"name": class_name}}}
+    await space.add(CLUSTERS, "one", spec=spec, status=status)
+
+    outcome = await space.delete(left)
+
+    if holds:
+        assert isinstance(outcome, Waiting)
+        assert "Cluster stacks/one (which still replaces Machines)" in outcome.message
+        left["status"]["resources"] = left["status"]["resources"][:1]
+        assert await space.delete(left) == Settled(), "a release without images does not wait"
+    else:
+        assert outcome == Settled()
 
 
 async def test_object_without_a_release_name_can_be_deleted() -> None:
