@@ -72,6 +72,11 @@ IMAGE_DIRECTORY = "node-images"
 """``node-images/<sha256 in hex>`` beside the directories of releases holds the files of their node images."""
 
 
+def image_file(releases: Path, digest: str) -> Path:
+    """Return the file of a node image beside the directories of releases."""
+    return releases / IMAGE_DIRECTORY / digest.removeprefix("sha256:")
+
+
 @runtime_checkable
 class ImageSource(Protocol):
     """A source that also has the files of node images, which are no part of a release: they are too large.

@@ -10,8 +10,9 @@ import stat
 import time
 from contextlib import ExitStack, contextmanager, suppress
 from datetime import timedelta
-from hashlib import sha256
+from hashlib import file_digest, sha256
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from clusterstacks.model.digests import content_digest
@@ -19,7 +20,8 @@ from clusterstacks.model.errors import ClusterStacksError, SpecError
 from clusterstacks.model.names import parse_release
 from clusterstacks.net.http.errors import NotThere, SourceUnavailable, store_unavailable
 from clusterstacks.release.contents import read_contents
-from clusterstacks.release.errors import ReleaseBroken, ReleaseNotFound, ReleaseTaken
+from clusterstacks.release.errors import ReleaseBroken, ReleaseNotFound, ReleaseTaken, image_unusable
+from clusterstacks.release.open import open_directory
 from clusterstacks.release.release_source import (
     IMAGE_DIRECTORY,
     MAX_FILE_BYTES,
@@ -28,6 +30,7 @@ from clusterstacks.release.release_source import (
     MAX_SIGNATURE_BYTES,
     SIGNATURE_SUFFIX,
     Evidence,
+    image_file,
 )
 from clusterstacks.release.staging import Staging
 
@@ -257,6 +260,7 @@ def publish_to_directory(directory: Path, target: Path) -> bool:
     """
     name = parse_release(directory.name)
     place = target / name.release
+    _copy_images(name, directory, target)
     if place.exists():
         if read_contents(name, place).digest != read_contents(name, directory).digest:
             raise ReleaseTaken(place)
@@ -271,6 +275,24 @@ def publish_to_directory(directory: Path, target: Path) -> bool:
     finally:
         staging.remove()
     return True
+
+
+def _copy_images(name: ReleaseName, directory: Path, target: Path) -> None:
+    """Copy the files of the node images of a release, which are beside it, unless they exist."""
+    images = open_directory(directory, name).node_images()
+    for digest in images.artifacts if images else ():
+        file, place = image_file(directory.parent, digest), image_file(target, digest)
+        if place.exists():
+            continue
+        if not file.is_file():
+            raise image_unusable(file, "does not exist")
+        place.parent.mkdir(exist_ok=True)
+        with TemporaryDirectory(prefix=".csctl-", dir=place.parent) as scratch:
+            copied = Path(shutil.copyfile(file, Path(scratch, place.name)))
+            with copied.open("rb") as written:
+                if f"sha256:{file_digest(written, 'sha256').hexdigest()}" != digest:
+                    raise image_unusable(file, "has another digest")
+            copied.replace(place)
 
 
 def _copy_signature(name: ReleaseName, directory: Path, target: Path) -> None:

@@ -14,7 +14,7 @@ from clusterstacks.model.errors import SpecError
 from clusterstacks.model.kinds.clusterstack import ClusterStack
 from clusterstacks.net.http.errors import SourceUnavailable
 from clusterstacks.release.charts.dependencies import CHART_ERRORS
-from clusterstacks.release.errors import DigestMismatch, ReleaseBroken, ReleaseNotFound
+from clusterstacks.release.errors import DigestMismatch, ReleaseBroken, ReleaseNotFound, images_not_held
 from clusterstacks.release.release_source import Evidence, ImageSource
 from clusterstacks.release.sources.owners import leading_stack
 from clusterstacks.release.sources.pinned_digests import PinnedDigests
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from clusterstacks.release.release_source import ReleaseSource
     from clusterstacks.release.sources.source_cache import CachedSource, SourceCache
     from clusterstacks.release.sources.source_opener import SecretReader
-    from clusterstacks.release.sources.spec import SignatureTrust, SourceAddress, SourceSettings
+    from clusterstacks.release.sources.spec import SignatureTrust, SourceSettings
     from clusterstacks.release.sources.stack_source import SourcePolicy
     from clusterstacks.release.store import ReleaseStore
     from clusterstacks.runtime.background_tasks import BackgroundTasks
@@ -304,15 +304,6 @@ class ReleaseFetcher:
             if verdict.complaint:
                 return verdict
         return replace(verdict, complaint=uncovered(release))
-
-
-def images_not_held(address: SourceAddress) -> SpecError:
-    """Return the error for a source that cannot have the files of node images."""
-    return SpecError(
-        "NodeImagesNotHeld",
-        f"{address} cannot hold the files of node images: publish the release in an OCI registry, or name the images "
-        "by https URLs in node-images.yaml",
-    )
 
 
 def _identity(release: Manifest) -> str:

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from clusterstacks.model.errors import SpecError
 from clusterstacks.net.oci.blob_upload import digest_file
 from clusterstacks.net.oci.descriptor import EMPTY, EMPTY_TYPE, TITLE, Descriptor, describe
 from clusterstacks.net.oci.manifests import OCI_MANIFEST, write_manifest
+from clusterstacks.release.errors import image_unusable
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -42,9 +42,9 @@ async def publish_image(registry: Registry, file: Path, digest: str) -> bool:
     try:
         found, size = await digest_file(file)
     except FileNotFoundError:
-        raise _unusable(file, "does not exist") from None
+        raise image_unusable(file, "does not exist") from None
     if found != digest:
-        raise _unusable(file, f"has the digest {found}")
+        raise image_unusable(file, f"has the digest {found}")
     layer = Descriptor(ARTIFACT_TYPE, digest, size, {TITLE: file.name})
     await registry.push_blob(EMPTY)
     if not await registry.has_blob(digest):
@@ -52,8 +52,3 @@ async def publish_image(registry: Registry, file: Path, digest: str) -> bool:
     raw = write_manifest(artifact_type=ARTIFACT_TYPE, layers=[layer], config=describe(EMPTY, EMPTY_TYPE))
     await registry.push_manifest(raw, OCI_MANIFEST, tag)
     return True
-
-
-def _unusable(file: Path, problem: str) -> SpecError:
-    remedy = "build the release again with 'csctl create', or copy the file of the image there"
-    return SpecError("NodeImageMissing", f"{file} {problem}, but a node image of the release is that file: {remedy}")

@@ -80,7 +80,7 @@ def _openstack_images(stack: LintedStack) -> Iterator[tuple[str, tuple[OpenStack
 def _unverified(stack: LintedStack) -> Iterator[tuple[str, int, OpenStackImage]]:
     for path, images in _openstack_images(stack):
         for at, image in enumerate(images):
-            if not image.checksum and not image.create_opts.id:
+            if not image.checksum and not image.create_opts.id and not image.file:
                 yield path, at, image
 
 

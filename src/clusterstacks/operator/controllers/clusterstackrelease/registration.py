@@ -132,6 +132,7 @@ def _build(env: ControllerContext) -> Reconciler:
         renderer=env.renderer,
         access=env.class_access(),
         class_kinds=class_kinds,
+        image_url=env.image_url,
         providers=ProviderObjects(
             client=env.client,
             kinds=env.provider_kinds,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
+from unittest.mock import AsyncMock
 
 import pytest
 
@@ -48,7 +49,7 @@ async def test_class_chart_without_its_class_is_rejected_before_anything_is_appl
     renderer = ChartOf(*map(cluster_class, classes))
 
     with pytest.raises(SpecError, match=r"renders no ClusterClass openstack-scs-1-35-v0-beta\.2"):
-        await apply_class_chart(patch, cast("Any", release), cast("Any", renderer), api)
+        await apply_class_chart(patch, cast("Any", release), cast("Any", renderer), api, (), AsyncMock())
 
     assert {verb for verb, _ in api.calls} <= {"resource"}
     assert "resources" not in patch.status
