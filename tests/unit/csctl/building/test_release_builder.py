@@ -150,7 +150,7 @@ async def test_image_is_put_beside_its_release_which_has_its_checksum(tmp_path: 
     digest = hashlib.sha256(b"qcow2").hexdigest()
 
     for _ in range(2):
-        created = await ReleaseBuilder(into=tmp_path / "out").build(first_stack(root), versions())
+        created = await ReleaseBuilder(into=tmp_path / "out").build(first_stack(root), versions(kubernetes="v1.33.4"))
 
     assert f"  - checksum: sha256:{digest}\n    url: artifact:box.qcow2\n" in (
         read_release(created.directory)["node-images.yaml"].decode()

@@ -71,7 +71,7 @@ def test_file_of_a_release_needs_its_checksum_which_the_source_need_not_have() -
     (entry,) = document["openStackNodeImages"]
     (image,) = read_node_images(document, "openstack").open_stack_node_images
     assert image.file == "box.qcow2"
-    with pytest.raises(InvalidNodeImages, match="checksum is missing.*csctl create"):
+    with pytest.raises(InvalidNodeImages, match=r"checksum is missing.*csctl create"):
         read_node_images(document, "openstack", released=True)
 
     entry["checksum"] = f"sha256:{'0' * 64}"
