@@ -54,6 +54,7 @@ ALLOWED = {
     ("docs/how-to/run-the-operator.md", "Python packages"): OWN_INDEX,
     ("docs/reference/features.md", "Python packages"): OWN_INDEX,
     ("docs/reference/local-control-plane.md", "packages of a language"): "the page says that it does not work",
+    ("src/clusterstacks/csctl/authoring/rules/data_files.py", "download"): "a command that computes the missing hash",
     ("deploy/install.yaml", "image"): "replaced by the digest in the registry of the user, as the page about it says",
     ("deploy/clusterctl/addon-components.yaml", "image"): "as deploy/install.yaml",
     ("src/clusterstacks/dev/envtest_archives.py", "download"): "compared with the checksums beside it",

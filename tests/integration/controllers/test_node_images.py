@@ -121,6 +121,15 @@ LISTED = {
             "url": "https://images.example.org/in-chart.raw",
             "createOpts": {"name": "in-chart", "disk_format": "raw", "container_format": "bare"},
         },
+        {
+            "url": "https://images.example.org/present.raw",
+            "createOpts": {
+                "name": "present",
+                "disk_format": "raw",
+                "container_format": "bare",
+                "id": "6d4c8b2e-0000-4000-8000-000000000000",
+            },
+        },
     ],
 }
 
@@ -133,14 +142,14 @@ async def test_images_of_node_images_yaml_are_delivered_and_deleted_like_those_o
     world.publish(name, {**files, "node-images.yaml": json.dumps(LISTED).encode()})
     stack = await world.create(world.stack.manifest(world.namespace, "v1"))
     async with world.operator():
-        await report(world, "in-chart", "True", "Success")
-        await report(world, "node-one", "True", "Success")
+        for one in ("in-chart", "node-one", "present"):
+            await report(world, one, "True", "Success")
         await world.says(
             Kind.CLUSTER_STACK_RELEASE, name.release, "NodeImagesAvailable", "NodeImagesPending", words=["Image plain"]
         )
         await report(world, "plain", "True", "Success")
         release = await world.release_ready(name)
-        assert release["status"]["nodeImages"] == "3/3"
+        assert release["status"]["nodeImages"] == "4/4"
         assert condition_of(release, "NodeImagesAsStated")["reason"] == "ImageNotVerified"
         assert "Image plain: publish" in condition_of(release, "NodeImagesAsStated")["message"]
         live = await world.find(KIND, "node-one", group=GROUP)

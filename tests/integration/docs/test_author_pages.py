@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
@@ -23,3 +24,17 @@ def test_programs_of_the_local_environment_are_found(tmp_path: Path) -> None:
     (printed,) = page.run(tmp_path, environ_of_reader(tmp_path / "kubeconfig"))
 
     assert "kube-apiserver" in printed
+
+
+def test_node_images_are_listed_built_and_released_as_the_page_shows(tmp_path: Path) -> None:
+    page, environ = Page.read("how-to/publish-node-images.md"), environ_of_reader(tmp_path / "kubeconfig")
+    subprocess.run(["csctl", "init", "openstack/demo/1-35"], cwd=tmp_path, env=environ, check=True)
+    stack = tmp_path / "providers/openstack/demo/1-35"
+    for template in stack.glob("cluster-class/templates/*.yaml"):
+        template.write_text(template.read_text().replace("To be filled in", ""))
+    (stack / "node-images").mkdir()
+    (listed,), (script, _) = page.others["yaml"], page.others["sh"]
+    (stack / "node-images/config.yaml").write_text(listed)
+    (stack / "node-images/build").write_text(script)
+
+    page.run(tmp_path, environ)

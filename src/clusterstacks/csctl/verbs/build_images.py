@@ -30,4 +30,4 @@ def build_images(directory: Path, into: Path, time_limit: float) -> None:
 
     limit = timedelta(seconds=time_limit)
     for checksum, file in image_build.build_images(directory.resolve(), into.resolve(), limit):
-        output.say(f"{checksum}  {file}")
+        output.say(f"{checksum}  {into / file.name}")

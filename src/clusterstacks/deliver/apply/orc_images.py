@@ -7,7 +7,6 @@ dropped silently. Source of the fields: openstack-resource-controller, api/v1alp
 from __future__ import annotations
 
 import copy
-import re
 from typing import TYPE_CHECKING, Final
 
 from clusterstacks.deliver.apply.class_object_rules import IMAGE_KIND
@@ -28,6 +27,8 @@ SovereignCloudStack."""
 DOWNLOAD: Final = ("spec", "resource", "content", "download")
 
 _CLUSTER_TEMPLATE: Final = ("infrastructure.cluster.x-k8s.io", "OpenStackClusterTemplate")
+
+_LETTERS: Final = frozenset("abcdefghijklmnopqrstuvwxyz0123456789.")
 
 _MAX_NAME: Final = 253
 """Length of the name of an object in Kubernetes."""
@@ -89,8 +90,8 @@ def orc_images(images: NodeImages | None, class_objects: Iterable[Manifest]) -> 
 
 def object_name(name: str) -> str:
     """Return the name of the object for an image: its own name where that is possible; empty if it has no letters."""
-    labels = re.sub(r"[^a-z0-9.]+", "-", name.lower())[:_MAX_NAME].split(".")
-    return ".".join(filter(None, (label.strip("-") for label in labels)))
+    spaced = "".join(letter if letter in _LETTERS else " " for letter in name.lower()[:_MAX_NAME])
+    return ".".join(filter(None, ("-".join(label.split()) for label in spaced.split("."))))
 
 
 def is_image(manifest: Manifest) -> bool:

@@ -105,6 +105,8 @@ async def apply_class_chart(
     failed = sum(not result.synced for result in results)
     if failed:
         message = f"{failed} of {len(results)} objects not applied: {describe_failures(results)}"
+        if any(target.resource is None and is_image(target.manifest) for target in targets):
+            message += "; install the OpenStack Resource Controller (ORC), which makes node images"
         patch.false(ReleaseCondition.CHART_APPLIED, Reason.OBJECTS_APPLYING_ONGOING, message)
     else:
         patch.true(ReleaseCondition.CHART_APPLIED)

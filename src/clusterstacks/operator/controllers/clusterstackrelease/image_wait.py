@@ -1,6 +1,7 @@
 """Waits for the node images of a release: without them, a Cluster of its class cannot start a machine.
 
-The images are objects of kind Image of the OpenStack Resource Controller (ORC) in the class chart.
+The images are objects of kind Image of the OpenStack Resource Controller (ORC), from the class chart or made from
+node-images.yaml.
 """
 
 from __future__ import annotations
