@@ -151,7 +151,10 @@ async def test_images_of_node_images_yaml_are_delivered_and_deleted_like_those_o
         release = await world.release_ready(name)
         assert release["status"]["nodeImages"] == "4/4"
         assert condition_of(release, "NodeImagesAsStated")["reason"] == "ImageNotVerified"
-        assert "Image plain: publish" in condition_of(release, "NodeImagesAsStated")["message"]
+        assert (
+            "Image plain: publish a release with another image name and a hash"
+            in condition_of(release, "NodeImagesAsStated")["message"]
+        )
         live = await world.find(KIND, "node-one", group=GROUP)
         assert live is not None
         (expected,) = (
@@ -168,7 +171,7 @@ async def test_images_of_node_images_yaml_are_delivered_and_deleted_like_those_o
         assert [await world.find(KIND, one, group=GROUP) for one in ("node-one", "plain", "in-chart")] == [None] * 3
 
 
-async def test_image_that_two_releases_share_survives_the_deletion_of_one(world: World) -> None:
+async def test_image_that_two_releases_share_survives_the_deletion_of_one_and_keeps_its_content(world: World) -> None:
     first, second = offer(world, "v1", "shared"), offer(world, "v2", "shared")
     stack = await world.create(world.stack.manifest(world.namespace, "v1", "v2"))
     async with world.operator():
@@ -179,6 +182,17 @@ async def test_image_that_two_releases_share_survives_the_deletion_of_one(world:
         await world.gone(Kind.CLUSTER_STACK_RELEASE, first.release)
         release = await world.release_ready(second)
         found = await world.find(KIND, "shared", group=GROUP)
-    assert found is not None
-    assert found["metadata"]["uid"] == uid
-    assert condition_of(release, "NodeImagesAvailable")["status"] == "True"
+        assert found is not None
+        assert found["metadata"]["uid"] == uid
+        assert condition_of(release, "NodeImagesAvailable")["status"] == "True"
+
+        third = world.stack.release("v3")
+        changed = image("shared")
+        changed["spec"]["resource"]["content"]["download"]["url"] += ".new"
+        objects = [*world.stack.class_objects("v3"), changed]
+        world.publish(third, world.stack.files("v3", {}, class_objects=objects))
+        await world.patch(stack, {"spec": {"versions": ["v2", "v3"]}})
+        await world.says(
+            Kind.CLUSTER_STACK_RELEASE, third.release, "HelmChartApplied",
+            words=["spec.resource.content: ", "publish a release with another image name"],
+        )  # fmt: skip

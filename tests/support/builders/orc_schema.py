@@ -11,11 +11,12 @@ if TYPE_CHECKING:
     from clusterstacks.model.objects import Manifest
 
 TEXT: Final = {"type": "string", "minLength": 1}
+UNCHANGED: Final = "self == oldSelf"
 SIZE: Final = {"type": "integer", "format": "int32", "minimum": 1}
 
 
 def _object(*required: str, rules: tuple[str, ...] = (), **properties: Any) -> Manifest:
-    checks = [{"rule": rule, "message": rule} for rule in rules]
+    checks = [{"rule": rule, "message": "is immutable" if rule == UNCHANGED else rule} for rule in rules]
     return {
         "type": "object",
         "properties": properties,
@@ -43,7 +44,7 @@ def image_schema() -> Manifest:
     content = _object(
         "diskFormat",
         "download",
-        rules=("self == oldSelf",),
+        rules=(UNCHANGED,),
         containerFormat=_one_of("ami", "ari", "aki", "bare", "ovf", "ova", "docker", "compressed"),
         diskFormat=_one_of("ami", "ari", "aki", "vhd", "vhdx", "vmdk", "raw", "qcow2", "vdi", "ploop", "iso"),
         download=download,
@@ -51,7 +52,7 @@ def image_schema() -> Manifest:
     texts = ("cpuPolicy", "cpuThreadPolicy", "cdromBus", "diskBus", "scsiModel", "vifModel", "rngModel")
     hardware: Manifest = dict.fromkeys(texts, TEXT) | dict.fromkeys(("cpuSockets", "cpuCores", "cpuThreads"), SIZE)
     properties = _object(
-        rules=("self == oldSelf",),
+        rules=(UNCHANGED,),
         architecture=TEXT,
         hypervisorType=TEXT,
         minDiskGB=SIZE,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from clusterstacks.deliver.apply.orc_images import is_image
 from clusterstacks.deliver.apply.ownership import PART_OF_LABEL
 from clusterstacks.deliver.apply.policy import PRUNE_ANNOTATION, RECREATE_ANNOTATION, RECREATED, holds_data
 from clusterstacks.model.documents import and_more
@@ -135,6 +136,8 @@ def explain(error: ClusterStacksError, target: ApplyTarget, *, is_change: bool =
                 f"{reasons}; {target.id} holds data, so it is not deleted and created again: restore the field in the "
                 "definition, or define an object with another name and move the data"
             )
+        if is_image(target.manifest):
+            return f"{reasons}; Clusters may use the Image that exists: publish a release with another image name"
         return (
             f"{reasons}; delete {target.id}, or allow its deletion and re-creation by the annotation "
             f"{RECREATE_ANNOTATION}: {RECREATED} in its definition"

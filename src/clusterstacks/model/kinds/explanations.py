@@ -426,7 +426,8 @@ REASONS: Final = (
         Reason.IMAGE_NOT_VERIFIED,
         "An Image has no hash, so any content of its URL is used, also a broken or replaced one.",
         "Add the hash to the Image of the class chart, or as checksum to its entry in node-images.yaml (csctl lint "
-        "prints the command that computes it), and publish a new release.",
+        "prints the command that computes it). Change the name of the image as well, because an Image keeps its "
+        "content, and publish a new release.",
     ),
     Explanation(
         Reason.PROPERTY_NOT_SUPPORTED,

@@ -47,6 +47,10 @@ class Case(NamedTuple):
     changes: dict[str, str | None]
 
 
+def image_case(rule: str, line: int, images: str) -> Case:
+    return Case(rule, f"node-images/config.yaml:{line}", {"csctl.yaml": OPENSTACK, "node-images/config.yaml": images})
+
+
 CASES = (
     Case("settings", "csctl.yaml:1", {"csctl.yaml": None}),
     Case("settings", "csctl.yaml:3", {"csctl.yaml": SETTINGS.replace("tiny", "ti-ny")}),
@@ -114,16 +118,11 @@ CASES = (
         {NET: NEEDY, "cluster-addon/net/charts/cilium/Chart.yaml": f"{VENDORED}kubeVersion: '>=1.36'\n"},
     ),
     Case("node-images", "node-images.yaml:1", {"node-images.yaml": "apiVersion: v1\n"}),
-    *(
-        Case(rule, f"node-images/config.yaml:{line}", {"csctl.yaml": OPENSTACK, "node-images/config.yaml": images})
-        for rule, line, images in (
-            ("node-images", 7, f"{IMAGES}{NAMED_IMAGE.format('Node')}{CHECKED}{NAMED_IMAGE.format('node')}"),
-            ("node-images", 5, f"{IMAGES}{NAMED_IMAGE.format('node')}    checksum: sha256:abc\n"),
-            ("node-images", 3, f"{IMAGES}{NAMED_IMAGE.format('node').replace('https', 'http')}"),
-            ("image-checksum", 3, f"{IMAGES}{NAMED_IMAGE.format('node')}"),
-            ("image-field", 4, f"{IMAGES}{NAMED_IMAGE.format('node, os_hidden: true')}{CHECKED}"),
-        )
-    ),
+    image_case("node-images", 7, f"{IMAGES}{NAMED_IMAGE.format('Node')}{CHECKED}{NAMED_IMAGE.format('node')}"),
+    image_case("node-images", 5, f"{IMAGES}{NAMED_IMAGE.format('node')}    checksum: sha256:abc\n"),
+    image_case("node-images", 3, f"{IMAGES}{NAMED_IMAGE.format('node').replace('https', 'http')}"),
+    image_case("image-checksum", 3, f"{IMAGES}{NAMED_IMAGE.format('node')}"),
+    image_case("image-field", 4, f"{IMAGES}{NAMED_IMAGE.format('node, os_hidden: true')}{CHECKED}"),
     Case("compatibility", "compatibility.yaml:2", {"compatibility.yaml": FACTS.replace(">=1.34 <1.37", "new")}),
     Case("compatibility-addons", "compatibility.yaml:1", {"compatibility.yaml": FACTS}),
     Case(

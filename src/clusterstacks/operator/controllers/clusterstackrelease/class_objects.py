@@ -130,8 +130,8 @@ def _judge_images(patch: StatusPatch, listed: NodeImages | None, objects: Iterab
     ignored = [field_path(path) for path in ignored_fields(listed.open_stack_node_images)] if listed else []
     if unverified := unverified_images(images):
         message = (
-            f"no hash verifies the download of Image {and_more(unverified, OBJECTS_SHOWN)}: publish a release with a "
-            "hash, as checksum in node-images.yaml or in the Image of the class chart"
+            f"no hash verifies the download of Image {and_more(unverified, OBJECTS_SHOWN)}: publish a release with "
+            "another image name and a hash, as checksum in node-images.yaml or in the Image of the class chart"
         )
         patch.false(ReleaseCondition.NODE_IMAGES_AS_STATED, Reason.IMAGE_NOT_VERIFIED, message, Severity.WARNING)
     elif ignored:

@@ -117,7 +117,7 @@ async def test_missing_controller_of_images_is_named() -> None:
 @pytest.mark.parametrize(
     ("options", "reason", "words"),
     [
-        ({}, "ImageNotVerified", "no hash verifies the download of Image node: publish a release with a hash"),
+        ({}, "ImageNotVerified", "no hash verifies the download of Image node: publish a release with another"),
         (
             {
                 "checksum": f"sha256:{'a' * 64}",
