@@ -40,6 +40,7 @@ REFERENCES = {
 OWN_INDEX = "a user's choice of index and versions; docs/how-to/install-csctl.md names the way with hashes beside it"
 SIGNED = "apt verifies the packages with the keys of Debian; those of the image are in its SBOM with their hashes"
 OWN_SCHEMA = "an identifier of our own schema; editors read it for completion, and nothing runs by it"
+COMPUTES_HASH = "a command that computes the hash that is missing"
 ALLOWED = {
     (".ci/requirements", "packages of a system"): SIGNED,
     ("docs/how-to/build-the-image.md", "packages of a system"): SIGNED,
@@ -54,7 +55,8 @@ ALLOWED = {
     ("docs/how-to/run-the-operator.md", "Python packages"): OWN_INDEX,
     ("docs/reference/features.md", "Python packages"): OWN_INDEX,
     ("docs/reference/local-control-plane.md", "packages of a language"): "the page says that it does not work",
-    ("src/clusterstacks/csctl/authoring/rules/data_files.py", "download"): "a command that computes the missing hash",
+    ("src/clusterstacks/csctl/authoring/rules/data_files.py", "download"): COMPUTES_HASH,
+    ("docs/how-to/publish-node-images.md", "download"): COMPUTES_HASH,
     ("deploy/install.yaml", "image"): "replaced by the digest in the registry of the user, as the page about it says",
     ("deploy/clusterctl/addon-components.yaml", "image"): "as deploy/install.yaml",
     ("src/clusterstacks/dev/envtest_archives.py", "download"): "compared with the checksums beside it",

@@ -52,7 +52,7 @@ def build_images(root: Path, into: Path, time_limit: timedelta) -> Iterator[tupl
     tree = read_tree(root)
     if SOURCE not in tree:
         raise SourceBroken(SOURCE, "is missing: it lists the node images")
-    entries = mappings({"": yaml.load(tree[SOURCE], name=SOURCE)}, "", "openStackNodeImages")
+    entries = mappings(yaml.load(tree[SOURCE], name=SOURCE), "openStackNodeImages")
     wanted = {at: text(entry, "imageDir") for at, entry in enumerate(entries) if text(entry, "imageDir")}
     if not wanted:
         raise SourceBroken(SOURCE, f"has no image with imageDir: add it to each image that {SCRIPT} or Packer builds")
