@@ -57,6 +57,9 @@ WRITE_TIMEOUT: Final = timedelta(seconds=60)
 STOP_SECONDS: Final = 1
 """Timeout of requests under way when the server stops. Arbitrary: an image takes minutes, and is requested again."""
 
+KEY_RETRY: Final = timedelta(seconds=10)
+"""Pause before the key is read again. Arbitrary."""
+
 RELOAD: Final = timedelta(minutes=1)
 """Interval at which certificate and key are read again; the kubelet updates mounted Secrets about as often."""
 
@@ -66,7 +69,7 @@ CERTIFICATE_FILES: Final = ("tls.crt", "tls.key")
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class ImageAddresses:
     """The URLs of node images in this management cluster; the same for all replicas, and after a restart."""
 
@@ -76,7 +79,7 @@ class ImageAddresses:
     """The Secret with the key of the tokens; it is created when it is missing."""
     url: str
     """URL of the server, without a slash at its end."""
-    _key: list[bytes] = field(default_factory=list)
+    _key: bytes = field(default=b"", repr=False)
 
     async def of(self, image: ObjectKey) -> str:
         """Return the URL of an image by namespace and digest. Raises DependencyError while the key cannot be read."""
@@ -84,25 +87,27 @@ class ImageAddresses:
 
     async def key(self) -> bytes:
         """Return the key of the tokens; raise DependencyError if it cannot be read."""
-        if not self._key:
-            self._key.append(await self._stored())
-        return self._key[0]
+        self._key = self._key or await self._stored()
+        return self._key
 
     async def _stored(self) -> bytes:
         resource = await self.client.resource("", "Secret", "v1")
-        with suppress(AlreadyExists):  # another replica is creating it
-            found = await self.client.find(resource, self.secret.name, self.secret.namespace)
-            if found is None:
-                metadata = {"name": self.secret.name, "namespace": self.secret.namespace}
-                data = {KEY: base64.b64encode(secrets.token_bytes(KEY_BYTES)).decode()}
-                manifest = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "type": "Opaque", "data": data}
+        found = await self.client.find(resource, self.secret.name, self.secret.namespace)
+        if found is None:
+            metadata = {"name": self.secret.name, "namespace": self.secret.namespace}
+            data = {KEY: base64.b64encode(secrets.token_bytes(KEY_BYTES)).decode()}
+            manifest = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "type": "Opaque", "data": data}
+            try:
                 found = await self.client.create(resource, manifest)
-            with suppress(ValueError):
-                key = base64.b64decode(text(found, "data", KEY), validate=True)
-                if len(key) >= KEY_BYTES:
-                    return key
-        problem = f"has no key of {KEY_BYTES} bytes yet; if it stays so, delete it"
-        raise DependencyError("NodeImageKeyUnusable", f"Secret {self.secret} {problem}")
+            except AlreadyExists:  # another replica was quicker
+                return await self._stored()
+        with suppress(ValueError):
+            key = base64.b64decode(text(found, "data", KEY), validate=True)
+            if len(key) >= KEY_BYTES:
+                return key
+        raise DependencyError(
+            "NodeImageKeyUnusable", f"Secret {self.secret} has no key of {KEY_BYTES} bytes: delete it"
+        )
 
 
 class ImageServer:
@@ -139,9 +144,21 @@ class ImageServer:
         """Serve until cancelled; raises OSError if the address or a certificate cannot be used."""
         if self._context is not None and self._certificates is not None:
             await asyncio.to_thread(_load, self._context, self._certificates)
+        await self._await_key()
         async with asyncio.TaskGroup() as group:
             group.create_task(self._reload(), name="certificate of the node images")
             await self._listener.run(self.host, self.port, self._listens)
+
+    async def _await_key(self) -> None:
+        """Read the key before the first request, so that no client makes the operator send requests."""
+        while True:
+            try:
+                await self._addresses.key()
+            except DependencyError as error:
+                log.warning("Node images are not served yet: %s", error)
+                await asyncio.sleep(KEY_RETRY.total_seconds())
+            else:
+                return
 
     def _listens(self, port: int) -> None:
         self.port = port

@@ -71,7 +71,7 @@ async def serving(source: Any, *releases: Manifest, certificates: Path | None = 
     cache = ObjectCache({IMAGE_INDEX: images_of})
     for one in releases:
         cache.put(key_of(one), one)
-    addresses = ImageAddresses(client=None, secret=ObjectKey("own", "key"), url="", _key=[KEY])  # type: ignore[arg-type]
+    addresses = ImageAddresses(client=None, secret=ObjectKey("own", "key"), url="", _key=KEY)  # type: ignore[arg-type]
 
     @asynccontextmanager
     async def opened(_: Manifest) -> AsyncIterator[ImageSource]:

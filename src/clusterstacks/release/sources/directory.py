@@ -260,10 +260,11 @@ def publish_to_directory(directory: Path, target: Path) -> bool:
     """
     name = parse_release(directory.name)
     place = target / name.release
+    exists = place.exists()
+    if exists and read_contents(name, place).digest != read_contents(name, directory).digest:
+        raise ReleaseTaken(place)
     _copy_images(name, directory, target)
-    if place.exists():
-        if read_contents(name, place).digest != read_contents(name, directory).digest:
-            raise ReleaseTaken(place)
+    if exists:
         _copy_signature(name, directory, target)
         return False
     staging = Staging.create(target)
