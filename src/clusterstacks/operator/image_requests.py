@@ -25,7 +25,9 @@ SECRET_NAME: Final = "cluster-stack-operator-node-images"  # noqa: S105 - a name
 IMAGE_INDEX: Final = "node image"
 """Index of ClusterStackReleases by ``namespace/sha256:<hex>`` of the files of their node images."""
 
-_PATH: Final = re.compile(r"/images/(?P<token>[0-9a-f]{64})/(?P<namespace>[a-z0-9-]{1,63})/(?P<hex>[0-9a-f]{64})")
+PATH: Final = "/images/"
+_TOKEN: Final = re.compile(rf"{PATH}[0-9a-f]{{64}}")
+_PATH: Final = re.compile(rf"{PATH}(?P<token>[0-9a-f]{{64}})/(?P<namespace>[a-z0-9-]{{1,63}})/(?P<hex>[0-9a-f]{{64}})")
 _RANGE: Final = re.compile(r"bytes=(?:([0-9]{1,18})-([0-9]{0,18})|-([0-9]{1,18}))")
 
 
@@ -36,7 +38,12 @@ class RangeNotSatisfiable(Exception):
 def image_path(key: bytes, image: ObjectKey) -> str:
     """Return the path of a node image, whose name is its digest ``sha256:<hex>``."""
     token = hmac.digest(key, f"{image.namespace}/{image.name}".encode(), "sha256").hex()
-    return f"/images/{token}/{image.namespace}/{image.name.removeprefix('sha256:')}"
+    return f"{PATH}{token}/{image.namespace}/{image.name.removeprefix('sha256:')}"
+
+
+def without_tokens(message: str) -> str:
+    """Return a message of another program without the tokens of paths, for objects that more users may read."""
+    return _TOKEN.sub(f"{PATH}...", message)
 
 
 def requested_image(key: bytes, path: str) -> ObjectKey | None:

@@ -16,6 +16,7 @@ from clusterstacks.operator.image_requests import (
     is_verified,
     requested_image,
     requested_part,
+    without_tokens,
 )
 
 KEY = b"k" * 32
@@ -46,6 +47,16 @@ def test_path_of_an_image_is_recognized() -> None:
 )
 def test_other_paths_are_not(path: str) -> None:
     assert requested_image(KEY, path) is None
+
+
+def test_messages_of_others_do_not_show_tokens() -> None:
+    # ORC writes the URL into the condition of an Image, which the release quotes.
+    message = f'error requesting http://x:9444{PATH}: Get "http://x:9444{PATH}": EOF'
+    shown = without_tokens(message)
+
+    assert PATH.split("/")[2] not in shown
+    assert shown.count("http://x:9444/images/.../team/a1a1") == 2
+    assert without_tokens("hash verification failed. got: " + "a" * 64) == "hash verification failed. got: " + "a" * 64
 
 
 @pytest.mark.parametrize(

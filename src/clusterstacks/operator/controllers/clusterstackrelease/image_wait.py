@@ -16,6 +16,7 @@ from clusterstacks.model.kinds.cluster_conditions import condition_view
 from clusterstacks.model.kinds.names import Reason, ReleaseCondition
 from clusterstacks.model.outcomes import Waiting
 from clusterstacks.operator.controllers.clusterstackrelease.class_objects import recorded_objects
+from clusterstacks.operator.image_requests import without_tokens
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -87,7 +88,7 @@ def unavailable(image: RecordedObject, live: Manifest | None) -> str:
         return ""
     if not available.reason or not available.current:
         return f"{title} has no state yet: check that the OpenStack Resource Controller (ORC) runs"
-    cause = " ".join(available.message.split())[:MESSAGE_LENGTH]
+    cause = without_tokens(" ".join(available.message.split()))[:MESSAGE_LENGTH]
     if has_failed(live):
         return f"{title}: {cause}: ORC does not try again: remove the cause, then delete the Image to begin again"
     return f"{title} is not available yet: {cause}"
