@@ -144,17 +144,18 @@ def _judge_images(patch: StatusPatch, listed: NodeImages | None, objects: Iterab
 
 
 async def _step(client: Client, known: Mapping[ObjectId, RecordedObject], target: ApplyTarget) -> ObjectStep:
-    """Return the step of an object, which is read if it was applied before."""
+    """Return the step of an object, which is read if it was applied before; an Image keeps the URL that it has."""
     recorded, identity = known.get(target.id), target.id
-    if recorded is None or target.resource is None:
+    of_image = is_image(target.manifest)
+    if target.resource is None or (recorded is None and not of_image):
         return ObjectStep(target, recorded)
     live = None
     with suppress(ClusterStacksError):  # then it is applied, which tells what is wrong with this object
         live = await client.find(target.resource, identity.name, identity.namespace)
-    if live is not None and is_image(target.manifest):
+    if live is not None and of_image:
         manifest = with_live_url(target.manifest, live)
         target = replace(target, manifest=manifest, digest=digest_of(manifest))
-    return ObjectStep(target, recorded, before=live)
+    return ObjectStep(target, recorded, before=live if recorded else None)
 
 
 def _is_in_place(step: ObjectStep) -> bool:
