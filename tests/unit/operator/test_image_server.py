@@ -8,19 +8,22 @@ import os
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import aiohttp
 import pytest
 
+from clusterstacks.model.errors import DependencyError
 from clusterstacks.model.objects import ObjectKey
 from clusterstacks.net.http.errors import ServerUnavailable
+from clusterstacks.net.kube.resources import Resource
 from clusterstacks.operator import image_server as module
 from clusterstacks.operator.image_requests import IMAGE_INDEX, image_path, images_of
 from clusterstacks.operator.image_server import ImageAddresses, ImageServer
 from clusterstacks.operator.webhooks.certificates import create_serving
 from clusterstacks.release.sources.directory import DirectorySource
 from clusterstacks.runtime.cache import ObjectCache, key_of
+from tests.support.fakes.api_server import FakeApi
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
@@ -195,3 +198,27 @@ async def test_client_that_takes_nothing_is_disconnected(
         with pytest.raises((OSError, asyncio.IncompleteReadError)):
             await reader.readexactly(2**28)
         writer.transport.abort()
+
+
+SECRETS = Resource("", "v1", "Secret", "secrets", namespaced=True)
+
+
+async def test_replicas_share_the_key_that_the_first_one_creates() -> None:
+    api, secret, image = FakeApi(SECRETS), ObjectKey("own", "key"), ObjectKey("team", DIGEST)
+    first, second = (ImageAddresses(client=cast("Any", api), secret=secret, url="http://x") for _ in range(2))
+
+    url = await first.of(image)
+
+    assert await second.of(image) == url
+    assert await first.of(ObjectKey("other", DIGEST)) != url
+    assert [verb for verb, _ in api.calls].count("create") == 1
+    assert (await first.key()).hex() not in repr(first)
+
+
+async def test_secret_without_a_key_is_named() -> None:
+    api, secret = FakeApi(SECRETS), ObjectKey("own", "key")
+    manifest = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "key", "namespace": "own"}}
+    await api.create(SECRETS, {**manifest, "data": {"key": "AAAA"}}, "own")
+
+    with pytest.raises(DependencyError, match=r"Secret own/key has no key of 32 bytes: delete it"):
+        await ImageAddresses(client=cast("Any", api), secret=secret, url="http://x").key()
