@@ -56,7 +56,7 @@ class SourceBroken(SpecError):
 
 def image_unusable(file: object, problem: str) -> SpecError:
     """Return the error for the file of a node image that cannot be published."""
-    remedy = "build the release again with 'csctl create', or copy the file of the image there"
+    remedy = "build the release again with 'csctl create', or copy a published release with 'csctl copy'"
     return SpecError("NodeImageUnusable", f"{file} {problem}, and a node image of the release has this file: {remedy}")
 
 
