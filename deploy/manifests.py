@@ -82,7 +82,7 @@ def _rights() -> list[dict[str, Any]]:
     """Describe the rights; equal rights of two scopes of one role become one rule."""
     entries: dict[str, dict[str, Any]] = {}
     for right in RIGHTS:
-        feature = {"feature": right.only_with.value} if right.only_with else {}
+        feature = {"features": [one.value for one in right.only_with]} if right.only_with else {}
         everywhere = {"everywhere": [*right.everywhere]} if right.everywhere else {}
         entry = {"scope": SCOPES[right.scope], **everywhere, **feature, "why": right.why, "rule": right.rule()}
         first = entries.setdefault(str({**entry, "why": ""}), entry)

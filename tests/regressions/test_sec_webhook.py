@@ -24,11 +24,11 @@ from clusterstacks.model.errors import SpecError
 from clusterstacks.model.kinds.names import CLUSTER_KIND
 from clusterstacks.net.pool import Pool
 from clusterstacks.net.tls import serve_with, server_context
+from clusterstacks.operator import listener
 from clusterstacks.operator.app import Operator
 from clusterstacks.operator.probes_server import ProbesServer
 from clusterstacks.operator.settings import parse_settings
 from clusterstacks.operator.webhook_wiring import webhook_namespace
-from clusterstacks.operator.webhooks import listener
 from clusterstacks.operator.webhooks.answers import ALLOWED
 from clusterstacks.operator.webhooks.certificates import create_serving
 from clusterstacks.operator.webhooks.configuration import PATH, SECRET_NAME

@@ -109,10 +109,12 @@ annotations:
 the verbs that an operator for one namespace needs in all of them. */}}
 {{- define "operator.rules" -}}
 {{- $root := .root -}}
-{{- $features := dict "webhooks" $root.Values.webhook.enabled "disabled webhooks" (not $root.Values.webhook.enabled) "leader election" true -}}
+{{- $features := dict "webhooks" $root.Values.webhook.enabled "disabled webhooks" (not $root.Values.webhook.enabled) "leader election" true "node images" $root.Values.nodeImages.enabled -}}
 {{- range (fromYaml ($root.Files.Get "files/rights.yaml")).rights }}
 {{- $verbs := ternary .everywhere .rule.verbs (has "everywhere" $.scopes) }}
-{{- if and $verbs (or (has .scope $.scopes) (has "everywhere" $.scopes)) (or (not .feature) (get $features (.feature | default ""))) }}
+{{- $wanted := not .features }}
+{{- range .features }}{{ $wanted = or $wanted (get $features .) }}{{ end }}
+{{- if and $verbs (or (has .scope $.scopes) (has "everywhere" $.scopes)) $wanted }}
 {{- $rule := merge (dict "verbs" $verbs) .rule }}
 {{- if has "cluster-stack-operator" ($rule.resourceNames | default list) }}
 {{- $rule = merge (dict "resourceNames" (list (include "operator.clusterName" $root))) $rule }}

@@ -17,6 +17,7 @@ from clusterstacks.deliver.render.worker_pool import sizing
 from clusterstacks.model.documents import text
 from clusterstacks.model.errors import ClusterStacksError
 from clusterstacks.model.kinds.names import CLUSTER_KIND, DIGEST_ANNOTATION, Kind
+from clusterstacks.model.objects import ObjectKey
 from clusterstacks.net.kube.client import Client
 from clusterstacks.net.kube.kubeconfig import named_connection
 from clusterstacks.net.pool import Pool
@@ -28,6 +29,8 @@ from clusterstacks.operator.controllers.registered import REGISTRATIONS
 from clusterstacks.operator.controllers.registration import ControllerContext
 from clusterstacks.operator.controllers.workload_clients import Workloads
 from clusterstacks.operator.go_operator import GoLeftovers
+from clusterstacks.operator.image_requests import SECRET_NAME as IMAGE_KEY_SECRET
+from clusterstacks.operator.image_server import ImageAddresses, ImageServer
 from clusterstacks.operator.lease_settings import build_elector
 from clusterstacks.operator.probes_server import ProbesServer
 from clusterstacks.operator.rbac import Feature, RightsCheck
@@ -50,7 +53,6 @@ if TYPE_CHECKING:
 
     from clusterstacks.model.files.compatibility import Rule
     from clusterstacks.model.names import ReleaseName
-    from clusterstacks.model.objects import ObjectKey
     from clusterstacks.net.kube.connection import Connection
     from clusterstacks.operator.controllers.registration import CachedKind, Reconciler, Registration, ToKeys
     from clusterstacks.operator.settings import OperatorSettings
@@ -87,8 +89,10 @@ class Operator:
         gate = self._elector.gate if self._elector else None
         self._client = Client(connection, self._pool, budget=MANAGEMENT_BUDGET, user_agent=COMPONENT, gate=gate)
         # Webhooks serve on every replica and rotate their certificate with optimistic locking, so they pass no gate.
-        # Every client that reaches their port can make them read, which must not use up the reconcilers' budget.
+        # Every client that reaches their port can make them read, which must not use up the reconcilers' budget. The
+        # same holds for the server of node images.
         self._webhook_client = Client(connection, self._pool, user_agent=COMPONENT)
+        self._image_addresses = self._build_image_addresses()
         self._events = EventRecorder(self._client, COMPONENT)
         self._unreadable = UnreadableObjectReporter(self._events, self._metrics)
         self._renderer = self._build_renderer()
@@ -176,6 +180,16 @@ class Operator:
             log.warning(
                 "The webhooks are disabled: set --webhook-service to the Service by which the API server calls them"
             )
+        if self._image_addresses is not None:
+            services["node images"] = self._after_sync(
+                ImageServer(
+                    *settings.node_image_address,
+                    addresses=self._image_addresses,
+                    releases=self._informers[Kind.CLUSTER_STACK_RELEASE].cache,
+                    open_source=self._sources.fetcher(lambda _: None).image_source,
+                    certificates=settings.node_image_cert_dir,
+                ).run
+            )
         host, port = self._settings.probe_address
         if port:
             services["probes"] = ProbesServer(host, port, probes=self._probes).run
@@ -208,8 +222,16 @@ class Operator:
             Feature.WEBHOOKS: self._webhooks is not None,
             Feature.NO_WEBHOOKS: not self._settings.webhook_port,
             Feature.ELECTION: self._elector is not None,
+            Feature.NODE_IMAGES: self._image_addresses is not None,
         }
         return frozenset(feature for feature, switched in on.items() if switched)
+
+    def _build_image_addresses(self) -> ImageAddresses | None:
+        settings = self._settings
+        if not settings.node_image_address[1]:
+            return None
+        secret = ObjectKey(settings.operator_namespace, IMAGE_KEY_SECRET)
+        return ImageAddresses(client=self._webhook_client, secret=secret, url=settings.node_image_url)
 
     def _build_elector(self, connection: Connection) -> LeaderElector | None:
         settings = self._settings.election
@@ -279,6 +301,7 @@ class Operator:
             provider_kinds=self._settings.provider_kinds,
             class_kinds=self._settings.class_kinds,
             drift_interval=self._settings.drift_interval,
+            image_url=self._image_addresses.of if self._image_addresses else None,
         )
 
     def _register(self, registration: Registration, reconciler: Reconciler) -> None:

@@ -18,6 +18,7 @@ from clusterstacks.model.documents import mapping, mappings
 from clusterstacks.model.errors import DependencyError
 from clusterstacks.model.kinds.names import CLUSTER_API_GROUP, GROUP, RESOURCE_SET_GROUP, SYNC_GROUP
 from clusterstacks.operator.go_operator import EXTENSIONS, WEBHOOKS
+from clusterstacks.operator.image_requests import SECRET_NAME as IMAGE_KEY_SECRET
 from clusterstacks.operator.lease_settings import LEASE_NAME
 from clusterstacks.operator.webhooks.configuration import NAME as CONFIGURATION_NAME
 from clusterstacks.operator.webhooks.configuration import OWNER, SECRET_NAME, WebhookScope
@@ -55,6 +56,7 @@ class Feature(StrEnum):
     WEBHOOKS = "webhooks"
     NO_WEBHOOKS = "disabled webhooks"
     ELECTION = "leader election"
+    NODE_IMAGES = "node images"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,8 +76,8 @@ class Right:
     """The verbs that are needed in all namespaces, even with ``--namespace``."""
     names: tuple[str, ...] = ()
     """Names of the only objects; empty for all."""
-    only_with: Feature | None = None
-    """The optional feature that needs it; None for rights that are always needed."""
+    only_with: tuple[Feature, ...] = ()
+    """The optional features that need it; empty for rights that are always needed."""
 
     def covers(self, group: str, resource: str, verb: str) -> bool:
         """Return whether this right allows a request, regardless of the scope."""
@@ -220,7 +222,7 @@ RIGHTS: Final = (
         verbs=("create", "patch"),
         scope=RightScope.CLUSTER,
         names=(CONFIGURATION_NAME,),
-        only_with=Feature.WEBHOOKS,
+        only_with=(Feature.WEBHOOKS,),
         why="register the webhooks; with --namespace the name ends in -NAMESPACE; not needed without webhooks",
     ),
     Right(
@@ -229,7 +231,7 @@ RIGHTS: Final = (
         verbs=("get",),
         scope=RightScope.CLUSTER,
         names=(CONFIGURATION_NAME,),
-        only_with=Feature.WEBHOOKS,
+        only_with=(Feature.WEBHOOKS,),
         why="make the ClusterRole of this name, if there is one, the owner of the webhooks, which are deleted with it; "
         "with --namespace the name ends in -NAMESPACE",
     ),
@@ -239,7 +241,7 @@ RIGHTS: Final = (
         verbs=("get", "delete"),
         scope=RightScope.CLUSTER,
         names=(CONFIGURATION_NAME,),
-        only_with=Feature.NO_WEBHOOKS,
+        only_with=(Feature.NO_WEBHOOKS,),
         why="with --webhook-port=0, delete those of an earlier start; with --namespace the name ends in -NAMESPACE",
     ),
     Right(
@@ -268,7 +270,7 @@ RIGHTS: Final = (
         resources=("subjectaccessreviews",),
         verbs=("create",),
         scope=RightScope.CLUSTER,
-        only_with=Feature.WEBHOOKS,
+        only_with=(Feature.WEBHOOKS,),
         why="ask whether the writer of a ClusterUpgrade may update the Clusters of its namespace; not needed without "
         "webhooks",
     ),
@@ -299,16 +301,25 @@ RIGHTS: Final = (
         verbs=("get", "patch"),
         scope=RightScope.OWN,
         names=(SECRET_NAME,),
-        only_with=Feature.WEBHOOKS,
+        only_with=(Feature.WEBHOOKS,),
         why="rotate the certificate of the webhooks; not needed without webhooks",
+    ),
+    Right(
+        group="",
+        resources=("secrets",),
+        verbs=("get",),
+        scope=RightScope.OWN,
+        names=(IMAGE_KEY_SECRET,),
+        only_with=(Feature.NODE_IMAGES,),
+        why="read the key in the URLs of node images; only needed with --node-image-bind-address",
     ),
     Right(
         group="",
         resources=("secrets",),
         verbs=("create",),
         scope=RightScope.OWN,
-        only_with=Feature.WEBHOOKS,
-        why="create that Secret; RBAC cannot name an object that is created",
+        only_with=(Feature.WEBHOOKS, Feature.NODE_IMAGES),
+        why="create these Secrets; RBAC cannot name an object that is created",
     ),
     Right(
         group="coordination.k8s.io",
@@ -316,7 +327,7 @@ RIGHTS: Final = (
         verbs=("get", "patch"),
         scope=RightScope.OWN,
         names=(LEASE_NAME,),
-        only_with=Feature.ELECTION,
+        only_with=(Feature.ELECTION,),
         why="leader election; not needed with --leader-elect=false",
     ),
     Right(
@@ -324,7 +335,7 @@ RIGHTS: Final = (
         resources=("leases",),
         verbs=("create",),
         scope=RightScope.OWN,
-        only_with=Feature.ELECTION,
+        only_with=(Feature.ELECTION,),
         why="create that Lease; RBAC cannot name an object that is created",
     ),
 )
@@ -395,7 +406,7 @@ def missing_rights(
         for right in RIGHTS
         if right.group in _CHECKED
         and right.scope in (RightScope.CLUSTER, RightScope.WATCHED, RightScope.OWN)
-        and (right.only_with is None or right.only_with in features)
+        and (not right.only_with or any(feature in features for feature in right.only_with))
     ]
     known, known_there = list(rules), list(watched_rules)
     if not watched:

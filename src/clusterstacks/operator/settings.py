@@ -62,6 +62,9 @@ class OperatorSettings:
     watch_filter: str = ""
     metrics_address: tuple[str, int] = ("", 8080)
     probe_address: tuple[str, int] = ("", 9440)
+    node_image_address: tuple[str, int] = ("", 0)
+    node_image_url: str = ""
+    node_image_cert_dir: Path | None = None
     webhook_port: int = 0
     webhook_service: ObjectKey | None = None
     webhook_url: str = ""
@@ -101,6 +104,11 @@ def parse_settings(
 
 def _settings(flags: argparse.Namespace, environ: Mapping[str, str], service_account: Path) -> OperatorSettings:
     own = flags.operator_namespace or environ.get("POD_NAMESPACE", "") or pod_namespace(service_account)
+    if flags.node_image_bind_address[1] and not (flags.node_image_url and own):
+        raise SpecError(
+            "NodeImageServerIncomplete",
+            "--node-image-bind-address needs --node-image-url, and --operator-namespace for the Secret of its key",
+        )
     return OperatorSettings(
         kubeconfig=flags.kubeconfig,
         source=source_of(flags, environ),
@@ -115,6 +123,9 @@ def _settings(flags: argparse.Namespace, environ: Mapping[str, str], service_acc
         watch_filter=flags.watch_filter,
         metrics_address=flags.metrics_bind_address,
         probe_address=flags.health_probe_bind_address,
+        node_image_address=flags.node_image_bind_address,
+        node_image_url=flags.node_image_url,
+        node_image_cert_dir=flags.node_image_cert_dir,
         webhook_port=flags.webhook_port,
         webhook_service=flags.webhook_service,
         webhook_url=flags.webhook_url,
@@ -154,6 +165,7 @@ def option_parser(release_dir: Path = RELEASE_DIR) -> argparse.ArgumentParser:
     _add_directories(parser, release_dir)
     _add_kinds(parser)
     _add_endpoints(parser)
+    _add_node_images(parser)
     _add_webhooks(parser)
     add_election_options(parser)
     _add_concurrency(parser)
@@ -265,6 +277,33 @@ def _add_endpoints(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _add_node_images(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument_group("node images").add_argument
+    add(
+        "--node-image-bind-address",
+        type=_address,
+        default=("", 0),
+        metavar="HOST:PORT",
+        help="address of the server of node images that are published with a release (artifact: in node-images.yaml), "
+        "for ORC and other providers; without HOST all addresses; 0, the default, disables it",
+    )
+    add(
+        "--node-image-url",
+        type=_server_url,
+        default="",
+        metavar="URL",
+        help="URL by which they reach that server, for example http://SERVICE.NAMESPACE.svc:9444",
+    )
+    add(
+        "--node-image-cert-dir",
+        type=Path,
+        default=None,
+        metavar="DIR",
+        help="directory with tls.crt and tls.key of that server, which may be renewed; default: plain HTTP, because a "
+        "hash verifies every image",
+    )
+
+
 def _add_webhooks(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("webhooks")
     group.add_argument(
@@ -351,6 +390,13 @@ def _url(text: str) -> str:
     parts = urlsplit(text)
     if text and (parts.scheme != "https" or not parts.hostname or parts.path not in ("", "/")):
         raise argparse.ArgumentTypeError(f"{text!r} is not https://HOST:PORT")
+    return text.rstrip("/")
+
+
+def _server_url(text: str) -> str:
+    parts = urlsplit(text)
+    if text and (parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment):
+        raise argparse.ArgumentTypeError(f"{text!r} is not http://HOST:PORT or https://HOST:PORT")
     return text.rstrip("/")
 
 

@@ -54,6 +54,21 @@ class SourceBroken(SpecError):
         super().__init__("SourceBroken", f"{file} {problem}")
 
 
+def image_unusable(file: object, problem: str) -> SpecError:
+    """Return the error for the file of a node image that cannot be published."""
+    remedy = "build the release again with 'csctl create', or copy a published release with 'csctl copy'"
+    return SpecError("NodeImageUnusable", f"{file} {problem}, and a node image of the release has this file: {remedy}")
+
+
+def images_not_held(place: object) -> SpecError:
+    """Return the error for a source that cannot have the files of node images."""
+    return SpecError(
+        "NodeImagesNotHeld",
+        f"{place} cannot hold the files of node images: publish the release in an OCI registry, or name the images by "
+        "https URLs in node-images.yaml",
+    )
+
+
 class ReleaseNotFound(DependencyError):
     """The source has no such release; it may be published later."""
 

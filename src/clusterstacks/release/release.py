@@ -137,7 +137,7 @@ class Release:
         """
         if NODE_IMAGES not in self.contents.files or self.name.provider != OPENSTACK:
             return None
-        return read_node_images(yaml.load(self._read(NODE_IMAGES), name=NODE_IMAGES), OPENSTACK)
+        return read_node_images(yaml.load(self._read(NODE_IMAGES), name=NODE_IMAGES), OPENSTACK, released=True)
 
     def addons(self) -> tuple[str, ...]:
         """Return the names of all addons, sorted; ``("cluster-addon",)`` in the single-chart layout."""

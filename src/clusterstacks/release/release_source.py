@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from clusterstacks.model.digests import sha256_digest
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import AsyncGenerator, Collection
     from pathlib import Path
 
     from clusterstacks.model.names import ReleaseName
@@ -64,6 +64,35 @@ class ReleaseSource(Protocol):
 
         Raises:
             ReleaseBroken: The release is too large, or a file is not a regular file.
+        """
+        ...
+
+
+IMAGE_DIRECTORY = "node-images"
+"""``node-images/<sha256 in hex>`` beside the directories of releases holds the files of their node images."""
+
+
+def image_file(releases: Path, digest: str) -> Path:
+    """Return the file of a node image beside the directories of releases."""
+    return releases / IMAGE_DIRECTORY / digest.removeprefix("sha256:")
+
+
+@runtime_checkable
+class ImageSource(Protocol):
+    """A source that also has the files of node images, which are no part of a release: they are too large.
+
+    Both methods raise :class:`NotThere` without such a file, and :class:`SourceUnavailable` if it cannot be read now.
+    ``digest`` is ``sha256:<hex>``.
+    """
+
+    async def image_size(self, digest: str) -> int:
+        """Return the size of a file in bytes."""
+        ...
+
+    def image_part(self, digest: str, start: int, length: int) -> AsyncGenerator[bytes]:
+        """Yield ``length`` bytes of a file from ``start`` on, unverified, in pieces of at most 1 MiB.
+
+        The caller closes it. It raises :class:`SourceUnavailable` if the rest cannot be read.
         """
         ...
 

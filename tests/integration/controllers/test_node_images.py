@@ -188,7 +188,7 @@ async def test_image_that_two_releases_share_survives_the_deletion_of_one_and_ke
 
         third = world.stack.release("v3")
         changed = image("shared")
-        changed["spec"]["resource"]["content"]["download"]["url"] += ".new"
+        changed["spec"]["resource"]["content"]["download"]["hash"]["value"] = "1" * 64
         objects = [*world.stack.class_objects("v3"), changed]
         world.publish(third, world.stack.files("v3", {}, class_objects=objects))
         await world.patch(stack, {"spec": {"versions": ["v2", "v3"]}})
@@ -196,3 +196,12 @@ async def test_image_that_two_releases_share_survives_the_deletion_of_one_and_ke
             Kind.CLUSTER_STACK_RELEASE, third.release, "HelmChartApplied",
             words=["spec.resource.content: ", "publish a release with another image name"],
         )  # fmt: skip
+
+        # The hash tells that another URL has the same content, and ORC keeps the one it has.
+        fourth = world.stack.release("v4")
+        moved = image("shared")
+        moved["spec"]["resource"]["content"]["download"]["url"] += ".new"
+        world.publish(fourth, world.stack.files("v4", {}, class_objects=[*world.stack.class_objects("v4"), moved]))
+        await world.patch(stack, {"spec": {"versions": ["v2", "v4"]}})
+        await world.release_ready(fourth)
+        assert (await world.find(KIND, "shared", group=GROUP) or {})["spec"] == found["spec"]

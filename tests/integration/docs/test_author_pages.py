@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import subprocess
+from hashlib import sha256
 from typing import TYPE_CHECKING
 
 import pytest
+import yaml
 
 from tests.support.running.doc_pages import Page, environ_of_reader
 
@@ -33,8 +35,16 @@ def test_node_images_are_listed_built_and_released_as_the_page_shows(tmp_path: P
     for template in stack.glob("cluster-class/templates/*.yaml"):
         template.write_text(template.read_text().replace("To be filled in", ""))
     (stack / "node-images").mkdir()
-    (listed,), (script, _) = page.others["yaml"], page.others["sh"]
+    (listed, published), (script, _) = page.others["yaml"], page.others["sh"]
     (stack / "node-images/config.yaml").write_text(listed)
     (stack / "node-images/build").write_text(script)
 
     page.run(tmp_path, environ)
+
+    entry = yaml.safe_load(published)
+    (stack / "node-images/config.yaml").write_text(listed.partition("- imageDir")[0] + published)
+    (stack / "node-images" / entry[0]["url"].removeprefix("artifact:")).write_bytes(b"image")
+    subprocess.run(
+        ["csctl", "create", stack, "--remote", "none", "-d", "published"], cwd=tmp_path, env=environ, check=True
+    )
+    assert (tmp_path / "published/node-images" / sha256(b"image").hexdigest()).read_bytes() == b"image"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import shutil
 from importlib.metadata import version
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -26,7 +27,6 @@ from tests.support.running.world import install
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from clusterstacks.deliver.render.renderer import Renderer
     from clusterstacks.model.objects import Manifest
@@ -74,14 +74,16 @@ async def test_the_crds_are_those_of_the_code_and_stay_after_an_uninstallation(r
 async def test_the_roles_grant_exactly_the_documented_rights(
     renderer: Renderer, namespace: str, *, webhooks: bool
 ) -> None:
-    values = {**PLAIN, "watchNamespace": namespace, "webhook": {"enabled": webhooks}}
+    of_images = {"nodeImages": {"enabled": not webhooks}}
+    values = {**PLAIN, "watchNamespace": namespace, "webhook": {"enabled": webhooks}, **of_images}
     objects = await rendered(renderer, values)
     cluster = f"{NAME}-{namespace}" if namespace else NAME
 
-    without = Feature.NO_WEBHOOKS if webhooks else Feature.WEBHOOKS
+    on = {Feature.ELECTION, *([Feature.WEBHOOKS] if webhooks else [Feature.NO_WEBHOOKS, Feature.NODE_IMAGES])}
 
     def wanted(*scopes: RightScope) -> set[tuple[str, str, str, str]]:
-        rules = [right.rule() for right in RIGHTS if right.scope in scopes and right.only_with is not without]
+        needed = [right for right in RIGHTS if not right.only_with or on & {*right.only_with}]
+        rules = [right.rule() for right in needed if right.scope in scopes]
         named = {NAME: cluster}
         return {(group, what, verb, named.get(name, name)) for group, what, verb, name in granted(rules)}
 
@@ -247,6 +249,7 @@ async def test_the_operator_understands_the_arguments_of_the_chart(renderer: Ren
     assert settings.election is not None
     assert settings.election.namespace == NAMESPACE
     assert settings.probe_address == ("", 9440)
+    assert settings.node_image_address == ("", 0)
     assert not settings.notices
 
     objects = await rendered(renderer, everything())
@@ -261,6 +264,13 @@ async def test_the_operator_understands_the_arguments_of_the_chart(renderer: Ren
     assert settings.source.oci.repository == "registry.example.org/kaas/stacks"
     assert settings.source.verification is not None
     assert settings.source_ca == "any text"
+    service = of_kind(objects, "Service", "stacks-node-images")
+    assert settings.node_image_url == f"https://{service['metadata']['name']}.{NAMESPACE}.svc:9444"
+    assert settings.node_image_address == ("", service["spec"]["ports"][0]["port"])
+    (mount,) = (one["mountPath"] for one in found["volumeMounts"] if one["name"] == "node-images")
+    assert settings.node_image_cert_dir == Path(mount)
+    peers = {one["ports"][0]["port"]: one["from"] for one in of_kind(objects, "NetworkPolicy")["spec"]["ingress"]}
+    assert peers[9444] == everything()["networkPolicy"]["nodeImagesFrom"]
     assert settings.namespace == "team-a"
     assert settings.class_kinds == {"Bundle.example.org"}
     assert [str(one) for one in settings.provider_kinds] == ["Bundle.example.org"]

@@ -51,6 +51,7 @@ def everything(namespace: str = "team-a") -> Manifest:
         },
         "serviceAccount": {"name": "somebody", "annotations": {"example.org/role": "one"}},
         "webhook": {"clusterFailurePolicy": "Fail"},
+        "nodeImages": {"enabled": True, "certificateSecret": "images-tls"},
         "metrics": {
             "serviceMonitor": {"enabled": True, "interval": "10s", "labels": {"release": "prometheus"}},
             "prometheusRule": {"enabled": True, "labels": {"release": "prometheus"}},
@@ -60,6 +61,7 @@ def everything(namespace: str = "team-a") -> Manifest:
             "enabled": True,
             "apiServers": ["192.0.2.11/32"],
             "metricsFrom": [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}}],
+            "nodeImagesFrom": [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "orc-system"}}}],
         },
         "cache": {"sizeLimit": "1Gi"},
         "podDisruptionBudget": {"maxUnavailable": "50%"},

@@ -34,7 +34,7 @@ class RegistryDouble:
     ``referrers`` (whether it keeps such lists), ``listed`` (what these lists begin with), ``page`` (tags on one),
     ``upload_host`` (where uploads go), ``hidden`` (blobs that are there for a mount only), ``least`` (bytes of a part
     of an upload), ``cuts`` (after how many bytes each of the next transfers breaks), ``failing`` (targets of manifests
-    that are answered with 500) and ``extra`` (headers of manifests).
+    that are answered with 500), ``ranges`` (whether it sends parts of blobs) and ``extra`` (headers of manifests).
     """
 
     def __init__(self) -> None:
@@ -48,6 +48,7 @@ class RegistryDouble:
         self.token_requests: list[web.Request] = []
         self.forms: list[dict[str, Any]] = []
         self.referrers = True
+        self.ranges = True
         self.listed: list[object] = []
         self.page = 1000
         self.upload_host = ""
@@ -183,10 +184,11 @@ class RegistryDouble:
         if wanted not in self.blobs or (request.method == "HEAD" and wanted in self.hidden):
             return web.Response(status=404)
         content, headers, status = self.blobs[wanted], {}, 200
-        if asked := request.headers.get("Range"):
-            start = int(asked.removeprefix("bytes=").rstrip("-"))
-            headers["Content-Range"] = f"bytes {start}-{len(content) - 1}/{len(content)}"
-            content, status = content[start:], 206
+        if self.ranges and (asked := request.headers.get("Range")):
+            first, _, last = asked.removeprefix("bytes=").partition("-")
+            start, end = int(first), int(last or len(content) - 1)
+            headers["Content-Range"] = f"bytes {start}-{end}/{len(content)}"
+            content, status = content[start : end + 1], 206
         if request.method == "HEAD" or not self.cuts:
             return web.Response(status=status, body=content, headers=headers)
         answer = web.StreamResponse(status=status, headers={**headers, "Content-Length": str(len(content))})

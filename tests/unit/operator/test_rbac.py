@@ -36,10 +36,10 @@ def test_omitted_rule_is_reported_unless_it_depends_on_the_stacks(number: int) -
 
 
 def test_disabled_feature_needs_no_rights() -> None:
-    plain = [right.rule() for right in RIGHTS if right.only_with is None]
+    plain = [right.rule() for right in RIGHTS if not right.only_with]
 
     assert missing_rights(plain, frozenset()) == []
-    assert {right.only_with for right in missing_rights(plain, ALL)} == ALL
+    assert {feature for right in missing_rights(plain, ALL) for feature in right.only_with} == ALL
 
 
 def test_right_on_other_objects_is_not_sufficient() -> None:

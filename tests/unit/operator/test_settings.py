@@ -161,3 +161,15 @@ def test_webhook_service_and_url_are_mutually_exclusive(capsys: pytest.CaptureFi
         parse_settings(["--webhook-service=a/b", "--webhook-url=https://127.0.0.1:1"])
 
     assert "not allowed with" in capsys.readouterr().err
+
+
+def test_server_of_node_images_needs_its_url_and_the_namespace_of_its_key(capsys: pytest.CaptureFixture[str]) -> None:
+    on = ["--node-image-bind-address=:9444"]
+    for arguments in (on, [*on, "--node-image-url=http://images.example.org"]):
+        with pytest.raises(SystemExit):
+            parse_settings(arguments)
+        assert "--node-image-bind-address needs" in capsys.readouterr().err
+    settings = parse_settings([*on, "--node-image-url=https://x.example.org/", "--operator-namespace=own"])
+    assert settings.node_image_url == "https://x.example.org"
+    assert settings.node_image_address == ("", 9444)
+    assert parse_settings([]).node_image_address == ("", 0)

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
+import tempfile
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -27,14 +29,18 @@ from clusterstacks.csctl.building.previous_release import is_from_same_source
 from clusterstacks.csctl.building.settings import CSCTL, read_settings
 from clusterstacks.csctl.building.source_tree import hash_tree, overlaid, read_tree, updated_metadata, write_metadata
 from clusterstacks.csctl.building.version_rules import NoStackChanged, NothingChanged
+from clusterstacks.csctl.building.yaml_edit import with_key
 from clusterstacks.model import yaml
 from clusterstacks.model.errors import DependencyError, error_context
 from clusterstacks.model.files.metadata import Metadata
+from clusterstacks.model.files.node_images import ARTIFACT, SOURCE, read_node_images
 from clusterstacks.model.files.node_images import FILE as NODE_IMAGES
-from clusterstacks.model.files.node_images import SOURCE, read_node_images
 from clusterstacks.model.versions import StackVersion
+from clusterstacks.net.oci.blob_upload import digest_file
+from clusterstacks.net.oci.transfers import silent
 from clusterstacks.release.errors import ReleaseTaken, SourceBroken
 from clusterstacks.release.release import METADATA
+from clusterstacks.release.release_source import IMAGE_DIRECTORY, image_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
@@ -43,7 +49,9 @@ if TYPE_CHECKING:
     from clusterstacks.csctl.building.remotes import Publisher
     from clusterstacks.csctl.building.version_inputs import VersionChoice, VersionChooser
     from clusterstacks.csctl.building.version_rules import VersionChange
+    from clusterstacks.model.files.node_images import NodeImages
     from clusterstacks.model.names import ReleaseName
+    from clusterstacks.net.oci.transfers import TransferProgress
     from clusterstacks.release.charts.vendor import ChartDependencies
 
 
@@ -129,6 +137,8 @@ class ReleaseBuilder:
     """Also write the versions into metadata.yaml of the source."""
     path: str = os.defpath
     """Directories in which plugins are searched, in the format of PATH."""
+    progress: TransferProgress = silent
+    """Receives the progress while the files of node images are read."""
 
     def check(self, stack: StackDirectory) -> None:
         """Refuse what would fail at the end of a build: a missing plugin, another release's version in the class."""
@@ -177,7 +187,42 @@ class ReleaseBuilder:
             except FileNotFoundError:
                 problem = f"wrote no {NODE_IMAGES} into the release: see its output"
                 raise SourceBroken(plugin.program, problem) from None
-        read_node_images(yaml.load(content, name=NODE_IMAGES), stack.settings.provider)
+        images = read_node_images(yaml.load(content, name=NODE_IMAGES), stack.settings.provider)
+        complete = await self._with_image_files(content, images, stack.root / IMAGE_DIRECTORY)
+        if complete != content:
+            await asyncio.to_thread(written.write_bytes, complete)
+
+    async def _with_image_files(self, content: bytes, images: NodeImages, sources: Path) -> bytes:
+        """Put the files of node images beside the releases; return the list of the images with their checksums."""
+        for at, image in enumerate(images.open_stack_node_images):
+            if not image.file:
+                continue
+            file = sources / image.file
+            try:
+                digest, _ = await digest_file(file, self.progress)
+                if image.checksum in ("", digest):
+                    await asyncio.to_thread(_link_or_copy, file, image_file(self.into, digest))
+            except OSError as error:
+                problem = f"names {ARTIFACT}{image.file}, and {file} cannot be published: {error.strerror}"
+                raise SourceBroken(SOURCE, problem) from None
+            if image.checksum not in ("", digest):
+                problem = f"has checksum {image.checksum} of {image.file}, which has {digest}: correct the checksum"
+                raise SourceBroken(SOURCE, problem)
+            if not image.checksum:
+                content = with_key(content, ("openStackNodeImages", at), "checksum", digest, name=NODE_IMAGES)
+        return content
+
+
+def _link_or_copy(file: Path, place: Path) -> None:
+    """Make a file appear at another place, complete, unless there is one."""
+    place.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".csctl-", dir=place.parent) as scratch:
+        made = Path(scratch, place.name)
+        try:
+            made.hardlink_to(file)
+        except OSError:  # another file system, or one without links
+            shutil.copyfile(file, made)
+        made.replace(place)
 
 
 def build_release(

@@ -15,6 +15,7 @@ from clusterstacks.model.files.hashes import Hashes, directory_hash, file_hash
 from clusterstacks.model.files.metadata import Metadata, parse_metadata
 from clusterstacks.release.errors import SourceBroken
 from clusterstacks.release.release import METADATA
+from clusterstacks.release.release_source import IMAGE_DIRECTORY, MAX_FILE_BYTES
 from clusterstacks.runtime.files import replace_file
 
 if TYPE_CHECKING:
@@ -36,12 +37,17 @@ _TAG = re.compile(rb"<< \.([A-Za-z_][0-9A-Za-z_]*) >>")
 def read_tree(root: Path) -> dict[str, bytes]:
     """Read all files below a directory: path with ``/`` as separator, and content.
 
+    Files in node-images/ that are too large for a release are images, and left out: their checksums are in the list.
+
     Raises SourceBroken if the directory cannot be read, is too large, or contains a link or a device.
     """
     tree, size = {}, 0
     try:
         for path in _walk(root):
-            size += path.stat().st_size
+            length = path.stat().st_size
+            if length > MAX_FILE_BYTES and path.is_relative_to(root / IMAGE_DIRECTORY):
+                continue
+            size += length
             if size > MAX_TREE_BYTES:
                 bound = f"{MAX_TREE_BYTES // 1024**2} MiB"
                 raise SourceBroken(path, f"makes the stack larger than {bound}: move it out of the stack directory")

@@ -144,7 +144,9 @@ def copy(
     form: str,
     **sides: Path | bool | None,
 ) -> int:
-    """Copy releases from one registry to another, or to and from a directory, byte for byte, with their signatures.
+    """Copy releases from one registry to another, or to and from a directory, byte for byte.
+
+    Their signatures and the files of their node images are copied as well.
 
     The first REF is registry/repository:release; the release can be a pattern such as 'local-shop-1-3*', in quotes, and
     a digest (@sha256:...) can follow its name. The second REF is registry/repository, with the same tag or without a

@@ -159,6 +159,7 @@ async def _create(options: CreateOptions) -> None:
     from clusterstacks.csctl.building.release_builder import ReleaseBuilder, create_releases, publish_release
     from clusterstacks.csctl.building.version_inputs import VersionChooser
     from clusterstacks.csctl.building.version_rules import Mode
+    from clusterstacks.csctl.shared.transfer_bar import transfer_bar
 
     async with AsyncExitStack() as resources:
         web = await resources.enter_async_context(ServerTrust().web())
@@ -185,6 +186,7 @@ async def _create(options: CreateOptions) -> None:
             registry=_absolute_if_path(options.registry),
             writes_metadata=options.write_metadata,
             path=os.environ.get("PATH", os.defpath),
+            progress=transfer_bar(),
         )
         report = output.note if options.form == JSON else output.say
         built = await create_releases(

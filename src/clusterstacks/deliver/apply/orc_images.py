@@ -6,6 +6,7 @@ dropped silently. Source of the fields: openstack-resource-controller, api/v1alp
 
 from __future__ import annotations
 
+import copy
 from typing import TYPE_CHECKING, Final
 
 from clusterstacks.deliver.apply.class_object_rules import IMAGE_KIND
@@ -101,6 +102,16 @@ def is_image(manifest: Manifest) -> bool:
 def image_name(image: Manifest) -> str:
     """Return the name of an Image in the cloud."""
     return text(image, "spec", "resource", "name") or text(image, "metadata", "name")
+
+
+def with_live_url(image: Manifest, live: Manifest) -> Manifest:
+    """Return an Image with the URL of the live one if one hash verifies both, because ORC never changes a URL."""
+    wanted, found = mapping(image, *DOWNLOAD), mapping(live, *DOWNLOAD)
+    if not mapping(wanted, "hash") or mapping(wanted, "hash") != mapping(found, "hash"):
+        return image
+    changed = copy.deepcopy(image)
+    mapping(changed, *DOWNLOAD)["url"] = text(found, "url")
+    return changed
 
 
 def unverified_images(manifests: Iterable[Manifest]) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Literal
@@ -16,6 +17,11 @@ SOURCE = "node-images/config.yaml"
 """The same list in the source of a stack, where URLs and checksums of images that are built may be empty."""
 OPENSTACK = "openstack"
 """The provider whose images the operator makes."""
+ARTIFACT = "artifact:"
+"""Prefix of the URL of an image that is published with its release, before the name of its file in node-images/ of the
+stack. The operator replaces it by the URL at which it serves the file."""
+
+_FILE_NAME = re.compile(r"[A-Za-z0-9][\w.+-]{0,200}", re.ASCII)
 
 
 class InvalidNodeImages(DocumentError):
@@ -65,7 +71,8 @@ class OpenStackImage(Section):
     """A node image of provider openstack.
 
     Args:
-        url: URL of the image.
+        url: URL of the image, or artifact:FILE for a file in node-images/ of the stack, which csctl publishes with the
+            release and the operator serves.
         checksum: Hash of what the URL serves, sha256:HEX or sha512:HEX; csctl written in Go ignores it.
         image_dir: Name of its sources below node-images/, if it is built.
     """
@@ -80,6 +87,11 @@ class OpenStackImage(Section):
         Remedy("write sha256: and 64 lower-case hexadecimal digits, or sha512: and 128"),
     ] = ""
     image_dir: str = ""
+
+    @property
+    def file(self) -> str:
+        """The name of the file that is published with the release; empty for an image with another URL."""
+        return self.url.removeprefix(ARTIFACT) if self.url.startswith(ARTIFACT) else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,9 +110,16 @@ class NodeImages(Section):
     open_stack_node_images: Annotated[tuple[OpenStackImage, ...], Field(json_schema_extra={"minItems": 1})] = ()
     docker_images: Annotated[tuple[Text, ...], Field(json_schema_extra={"minItems": 1})] = ()
 
+    @property
+    def artifacts(self) -> tuple[str, ...]:
+        """The digests of the files that are published with the release, each once."""
+        return tuple(dict.fromkeys(image.checksum for image in self.open_stack_node_images if image.file))
 
-def read_node_images(document: object, provider: str) -> NodeImages:
+
+def read_node_images(document: object, provider: str, *, released: bool = False) -> NodeImages:
     """Read node-images.yaml; it is checked for the providers whose format is known: OpenStack and Docker.
+
+    In that of a release (``released``), the files that are published with it have checksums.
 
     Raises:
         InvalidNodeImages: A field is missing or not valid; the message names it.
@@ -117,4 +136,12 @@ def read_node_images(document: object, provider: str) -> NodeImages:
     key, listed = required.get(provider, ("", (provider,)))
     if not listed:
         raise Node(None, FILE, key, InvalidNodeImages).refuse("expected a list of at least one image")
+    for at, image in enumerate(images.open_stack_node_images):
+        field = f"openStackNodeImages[{at}]"
+        if image.url.startswith(ARTIFACT) and not _FILE_NAME.fullmatch(image.file):
+            refused = Node(image.url, FILE, f"{field}.url", InvalidNodeImages)
+            raise refused.refuse(f"expected {ARTIFACT}FILE with the name of a file in node-images/")
+        if image.file and not image.checksum.startswith("sha256:") and (released or image.checksum):
+            refused = Node(image.checksum or None, FILE, f"{field}.checksum", InvalidNodeImages)
+            raise refused.refuse("expected sha256:HEX of the published file; 'csctl create' computes it")
     return images

@@ -52,6 +52,12 @@ class ClusterStackReleaseStatus(Model):
     node_images: Name = Field(
         default="", description="Numbers of available and of all node images, for example 2/2; absent without images."
     )
+    node_image_files: tuple[Name, ...] = Field(
+        default=(),
+        max_length=LIST_LENGTH,
+        description="Digests sha256:<hex> of the files of node images that the operator serves inside the management "
+        "cluster.",
+    )
     facts: Annotated[str, Field(max_length=MAX_FACTS_BYTES)] = Field(
         default="",
         description="Versions in the release's metadata.yaml and compatibility.yaml, as one line of JSON, for the "

@@ -618,6 +618,16 @@ REASONS: Final = (
         _READ_MESSAGE,
     ),
     Explanation(
+        "NodeImageServerDisabled",
+        "The release has files of node images (artifact: in node-images.yaml), and the operator does not serve them.",
+        "Set nodeImages.enabled=true of the chart, or the flags --node-image-bind-address and --node-image-url.",
+    ),
+    Explanation(
+        "NodeImagesNotHeld",
+        "The release has files of node images, and its source is of a kind that cannot hold them.",
+        "Publish the release in an OCI registry, or name the images by https URLs.",
+    ),
+    Explanation(
         "ClassInUse", "A Cluster uses the class, so that the release is not deleted.", "Move the Cluster first."
     ),
     Explanation(

@@ -1,4 +1,4 @@
-"""Downloads a blob to disk: resumed after a lost connection, and verified."""
+"""Downloads a blob to disk, resumed after a lost connection and verified, or reads a part of it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from clusterstacks.net.oci.session import registry_error
 from clusterstacks.net.oci.transfers import TransferRetries
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import AsyncGenerator, Iterator
     from pathlib import Path
     from typing import BinaryIO
 
@@ -86,6 +86,29 @@ async def _drain(answer: HTTPResponse, partial: _Partial, progress: TransferProg
         partial.add(buffer)
     if not partial.complete:
         raise ServerUnavailable(answer.place, f"the download ended after {partial.size} of {partial.blob.size} bytes")
+
+
+async def read_part(session: Session, digest: str, start: int, length: int) -> AsyncGenerator[bytes]:
+    """Yield a part of a blob as it arrives, unverified; see ``Registry.blob_part``."""
+    headers = {"Range": f"bytes={start}-{start + length - 1}"}
+    async with session.open("GET", f"blobs/{digest}", headers=headers) as answer:
+        content_range = _CONTENT_RANGE.fullmatch(answer.headers.get("Content-Range", ""))
+        if answer.status == _WHOLE:
+            skipped = start  # the registry has no ranges
+        elif answer.status == _PART and content_range is not None and int(content_range[1]) == start:
+            skipped = 0
+        else:
+            raise await registry_error(answer)
+        left = length
+        async for piece in answer.chunks():
+            part = piece[skipped : skipped + left]
+            skipped -= min(skipped, len(piece))
+            left -= len(part)
+            if part:
+                yield part
+            if not left:
+                return
+        raise ServerUnavailable(answer.place, f"{left} bytes of a part of the blob are missing")
 
 
 class _Partial:

@@ -16,7 +16,7 @@ from yarl import URL
 
 from clusterstacks.net.http.errors import AnswerRefused, ServerUnavailable
 from clusterstacks.net.oci.session import PUSH, registry_error
-from clusterstacks.net.oci.transfers import TransferRetries, read_pieces
+from clusterstacks.net.oci.transfers import TransferRetries, read_pieces, silent
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -184,10 +184,11 @@ def next_location(session: Session, answer: HTTPResponse) -> URL:
     return session.location(answer.url, location)
 
 
-async def digest_file(path: Path) -> tuple[str, int]:
+async def digest_file(path: Path, progress: TransferProgress = silent) -> tuple[str, int]:
     """Return digest and size of a file, which is read in other threads."""
     size = (await asyncio.to_thread(path.stat)).st_size
-    digest = sha256()
+    digest, done = sha256(), 0
     async for piece in read_pieces(path, 0, size):
         await asyncio.to_thread(digest.update, piece)
+        progress(path.name, done := done + len(piece), size)
     return f"sha256:{digest.hexdigest()}", size

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from yarl import URL
 
 from clusterstacks.net.http.errors import AnswerRefused, CredentialsRefused
-from clusterstacks.net.oci.blob_download import download
+from clusterstacks.net.oci.blob_download import download, read_part
 from clusterstacks.net.oci.blob_upload import Upload, digest_file, next_location
 from clusterstacks.net.oci.credentials import ANONYMOUS, RegistryCredentials
 from clusterstacks.net.oci.descriptor import Descriptor, digest_of
@@ -29,7 +29,7 @@ from clusterstacks.net.oci.session import PUSH, RegistryAccess, Session, parse_p
 from clusterstacks.net.oci.transfers import TransferProgress, silent
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncGenerator, AsyncIterator
 
     from clusterstacks.net.http.client import HTTPClient
     from clusterstacks.net.oci.reference import Reference
@@ -100,6 +100,23 @@ class Registry:
             if answer.status not in (200, 404):
                 raise await registry_error(answer)
             return answer.status == 200
+
+    async def blob_size(self, digest: str) -> int:
+        """Return the size of a blob in bytes; raise NotThere without such a blob."""
+        async with self._session.open("HEAD", f"blobs/{digest}") as answer:
+            if answer.status != 200:
+                raise await registry_error(answer)
+            size = answer.headers.get("Content-Length", "")
+        if not (size.isdecimal() and len(size) < 18):
+            raise AnswerRefused(f"{self.reference.place}@{digest}", "has no size")
+        return int(size)
+
+    def blob_part(self, digest: str, start: int, length: int) -> AsyncGenerator[bytes]:
+        """Yield ``length`` bytes of a blob from ``start`` on as they arrive, unverified; the caller closes it.
+
+        It is not resumed: ServerUnavailable says that the rest is missing. Raises NotThere.
+        """
+        return read_part(self._session, digest, start, length)
 
     async def blob(self, blob: Descriptor, into: Path) -> None:
         """Write a blob to a file that does not exist, resumed when the connection breaks, and verified.

@@ -116,6 +116,8 @@ class ControllerContext:
     provider_kinds: Collection[KindPattern]
     class_kinds: Collection[str]
     drift_interval: timedelta | None
+    image_url: Callable[[ObjectKey], Awaitable[str]] | None
+    """Returns the URL at which the operator serves a node image, by namespace and digest; None if it serves none."""
 
     def cache(self, kind: str) -> ObjectCache:
         """Return the cached objects of a kind."""

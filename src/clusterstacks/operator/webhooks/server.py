@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from aiohttp import web
 
 from clusterstacks.model.errors import ClusterStacksError
+from clusterstacks.operator.listener import Listener
 from clusterstacks.operator.webhooks.configuration import PATH
-from clusterstacks.operator.webhooks.listener import Listener
 from clusterstacks.operator.webhooks.reviews import (
     HEAD_BYTES,
     MAX_VALUES,

@@ -10,28 +10,33 @@ import stat
 import time
 from contextlib import ExitStack, contextmanager, suppress
 from datetime import timedelta
-from hashlib import sha256
+from hashlib import file_digest, sha256
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from clusterstacks.model.digests import content_digest
 from clusterstacks.model.errors import ClusterStacksError, SpecError
 from clusterstacks.model.names import parse_release
-from clusterstacks.net.http.errors import SourceUnavailable, store_unavailable
+from clusterstacks.net.http.errors import NotThere, SourceUnavailable, store_unavailable
 from clusterstacks.release.contents import read_contents
-from clusterstacks.release.errors import ReleaseBroken, ReleaseNotFound, ReleaseTaken
+from clusterstacks.release.errors import ReleaseBroken, ReleaseNotFound, ReleaseTaken, image_unusable
+from clusterstacks.release.open import open_directory
 from clusterstacks.release.release_source import (
+    IMAGE_DIRECTORY,
     MAX_FILE_BYTES,
     MAX_FILES,
     MAX_RELEASE_BYTES,
     MAX_SIGNATURE_BYTES,
     SIGNATURE_SUFFIX,
     Evidence,
+    image_file,
 )
 from clusterstacks.release.staging import Staging
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import AsyncGenerator, Collection, Iterator
+    from io import BufferedReader
 
     from clusterstacks.model.names import ReleaseName
 
@@ -84,6 +89,36 @@ class DirectorySource:
         """Return the envelope beside the release's directory."""
         return await asyncio.to_thread(self._evidence, name)
 
+    async def image_size(self, digest: str) -> int:
+        """Return the size of the file of a node image, beside the directories of releases."""
+        with await asyncio.to_thread(self._image, digest) as file:
+            return os.fstat(file.fileno()).st_size
+
+    async def image_part(self, digest: str, start: int, length: int) -> AsyncGenerator[bytes]:
+        """Yield a part of the file of a node image."""
+        with await asyncio.to_thread(self._image, digest) as file:
+            end = start + length
+            while start < end:
+                try:
+                    piece = await asyncio.to_thread(os.pread, file.fileno(), min(end - start, _CHUNK), start)
+                except OSError as error:
+                    raise _unavailable(self.path, error) from None
+                if not piece:
+                    raise SourceUnavailable(self.path / IMAGE_DIRECTORY, f"the file of {digest} became shorter")
+                start += len(piece)
+                yield piece
+
+    def _image(self, digest: str) -> BufferedReader:
+        name = digest.removeprefix("sha256:")
+        try:
+            with self._parents() as parents:
+                for parent in parents:
+                    with suppress(FileNotFoundError, NotADirectoryError), _entered(IMAGE_DIRECTORY, parent) as images:
+                        return _open_file(f"with node image {digest}", name, images)
+        except OSError as error:
+            raise _unavailable(self.path / IMAGE_DIRECTORY, error) from None
+        raise NotThere(self.path / IMAGE_DIRECTORY / name)
+
     @property
     def path(self) -> Path:
         """The directory of the releases, before links are resolved."""
@@ -97,7 +132,7 @@ class DirectorySource:
                     names |= _directories(parent)
         except OSError as error:
             raise _unavailable(self.path, error) from None
-        return tuple(sorted(names - {_NESTED}))
+        return tuple(sorted(names - {_NESTED, IMAGE_DIRECTORY}))
 
     def _evidence(self, name: ReleaseName) -> Evidence:
         file = f"{name}{SIGNATURE_SUFFIX}"
@@ -225,9 +260,11 @@ def publish_to_directory(directory: Path, target: Path) -> bool:
     """
     name = parse_release(directory.name)
     place = target / name.release
-    if place.exists():
-        if read_contents(name, place).digest != read_contents(name, directory).digest:
-            raise ReleaseTaken(place)
+    exists = place.exists()
+    if exists and read_contents(name, place).digest != read_contents(name, directory).digest:
+        raise ReleaseTaken(place)
+    _copy_images(name, directory, target)
+    if exists:
         _copy_signature(name, directory, target)
         return False
     staging = Staging.create(target)
@@ -241,6 +278,24 @@ def publish_to_directory(directory: Path, target: Path) -> bool:
     return True
 
 
+def _copy_images(name: ReleaseName, directory: Path, target: Path) -> None:
+    """Copy the files of the node images of a release, which are beside it, unless they exist."""
+    images = open_directory(directory, name).node_images()
+    for digest in images.artifacts if images else ():
+        file, place = image_file(directory.parent, digest), image_file(target, digest)
+        if place.exists():
+            continue
+        if not file.is_file():
+            raise image_unusable(file, "does not exist")
+        place.parent.mkdir(exist_ok=True)
+        with TemporaryDirectory(prefix=".csctl-", dir=place.parent) as scratch:
+            copied = Path(shutil.copyfile(file, Path(scratch, place.name)))
+            with copied.open("rb") as written:
+                if f"sha256:{file_digest(written, 'sha256').hexdigest()}" != digest:
+                    raise image_unusable(file, "has another digest")
+            copied.replace(place)
+
+
 def _copy_signature(name: ReleaseName, directory: Path, target: Path) -> None:
     signature = f"{name.release}{SIGNATURE_SUFFIX}"
     if (directory.parent / signature).is_file():
@@ -248,6 +303,24 @@ def _copy_signature(name: ReleaseName, directory: Path, target: Path) -> None:
 
 
 def _content(name: ReleaseName, file: str, limit: int, directory: int) -> bytes:
+    with _open_file(name, file, directory) as reader:
+        content = reader.read(limit + 1)
+    if len(content) > limit:
+        raise ReleaseBroken(name, file, f"is larger than {limit} bytes")
+    return content
+
+
+@contextmanager
+def _entered(name: str, parent: int) -> Iterator[int]:
+    directory = os.open(name, _BELOW, dir_fd=parent)
+    try:
+        yield directory
+    finally:
+        os.close(directory)
+
+
+def _open_file(name: object, file: str, directory: int) -> BufferedReader:
+    """Open a regular file of a release; a pipe in its place must not block the reader."""
     foreign = ReleaseBroken(name, file, "is a link or device; replace it with the file")
     try:
         handle = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=directory)
@@ -255,13 +328,11 @@ def _content(name: ReleaseName, file: str, limit: int, directory: int) -> bytes:
         if error.errno == errno.ELOOP:  # the error of O_NOFOLLOW for a link
             raise foreign from None
         raise
-    with os.fdopen(handle, "rb") as reader:
-        if not stat.S_ISREG(os.fstat(handle).st_mode):
-            raise foreign
-        content = reader.read(limit + 1)
-    if len(content) > limit:
-        raise ReleaseBroken(name, file, f"is larger than {limit} bytes")
-    return content
+    reader = os.fdopen(handle, "rb")
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        reader.close()
+        raise foreign
+    return reader
 
 
 def _directories(parent: int) -> set[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import partial
@@ -13,8 +14,8 @@ from clusterstacks.model.errors import SpecError
 from clusterstacks.model.kinds.clusterstack import ClusterStack
 from clusterstacks.net.http.errors import SourceUnavailable
 from clusterstacks.release.charts.dependencies import CHART_ERRORS
-from clusterstacks.release.errors import DigestMismatch, ReleaseBroken, ReleaseNotFound
-from clusterstacks.release.release_source import Evidence
+from clusterstacks.release.errors import DigestMismatch, ReleaseBroken, ReleaseNotFound, images_not_held
+from clusterstacks.release.release_source import Evidence, ImageSource
 from clusterstacks.release.sources.owners import leading_stack
 from clusterstacks.release.sources.pinned_digests import PinnedDigests
 from clusterstacks.release.sources.verification import (
@@ -33,7 +34,7 @@ from clusterstacks.release.sources.verified_content import (
 from clusterstacks.runtime.tracing import span
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import AsyncIterator, Awaitable, Callable
 
     from clusterstacks.model.names import ReleaseName
     from clusterstacks.model.objects import Manifest, ObjectKey
@@ -179,6 +180,20 @@ class ReleaseFetcher:
         if fetched is not None:
             self.confirmed.add((_identity(release), fetched.release.digest))
         return fetched
+
+    @asynccontextmanager
+    async def image_source(self, release: Manifest) -> AsyncIterator[ImageSource]:
+        """Open the source of a release for the files of its node images.
+
+        Raises:
+            SpecError: Sources of this kind have no such files, or the source is not allowed.
+            DependencyError: A Secret of the source is missing.
+        """
+        origin = await self.origin(release)
+        async with self.sources.open(origin.settings) as live:
+            if not isinstance(live.source, ImageSource):
+                raise images_not_held(live.address)
+            yield live.source
 
     async def published_state(
         self, key: ObjectKey, origin: ReleaseOrigin, name: ReleaseName, release: Manifest

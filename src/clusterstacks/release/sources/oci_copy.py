@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+import asyncio
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
+from clusterstacks.model import yaml
 from clusterstacks.model.errors import SpecError
+from clusterstacks.model.files.node_images import FILE as NODE_IMAGES
+from clusterstacks.model.files.node_images import read_node_images
+from clusterstacks.model.names import parse_release
 from clusterstacks.net.http.errors import AnswerRefused, NotThere
 from clusterstacks.net.oci.errors import ContentCorrupt, ManifestInvalid
 from clusterstacks.net.oci.registry import Registry
 from clusterstacks.net.oci.transfers import BLOBS_AT_ONCE
 from clusterstacks.release.errors import ReleaseTaken
+from clusterstacks.release.release_source import MAX_FILE_BYTES
+from clusterstacks.release.sources.image_artifact import image_tag
 from clusterstacks.release.sources.oci_signatures import cosign_tag
 from clusterstacks.runtime.concurrency import gather
 
@@ -45,7 +52,7 @@ class Copied:
 
 
 async def copy(source: Repository, wanted: str, target: Repository, tag: str) -> Copied:
-    """Copy the manifest under a tag or digest, its blobs, its referrers and cosign's tags.
+    """Copy the manifest under a tag or digest, its blobs, the node images it names, its referrers and cosign's tags.
 
     The tag is written last, when the signatures exist. Existing content is not sent again.
 
@@ -60,6 +67,8 @@ async def copy(source: Repository, wanted: str, target: Repository, tag: str) ->
     if present not in (None, manifest.digest):
         raise ReleaseTaken(target.place(tag), f"manifest {present}, not {manifest.digest}")
     carrier = _Carrier(source, target, [])
+    for digest in await _image_digests(source, manifest, tag):
+        await carrier.carry_image(digest)
     await carrier.carry(manifest, manifest.digest)
     signatures = await carrier.carry_signatures(manifest.digest)
     if present is None:
@@ -67,11 +76,31 @@ async def copy(source: Repository, wanted: str, target: Repository, tag: str) ->
     return Copied(manifest.digest, present is None, signatures, tuple(carrier.problems))
 
 
+async def _image_digests(source: Repository, manifest: Manifest, release: str) -> tuple[str, ...]:
+    """Return the digests of the node images that are published with a release; none if their list is not valid."""
+    listed = next((layer for layer in manifest.layers if layer.title == NODE_IMAGES), None)
+    if listed is None or listed.size > MAX_FILE_BYTES:
+        return ()
+    async with source.blob_file(listed) as file:
+        content = await asyncio.to_thread(file.read_bytes)
+    with suppress(SpecError):  # the operator reports it
+        document = yaml.load(content, name=NODE_IMAGES)
+        return read_node_images(document, parse_release(release).provider, released=True).artifacts
+    return ()
+
+
 @dataclass(frozen=True, slots=True)
 class _Carrier:
     source: Repository
     target: Repository
     problems: list[str]
+
+    async def carry_image(self, digest: str) -> None:
+        """Copy the artifact of a node image unless the target has it."""
+        tag = image_tag(digest)
+        manifest = await self.source.manifest(tag)
+        if await self.target.head(tag) != manifest.digest:
+            await self.carry(manifest, tag)
 
     async def carry_signatures(self, digest: str) -> int:
         """Copy the referrers and cosign tags of a manifest; return their number.

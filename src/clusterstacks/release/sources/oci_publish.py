@@ -13,7 +13,9 @@ from clusterstacks.net.oci.manifests import OCI_MANIFEST, read_manifest
 from clusterstacks.net.oci.transfers import BLOBS_AT_ONCE
 from clusterstacks.release.errors import ReleaseBroken, ReleaseTaken
 from clusterstacks.release.open import open_directory
+from clusterstacks.release.release_source import image_file
 from clusterstacks.release.sources.directory import DirectorySource
+from clusterstacks.release.sources.image_artifact import publish_image
 from clusterstacks.release.sources.oci_artifact import compose, created_at, files_of
 from clusterstacks.release.sources.oci_signatures import attach
 from clusterstacks.runtime.concurrency import gather
@@ -48,7 +50,8 @@ class Publication:
 async def publish(directory: Path, registry: Registry, created: datetime) -> Publication:
     """Publish a release directory, which has the name of the release; do nothing if the same content is published.
 
-    The release is verified first. ``created`` is the creation time in the manifest.
+    The release is verified first, and the files of its node images, which are beside it, are published before it.
+    ``created`` is the creation time in the manifest.
 
     Raises:
         ReleaseTaken: The release is already published with other content.
@@ -59,9 +62,14 @@ async def publish(directory: Path, registry: Registry, created: datetime) -> Pub
     tag = release.name.release
     artifact = compose(release, created)
     files = files_of(read_manifest(artifact.raw, OCI_MANIFEST, str(directory)), release.name)
+    images = await asyncio.to_thread(release.node_images)
+    published = None
     if await registry.head(tag) is not None:
         published = await registry.manifest(tag)
         _compare(published, files, registry.reference.at(tag))
+    for digest in images.artifacts if images else ():
+        await publish_image(registry, image_file(directory.parent, digest), digest)
+    if published is not None:
         return Publication(
             release.name, replace(registry.reference, tag=tag, digest=published.digest), release.digest, new=False
         )

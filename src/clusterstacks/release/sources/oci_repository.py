@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 from clusterstacks.net.http.errors import NotThere
 from clusterstacks.net.oci.transfers import BLOBS_AT_ONCE
 from clusterstacks.release.errors import ReleaseBroken, ReleaseNotFound
+from clusterstacks.release.sources.image_artifact import IMAGE_TAG
 from clusterstacks.release.sources.oci_artifact import digest_of_files, files_of
 from clusterstacks.release.sources.oci_signatures import find_evidence
 from clusterstacks.runtime.concurrency import gather
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import AsyncGenerator, Collection
     from pathlib import Path
 
     from clusterstacks.model.names import ReleaseName
@@ -41,8 +42,8 @@ class OCISource:
         self._known: dict[ReleaseName, Manifest] = {}
 
     async def list(self) -> tuple[str, ...]:
-        """Return all tags, sorted, except those of signatures; ``NotThere`` without such a repository."""
-        return tuple(tag for tag in await self.registry.tags() if not tag.startswith(DIGEST_TAG))
+        """Return all tags, sorted, except those of signatures and images; ``NotThere`` without such a repository."""
+        return tuple(tag for tag in await self.registry.tags() if not tag.startswith((DIGEST_TAG, IMAGE_TAG)))
 
     async def digest(self, name: ReleaseName) -> str:
         """Return the content digest in the manifest; one request, and from the second call on a HEAD.
@@ -68,6 +69,14 @@ class OCISource:
     async def evidence(self, name: ReleaseName) -> Evidence:
         """Return the manifest and its signatures: DSSE envelopes, and cosign's under its own tag."""
         return await find_evidence(self.registry, await self._manifest(name))
+
+    async def image_size(self, digest: str) -> int:
+        """Return the size of a node image; ``NotThere`` if it was not published."""
+        return await self.registry.blob_size(digest)
+
+    def image_part(self, digest: str, start: int, length: int) -> AsyncGenerator[bytes]:
+        """Yield a part of a node image from the registry."""
+        return self.registry.blob_part(digest, start, length)
 
     async def _manifest(self, name: ReleaseName) -> Manifest:
         known = self._known.pop(name, None)

@@ -52,6 +52,7 @@ class _Oci(SourceKind["OCISource"]):
     location_form = "HOST/REPOSITORY, or OCI_REGISTRY and OCI_REPOSITORY"
     csctl_form = "registry/repository"
     is_registry = True
+    holds_images = True
     made_by_publishing = True
 
     def from_spec(self, place: OciPlace) -> SourceAddress:
@@ -246,6 +247,7 @@ class _Directory(SourceKind[DirectorySource]):
     interval = timedelta(seconds=5)
     """Arbitrary: listing a directory takes a fraction of a millisecond."""
     is_remote = False
+    holds_images = True
 
     def from_spec(self, place: DirectoryPlace) -> SourceAddress:
         return SourceAddress(self, place.path)

@@ -54,6 +54,9 @@ class SourceKind(ABC, Generic[S]):
     is_registry: bool = False
     """True for registries: they may speak plain HTTP, and docker Secrets hold their credentials."""
 
+    holds_images: bool = False
+    """True if its sources are :class:`ImageSource`."""
+
     reads_at_once: int = 8
     """Releases that are read at a time. Arbitrary."""
 

@@ -38,6 +38,7 @@ NAMED_IMAGE = """\
   - url: https://images.example.org/node.qcow2
     createOpts: {{disk_format: qcow2, container_format: bare, name: {}}}
 """
+PLACE = "https://images.example.org/"
 CHECKED = f"    checksum: sha256:{'0' * 64}\n"
 
 
@@ -121,6 +122,7 @@ CASES = (
     image_case("node-images", 7, f"{IMAGES}{NAMED_IMAGE.format('Node')}{CHECKED}{NAMED_IMAGE.format('node')}"),
     image_case("node-images", 5, f"{IMAGES}{NAMED_IMAGE.format('node')}    checksum: sha256:abc\n"),
     image_case("node-images", 3, f"{IMAGES}{NAMED_IMAGE.format('node').replace('https', 'http')}"),
+    image_case("node-images", 3, f"{IMAGES}{NAMED_IMAGE.format('node').replace(PLACE, 'artifact:../')}"),
     image_case("image-checksum", 3, f"{IMAGES}{NAMED_IMAGE.format('node')}"),
     image_case("image-field", 4, f"{IMAGES}{NAMED_IMAGE.format('node, os_hidden: true')}{CHECKED}"),
     Case("compatibility", "compatibility.yaml:2", {"compatibility.yaml": FACTS.replace(">=1.34 <1.37", "new")}),
@@ -172,6 +174,8 @@ def test_unchanged_stack_violates_no_rule() -> None:
     assert found(tiny()) == ()
     assert found(tiny({"compatibility.yaml": FACTS + COMPONENT.format("net")})) == ()
     assert found(tiny({NET: NEEDY, "cluster-addon/net/charts/cilium/Chart.yaml": VENDORED})) == ()
+    file = image_case("", 0, f"{IMAGES}{NAMED_IMAGE.format('node').replace(PLACE, 'artifact:')}")
+    assert {one.rule for one in found(tiny(file.changes))}.isdisjoint({"node-images", "image-checksum"})
 
 
 def test_every_finding_has_a_remedy() -> None:

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import hashlib
 import json
+import os
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,7 +15,8 @@ from clusterstacks.model.files.hashes import parse_hashes
 from clusterstacks.net.http.client import HTTPClient
 from clusterstacks.release.charts.archive import read_archive
 from clusterstacks.release.charts.vendor import ChartDependencies
-from clusterstacks.release.errors import ReleaseBroken
+from clusterstacks.release.errors import ReleaseBroken, SourceBroken
+from clusterstacks.release.release_source import MAX_FILE_BYTES
 from tests.support.builders.releases import read_release
 from tests.support.builders.stack_directories import LAYOUTS, copied, directory_of, first_stack, versions
 
@@ -120,3 +123,66 @@ def test_plugin_is_the_first_executable_in_path(tmp_path: Path) -> None:
 
     path = ":".join(str(tmp_path / name) for name in ("none", "one", "two", "three"))
     assert find_plugin("local", path) == tmp_path / "two" / "csctl-local"
+
+
+def with_image(root: Path, content: bytes, checksum: str = "") -> Path:
+    """Give a stack for OpenStack a node image that is published with its releases; return its file."""
+    for file in ("csctl.yaml", "cluster-class/Chart.yaml", "cluster-addon/Chart.yaml"):
+        (root / file).write_text((root / file).read_text().replace("local", "openstack"))
+    settings = root / "csctl.yaml"
+    settings.write_text(settings.read_text() + "    config: {method: get}\n")
+    (root / "node-images").mkdir(exist_ok=True)
+    stated = f"\n    checksum: {checksum}" if checksum else ""
+    (root / "node-images/config.yaml").write_text(
+        "apiVersion: openstack.infrastructure.clusterstack.x-k8s.io/v1alpha1\nopenStackNodeImages:\n"
+        "  # the image of all machines\n"
+        f"  - url: artifact:box.qcow2{stated}\n"
+        "    createOpts: {name: box, disk_format: qcow2, container_format: bare}\n"
+    )
+    image = root / "node-images/box.qcow2"
+    image.write_bytes(content)
+    return image
+
+
+async def test_image_is_put_beside_its_release_which_has_its_checksum(tmp_path: Path) -> None:
+    root = copied("single", tmp_path)
+    image = with_image(root, b"qcow2")
+    digest = hashlib.sha256(b"qcow2").hexdigest()
+
+    for _ in range(2):
+        created = await ReleaseBuilder(into=tmp_path / "out").build(first_stack(root), versions(kubernetes="v1.33.4"))
+
+    assert f"  - checksum: sha256:{digest}\n    url: artifact:box.qcow2\n" in (
+        read_release(created.directory)["node-images.yaml"].decode()
+    )
+    kept = tmp_path / "out/node-images" / digest
+    assert kept.samefile(image)
+    assert [file.name for file in kept.parent.iterdir()] == [digest]
+
+
+@pytest.mark.parametrize(
+    ("checksum", "complaint"),
+    [
+        (f"sha256:{'0' * 64}", r"has checksum sha256:0+ of box\.qcow2, which has sha256:[0-9a-f]+: correct"),
+        ("", "No such"),
+    ],
+)
+async def test_image_that_is_missing_or_another_is_refused(tmp_path: Path, checksum: str, complaint: str) -> None:
+    root = copied("single", tmp_path)
+    image = with_image(root, b"qcow2", checksum)
+    if not checksum:
+        image.unlink()
+
+    with pytest.raises(SourceBroken, match=complaint):
+        await ReleaseBuilder(into=tmp_path / "out").build(first_stack(root), versions())
+    assert not list((tmp_path / "out").glob("openstack*"))
+
+
+def test_large_image_is_no_part_of_the_source(tmp_path: Path) -> None:
+    root = copied("single", tmp_path)
+    image = with_image(root, b"qcow2")
+    assert "node-images/box.qcow2" in read_tree(root)
+    os.truncate(image, MAX_FILE_BYTES + 1)
+
+    assert "node-images/box.qcow2" not in read_tree(root)
+    assert "node-images/config.yaml" in read_tree(root)

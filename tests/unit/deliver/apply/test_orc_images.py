@@ -9,7 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clusterstacks.deliver.apply.orc_images import ignored_fields, object_name, orc_images, unverified_images
+from clusterstacks.deliver.apply.orc_images import (
+    ignored_fields,
+    object_name,
+    orc_images,
+    unverified_images,
+    with_live_url,
+)
 from clusterstacks.model.errors import SpecError
 from clusterstacks.model.files.node_images import read_node_images
 
@@ -212,3 +218,17 @@ def test_images_without_a_hash_are_found_in_chart_and_file() -> None:
     imported = made(entry("imported", id="6d4c8b2e-0000-4000-8000-000000000000"))
 
     assert unverified_images([in_chart("chart"), plain, checked, *imported]) == ["chart", "plain"]
+
+
+def test_url_of_a_live_image_is_kept_while_the_hash_is_the_same() -> None:
+    one, other = f"sha256:{'1' * 64}", f"sha256:{'2' * 64}"
+    (image,) = made(entry("node", checksum=one))
+    (live,) = made({**entry("node", checksum=one), "url": "https://elsewhere.example.org/"})
+    (changed,) = made(entry("node", checksum=other))
+    (unverified,) = made(entry("node"))
+
+    assert with_live_url(image, live) == live
+    assert image != live
+    assert with_live_url(changed, live) == changed
+    assert with_live_url(unverified, {**unverified, "spec": live["spec"]}) == unverified
+    assert with_live_url(in_chart("a"), in_chart("a")) == in_chart("a")

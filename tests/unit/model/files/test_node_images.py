@@ -38,6 +38,23 @@ def test_node_images_of_an_unknown_provider_with_a_valid_group_do_not_raise() ->
             OPENSTACK.partition("openStackN")[0],
             "openStackNodeImages is missing: expected a list of at least one",
         ),
+        (
+            "openstack",
+            OPENSTACK.replace("https://images.example.com/box.qcow2", "artifact:../box.qcow2"),
+            "openStackNodeImages[0].url is 'artifact:../box.qcow2': expected artifact:FILE",
+        ),
+        (
+            "openstack",
+            OPENSTACK.replace("https://images.example.com/box.qcow2", '"artifact:"'),
+            "expected artifact:FILE",
+        ),
+        (
+            "openstack",
+            OPENSTACK.replace(
+                "https://images.example.com/box.qcow2", f"artifact:box\n    checksum: sha512:{'0' * 128}"
+            ),
+            "openStackNodeImages[0].checksum is",
+        ),
         ("openstack", DOCKER, "apiVersion is 'docker.infrastructure"),
         ("docker", DOCKER.replace("[controlplaneamd64]", "[]"), "expected a list of at least one image"),
         ("docker", DOCKER.replace("controlplaneamd64", "1"), "dockerImages[0] is 1"),
@@ -47,3 +64,16 @@ def test_missing_node_image_field_is_named(provider: str, text: str, complaint: 
     with pytest.raises(InvalidNodeImages) as caught:
         read_node_images(yaml.safe_load(text), provider)
     assert complaint in caught.value.message
+
+
+def test_file_of_a_release_needs_its_checksum_which_the_source_need_not_have() -> None:
+    document = yaml.safe_load(OPENSTACK.replace("https://images.example.com/box.qcow2", "artifact:box.qcow2"))
+    (entry,) = document["openStackNodeImages"]
+    (image,) = read_node_images(document, "openstack").open_stack_node_images
+    assert image.file == "box.qcow2"
+    with pytest.raises(InvalidNodeImages, match=r"checksum is missing.*csctl create"):
+        read_node_images(document, "openstack", released=True)
+
+    entry["checksum"] = f"sha256:{'0' * 64}"
+    document["openStackNodeImages"].append(entry)
+    assert read_node_images(document, "openstack", released=True).artifacts == (entry["checksum"],)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from clusterstacks.model.errors import SpecError
+from clusterstacks.model.names import parse_release
 from clusterstacks.net.http.errors import NotThere
 from clusterstacks.net.oci.descriptor import EMPTY, EMPTY_TYPE, describe
 from clusterstacks.net.oci.manifests import OCI_INDEX, OCI_MANIFEST, write_manifest
@@ -16,10 +17,13 @@ from clusterstacks.net.oci.reference import Reference
 from clusterstacks.net.oci.registry import Registry
 from clusterstacks.release.contents import read_contents
 from clusterstacks.release.errors import ReleaseNotFound, ReleaseTaken
+from clusterstacks.release.release_source import image_file
 from clusterstacks.release.signing.envelope import parse_envelope
 from clusterstacks.release.signing.keys import new_key_pair, parse_private_key
 from clusterstacks.release.signing.statement import release_envelope
+from clusterstacks.release.sources.directory import publish_to_directory
 from clusterstacks.release.sources.download_release import pull
+from clusterstacks.release.sources.image_artifact import image_tag
 from clusterstacks.release.sources.image_layout import ImageLayout
 from clusterstacks.release.sources.oci_copy import copy
 from clusterstacks.release.sources.oci_publish import check_tag, publish
@@ -336,3 +340,82 @@ async def test_pull_does_not_overwrite(registry: Registry, directory: Path, tmp_
         await pull(OCISource(registry), STAGED, tmp_path / "here")
 
     assert mine.exists()
+
+
+IMAGE = b"the disk of a node"
+OPENSTACK = parse_release("openstack-tiny-1-35-v1")
+LISTED = f"""\
+apiVersion: openstack.infrastructure.clusterstack.x-k8s.io/v1alpha1
+openStackNodeImages:
+  - url: artifact:node.qcow2
+    checksum: {digest(IMAGE)}
+    createOpts: {{name: node, disk_format: qcow2, container_format: bare}}
+"""
+
+
+@pytest.fixture
+def with_image(tmp_path: Path) -> Path:
+    """A release directory with the file of its node image beside it."""
+    image = image_file(tmp_path, digest(IMAGE))
+    image.parent.mkdir()
+    image.write_bytes(IMAGE)
+    files = staged_release(OPENSTACK) | {"node-images.yaml": LISTED.encode()}
+    return write_release(tmp_path / OPENSTACK.release, files)
+
+
+async def test_image_is_published_before_its_release_and_copied_with_it(
+    double: RegistryDouble, registry: Registry, web: HTTPClient, with_image: Path, tmp_path: Path
+) -> None:
+    await publish(with_image, registry, EPOCH)
+    pushed = [target for repository, target in double.manifests if ":" not in target]
+    assert pushed == [image_tag(digest(IMAGE)), OPENSTACK.release]
+
+    layout = ImageLayout.open(tmp_path / "disk", new=True)
+    await copy(registry, OPENSTACK.release, layout, OPENSTACK.release)
+    async with RegistryDouble.started() as elsewhere:
+        target = Registry(web, elsewhere.reference)
+        await copy(ImageLayout.open(tmp_path / "disk"), OPENSTACK.release, target, OPENSTACK.release)
+        assert elsewhere.manifests == double.manifests
+        assert elsewhere.blobs == double.blobs
+        elsewhere.requests.clear()
+        await copy(registry, OPENSTACK.release, target, OPENSTACK.release)
+        assert [asked for asked in elsewhere.asked if "node-image" in asked] == [
+            f"HEAD /v2/kaas/stacks/manifests/{image_tag(digest(IMAGE))}"
+        ]
+
+
+async def test_release_is_not_published_without_its_image(
+    double: RegistryDouble, registry: Registry, with_image: Path, tmp_path: Path
+) -> None:
+    image_file(tmp_path, digest(IMAGE)).unlink()
+
+    with pytest.raises(SpecError, match=r"does not exist.*csctl create"):
+        await publish(with_image, registry, EPOCH)
+    assert not double.manifests
+
+
+async def test_release_is_not_copied_without_its_image(
+    double: RegistryDouble, registry: Registry, web: HTTPClient, with_image: Path
+) -> None:
+    await publish(with_image, registry, EPOCH)
+    del double.manifests["kaas/stacks", image_tag(digest(IMAGE))]
+
+    async with RegistryDouble.started() as elsewhere:
+        with pytest.raises(NotThere, match="node-image-"):
+            await copy(registry, OPENSTACK.release, Registry(web, elsewhere.reference), OPENSTACK.release)
+        assert not elsewhere.manifests
+
+
+def test_image_is_published_to_a_directory_with_its_release(with_image: Path, tmp_path: Path) -> None:
+    target = tmp_path / "published"
+    target.mkdir()
+
+    assert publish_to_directory(with_image, target)
+    assert image_file(target, digest(IMAGE)).read_bytes() == IMAGE
+    assert not image_file(target, digest(IMAGE)).samefile(image_file(tmp_path, digest(IMAGE)))
+
+    image_file(target, digest(IMAGE)).unlink()
+    image_file(tmp_path, digest(IMAGE)).write_bytes(b"another")
+    with pytest.raises(SpecError, match="has another digest"):
+        publish_to_directory(with_image, target)
+    assert not list(image_file(target, digest(IMAGE)).parent.iterdir())

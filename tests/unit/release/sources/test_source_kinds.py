@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from clusterstacks.model.errors import SpecError
 from clusterstacks.model.kinds.source import SourceSpec
 from clusterstacks.net.http.client import HTTPClient
+from clusterstacks.net.oci.credentials import ANONYMOUS
+from clusterstacks.net.oci.transfers import silent
+from clusterstacks.release.release_source import ImageSource
 from clusterstacks.release.sources.directory import DirectorySource
 from clusterstacks.release.sources.github.assets import GitHubSource
 from clusterstacks.release.sources.http_index import HttpSource
@@ -22,7 +25,7 @@ from clusterstacks.release.sources.source_kinds import (
     open_location,
     parse_location,
 )
-from clusterstacks.release.sources.spec import Location, SourceAddress
+from clusterstacks.release.sources.spec import Location, SourceAddress, SourceKind
 from tests.support.builders.releases import STAGED
 
 if TYPE_CHECKING:
@@ -87,6 +90,14 @@ def test_invalid_location_is_rejected(text: str) -> None:
 async def test_every_location_opens_its_kind_of_source(text: str, kind: type) -> None:
     async with HTTPClient() as web:
         assert isinstance(await open_location(parse_location(text, {}).address, web, {}), kind)
+
+
+@pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
+def test_kind_that_holds_images_has_sources_that_serve_them(kind: SourceKind[Any]) -> None:
+    place = "r.example/kaas/stacks" if kind is OCI else "owner/repository"
+    source = kind.open(SourceAddress(kind, place), HTTPClient(environ={}), ANONYMOUS, silent)
+
+    assert isinstance(source, ImageSource) is kind.holds_images
 
 
 def test_every_kind_is_a_field_of_spec_source() -> None:

@@ -44,7 +44,8 @@ def node_images(stack: LintedStack) -> Iterator[LintProblem]:
             orc_images(images, ())
         except SpecError as error:
             message = error.message.replace(NODE_IMAGES, path, 1)
-            if path == NODE_IMAGES or ".url is " not in message:
+            may_be_built = ".url is missing" in message or ".url is ''" in message
+            if path == NODE_IMAGES or not may_be_built:
                 yield problem_of_error(stack, message, path, "correct it as the format of node-images.yaml requires")
     for path, at, image in _unverified(stack):
         if image.url.startswith("http://"):
@@ -80,7 +81,7 @@ def _openstack_images(stack: LintedStack) -> Iterator[tuple[str, tuple[OpenStack
 def _unverified(stack: LintedStack) -> Iterator[tuple[str, int, OpenStackImage]]:
     for path, images in _openstack_images(stack):
         for at, image in enumerate(images):
-            if not image.checksum and not image.create_opts.id:
+            if not image.checksum and not image.create_opts.id and not image.file:
                 yield path, at, image
 
 

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from dataclasses import replace
 from datetime import timedelta
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from clusterstacks.deliver.apply.class_object_rules import check_class_objects
 from clusterstacks.deliver.apply.delivery_plan import Mark, RecordedObject
 from clusterstacks.deliver.apply.object_applier import ObjectStep
-from clusterstacks.deliver.apply.orc_images import ignored_fields, is_image, orc_images, unverified_images
+from clusterstacks.deliver.apply.orc_images import (
+    ignored_fields,
+    is_image,
+    orc_images,
+    unverified_images,
+    with_live_url,
+)
 from clusterstacks.deliver.apply.results import ObjectResult
-from clusterstacks.deliver.apply.targets import documents, resolve
+from clusterstacks.deliver.apply.targets import digest_of, documents, resolve
 from clusterstacks.deliver.apply.wave_applier import WaveApplier
 from clusterstacks.deliver.apply.waves import CLASS_KIND
 from clusterstacks.deliver.render.renderer import class_request
@@ -37,7 +45,7 @@ from clusterstacks.operator.controllers.resource_list import OBJECTS_SHOWN, desc
 from clusterstacks.runtime.concurrency import gather
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from clusterstacks.deliver.apply.class_object_rules import GroupKind
     from clusterstacks.deliver.apply.targets import ApplyTarget
@@ -49,9 +57,17 @@ if TYPE_CHECKING:
     from clusterstacks.operator.controllers.status_reconciler import StatusPatch
     from clusterstacks.release.release import Release
 
+ImageURL: TypeAlias = Callable[[str], Awaitable[str]]
+"""Returns the URL of a file by its digest ``sha256:<hex>``."""
+
 
 async def apply_class_chart(
-    patch: StatusPatch, release: Release, renderer: Renderer, client: Client, extra_kinds: Collection[GroupKind] = ()
+    patch: StatusPatch,
+    release: Release,
+    renderer: Renderer,
+    client: Client,
+    extra_kinds: Collection[GroupKind],
+    image_url: ImageURL,
 ) -> Sequence[ObjectResult]:
     """Render the class chart and apply its objects; the condition HelmChartApplied is True when all are in place.
 
@@ -60,7 +76,8 @@ async def apply_class_chart(
     An object that is in place is not sent again: each write of a ClusterClass in an older API version raises its
     generation, even one that changes nothing, and Cluster API then reconciles all Clusters of the class. The objects
     are listed in status before the first one is applied, so that after a crash the deletion of the release finds all of
-    them. ``extra_kinds`` are the kinds of ``--class-kinds``.
+    them. ``extra_kinds`` are the kinds of ``--class-kinds``; ``image_url`` returns the URL at which the operator serves
+    a file that is published with the release.
 
     Raises:
         SpecError: The chart cannot be rendered, or a class may not contain one of its objects.
@@ -73,6 +90,7 @@ async def apply_class_chart(
         )
         provider = ClusterStackRelease.parse(patch.manifest).spec.provider_ref
         images = release.node_images() if provider is None else None  # a provider object makes the images itself
+        images = await _with_urls(patch, images, image_url)
         objects = [*rendered, *orc_images(images, rendered)]
         targets = await class_targets(client, objects, namespace, extra_kinds)
         _check_class(targets, release.name)
@@ -95,6 +113,17 @@ async def apply_class_chart(
     return results
 
 
+async def _with_urls(patch: StatusPatch, images: NodeImages | None, image_url: ImageURL) -> NodeImages | None:
+    """Return node images with the URLs of the files that are published with the release, and list these in status."""
+    patch.status.pop("nodeImageFiles", None)
+    if images is None or not images.artifacts:
+        return images
+    urls = {digest: await image_url(digest) for digest in images.artifacts}
+    patch.status["nodeImageFiles"] = [*urls]
+    listed = (replace(one, url=urls[one.checksum]) if one.file else one for one in images.open_stack_node_images)
+    return replace(images, open_stack_node_images=tuple(listed))
+
+
 def _judge_images(patch: StatusPatch, listed: NodeImages | None, objects: Iterable[Manifest]) -> None:
     """Report what is uncertain about node images; the release can be used nevertheless."""
     images = list(filter(is_image, objects))
@@ -115,14 +144,18 @@ def _judge_images(patch: StatusPatch, listed: NodeImages | None, objects: Iterab
 
 
 async def _step(client: Client, known: Mapping[ObjectId, RecordedObject], target: ApplyTarget) -> ObjectStep:
-    """Return the step of an object, which is read if it was applied before."""
+    """Return the step of an object, which is read if it was applied before; an Image keeps the URL that it has."""
     recorded, identity = known.get(target.id), target.id
-    if recorded is None or target.resource is None:
+    of_image = is_image(target.manifest)
+    if target.resource is None or (recorded is None and not of_image):
         return ObjectStep(target, recorded)
     live = None
     with suppress(ClusterStacksError):  # then it is applied, which tells what is wrong with this object
         live = await client.find(target.resource, identity.name, identity.namespace)
-    return ObjectStep(target, recorded, before=live)
+    if live is not None and of_image:
+        manifest = with_live_url(target.manifest, live)
+        target = replace(target, manifest=manifest, digest=digest_of(manifest))
+    return ObjectStep(target, recorded, before=live if recorded else None)
 
 
 def _is_in_place(step: ObjectStep) -> bool:

@@ -16,6 +16,7 @@ from clusterstacks.model.kinds.cluster_conditions import condition_view
 from clusterstacks.model.kinds.names import Reason, ReleaseCondition
 from clusterstacks.model.outcomes import Waiting
 from clusterstacks.operator.controllers.clusterstackrelease.class_objects import recorded_objects
+from clusterstacks.operator.image_requests import without_tokens
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -97,7 +98,7 @@ def unavailable(image: RecordedObject, live: Manifest | None) -> str:
     told = f"{available.message}: {download}" if failed and download else available.message
     if available.reason == PROGRESSING and download:
         told = download
-    cause = " ".join(told.split())[:MESSAGE_LENGTH]
+    cause = without_tokens(" ".join(told.split()))[:MESSAGE_LENGTH]
     if failed:
         return f"{title}: {cause}: ORC does not try again: remove the cause, then delete the Image to begin again"
     return f"{title} is not available yet: {cause}"

@@ -14,7 +14,7 @@ from clusterstacks.model.kinds.clusterapi import cluster_class_view
 from clusterstacks.model.kinds.clusterstackrelease import ClusterStackRelease
 from clusterstacks.model.kinds.names import DIGEST_ANNOTATION, RELEASE_FINALIZER, EventReason, Reason, ReleaseCondition
 from clusterstacks.model.names import ReleaseName, parse_release
-from clusterstacks.model.objects import split_api_version
+from clusterstacks.model.objects import ObjectKey, split_api_version
 from clusterstacks.model.outcomes import Outcome, Settled, Waiting
 from clusterstacks.operator.controllers.clusterstackrelease.class_objects import apply_class_chart, class_outcome
 from clusterstacks.operator.controllers.clusterstackrelease.deletion import delete_release
@@ -27,17 +27,18 @@ from clusterstacks.operator.controllers.clusterstackrelease.source_check import 
 from clusterstacks.operator.controllers.provider_objects import own_provider_object
 from clusterstacks.operator.controllers.status_reconciler import add_finalizer
 from clusterstacks.release.charts.dependencies import CHART_ERRORS
-from clusterstacks.release.errors import DigestMismatch
+from clusterstacks.release.errors import DigestMismatch, images_not_held
 from clusterstacks.release.signing.errors import SignaturesUnclear
 from clusterstacks.release.sources.pinned_digests import PinnedDigests
 from clusterstacks.release.sources.verification import Unsigned
 from clusterstacks.release.sources.verified_content import VerifiedContent
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Awaitable, Callable, Collection
 
     from clusterstacks.deliver.apply.class_object_rules import GroupKind
     from clusterstacks.deliver.render.renderer import Renderer
+    from clusterstacks.model.objects import Manifest
     from clusterstacks.net.kube.client import Client
     from clusterstacks.operator.controllers.class_access import ClassAccess
     from clusterstacks.operator.controllers.clusterstackrelease.drift import DriftDetector
@@ -99,6 +100,8 @@ class ReleaseReconciler:
     access: ClassAccess
     class_kinds: Collection[GroupKind]
     """Kinds that a class may contain besides Cluster API's, from ``--class-kinds``."""
+    image_url: Callable[[ObjectKey], Awaitable[str]] | None
+    """Returns the URL at which the operator serves a node image, by namespace and digest; None if it serves none."""
     providers: ProviderObjects
     events: EventRecorder
     facts: StatusFacts
@@ -181,7 +184,8 @@ class ReleaseReconciler:
     async def _apply(self, patch: StatusPatch, release: Release, changed: list[str]) -> Outcome | None:
         """Apply the class; return None when all its objects are in place."""
         renderer = self.renderer.for_object(patch.key)
-        results = await apply_class_chart(patch, release, renderer, self.client, self.class_kinds)
+        image_url = partial(self._image_url, patch.manifest)
+        results = await apply_class_chart(patch, release, renderer, self.client, self.class_kinds, image_url)
         self.drift.applied(patch.key, results)
         changed_objects, failures = sum(one.changed for one in results), sum(not one.synced for one in results)
         unchanged = len(results) - changed_objects - failures
@@ -193,6 +197,18 @@ class ReleaseReconciler:
             message = f"{_named(changed)}; applied again from release {release.name}"
             await self.events.record(patch.manifest, "Warning", EventReason.CLASS_OBJECTS_RESTORED, message)
         return None
+
+    async def _image_url(self, release: Manifest, digest: str) -> str:
+        if self.image_url is None:
+            raise SpecError(
+                "NodeImageServerDisabled",
+                "the release has files of node images, which this operator does not serve: start it with "
+                "--node-image-bind-address and --node-image-url (nodeImages.enabled=true of the chart)",
+            )
+        origin = await self.fetcher.origin(release)
+        if not origin.settings.address.kind.holds_images:
+            raise images_not_held(origin.settings.address)
+        return await self.image_url(ObjectKey(release["metadata"]["namespace"], digest))
 
     async def _open(self, patch: StatusPatch, name: ReleaseName) -> Release | None:
         """Return the release; None while it is being downloaded."""

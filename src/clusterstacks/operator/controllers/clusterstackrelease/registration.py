@@ -33,6 +33,7 @@ from clusterstacks.operator.controllers.registration import (
     self_key,
 )
 from clusterstacks.operator.controllers.repair_pauses import RepairPauses
+from clusterstacks.operator.image_requests import IMAGE_INDEX, images_of
 from clusterstacks.release.sources.owners import STACK_INDEX, stacks_owning
 from clusterstacks.runtime.cache import key_of
 
@@ -131,6 +132,7 @@ def _build(env: ControllerContext) -> Reconciler:
         renderer=env.renderer,
         access=env.class_access(),
         class_kinds=class_kinds,
+        image_url=env.image_url,
         providers=ProviderObjects(
             client=env.client,
             kinds=env.provider_kinds,
@@ -160,7 +162,10 @@ REGISTRATION = Registration(
     kind=Kind.CLUSTER_STACK_RELEASE,
     build=_build,
     caches=(
-        CachedKind(kind=Kind.CLUSTER_STACK_RELEASE, indexes={STACK_INDEX: stacks_owning, OBJECT_INDEX: listed_objects}),
+        CachedKind(
+            kind=Kind.CLUSTER_STACK_RELEASE,
+            indexes={STACK_INDEX: stacks_owning, OBJECT_INDEX: listed_objects, IMAGE_INDEX: images_of},
+        ),
         CLUSTERS,
         CachedKind(
             kind=CLUSTER_CLASS_KIND, group=CLUSTER_API_GROUP, trim=class_metadata_and_status, keep_unreadable=True

@@ -19,7 +19,7 @@ from clusterstacks.model.versions import STABLE
 from clusterstacks.net.http.errors import AnswerRefused, RateLimited, ServerUnavailable, store_unavailable
 from clusterstacks.net.http.messages import PIECE_BYTES, shown_url
 from clusterstacks.release.contents import read_contents
-from clusterstacks.release.errors import ReleaseNotFound, ReleaseTaken
+from clusterstacks.release.errors import ReleaseNotFound, ReleaseTaken, images_not_held
 from clusterstacks.release.open import open_directory
 from clusterstacks.release.release_source import SIGNATURE_SUFFIX
 from clusterstacks.release.sources.downloads import ExpectedFile
@@ -80,7 +80,10 @@ def _gather(directory: Path) -> _Local:
     name = parse_release(directory.name)
     signature = directory.with_name(f"{name}{SIGNATURE_SUFFIX}")
     try:
-        contents = open_directory(directory).contents
+        release = open_directory(directory)
+        if (images := release.node_images()) and images.artifacts:
+            raise images_not_held("GitHub")
+        contents = release.contents
         files = {file: local_file(directory / file, digest) for file, digest in contents.files.items()}
         return _Local(name, contents.digest, files, local_file(signature) if signature.is_file() else None)
     except OSError as error:

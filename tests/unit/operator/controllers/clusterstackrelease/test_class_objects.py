@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
+from unittest.mock import AsyncMock
 
 import pytest
 
@@ -55,7 +56,7 @@ async def test_class_chart_without_its_class_is_rejected_before_anything_is_appl
     renderer = ChartOf(*map(cluster_class, classes))
 
     with pytest.raises(SpecError, match=r"renders no ClusterClass openstack-scs-1-35-v0-beta\.2"):
-        await apply_class_chart(patch, cast("Any", release), cast("Any", renderer), api)
+        await apply_class_chart(patch, cast("Any", release), cast("Any", renderer), api, (), AsyncMock())
 
     assert {verb for verb, _ in api.calls} <= {"resource"}
     assert "resources" not in patch.status
@@ -63,6 +64,7 @@ async def test_class_chart_without_its_class_is_rejected_before_anything_is_appl
 
 CLASSES = Resource("cluster.x-k8s.io", "v1beta2", "ClusterClass", "clusterclasses", namespaced=True)
 IMAGES = Resource("openstack.k-orc.cloud", "v1alpha1", "Image", "images", namespaced=True)
+SERVED = "http://operator.example.org/images/token"
 PROVIDER = {"apiVersion": "x/v1", "kind": "OpenStackClusterStackRelease", "name": NAME}
 
 
@@ -83,7 +85,7 @@ async def applied(options: Manifest, *kinds: Resource, **spec: Any) -> tuple[Sta
     renderer = ChartOf(cluster_class("openstack-scs-1-35-v0-beta.2"))
     manifest = {"apiVersion": API_VERSION, "kind": "ClusterStackRelease", "spec": spec}
     patch = StatusPatch({**manifest, "metadata": {"name": NAME, "namespace": "stacks"}})
-    await apply_class_chart(patch, cast("Any", release), cast("Any", renderer), api)
+    await apply_class_chart(patch, cast("Any", release), cast("Any", renderer), api, (), AsyncMock(return_value=SERVED))
     return patch, api
 
 
@@ -93,6 +95,16 @@ async def test_images_of_the_release_are_objects_of_the_class() -> None:
     assert {key.name for key in api.objects(IMAGES)} == {"node"}
     assert [one["name"] for one in patch.status["resources"]] == ["openstack-scs-1-35-v0-beta.2", "node"]
     assert patch.holds("HelmChartApplied")
+    assert patch.holds("NodeImagesAsStated")
+
+
+async def test_file_of_the_release_has_the_url_of_the_operator_and_is_listed() -> None:
+    digest = f"sha256:{'a' * 64}"
+    patch, api = await applied({"url": "artifact:node.qcow2", "checksum": digest}, IMAGES)
+
+    (image,) = api.objects(IMAGES).values()
+    assert image["spec"]["resource"]["content"]["download"]["url"] == SERVED
+    assert patch.status["nodeImageFiles"] == [digest]
     assert patch.holds("NodeImagesAsStated")
 
 

@@ -91,6 +91,11 @@ async def test_release_waits_for_each_image_and_counts_those_that_are_there() ->
             "not available yet: keystone",
         ),
         (
+            image("one", "False", "TransientError", f"error requesting http://x:9444/images/{'0' * 64}/stacks/1: EOF"),
+            "NodeImagesPending",
+            "error requesting http://x:9444/images/.../stacks/1: EOF",
+        ),
+        (
             image("one", "False", "InvalidConfiguration", "Unable to download content after 5 attempts"),
             "NodeImagesFailed",
             "after 5 attempts: ORC does not try again: remove the cause, then delete the Image to begin again",

@@ -221,3 +221,19 @@ async def test_invalid_release_is_not_published(source: GitHubSource, github: Gi
 async def test_directory_without_a_release_name_is_not_published(source: GitHubSource, tmp_path: Path) -> None:
     with pytest.raises(InvalidName):
         await publish(tmp_path, source, silent)
+
+
+async def test_release_with_files_of_node_images_is_refused(
+    source: GitHubSource, github: GitHubDouble, tmp_path: Path
+) -> None:
+    name = parse_release("openstack-tiny-1-35-v1")
+    options = "{name: node, disk_format: qcow2, container_format: bare}"
+    listed = (
+        "apiVersion: openstack.infrastructure.clusterstack.x-k8s.io/v1alpha1\nopenStackNodeImages:\n"
+        f"- {{url: 'artifact:node', checksum: 'sha256:{'0' * 64}', createOpts: {options}}}\n"
+    )
+    files = staged_release(name) | {"node-images.yaml": listed.encode()}
+
+    with pytest.raises(SpecError, match="GitHub cannot hold the files of node images"):
+        await publish(write_release(tmp_path / name.release, files), source, silent)
+    assert not github.releases

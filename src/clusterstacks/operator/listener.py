@@ -1,7 +1,7 @@
-"""Accepts the TLS connections of the webhooks, within bounds of number and time.
+"""Accepts the connections of the webhooks and of the server of node images, within bounds of number and time.
 
 The port may be reachable by every pod, and clients are not authenticated: a connection may neither stay open without a
-limit nor keep the API server from connecting.
+limit nor keep others, such as the API server, from connecting.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class _Connection:
 
 
 class Listener:
-    """Serves HTTP over TLS at one address; requests under way may take ``stop_seconds`` when it stops.
+    """Serves HTTP at one address, over TLS with a context; requests under way may take ``stop_seconds`` when it stops.
 
     A connection beyond ``MAX_CONNECTIONS`` takes the place of the one that has been idle longest, so clients that keep
     connections open cannot keep an API server from connecting.
@@ -83,7 +83,7 @@ class Listener:
 
     def __init__(
         self,
-        context: ssl.SSLContext,
+        context: ssl.SSLContext | None,
         answer: Callable[[web.BaseRequest], Awaitable[web.StreamResponse]],
         *,
         stop_seconds: float,
@@ -125,7 +125,7 @@ class Listener:
             try:
                 accepted, peer = await loop.sock_accept(listening)
             except OSError as error:
-                log.warning("A connection to the webhooks cannot be accepted: %s", error)
+                log.warning("A connection cannot be accepted: %s", error)
                 await asyncio.sleep(PAUSE_SECONDS)
                 continue
             try:
@@ -161,13 +161,15 @@ class Listener:
     async def _connect(self, accepted: socket.socket, handler: web.RequestHandler, address: str) -> None:
         """Do the TLS handshake; afterwards aiohttp serves the connection until it is closed."""
         loop = asyncio.get_running_loop()
+        handshake = HANDSHAKE_SECONDS if self._context else None
+        shutdown = TLS_SHUTDOWN_TIMEOUT if self._context else None
         try:
             await loop.connect_accepted_socket(
                 lambda: handler,
                 accepted,
                 ssl=self._context,
-                ssl_handshake_timeout=HANDSHAKE_SECONDS,
-                ssl_shutdown_timeout=TLS_SHUTDOWN_TIMEOUT,
+                ssl_handshake_timeout=handshake,
+                ssl_shutdown_timeout=shutdown,
             )
         except OSError as error:
             log.debug("A TLS handshake with %s failed: %s", address, error)

@@ -13,9 +13,9 @@ import pytest
 from aiohttp import web
 
 from clusterstacks.net.tls import serve_with, server_context
-from clusterstacks.operator.webhooks import listener as module
+from clusterstacks.operator import listener as module
+from clusterstacks.operator.listener import Listener
 from clusterstacks.operator.webhooks.certificates import create_serving
-from clusterstacks.operator.webhooks.listener import Listener
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
