@@ -110,7 +110,8 @@ class SourceListings:
         listing.followers.discard(stack)
         if not listing.followers:
             del self._listings[listing.settings]
-            self._tasks.pop(listing.settings).cancel()
+            if task := self._tasks.pop(listing.settings, None):  # none after ``close``
+                task.cancel()
 
     def known(self, stack: ObjectKey) -> frozenset[str] | None:
         """Return the names of the last list of a stack's source; None before it, or if the stack follows none."""
