@@ -239,7 +239,7 @@ def test_reached_target_is_done_and_a_lower_one_is_refused() -> None:
 def test_unknown_release_and_undecided_search_say_what_to_do() -> None:
     unknown = Prod().action("p-s-1-36-v9")
     assert isinstance(unknown, Blocked)
-    assert "correct its name, or publish it" in unknown.why
+    assert "add v9 to spec.versions of ClusterStack team/s-1-36" in unknown.why
     assert Prod().action(looks=0) == Blocked("the search for a plan stopped without a result: choose a nearer target")
 
 
