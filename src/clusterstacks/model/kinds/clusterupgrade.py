@@ -124,6 +124,7 @@ class UpgradedCluster(Model):
     """The state of one Cluster."""
 
     name: Name = Field(description="Name of the Cluster.")
+    uid: Name = Field(default="", description="UID of the Cluster; another one of the same name begins anew.")
     phase: Name = Field(description="Waiting, Blocked, Running, Failed or Done.")
     target: Name = Field(default="", description="The release or Kubernetes version that it is upgraded to.")
     step: Name = Field(default="", description="The present step and the number of all steps, for example 2/5.")

@@ -118,7 +118,11 @@ class UpgradeReconciler:
             return action
 
         decisions = await decide(limits, states, now, look)
-        outcome = report(patch, upgrade, limits, decisions, targets, now)
+        heads = {
+            name: {"name": name, "uid": view.uid if view is not None else "", "target": targets[name]}
+            for name, view in views.items()
+        }
+        outcome = report(patch, upgrade, limits, decisions, heads, now)
         steps = {name: decision for name, decision in decisions.items() if decision.patch is not None}
         if not steps:
             return outcome
@@ -244,9 +248,9 @@ def limits_of(upgrade: ClusterUpgrade, now: datetime) -> Limits:
 
 def state_of(upgrade: ClusterUpgrade, name: str, view: ClusterView | None, target: str, held_by: str) -> KnownCluster:
     """Return what the status and the Cluster itself say about the state of a Cluster."""
-    known = next((one for one in upgrade.status.clusters if one.name == name), None)
     if view is None:
         return KnownCluster(name)
+    known = next((one for one in upgrade.status.clusters if (one.name, one.uid) == (name, view.uid)), None)
     record = StepRecord.of(view, upgrade.metadata.uid, target)
     phase = ClusterPhase.RUNNING if record.number else ClusterPhase.WAITING
     if known is None:
@@ -264,12 +268,15 @@ def report(
     upgrade: ClusterUpgrade,
     limits: Limits,
     decisions: Mapping[str, ClusterDecision],
-    targets: Mapping[str, str],
+    heads: Mapping[str, Manifest],
     now: datetime,
 ) -> Outcome:
-    """Write the decisions into the status; return the outcome."""
+    """Write the decisions into the status; return the outcome.
+
+    ``heads`` has name, uid and target of each Cluster.
+    """
     before = {text(one, "name"): one for one in mappings(patch.status, "clusters")}
-    entries = [_entry(before.get(name, {}), name, decision, targets[name], now) for name, decision in decisions.items()]
+    entries = [_entry(before.get(name, {}), heads[name], decision, now) for name, decision in decisions.items()]
     phase = overall(limits, decisions.values(), is_suspended=upgrade.spec.suspend)
     count = {one: sum(decision.phase is one for decision in decisions.values()) for one in ClusterPhase}
     patch.status |= {
@@ -293,9 +300,10 @@ def report(
     return Waiting(_REASONS[phase], message, _retry(upgrade, [*decisions.values()], now))
 
 
-def _entry(before: Manifest, name: str, decision: ClusterDecision, target: str, now: datetime) -> Manifest:
+def _entry(before: Manifest, head: Manifest, decision: ClusterDecision, now: datetime) -> Manifest:
+    before = before if text(before, "uid") == head["uid"] else {}
     step, doing = decision.step or text(before, "step"), shortened(decision.doing, MESSAGE_LENGTH)
-    entry = {"name": name, "phase": decision.phase.value, "target": target, "step": step, "doing": doing}
+    entry = {**head, "phase": decision.phase.value, "step": step, "doing": doing}
     same = all(text(before, field) == entry[field] for field in ("step", "doing"))
     since = text(before, "since") if same else ""
     entry |= {"since": since or rfc3339(now), "message": shortened(decision.message, MESSAGE_LENGTH)}
