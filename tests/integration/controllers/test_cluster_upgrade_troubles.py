@@ -171,8 +171,8 @@ async def test_what_goes_away_between_two_steps_is_named_and_stops_nothing_else(
             await world.gone(Kind.CLUSTER_STACK_RELEASE, last.release)
             await world.patch(found, {"spec": {"stepLimit": 2}})
             unknown = f"release {last} is not among those that could be read: check its name; "
-            place = f"{world.namespace}/{stack['metadata']['name']}"
-            await says(world, "up", "b", "Failed", f"add v1 to spec.versions of ClusterStack {place} and wait until")
+            offers = f"ClusterStack {world.namespace}/{stack['metadata']['name']}"
+            await says(world, "up", "b", "Failed", f"add v1 to spec.versions of {offers} and wait until")
             assert await columns(world, "up") == ["up", last.release, "Running", "0/2", "1", "1"]
             await world.delete(stack)
             await world.gone(Kind.CLUSTER_STACK, stack["metadata"]["name"])
