@@ -35,7 +35,7 @@ from clusterstacks.csctl.shared.plan_output import (
     timeout_option,
 )
 from clusterstacks.csctl.shared.terminal import ResultMark
-from clusterstacks.csctl.shared.upgrade_impact import add_impact, impact_summary, print_impact, rolling_nodes
+from clusterstacks.csctl.shared.upgrade_impact import impact_summary, print_refused, read_impact, rolling_nodes
 from clusterstacks.csctl.shared.upgrade_run import (
     begin,
     find_running,
@@ -111,8 +111,8 @@ def upgrade(  # noqa: PLR0913 - one for each option
 ) -> int:
     """Upgrade a Cluster, or those with some labels, to a release or a Kubernetes version.
 
-    csctl prints the plan of 'csctl plan', with the nodes that each step replaces and the objects that it changes in
-    the workload cluster, and asks. Then it creates a ClusterUpgrade, which the operator carries out, and follows it
+    csctl prints the plan of 'csctl plan', how many nodes it replaces, and how many objects it changes in the workload
+    cluster, and asks. Then it creates a ClusterUpgrade, which the operator carries out, and follows it
     until it ends. Ctrl-C leaves it running; the same command follows it again. Before each step the operator plans
     anew from the present state of the Cluster, so a change by another user leads to another plan, and no step is taken
     twice. A step begins only while the addons are ready and the Cluster is not paused, and passes the admission rules.
@@ -334,10 +334,11 @@ async def read_plan(
     if searched is None:
         return None
     document = searched[1]
-    await add_impact(client, context, document["steps"], walk.releases)
+    steps = document["steps"]
+    impact = await read_impact(client, context, steps, walk.releases) if steps else None
     first = obstacle(context.cluster)
     waits = None if first is None else first.why if isinstance(first, Blocked) else first.what
-    return {"cluster": str(walk.cluster), "upgrade": upgrade, "waits": waits, **document}
+    return {"cluster": str(walk.cluster), "upgrade": upgrade, "waits": waits, **document, "impact": impact}
 
 
 def print_plan(document: dict[str, Any]) -> None:
@@ -348,8 +349,9 @@ def print_plan(document: dict[str, Any]) -> None:
         return
     if document["waits"] is not None and document["upgrade"] is None:
         output.say_judged(ResultMark.WAITING, f"No step begins yet: {document['waits']}")
-    print_steps(steps, below=print_impact)
-    print_summary(steps, impact_summary(steps))
+    print_steps(steps)
+    print_refused(document["impact"])
+    print_summary(steps, impact_summary(document["impact"]))
 
 
 def _ask(what: str) -> None:
