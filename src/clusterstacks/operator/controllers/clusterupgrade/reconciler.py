@@ -22,7 +22,6 @@ from clusterstacks.model.kinds.names import (
     CLUSTER_API_GROUP,
     CLUSTER_KIND,
     ClusterPhase,
-    EventReason,
     Reason,
     UpgradeCondition,
     UpgradePhase,
@@ -36,7 +35,7 @@ from clusterstacks.operator.controllers.clusterupgrade.stepper import Blocked, U
 from clusterstacks.runtime.cache import key_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from clusterstacks.model.kinds.clusterapi import ClusterView
     from clusterstacks.model.objects import Manifest
@@ -47,7 +46,6 @@ if TYPE_CHECKING:
     from clusterstacks.operator.controllers.status_reconciler import StatusPatch
     from clusterstacks.runtime.cache import ObjectCache
     from clusterstacks.runtime.clock import Clock
-    from clusterstacks.runtime.events import EventType
     from clusterstacks.runtime.informer import Informer
 
 CLUSTERS_SHOWN: Final = 3
@@ -288,8 +286,6 @@ def report(
         "failed": count[ClusterPhase.FAILED],
         "clusters": entries,
     }
-    for type_, reason, message in _news(before, entries):
-        patch.announce(patch.manifest, type_, reason, message)
     if phase is UpgradePhase.DONE:
         patch.true(UpgradeCondition.CLUSTERS_UPGRADED)
         return Settled()
@@ -308,20 +304,6 @@ def _entry(before: Manifest, head: Manifest, decision: ClusterDecision, now: dat
     since = text(before, "since") if same else ""
     entry |= {"since": since or rfc3339(now), "message": shortened(decision.message, MESSAGE_LENGTH)}
     return {field: value for field, value in entry.items() if value}
-
-
-def _news(before: Mapping[str, Manifest], entries: Sequence[Manifest]) -> Iterator[tuple[EventType, str, str]]:
-    begun = (ClusterPhase.RUNNING, ClusterPhase.FAILED)
-    for entry in entries:
-        name, phase, was = entry["name"], entry["phase"], text(before.get(entry["name"], {}), "phase")
-        if phase == was:
-            continue
-        if phase == ClusterPhase.RUNNING and was not in begun:
-            yield "Normal", EventReason.UPGRADE_BEGUN, f"Cluster {name} begins: {text(entry, 'doing')}"
-        elif phase == ClusterPhase.FAILED:
-            yield "Warning", EventReason.UPGRADE_FAILED, f"Cluster {name} has failed: {text(entry, 'message')}"
-        elif phase == ClusterPhase.DONE:
-            yield "Normal", EventReason.UPGRADE_DONE, f"Cluster {name} has the target {text(entry, 'target')}"
 
 
 def _summary(done: str, entries: Sequence[Manifest]) -> str:
