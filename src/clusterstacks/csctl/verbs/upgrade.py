@@ -79,7 +79,13 @@ READ_AT_ONCE: Final = 4
     help="Target release or Kubernetes version, or latestPatch or latest.  [default: print where the Cluster can go]",
     shell_complete=complete_releases,
 )
-@click.option("--selector", "-l", "labels", default="", help="Labels of the Clusters, instead of the name of one.")
+@click.option(
+    "--selector",
+    "-l",
+    "labels",
+    default="",
+    help="Labels of the Clusters, for example ring=canary, instead of the name of one.",
+)
 @click.option("--namespace", "-n", default="", help="Namespace of these Clusters.  [default: that of the context]")
 @click.option("--max", "most", type=click.IntRange(min=1), help="Clusters that are upgraded at a time.  [default: 3]")
 @click.option(
