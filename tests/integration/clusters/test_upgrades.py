@@ -112,9 +112,10 @@ async def test_upgrade_is_carried_out_by_the_operator_and_followed_again_after_c
         code, err = await interrupted(world, key, "--to", second.release, "--window", closed(), "--yes")
         assert code == 130, err
         assert f"ClusterUpgrade {world.namespace}/{name} goes on; the same command follows it again." in err
-        code, _, err = await csctl(world, "upgrade", key, "--to", NEW, "--yes")
-        assert code == 2
-        assert f"ClusterUpgrade {world.namespace}/{name} upgrades Cluster {key} to {second.release}: follow it" in err
+        code, told, err = await csctl(world, "upgrade", key, "--to", NEW, "--yes", "--wait", "2s")
+        assert code == 4, err
+        assert f"the older ClusterUpgrade {name} has this Cluster" in told
+        await world.delete(await world.get("ClusterUpgrade", f"one-{NEW}"))
         code, told, _ = await csctl(world, "status", key)
         assert f"upgrade  {name}: Waiting, waits for the window, which opens on" in told
         await world.delete(await world.get("ClusterUpgrade", name))

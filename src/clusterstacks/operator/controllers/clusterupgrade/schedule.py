@@ -86,7 +86,9 @@ async def decide(
     there is room and fewer than ``stop_after_failures`` have failed. A failed Cluster that can go on needs room, too.
     """
     decisions = {
-        cluster.name: ClusterDecision(cluster.phase, f"the older ClusterUpgrade {cluster.held_by} has this Cluster")
+        cluster.name: ClusterDecision(
+            cluster.phase, f"the older ClusterUpgrade {cluster.held_by} has this Cluster: wait, or delete it"
+        )
         for cluster in clusters
         if cluster.held_by
     }
