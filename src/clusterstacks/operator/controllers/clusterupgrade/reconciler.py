@@ -116,11 +116,7 @@ class UpgradeReconciler:
             return action
 
         decisions = await decide(limits, states, now, look)
-        heads = {
-            name: {"name": name, "uid": view.uid if view is not None else "", "target": targets[name]}
-            for name, view in views.items()
-        }
-        outcome = report(patch, upgrade, limits, decisions, heads, now)
+        outcome = report(patch, upgrade, limits, states, decisions, now)
         steps = {name: decision for name, decision in decisions.items() if decision.patch is not None}
         if not steps:
             return outcome
@@ -247,34 +243,31 @@ def limits_of(upgrade: ClusterUpgrade, now: datetime) -> Limits:
 def state_of(upgrade: ClusterUpgrade, name: str, view: ClusterView | None, target: str, held_by: str) -> KnownCluster:
     """Return what the status and the Cluster itself say about the state of a Cluster."""
     if view is None:
-        return KnownCluster(name)
+        return KnownCluster(name, target=target)
     known = next((one for one in upgrade.status.clusters if (one.name, one.uid) == (name, view.uid)), None)
     record = StepRecord.of(view, upgrade.metadata.uid, target)
     phase = ClusterPhase.RUNNING if record.number else ClusterPhase.WAITING
     if known is None:
-        return KnownCluster(name, phase, record.number, held_by=held_by)
+        return KnownCluster(name, phase, record.number, held_by=held_by, uid=view.uid, target=target)
     with suppress(ValueError):  # that of another version of the operator
         phase = ClusterPhase(known.phase)
     if phase is ClusterPhase.DONE and known.target != target:
         phase = ClusterPhase.WAITING
     since = datetime.fromisoformat(known.since).astimezone(UTC) if known.since else None
-    return KnownCluster(name, phase, record.number, known.doing, since, held_by)
+    return KnownCluster(name, phase, record.number, known.doing, since, held_by, view.uid, target)
 
 
 def report(
     patch: StatusPatch,
     upgrade: ClusterUpgrade,
     limits: Limits,
+    clusters: Sequence[KnownCluster],
     decisions: Mapping[str, ClusterDecision],
-    heads: Mapping[str, Manifest],
     now: datetime,
 ) -> Outcome:
-    """Write the decisions into the status; return the outcome.
-
-    ``heads`` has name, uid and target of each Cluster.
-    """
+    """Write the decisions into the status; return the outcome."""
     before = {text(one, "name"): one for one in mappings(patch.status, "clusters")}
-    entries = [_entry(before.get(name, {}), heads[name], decision, now) for name, decision in decisions.items()]
+    entries = [_entry(before.get(one.name, {}), one, decisions[one.name], now) for one in clusters]
     phase = overall(limits, decisions.values(), is_suspended=upgrade.spec.suspend)
     count = {one: sum(decision.phase is one for decision in decisions.values()) for one in ClusterPhase}
     patch.status |= {
@@ -296,10 +289,11 @@ def report(
     return Waiting(_REASONS[phase], message, _retry(upgrade, [*decisions.values()], now))
 
 
-def _entry(before: Manifest, head: Manifest, decision: ClusterDecision, now: datetime) -> Manifest:
-    before = before if text(before, "uid") == head["uid"] else {}
+def _entry(before: Manifest, cluster: KnownCluster, decision: ClusterDecision, now: datetime) -> Manifest:
+    before = before if text(before, "uid") == cluster.uid else {}
     step, doing = decision.step or text(before, "step"), shortened(decision.doing, MESSAGE_LENGTH)
-    entry = {**head, "phase": decision.phase.value, "step": step, "doing": doing}
+    entry = {"name": cluster.name, "uid": cluster.uid, "phase": decision.phase.value, "target": cluster.target}
+    entry |= {"step": step, "doing": doing}
     same = all(text(before, field) == entry[field] for field in ("step", "doing"))
     since = text(before, "since") if same else ""
     entry |= {"since": since or rfc3339(now), "message": shortened(decision.message, MESSAGE_LENGTH)}

@@ -55,6 +55,9 @@ class KnownCluster:
     """When ``doing`` last changed; None if it is not known."""
     held_by: str = ""
     """An older upgrade that has the Cluster; empty if there is none."""
+    uid: str = ""
+    """Empty if it does not exist."""
+    target: str = ""
 
     def unchanged(self, doing: str, now: datetime) -> timedelta:
         """Return for how long the Cluster has been doing the same; zero if it did something else before."""

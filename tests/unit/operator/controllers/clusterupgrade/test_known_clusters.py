@@ -43,4 +43,5 @@ def cluster(uid: str = "1") -> ClusterView:
 def test_a_cluster_keeps_its_state_but_another_of_its_name_begins_anew(
     entry: dict[str, str], view: ClusterView | None, phase: ClusterPhase
 ) -> None:
-    assert state_of(upgrade(**entry), "one", view, TARGET, "") == KnownCluster("one", phase)
+    expected = KnownCluster("one", phase, uid=view.uid if view is not None else "", target=TARGET)
+    assert state_of(upgrade(**entry), "one", view, TARGET, "") == expected
