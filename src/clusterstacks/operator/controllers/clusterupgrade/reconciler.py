@@ -26,7 +26,7 @@ from clusterstacks.model.kinds.names import (
     UpgradeCondition,
     UpgradePhase,
 )
-from clusterstacks.model.objects import rfc3339
+from clusterstacks.model.objects import ObjectKey, rfc3339
 from clusterstacks.model.outcomes import Outcome, Settled, Waiting
 from clusterstacks.net.kube.errors import ApiError, Conflict, NotFound, Unreachable
 from clusterstacks.operator.controllers.clusterupgrade.schedule import KnownCluster, Limits, decide, overall
@@ -146,17 +146,12 @@ class UpgradeReconciler:
 
     def _selected(self, upgrade: ClusterUpgrade) -> dict[str, ClusterView | None]:
         """Return the Clusters in their order; None for a name without a Cluster."""
-        found = {
-            view.name: view
-            for manifest in self.clusters.cache.all()
-            if text(manifest, "metadata", "namespace") == upgrade.key.namespace
-            and is_watched(manifest, self.watch_filter)
-            and not (view := cluster_view(manifest)).deleting
-        }
-        clusters = upgrade.spec.clusters
+        clusters, namespace = upgrade.spec.clusters, upgrade.key.namespace
         if clusters.selector is None:
-            return {name: found.get(name) for name in clusters.names}
-        selected = {name: view for name, view in sorted(found.items()) if clusters.selector.matches(view.labels)}
+            return {name: self._view(ObjectKey(namespace, name)) for name in clusters.names}
+        keys = sorted(key for key in self.clusters.cache if key.namespace == namespace)
+        found = {key.name: view for key in keys if (view := self._view(key)) is not None}
+        selected = {name: view for name, view in found.items() if clusters.selector.matches(view.labels)}
         if len(selected) > MOST_CLUSTERS:
             raise SpecError(
                 "TooManyClusters",
@@ -169,6 +164,13 @@ class UpgradeReconciler:
                 f"ClusterUpgrade {upgrade.key}: spec.clusters.selector matches no Cluster. {self._labels(found)}",
             )
         return dict(selected)
+
+    def _view(self, key: ObjectKey) -> ClusterView | None:
+        manifest = self.clusters.cache.get(key)
+        if manifest is None or not is_watched(manifest, self.watch_filter):
+            return None
+        view = cluster_view(manifest)
+        return None if view.deleting else view
 
     @staticmethod
     def _labels(found: Mapping[str, ClusterView]) -> str:
