@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated, ClassVar, Final, Literal
 
 from pydantic import Field, StrictBool, StrictInt
 
-from clusterstacks.model.documents import parse_duration
+from clusterstacks.model.documents import at, mapping, parse_duration
 from clusterstacks.model.errors import SpecError, error_context
 from clusterstacks.model.kinds.meta import (
     AGE_COLUMN,
@@ -25,8 +26,10 @@ from clusterstacks.model.maintenance_window import MaintenanceWindow, Weekday, p
 from clusterstacks.model.names import parse_target
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Iterator, Mapping
     from datetime import timedelta
+
+    from clusterstacks.model.objects import Manifest, ObjectKey
 
 MOST_CLUSTERS: Final = 500
 """Clusters of one upgrade. Arbitrary: with the longest messages, its status has a third of what etcd stores."""
@@ -195,3 +198,20 @@ class ClusterUpgrade(KubernetesObject):
                 self.spec.window.parsed()
             if self.spec.deadline() is not None and not self.spec.deadline():
                 raise SpecError("InvalidDeadline", "spec.progressDeadline is zero: write for example 1h, or remove it")
+
+
+def upgrades_of(
+    manifests: Iterable[Manifest], cluster: ObjectKey, *labels: Mapping[str, str]
+) -> Iterator[ClusterUpgrade]:
+    """Yield the valid upgrades, and not those being deleted, that select a Cluster with one of the given labels."""
+    for manifest in manifests:
+        metadata, names = mapping(manifest, "metadata"), at(manifest, "spec", "clusters", "names")
+        if metadata.get("namespace") != cluster.namespace or "deletionTimestamp" in metadata:
+            continue
+        if names and cluster.name not in names:
+            continue  # without parsing it: there may be many
+        with suppress(SpecError):  # its own reconcile reports that
+            upgrade = ClusterUpgrade.parse(manifest)
+            upgrade.check()
+            if any(upgrade.spec.clusters.include(cluster.name, one) for one in labels):
+                yield upgrade

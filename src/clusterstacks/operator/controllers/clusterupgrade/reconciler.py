@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from clusterstacks.deliver.render.errors import shortened
 from clusterstacks.model.conditions import Severity
-from clusterstacks.model.documents import and_more, at, mappings, text
+from clusterstacks.model.documents import and_more, mappings, text
 from clusterstacks.model.errors import SpecError
 from clusterstacks.model.kinds.clusterapi import cluster_view, is_moving, is_watched
 from clusterstacks.model.kinds.clusterupgrade import (
@@ -17,6 +17,7 @@ from clusterstacks.model.kinds.clusterupgrade import (
     MESSAGE_LENGTH,
     MOST_CLUSTERS,
     ClusterUpgrade,
+    upgrades_of,
 )
 from clusterstacks.model.kinds.names import (
     CLUSTER_API_GROUP,
@@ -32,7 +33,6 @@ from clusterstacks.net.kube.errors import ApiError, Conflict, NotFound, Unreacha
 from clusterstacks.operator.controllers.clusterupgrade.schedule import KnownCluster, Limits, decide, overall
 from clusterstacks.operator.controllers.clusterupgrade.step_record import MANAGER, StepRecord
 from clusterstacks.operator.controllers.clusterupgrade.stepper import Blocked, Unsettled
-from clusterstacks.runtime.cache import key_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -200,20 +200,9 @@ class UpgradeReconciler:
         """Return the oldest other upgrade that selects a Cluster and is not done with it; empty if there is none."""
         if view is None:
             return ""
-        own, holders = _age(upgrade), []
-        for manifest in self.upgrades.all():
-            if key_of(manifest).namespace != upgrade.key.namespace or at(manifest, "metadata", "deletionTimestamp"):
-                continue
-            with suppress(SpecError):
-                other = ClusterUpgrade.parse(manifest)
-                other.check()
-                if (
-                    _age(other) < own
-                    and other.spec.clusters.include(view.name, view.labels)
-                    and holds(other, view.name)
-                ):
-                    holders.append(other)
-        return min(holders, key=_age).metadata.name if holders else ""
+        others = upgrades_of(self.upgrades.all(), view.key, view.labels)
+        older = [other for other in others if _age(other) < _age(upgrade) and holds(other, view.name)]
+        return min(older, key=_age).metadata.name if older else ""
 
 
 def _age(upgrade: ClusterUpgrade) -> tuple[str, str]:
