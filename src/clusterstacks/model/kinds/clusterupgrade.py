@@ -26,10 +26,10 @@ from clusterstacks.model.maintenance_window import MaintenanceWindow, Weekday, p
 from clusterstacks.model.names import parse_target
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
     from datetime import timedelta
 
-    from clusterstacks.model.objects import Manifest, ObjectKey
+    from clusterstacks.model.objects import Manifest
 
 MOST_CLUSTERS: Final = 500
 """Clusters of one upgrade. Arbitrary: with the longest messages, its status has a third of what etcd stores."""
@@ -200,18 +200,15 @@ class ClusterUpgrade(KubernetesObject):
                 raise SpecError("InvalidDeadline", "spec.progressDeadline is zero: write for example 1h, or remove it")
 
 
-def upgrades_of(
-    manifests: Iterable[Manifest], cluster: ObjectKey, *labels: Mapping[str, str]
-) -> Iterator[ClusterUpgrade]:
-    """Yield the valid upgrades, and not those being deleted, that select a Cluster with one of the given labels."""
+def upgrades_of(manifests: Iterable[Manifest], namespace: str, names: Collection[str]) -> Iterator[ClusterUpgrade]:
+    """Yield the valid upgrades that may select a Cluster of these names, without those that are being deleted."""
     for manifest in manifests:
-        metadata, names = mapping(manifest, "metadata"), at(manifest, "spec", "clusters", "names")
-        if metadata.get("namespace") != cluster.namespace or "deletionTimestamp" in metadata:
+        metadata, named = mapping(manifest, "metadata"), at(manifest, "spec", "clusters", "names")
+        if metadata.get("namespace") != namespace or "deletionTimestamp" in metadata:
             continue
-        if names and cluster.name not in names:
+        if named and not any(name in names for name in named):
             continue  # without parsing it: there may be many
         with suppress(SpecError):  # its own reconcile reports that
             upgrade = ClusterUpgrade.parse(manifest)
             upgrade.check()
-            if any(upgrade.spec.clusters.include(cluster.name, one) for one in labels):
-                yield upgrade
+            yield upgrade

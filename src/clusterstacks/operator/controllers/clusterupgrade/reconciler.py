@@ -35,7 +35,7 @@ from clusterstacks.operator.controllers.clusterupgrade.step_record import MANAGE
 from clusterstacks.operator.controllers.clusterupgrade.stepper import Blocked, Unsettled
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from clusterstacks.model.kinds.clusterapi import ClusterView
     from clusterstacks.model.objects import Manifest
@@ -101,9 +101,9 @@ class UpgradeReconciler:
         now = self.clock.now()
         limits = limits_of(upgrade, now)
         targets = {name: self._target(upgrade, view) for name, view in views.items()}
-        states = [
-            state_of(upgrade, name, view, targets[name], self._holder(upgrade, view)) for name, view in views.items()
-        ]
+        others = upgrades_of(self.upgrades.all(), upgrade.key.namespace, views)
+        older = sorted((other for other in others if _age(other) < _age(upgrade)), key=_age)
+        states = [state_of(upgrade, name, view, targets[name], holder(older, view)) for name, view in views.items()]
         plans = PLANS_AT_A_TIME
 
         async def look(name: str) -> Action | None:
@@ -196,17 +196,17 @@ class UpgradeReconciler:
                 return self.looks.newest(view, same_minor=upgrade.spec.to == LATEST_PATCH)
         return ""
 
-    def _holder(self, upgrade: ClusterUpgrade, view: ClusterView | None) -> str:
-        """Return the oldest other upgrade that selects a Cluster and is not done with it; empty if there is none."""
-        if view is None:
-            return ""
-        others = upgrades_of(self.upgrades.all(), view.key, view.labels)
-        older = [other for other in others if _age(other) < _age(upgrade) and holds(other, view.name)]
-        return min(older, key=_age).metadata.name if older else ""
-
 
 def _age(upgrade: ClusterUpgrade) -> tuple[str, str]:
     return upgrade.metadata.creation_timestamp, upgrade.metadata.name
+
+
+def holder(older: Iterable[ClusterUpgrade], view: ClusterView | None) -> str:
+    """Return the first upgrade that selects a Cluster and is not done with it; empty if there is none."""
+    if view is None:
+        return ""
+    selecting = (one for one in older if one.spec.clusters.include(view.name, view.labels))
+    return next((one.metadata.name for one in selecting if holds(one, view.name)), "")
 
 
 def holds(upgrade: ClusterUpgrade, name: str) -> bool:

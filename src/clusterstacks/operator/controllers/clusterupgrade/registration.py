@@ -26,9 +26,10 @@ from clusterstacks.operator.controllers.registration import (
 from clusterstacks.plan.compat.release_facts import FIELD as FACTS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from datetime import timedelta
 
+    from clusterstacks.model.kinds.clusterapi import ClusterView
     from clusterstacks.model.objects import Manifest
     from clusterstacks.model.outcomes import Outcome
     from clusterstacks.operator.controllers.clusterupgrade.reconciler import UpgradeReconciler
@@ -53,7 +54,7 @@ class UpgradeWatches:
             return
         views = [cluster_view(manifest) for manifest in (change.old, change.new) if manifest is not None]
         changed = _selected_by(change.old) != _selected_by(change.new)
-        for upgrade in upgrades_of(self._upgrades.all(), change.key, *(view.labels for view in views)):
+        for upgrade in self._of(views):
             if changed or not _is_done(upgrade, change.key.name):
                 yield upgrade.key
 
@@ -61,11 +62,8 @@ class UpgradeWatches:
         """Yield the upgrades of the Cluster of a ClusterAddon."""
         name = text(change.new or change.old or {}, "spec", "clusterRef", "name")
         cluster = self._clusters.get(ObjectKey(change.key.namespace, name))
-        if cluster is not None:
-            view = cluster_view(cluster)
-            for upgrade in upgrades_of(self._upgrades.all(), view.key, view.labels):
-                if not _is_done(upgrade, name):
-                    yield upgrade.key
+        views = [cluster_view(cluster)] if cluster is not None else []
+        yield from (upgrade.key for upgrade in self._of(views) if not _is_done(upgrade, name))
 
     def of_release(self, change: CacheChange) -> Iterator[ObjectKey]:
         """Yield the upgrades that are not done, or follow what is published, when an offer changes."""
@@ -83,6 +81,12 @@ class UpgradeWatches:
         if is_news(change) or _phases(change.old) != _phases(change.new):
             same = (key for key in self._upgrades if key.namespace == change.key.namespace)
             yield from (key for key in same if key != change.key)
+
+    def _of(self, views: Sequence[ClusterView]) -> Iterator[ClusterUpgrade]:
+        """Yield the upgrades that select a Cluster in one of its states."""
+        for upgrade in upgrades_of(self._upgrades.all(), views[0].namespace, [views[0].name]) if views else ():
+            if any(upgrade.spec.clusters.include(view.name, view.labels) for view in views):
+                yield upgrade
 
 
 def _selected_by(cluster: Manifest | None) -> object:
