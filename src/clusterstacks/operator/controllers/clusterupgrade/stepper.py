@@ -148,6 +148,8 @@ def _obstacles(cluster: LiveCluster) -> Iterator[Unsettled | Blocked]:
         yield Unsettled(_one_line(ready.message) or "its addons are not ready", ready.last_transition_time)
     if not reported.true:
         yield Unsettled(_one_line(reported.message) or "its addons are not reported as ready")
+    if not text(addon, "status", "observedInputs"):  # several reconciles delivered them, with different values
+        yield Unsettled("its addons are delivered once more with the values after the change")
 
 
 def _addons_ready(addon: Manifest) -> Condition:
