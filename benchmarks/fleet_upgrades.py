@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import os
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from itertools import cycle
 from pathlib import Path
@@ -27,7 +27,7 @@ from clusterstacks.runtime.concurrency import gather
 from tests.integration.controllers.test_cluster_upgrade_troubles import FIRST, VERSIONS, offer
 from tests.integration.controllers.test_cluster_upgrades import upgrade
 from tests.support.observing.audit_log import audit_flags
-from tests.support.observing.request_audit import ALL_REQUESTS, RequestAudit, by_verb_and_kind, of_agent
+from tests.support.observing.request_audit import ALL_REQUESTS, AuditedRequest, RequestAudit, by_verb_and_kind, of_agent
 from tests.support.running.admission import of_minor
 from tests.support.running.operator_process import OPERATOR, process
 from tests.support.running.world import finished_status, opened_world
@@ -56,6 +56,8 @@ class Bench:
     world: World
     pid: int
     audit: RequestAudit
+    requests: list[AuditedRequest] = field(default_factory=list)
+    """Those of the operator since the beginning of a measurement."""
 
     async def each(self, work: Callable[[str], Awaitable[object]]) -> None:
         """Do something with each Cluster."""
@@ -120,24 +122,29 @@ class Bench:
 
         await eventually(look, seconds=PATIENCE_SECONDS, about=about)
 
+    def read(self) -> int:
+        """Read the audit log; return how many requests the operator has sent since the last time."""
+        found = [one for one in of_agent(self.audit.since_last(), COMPONENT) if one.verb != "watch"]
+        self.requests += found
+        return len(found)
+
     async def settle(self) -> None:
         """Wait until the operator sends nothing."""
-        self.audit.since_last()
-        while True:
+        while self.read():
             await asyncio.sleep(QUIET_SECONDS)
-            if not of_agent(self.audit.since_last(), COMPONENT):
-                return
 
     async def measure(self, title: str, work: Awaitable[object], minutes: float = 1) -> None:
         """Print what the operator needs for some work, a minute."""
-        self.audit.since_last()
+        self.read()
+        self.requests.clear()
         cpu = tree_cpu(self.pid)
         await work
         cpu = tree_cpu(self.pid) - cpu
-        requests = [one for one in of_agent(self.audit.since_last(), COMPONENT) if one.verb != "watch"]
-        kinds = ", ".join(f"{count / minutes:.3g} {what}" for what, count in by_verb_and_kind(requests).most_common())
+        self.read()
+        counts = by_verb_and_kind(self.requests).most_common()
+        kinds = ", ".join(f"{count / minutes:.3g} {what}" for what, count in counts)
         memory = sum(map(pss, tree(self.pid))) / 1e6
-        figures = f"{len(requests) / minutes:.3g} ({kinds})" if requests else "0"
+        figures = f"{len(self.requests) / minutes:.3g} ({kinds})" if kinds else "0"
         print(f"| {title} | {figures} | {cpu / minutes:.3g} s | {memory:.0f} MB |", flush=True)
 
     async def idle(self, title: str) -> None:
@@ -188,7 +195,12 @@ async def measure(bench: Bench) -> None:
 
     await bench.measure("all begin: a look, a plan and a step of each", first())
     await bench.idle("running, nothing changes")
-    await bench.measure(f"running, {CHANGES} changes of each Cluster a minute", bench.moving(), MINUTES)
+    changes = f"{CHANGES} changes of each Cluster a minute"
+    await bench.measure(f"running, {changes}", bench.moving(), MINUTES)
+    await bench.forget()
+    await bench.measure(f"the same without ClusterUpgrades, {changes}", bench.moving(), MINUTES)
+    await bench.ask(last)
+    await bench.settle()
     await bench.measure("the next step of each", step(VERSIONS["1.36"]))
 
     async def end() -> None:
