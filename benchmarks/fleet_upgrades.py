@@ -130,8 +130,11 @@ class Bench:
 
     async def settle(self) -> None:
         """Wait until the operator sends nothing."""
-        while self.read():
+        self.read()
+        while True:
             await asyncio.sleep(QUIET_SECONDS)
+            if not self.read():
+                return
 
     async def measure(self, title: str, work: Awaitable[object], minutes: float = 1) -> None:
         """Print what the operator needs for some work, a minute."""
