@@ -122,14 +122,14 @@ class Bench:
 
         await eventually(look, seconds=PATIENCE_SECONDS, about=about)
 
-    def read(self) -> int:
-        """Read the audit log; return how many requests the operator has sent since the last time."""
+    def read(self) -> bool:
+        """Read the audit log; return whether the operator has written anything since the last time."""
         found = [one for one in of_agent(self.audit.since_last(), COMPONENT) if one.verb != "watch"]
         self.requests += found
-        return len(found)
+        return any(one.is_write for one in found)
 
     async def settle(self) -> None:
-        """Wait until the operator sends nothing."""
+        """Wait until the operator writes nothing; while an upgrade runs, it reads now and then."""
         self.read()
         while True:
             await asyncio.sleep(QUIET_SECONDS)
