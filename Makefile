@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.synced
 
 .DEFAULT_GOAL := help
-.PHONY: help setup binaries demo demo-ranges demo-upgrade demo-openstack test test-unit test-integration test-replay test-e2e test-openstack test-image test-install krew resolve site cast image wheel image-push check format house docs manifests bench bench-fleet fuzz fuzz-faults fuzz-kills clean
+.PHONY: help setup binaries demo demo-ranges demo-upgrade demo-openstack test test-unit test-integration test-replay test-e2e test-openstack test-image test-install krew resolve site cast image wheel image-push check format house docs manifests bench bench-fleet fuzz fuzz-faults fuzz-kills fuzz-upgrades clean
 
 help: ## Show this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-18s %s\n", $$1, $$2}'
@@ -120,6 +120,9 @@ fuzz-faults: binaries ## Run random faults between the operator and its API serv
 
 fuzz-kills: binaries ## Kill the operator after each write, between random faults (by hand); KILLS=17 runs one of them
 	FAULT_KILLS=$(or $(KILLS),1:100) $(BIN)/pytest tests/integration/faults/test_kills.py -n 2 -q -rs --timeout=3600
+
+fuzz-upgrades: binaries ## Upgrade ten clusters two minors, and kill the operator and Cluster API at each step (by hand)
+	UPGRADED_CLUSTERS=$(or $(CLUSTERS),10) KILLS_A_STEP=3 $(BIN)/pytest tests/e2e/test_upgrade_kills.py -n 0 --timeout=3600 --log-cli-level=WARNING
 
 clean: ## Remove the environment and everything tools left in the checkout
 	rm -rf $(VENV) .venv-site .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist

@@ -170,12 +170,14 @@ async def test_what_goes_away_between_two_steps_is_named_and_stops_nothing_else(
             await world.patch(stack, {"spec": {"versions": ["v2"]}})
             await world.gone(Kind.CLUSTER_STACK_RELEASE, last.release)
             await world.patch(found, {"spec": {"stepLimit": 2}})
-            unknown = f"release {last} is not among those that could be read: correct its name, or publish it"
-            await says(world, "up", "b", "Failed", unknown)
+            unknown = f"release {last} is not among those that could be read: check its name; "
+            offers = f"ClusterStack {world.namespace}/{stack['metadata']['name']}"
+            await says(world, "up", "b", "Failed", f"add v1 to spec.versions of {offers} and wait until")
             assert await columns(world, "up") == ["up", last.release, "Running", "0/2", "1", "1"]
             await world.delete(stack)
             await world.gone(Kind.CLUSTER_STACK, stack["metadata"]["name"])
-            await says(world, "up", "b", "Failed", unknown)
+            none = f"no ClusterStack in namespace {world.namespace} offers release {last}: first create one there"
+            await says(world, "up", "b", "Failed", f"{unknown}{none}")
             assert await version(world, "b") == "v1.35.4"
             await world.create(stack)
             await says(world, "up", "b", "Done", "")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -113,3 +113,32 @@ def ranges_violated(
                 ):
                     found.append(f"{addon} of {span.version} supports {supported} and met {server.version}: {span}")
     return found
+
+
+def node_spans(workload: Iterable[AuditedRequest]) -> list[Span]:
+    """Return the kubelet versions of all Nodes: from the first write that states one to the deletion of the Node."""
+    begun: dict[str, Span] = {}
+    for one in workload:
+        version = text(one.content, "status", "nodeInfo", "kubeletVersion")
+        if one.kind in {"nodes", "nodes/status"} and version:
+            begun.setdefault(one.name or text(one.content, "metadata", "name"), Span(version, one.began))
+        elif (one.kind, one.verb) == ("nodes", "delete") and one.name in begun:
+            begun[one.name] = replace(begun[one.name], ended=one.ended)
+    return [*begun.values()]
+
+
+def skew_violated(control_plane: Sequence[Span], nodes: Sequence[Span]) -> list[str]:
+    """Describe each moment at which a kubelet was newer than the API server, or more than three minors older.
+
+    Source: https://kubernetes.io/releases/version-skew-policy/
+    """
+    return [
+        f"a kubelet of {node.version} met an API server of {server.version}: {node}, {server}"
+        for node in nodes
+        for server in control_plane
+        if node.overlaps(server) and not 0 <= _minor(server.version) - _minor(node.version) <= 3
+    ]
+
+
+def _minor(version: str) -> int:
+    return KubernetesVersion.parse(version).minor

@@ -201,15 +201,13 @@ def live_commands(management: ManagementCluster, cluster: ObjectKey) -> Callable
 def print_steps(
     steps: list[dict[str, Any]],
     commands: Callable[[dict[str, Any]], list[str]] = lambda _: [],
-    below: Callable[[dict[str, Any]], None] = lambda _: None,
 ) -> None:
-    """Print steps, each with its reason and commands; ``below`` prints more of a step."""
+    """Print steps, each with its reason and commands."""
     for number, step in enumerate(steps, start=1):
         output.say(f"{number}. {step_title(step)}", bold=True, wraps=True)
         output.say(f"     {step['reason']}", wraps=True)
         for command in commands(step):
             output.say(f"     {command}")
-        below(step)
 
 
 def print_refusal(refused: dict[str, Any]) -> None:

@@ -14,8 +14,6 @@ from clusterstacks.model.kinds.names import GROUP, Kind
 from clusterstacks.model.names import parse_target
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from clusterstacks.model.objects import Manifest
     from clusterstacks.plan.planner.model_builder import Target
 
@@ -23,11 +21,7 @@ NAME_LENGTH: Final = 100
 """Longest name of a ClusterUpgrade of csctl (arbitrary: it stays readable); a digest replaces the rest."""
 
 _WINDOW = re.compile(r"(?:(?P<days>\S+)\s+)?(?P<start>[0-9:]+)\+(?P<duration>\S+)(?:\s+(?P<zone>\S+))?")
-_COMMA_OUTSIDE = re.compile(r",(?![^()]*\))")
-_KEY: Final = r"[A-Za-z0-9][-A-Za-z0-9_./]*"
-_IN = re.compile(rf"({_KEY})\s+(in|notin)\s+\(([^()]*)\)")
-_EQUAL = re.compile(rf"({_KEY})\s*(==|=|!=)\s*([-A-Za-z0-9_.]*)")
-_EXISTS = re.compile(rf"(!?)\s*({_KEY})")
+_LABEL = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_./]*)=([-A-Za-z0-9_.]*)")
 
 
 def parse_window(written: str) -> Manifest:
@@ -47,33 +41,20 @@ def parse_window(written: str) -> Manifest:
     return {**({"days": days.split(",")} if days else {}), **window, **({"timeZone": zone} if zone else {})}
 
 
-def parse_selector(written: str) -> Manifest:
-    """Return the selector of an object for one in the syntax of kubectl.
+def parse_labels(written: str) -> dict[str, str]:
+    """Return the labels of ``ring=canary,team=a``.
 
     Raises:
         SpecError: A part is not understood.
     """
-    labels: Manifest = {}
-    expressions: list[Manifest] = []
-    for part in map(str.strip, _COMMA_OUTSIDE.split(written)):
-        if found := _IN.fullmatch(part):
-            values = sorted(value.strip() for value in found[3].split(","))
-            expressions.append(_requirement(found[1], "In" if found[2] == "in" else "NotIn", values))
-        elif found := _EQUAL.fullmatch(part):
-            if found[2] == "!=" or found[1] in labels:
-                expressions.append(_requirement(found[1], "NotIn" if found[2] == "!=" else "In", [found[3]]))
-            else:
-                labels[found[1]] = found[3]
-        elif found := _EXISTS.fullmatch(part):
-            expressions.append(_requirement(found[2], "DoesNotExist" if found[1] else "Exists"))
-        else:
-            example = "expected for example stage=prod, stage!=test, 'stage in (a,b)', stage or '!stage'"
-            raise SpecError("InvalidSelector", f"selector {shown(written)} has {shown(part)} ({example})")
-    return {**({"matchLabels": labels} if labels else {}), **({"matchExpressions": expressions} if expressions else {})}
-
-
-def _requirement(key: str, operator: str, values: Sequence[str] = ()) -> Manifest:
-    return {"key": key, "operator": operator, **({"values": list(values)} if values else {})}
+    labels = {}
+    for part in written.split(","):
+        found = _LABEL.fullmatch(part.strip())
+        if found is None:
+            problem = f"selector {shown(written)} has {shown(part)} (expected for example ring=canary,team=a)"
+            raise SpecError("InvalidSelector", f"{problem}: for other selectors, write the ClusterUpgrade yourself")
+        labels[found[1]] = found[2]
+    return labels
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +65,7 @@ class UpgradeRequest:
     to: str
     cluster: str = ""
     labels: str = ""
-    """Selector in the syntax of kubectl, instead of a Cluster."""
+    """Labels like ``ring=canary,team=a``, instead of a Cluster."""
     most: int | None = None
     """Clusters that are upgraded at a time; None for the default of the kind."""
     window: str = ""
@@ -101,9 +82,9 @@ class UpgradeRequest:
     @property
     def name(self) -> str:
         """The name of the object: the same for the same Clusters and target, so that it is created once."""
-        whole = f"{self.cluster or self.labels}-{self.to}".lower()
-        name = re.sub(r"[^a-z0-9.]+", "-", whole).strip("-.")
-        if len(name) <= NAME_LENGTH and (self.cluster or re.fullmatch(r"[a-z0-9.=-]*", whole)):
+        whole = f"{self.cluster or self.labels}-{self.to}"
+        name = re.sub(r"[^a-z0-9.]+", "-", whole.lower()).strip("-.")
+        if len(name) <= NAME_LENGTH and (self.cluster or re.fullmatch(r"[a-z0-9]+=[a-z0-9]+", self.labels)):
             return name
         digest = hashlib.sha256(whole.encode()).hexdigest()[:8]
         return f"{name[: NAME_LENGTH - 9].strip('-.')}-{digest}"
@@ -114,7 +95,9 @@ class UpgradeRequest:
         Raises:
             SpecError: Window, selector or target are not valid.
         """
-        clusters: Manifest = {"names": [self.cluster]} if self.cluster else {"selector": parse_selector(self.labels)}
+        clusters: Manifest = {"names": [self.cluster]}
+        if not self.cluster:
+            clusters = {"selector": {"matchLabels": parse_labels(self.labels)}}
         spec: Manifest = {"clusters": clusters, "to": self.to}
         if self.most is not None:
             spec["maxConcurrent"] = self.most

@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from clusterstacks.csctl.shared.management_objects import MANAGER, UPGRADES, follow, read_objects
+from clusterstacks.csctl.shared.management_objects import MANAGER, UPGRADES, follow
 from clusterstacks.model.conditions import from_documents
 from clusterstacks.model.documents import and_more, at, mappings, text
 from clusterstacks.model.errors import SpecError
@@ -22,7 +22,7 @@ from clusterstacks.model.kinds.names import (
 from clusterstacks.model.objects import ObjectKey, contains
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Sequence
 
     from clusterstacks.csctl.shared.management_objects import ObjectQuery
     from clusterstacks.csctl.shared.upgrade_objects import UpgradeRequest
@@ -37,55 +37,29 @@ ENDED: Final = (UpgradePhase.DONE, UpgradePhase.STOPPED, UpgradePhase.BLOCKED)
 
 
 async def find_running(client: Client, request: UpgradeRequest) -> ObjectKey | None:
-    """Return the ClusterUpgrade that does what a user asks for, and has not done it; None if there is none.
+    """Return the ClusterUpgrade that csctl created for the same request, if it is not done; None without one.
 
     Raises:
-        SpecError: The operator carries out no upgrades, another upgrade has the Cluster, or one with the name of this
-            request has other settings.
-        DependencyError: The management cluster does not answer, or the user may not read ClusterUpgrades.
+        SpecError: The operator carries out no upgrades, or the ClusterUpgrade has other settings.
     """
     from clusterstacks.net.kube.errors import KindNotServed
 
-    wanted = request.manifest()
+    wanted, key = request.manifest(), ObjectKey(request.namespace, request.name)
     try:
-        upgrades = await read_objects(client, replace(UPGRADES, namespace=request.namespace))
+        found = await client.find(await client.resource(GROUP, Kind.CLUSTER_UPGRADE), key.name, key.namespace)
     except KindNotServed:
         remedy = "update the operator with 'csctl install'"
         here = ", or take the steps in csctl with --here" if request.cluster else ""
         message = "the management cluster does not serve ClusterUpgrade, so its operator carries out no upgrade"
         raise SpecError("KindNotServed", f"{message}: {remedy}{here}") from None
-    found = running_upgrade(upgrades, request)
-    if found is None:
+    if found is None or _is_done(found):
         return None
-    name, to = text(found, "metadata", "name"), text(found, "spec", "to")
-    key = ObjectKey(request.namespace, name)
-    if to != request.to:
-        what = f"ClusterUpgrade {key} upgrades Cluster {request.namespace}/{request.cluster} to {to}"
-        remedy = f"follow it with 'csctl upgrade {request.namespace}/{request.cluster} --to {to}', or delete it with"
-        raise SpecError("UpgradeRuns", f"{what}: {remedy} 'kubectl delete clusterupgrade -n {key.namespace} {name}'")
-    if name == request.name and not contains(found["spec"], wanted["spec"]):
-        change = f"change it with 'kubectl edit clusterupgrade -n {key.namespace} {name}', or delete it"
+    if not contains(found["spec"], wanted["spec"]):
+        change = f"change it with 'kubectl edit clusterupgrade -n {key.namespace} {key.name}', or delete it"
         raise SpecError(
             "UpgradeDiffers", f"ClusterUpgrade {key} runs already, with other settings than these: {change}"
         )
     return key
-
-
-def running_upgrade(upgrades: Iterable[Manifest], request: UpgradeRequest) -> Manifest | None:
-    """Return the upgrade with the name of a request, or else the oldest one that has its Cluster, if it is not done."""
-    running = [upgrade for upgrade in upgrades if not _is_done(upgrade)]
-    for upgrade in running:
-        if text(upgrade, "metadata", "name") == request.name:
-            return upgrade
-    for upgrade in sorted(running, key=lambda one: text(one, "metadata", "creationTimestamp")):
-        left = (text(entry, "name") for entry in _clusters(upgrade) if text(entry, "phase") != ClusterPhase.DONE)
-        if request.cluster in left:
-            return upgrade
-    return None
-
-
-def _clusters(upgrade: Manifest) -> list[Manifest]:
-    return mappings(upgrade, "status", "clusters")
 
 
 def _is_done(upgrade: Manifest) -> bool:
@@ -158,7 +132,7 @@ async def follow_upgrade(
 def unfinished(upgrade: Manifest) -> list[str]:
     """Return why the upgrade has ended without all of its Clusters: a line for each that does not go on."""
     stuck = (ClusterPhase.FAILED, ClusterPhase.BLOCKED)
-    stopped = [entry for entry in _clusters(upgrade) if text(entry, "phase") in stuck]
+    stopped = [entry for entry in mappings(upgrade, "status", "clusters") if text(entry, "phase") in stuck]
     lines = [f"{text(entry, 'name')}: {text(entry, 'message') or text(entry, 'phase')}" for entry in stopped]
     ready = [one.message for one in from_documents(at(upgrade, "status", "conditions")) if one.type == READY_CONDITION]
     return lines or ready

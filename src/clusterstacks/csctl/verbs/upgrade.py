@@ -35,7 +35,7 @@ from clusterstacks.csctl.shared.plan_output import (
     timeout_option,
 )
 from clusterstacks.csctl.shared.terminal import ResultMark
-from clusterstacks.csctl.shared.upgrade_impact import add_impact, impact_summary, print_impact, rolling_nodes
+from clusterstacks.csctl.shared.upgrade_impact import impact_summary, print_refused, read_impact, rolling_nodes
 from clusterstacks.csctl.shared.upgrade_run import (
     begin,
     find_running,
@@ -53,15 +53,12 @@ from clusterstacks.plan.clusters.cluster_tree import upgrade_overview
 from clusterstacks.runtime.concurrency import gather
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from pathlib import Path
 
     from clusterstacks.csctl.shared.upgrade_objects import UpgradeRequest
     from clusterstacks.csctl.verbs.status import QueryResults
     from clusterstacks.model.objects import Manifest
     from clusterstacks.net.kube.client import Client
-    from clusterstacks.operator.controllers.clusterupgrade.stepper import Action
-    from clusterstacks.plan.planner.model_builder import Target
 
 SHOWN_CLUSTERS: Final = 20
 """Selected Clusters that are planned and printed (arbitrary: a screen)."""
@@ -79,7 +76,13 @@ READ_AT_ONCE: Final = 4
     help="Target release or Kubernetes version, or latestPatch or latest.  [default: print where the Cluster can go]",
     shell_complete=complete_releases,
 )
-@click.option("--selector", "-l", "labels", default="", help="Labels of the Clusters, instead of the name of one.")
+@click.option(
+    "--selector",
+    "-l",
+    "labels",
+    default="",
+    help="Labels of the Clusters, for example ring=canary, instead of the name of one.",
+)
 @click.option("--namespace", "-n", default="", help="Namespace of these Clusters.  [default: that of the context]")
 @click.option("--max", "most", type=click.IntRange(min=1), help="Clusters that are upgraded at a time.  [default: 3]")
 @click.option(
@@ -111,8 +114,8 @@ def upgrade(  # noqa: PLR0913 - one for each option
 ) -> int:
     """Upgrade a Cluster, or those with some labels, to a release or a Kubernetes version.
 
-    csctl prints the plan of 'csctl plan', with the nodes that each step replaces and the objects that it changes in
-    the workload cluster, and asks. Then it creates a ClusterUpgrade, which the operator carries out, and follows it
+    csctl prints the plan of 'csctl plan', how many nodes it replaces, and how many objects it changes in the workload
+    cluster, and asks. Then it creates a ClusterUpgrade, which the operator carries out, and follows it
     until it ends. Ctrl-C leaves it running; the same command follows it again. Before each step the operator plans
     anew from the present state of the Cluster, so a change by another user leads to another plan, and no step is taken
     twice. A step begins only while the addons are ready and the Cluster is not paused, and passes the admission rules.
@@ -146,20 +149,8 @@ def upgrade(  # noqa: PLR0913 - one for each option
     place = cluster.namespace if cluster is not None else namespace or management.connection().namespace
     name = cluster.name if cluster is not None else ""
     request = UpgradeRequest(namespace=place, to=target, cluster=name, labels=labels, most=most, window=window)
-    work = _Upgrade(request, management, releases, timeout, wait)
-    only_shown = dry_run or form != TEXT
-    if not here and not only_shown and (running := asyncio.run(work.running())) is not None:
-        return work.follow(running)
-    if form != TEXT and cluster is None:
-        asyncio.run(work.clusters())
-        output.print_document(request.manifest(), form)
-        return 0
-    code = work.show_clusters() if cluster is None else work.show_plan(form, here=here)
-    if code is not None or only_shown:
-        return code or 0
-    if not yes:
-        _ask(f"Cluster {cluster}" if cluster is not None else f"these Clusters to {target}")
-    return work.take_steps() if here else work.begin()
+    work = _Upgrade(request, management, releases, timeout, wait, form, here)
+    return asyncio.run(work.run(only_shown=dry_run or form != TEXT, yes=yes))
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,113 +164,125 @@ class _Upgrade:
     """Seconds for each search for a plan."""
     wait: float | None
     """Seconds for which the upgrade is followed."""
+    form: str
+    here: bool
 
     @property
     def cluster(self) -> ObjectKey:
         """The Cluster, if it is named."""
         return ObjectKey(self.request.namespace, self.request.cluster)
 
-    async def running(self) -> ObjectKey | None:
-        """Return the ClusterUpgrade that does this already; raises as :func:`find_running`."""
+    async def run(self, *, only_shown: bool, yes: bool) -> int:
+        """Show plan and impact, ask, and carry out the upgrade; return the exit code."""
+        request = self.request
         async with self.management.connected() as client:
-            return await find_running(client, self.request)
+            if not self.here and not only_shown and (running := await find_running(client, request)) is not None:
+                return await self._follow(client, running)
+            code = await (self._show_plan(client) if request.cluster else self._show_clusters(client))
+            if code is not None or only_shown:
+                return code or 0
+            if not yes:
+                _ask(f"Cluster {self.cluster}" if request.cluster else f"these Clusters to {request.to}")
+            if self.here:
+                return await self._take_steps(client)
+            key = await begin(client, request)
+            output.note(f"ClusterUpgrade {key} is created. Ctrl-C leaves it running.")
+            return await self._follow(client, key)
 
-    async def clusters(self) -> list[str]:
-        """Return the names of the selected Clusters; raises as :func:`selected_clusters`."""
-        async with self.management.connected() as client:
-            return await selected_clusters(client, self.request)
-
-    def walk(self, goal: Target) -> UpgradeWalk:
-        """Return the steps to a target, taken by csctl."""
-        return UpgradeWalk(self.cluster, goal, self.releases, self.timeout)
-
-    def show_plan(self, form: str, *, here: bool) -> int | None:
+    async def _show_plan(self, client: Client) -> int | None:
         """Print plan and impact for one Cluster; return the exit code if nothing is left to do, otherwise None."""
         goal = self.request.target
         if goal is None:
             output.note(f"{self.request.to} follows what the stack publishes: 'csctl plan {self.cluster}' lists it.")
             return None
-        document = asyncio.run(self._plan(goal, form))
+        walk = UpgradeWalk(self.cluster, goal, self.releases, self.timeout)
+        document = await read_plan(client, walk, self.management, self.form)
         if document is None:
             return UNDECIDED
-        if form != TEXT:
-            output.print_document(document, form)
+        if self.form != TEXT:
+            output.print_document(document, self.form)
         elif document["refused"] is None:
             print_plan(document)
         else:
             print_refusal(document["refused"])
         if document["refused"] is not None:
             return NO_PLAN
-        if document["steps"] or here:  # csctl also waits until the Cluster has settled
+        if document["steps"] or self.here:  # csctl also waits until the Cluster has settled
             return None
-        if form == TEXT:
+        if self.form == TEXT:
             output.say_judged(
                 ResultMark.GOOD, f"Nothing to do: Cluster {self.cluster} already has the target versions."
             )
         return 0
 
-    async def _plan(self, goal: Target, form: str) -> dict[str, Any] | None:
-        async with self.management.connected() as client:
-            return await read_plan(client, self.walk(goal), self.management, form)
+    async def _show_clusters(self, client: Client) -> int | None:
+        """Print the object, or a line for each of the first selected Clusters; return NO_PLAN if none has a plan."""
+        names = await selected_clusters(client, self.request)
+        if self.form != TEXT:
+            output.print_document(self.request.manifest(), self.form)
+            return None
 
-    def show_clusters(self) -> int | None:
-        """Print a line for each of the first selected Clusters; return the exit code if none of them has a plan."""
-        names = asyncio.run(self.clusters())
-        rows = asyncio.run(self._rows(names[:SHOWN_CLUSTERS]))
+        async def row(name: str) -> tuple[str, ...]:
+            key, goal = ObjectKey(self.request.namespace, name), self.request.target
+            try:
+                context = await read_cluster_context(client, key, self.releases, goal)
+                version = context.state.kubernetes.text
+                if goal is None:
+                    return name, version, "", "", ""
+                searched = await asyncio.to_thread(search_live_plan, context, goal, self.timeout)
+            except SpecError as error:
+                return name, "", "", "", error.message
+            if searched is None:
+                return name, version, "", "", "the search for a plan stopped without a result"
+            if (refused := searched[1]["refused"]) is not None:
+                return name, version, "", "", refused["message"]
+            steps = searched[1]["steps"]
+            return name, version, str(len(steps)), str(await rolling_nodes(client, context, steps)), ""
+
+        rows = await gather(row, names[:SHOWN_CLUSTERS], at_once=READ_AT_ONCE)
         output.print_table(("CLUSTER", "KUBERNETES", "STEPS", "NODES ROLL", "PROBLEM"), rows)
         if len(names) > len(rows):
             output.say(f"and {len(names) - len(rows)} more")
         return NO_PLAN if all(problem for *_, problem in rows) else None
 
-    async def _rows(self, names: Sequence[str]) -> list[tuple[str, ...]]:
-        async with self.management.connected() as client:
+    async def _take_steps(self, client: Client) -> int:
+        """Carry out the upgrade in csctl, and show the Cluster meanwhile."""
+        from clusterstacks.operator.controllers.clusterupgrade.stepper import Blocked
 
-            async def row(name: str) -> tuple[str, ...]:
-                key, goal = ObjectKey(self.request.namespace, name), self.request.target
-                try:
-                    context = await read_cluster_context(client, key, self.releases, goal)
-                    version = context.state.kubernetes.text
-                    if goal is None:
-                        return name, version, "", "", ""
-                    searched = await asyncio.to_thread(search_live_plan, context, goal, self.timeout)
-                except SpecError as error:
-                    return name, "", "", "", error.message
-                if searched is None:
-                    return name, version, "", "", "the search for a plan stopped without a result"
-                if (refused := searched[1]["refused"]) is not None:
-                    return name, version, "", "", refused["message"]
-                steps = searched[1]["steps"]
-                return name, version, str(len(steps)), str(await rolling_nodes(client, context, steps)), ""
-
-            return await gather(row, names, at_once=READ_AT_ONCE)
-
-    def take_steps(self) -> int:
-        """Carry out the upgrade in csctl."""
         goal = self.request.target
         if goal is None:
             raise SpecError("TargetMoves", f"--here takes a release or a version, not {self.request.to}")
-        return _print_end(self.cluster, asyncio.run(_upgrade(self.management, self.walk(goal))))
+        walk = UpgradeWalk(self.cluster, goal, self.releases, self.timeout)
+        with LiveView(counts=True) as view:
 
-    def begin(self) -> int:
-        """Create the ClusterUpgrade, and follow it."""
+            def show(objects: QueryResults) -> None:
+                view.show(cluster_tree(objects))
+                walk.look()
 
-        async def create() -> ObjectKey:
-            async with self.management.connected() as client:
-                return await begin(client, self.request)
+            following = asyncio.create_task(follow(client, cluster_queries(self.cluster), show))
+            try:
+                action = await walk.run(client, view.say)
+            finally:
+                following.cancel()
+                # The picture is no part of the upgrade: its failures do not count.
+                await asyncio.gather(following, return_exceptions=True)
+        if isinstance(action, Blocked):
+            output.say_judged(ResultMark.BAD, f"The upgrade of Cluster {self.cluster} is blocked: {action.why}")
+            for fact in action.facts:
+                print_fact(fact)
+            return NO_PLAN
+        output.say_judged(ResultMark.GOOD, f"Cluster {self.cluster} has the target versions, and its addons are ready.")
+        return 0
 
-        key = asyncio.run(create())
-        output.note(f"ClusterUpgrade {key} is created. Ctrl-C leaves it running.")
-        return self.follow(key)
-
-    def follow(self, key: ObjectKey) -> int:
+    async def _follow(self, client: Client, key: ObjectKey) -> int:
         """Follow a ClusterUpgrade, and print how it ended."""
         try:
-            upgrade = asyncio.run(self._follow(key))
+            upgrade = await self._show_until_end(client, key)
         except TimeoutError:
             output.say_judged(ResultMark.WAITING, f"ClusterUpgrade {key} has not ended within {self.wait:g} s.")
             self._print_commands(key)
             return UNDECIDED
-        except KeyboardInterrupt:
+        except asyncio.CancelledError:  # Ctrl-C
             self._print_commands(key)
             raise
         if upgrade is None:
@@ -294,23 +297,21 @@ class _Upgrade:
             output.say_judged(ResultMark.BAD, line, indent=2)
         return NO_PLAN
 
-    async def _follow(self, key: ObjectKey) -> Manifest | None:
+    async def _show_until_end(self, client: Client, key: ObjectKey) -> Manifest | None:
         one, told = bool(self.request.cluster), ""
-        async with self.management.connected() as client:
-            with LiveView(counts=one) as view:
+        with LiveView(counts=one) as view:
 
-                def show(upgrade: Manifest, objects: QueryResults) -> None:
-                    nonlocal told
-                    for entry in mappings(upgrade, "status", "clusters") if one else ():
-                        doing = ": ".join(filter(None, (text(entry, "step"), text(entry, "doing"))))
-                        if doing and doing != told:
-                            told = doing
-                            view.say(f"Step {doing}" if text(entry, "step") else doing)
-                    tree = cluster_tree([*objects, [upgrade]]) if one else [upgrade_overview(upgrade)]
-                    view.show(tree)
+            def show(upgrade: Manifest, objects: QueryResults) -> None:
+                nonlocal told
+                for entry in mappings(upgrade, "status", "clusters") if one else ():
+                    doing = ": ".join(filter(None, (text(entry, "step"), text(entry, "doing"))))
+                    if doing and doing != told:
+                        told = doing
+                        view.say(f"Step {doing}" if text(entry, "step") else doing)
+                view.show(cluster_tree([*objects, [upgrade]]) if one else [upgrade_overview(upgrade)])
 
-                queries = cluster_queries(self.cluster)[:-1] if one else []
-                return await follow_upgrade(client, key, queries, show, self.wait)
+            queries = cluster_queries(self.cluster)[:-1] if one else []
+            return await follow_upgrade(client, key, queries, show, self.wait)
 
     def _print_commands(self, key: ObjectKey) -> None:
         kubectl, place = self.management.kubectl, ("clusterupgrade", "-n", key.namespace, key.name)
@@ -334,10 +335,11 @@ async def read_plan(
     if searched is None:
         return None
     document = searched[1]
-    await add_impact(client, context, document["steps"], walk.releases)
+    steps = document["steps"]
+    impact = await read_impact(client, context, steps, walk.releases) if steps else None
     first = obstacle(context.cluster)
     waits = None if first is None else first.why if isinstance(first, Blocked) else first.what
-    return {"cluster": str(walk.cluster), "upgrade": upgrade, "waits": waits, **document}
+    return {"cluster": str(walk.cluster), "upgrade": upgrade, "waits": waits, **document, "impact": impact}
 
 
 def print_plan(document: dict[str, Any]) -> None:
@@ -348,8 +350,9 @@ def print_plan(document: dict[str, Any]) -> None:
         return
     if document["waits"] is not None and document["upgrade"] is None:
         output.say_judged(ResultMark.WAITING, f"No step begins yet: {document['waits']}")
-    print_steps(steps, below=print_impact)
-    print_summary(steps, impact_summary(steps))
+    print_steps(steps)
+    print_refused(document["impact"])
+    print_summary(steps, impact_summary(document["impact"]))
 
 
 def _ask(what: str) -> None:
@@ -357,33 +360,3 @@ def _ask(what: str) -> None:
         problem = f"the upgrade of {what} is not begun: add --yes, because the input is no terminal for the question"
         raise SpecError("NotConfirmed", problem)
     click.confirm(f"Begin the upgrade of {what}?", abort=True)
-
-
-async def _upgrade(management: ManagementCluster, walk: UpgradeWalk) -> Action:
-    """Take the steps, and show the Cluster meanwhile."""
-    async with management.connected() as client:
-        with LiveView(counts=True) as view:
-
-            def show(objects: QueryResults) -> None:
-                view.show(cluster_tree(objects))
-                walk.look()
-
-            following = asyncio.create_task(follow(client, cluster_queries(walk.cluster), show))
-            try:
-                return await walk.run(client, view.say)
-            finally:
-                following.cancel()
-                # The picture is no part of the upgrade: its failures do not count.
-                await asyncio.gather(following, return_exceptions=True)
-
-
-def _print_end(cluster: ObjectKey, action: Action) -> int:
-    from clusterstacks.operator.controllers.clusterupgrade.stepper import Blocked
-
-    if isinstance(action, Blocked):
-        output.say_judged(ResultMark.BAD, f"The upgrade of Cluster {cluster} is blocked: {action.why}")
-        for fact in action.facts:
-            print_fact(fact)
-        return NO_PLAN
-    output.say_judged(ResultMark.GOOD, f"Cluster {cluster} has the target versions, and its addons are ready.")
-    return 0

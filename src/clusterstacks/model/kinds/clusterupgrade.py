@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated, ClassVar, Final, Literal
 
 from pydantic import Field, StrictBool, StrictInt
 
-from clusterstacks.model.documents import parse_duration
+from clusterstacks.model.documents import at, mapping, parse_duration
 from clusterstacks.model.errors import SpecError, error_context
 from clusterstacks.model.kinds.meta import (
     AGE_COLUMN,
@@ -25,8 +26,10 @@ from clusterstacks.model.maintenance_window import MaintenanceWindow, Weekday, p
 from clusterstacks.model.names import parse_target
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
     from datetime import timedelta
+
+    from clusterstacks.model.objects import Manifest
 
 MOST_CLUSTERS: Final = 500
 """Clusters of one upgrade. Arbitrary: with the longest messages, its status has a third of what etcd stores."""
@@ -124,6 +127,7 @@ class UpgradedCluster(Model):
     """The state of one Cluster."""
 
     name: Name = Field(description="Name of the Cluster.")
+    uid: Name = Field(default="", description="UID of the Cluster; another one of the same name begins anew.")
     phase: Name = Field(description="Waiting, Blocked, Running, Failed or Done.")
     target: Name = Field(default="", description="The release or Kubernetes version that it is upgraded to.")
     step: Name = Field(default="", description="The present step and the number of all steps, for example 2/5.")
@@ -194,3 +198,17 @@ class ClusterUpgrade(KubernetesObject):
                 self.spec.window.parsed()
             if self.spec.deadline() is not None and not self.spec.deadline():
                 raise SpecError("InvalidDeadline", "spec.progressDeadline is zero: write for example 1h, or remove it")
+
+
+def upgrades_of(manifests: Iterable[Manifest], namespace: str, names: Collection[str]) -> Iterator[ClusterUpgrade]:
+    """Yield the valid upgrades that may select a Cluster of these names, without those that are being deleted."""
+    for manifest in manifests:
+        metadata, named = mapping(manifest, "metadata"), at(manifest, "spec", "clusters", "names")
+        if metadata.get("namespace") != namespace or "deletionTimestamp" in metadata:
+            continue
+        if named and not any(name in names for name in named):
+            continue  # without parsing it: there may be many
+        with suppress(SpecError):  # its own reconcile reports that
+            upgrade = ClusterUpgrade.parse(manifest)
+            upgrade.check()
+            yield upgrade

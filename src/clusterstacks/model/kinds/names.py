@@ -310,12 +310,6 @@ class EventReason(StrEnum):
     """Cluster API may begin the upgrade of a Cluster (ours)."""
     INCOMPATIBLE_ALLOWED = "IncompatibleAllowed"
     """An annotation of a Cluster allowed what the ranges forbid (ours)."""
-    UPGRADE_BEGUN = "UpgradeBegun"
-    """A ClusterUpgrade begins with a Cluster (ours)."""
-    UPGRADE_DONE = "UpgradeDone"
-    """A Cluster has the target of a ClusterUpgrade (ours)."""
-    UPGRADE_FAILED = "UpgradeFailed"
-    """The upgrade of a Cluster by a ClusterUpgrade does not go on; the message says why (ours)."""
 
 
 class ReleasePhase(StrEnum):

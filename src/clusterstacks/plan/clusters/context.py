@@ -59,7 +59,8 @@ class UpgradeContext:
             raise SpecError("AnotherStack", problem)
         candidate = next((known for known in self.world.candidates if known.name == release), None)
         if candidate is None:
-            problem = f"release {release} is not among those that could be read: correct its name, or publish it"
+            remedy = self.offered.missing(release, its_class=True) or "if it is right, publish it"
+            problem = f"release {release} is not among those that could be read: check its name; {remedy}"
             raise SpecError("TargetUnknown", listed(problem, self.notices))
         return candidate
 

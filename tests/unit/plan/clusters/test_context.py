@@ -237,10 +237,18 @@ async def test_stack_has_the_policy_of_the_leading_clusterstack() -> None:
     assert context.offered.policy(parse_release("p-s-1-37-v1")) == "Range"
 
 
-async def test_unknown_target_is_rejected() -> None:
-    context = await (await with_cluster()).context()
-    with pytest.raises(SpecError, match="p-s-1-36-v7 is not among those that could be read"):
-        context.candidate(parse_release("p-s-1-36-v7"))
+async def test_unknown_target_is_rejected_with_the_stack_that_should_offer_it() -> None:
+    there = await with_cluster()
+    context, unknown = await there.context(), parse_release("p-s-1-36-v7")
+    problem = "^release p-s-1-36-v7 is not among those that could be read: check its name; "
+    with pytest.raises(SpecError, match=f"{problem}no ClusterStack in namespace \\S+ offers release p-s-1-36-v7: "):
+        context.candidate(unknown)
+    await there.has_stack("1.36", name="s-1-36")
+    with pytest.raises(SpecError, match=f"{problem}class .+: add v7 to spec.versions of ClusterStack \\S+/s-1-36 "):
+        (await there.context()).candidate(unknown)
+    await there.has_release("p-s-1-36-v7", stack="s-1-36")
+    with pytest.raises(SpecError, match=f"{problem}if it is right, publish it"):
+        (await there.context()).candidate(unknown)
     with pytest.raises(SpecError, match="stays with its provider and stack"):
         context.candidate(parse_release("p-t-1-36-v1"))
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from clusterstacks.deliver.render.errors import shortened
 from clusterstacks.model.conditions import Severity
-from clusterstacks.model.documents import and_more, at, mappings, text
+from clusterstacks.model.documents import and_more, mappings, text
 from clusterstacks.model.errors import SpecError
 from clusterstacks.model.kinds.clusterapi import cluster_view, is_moving, is_watched
 from clusterstacks.model.kinds.clusterupgrade import (
@@ -17,26 +17,25 @@ from clusterstacks.model.kinds.clusterupgrade import (
     MESSAGE_LENGTH,
     MOST_CLUSTERS,
     ClusterUpgrade,
+    upgrades_of,
 )
 from clusterstacks.model.kinds.names import (
     CLUSTER_API_GROUP,
     CLUSTER_KIND,
     ClusterPhase,
-    EventReason,
     Reason,
     UpgradeCondition,
     UpgradePhase,
 )
-from clusterstacks.model.objects import rfc3339
+from clusterstacks.model.objects import ObjectKey, rfc3339
 from clusterstacks.model.outcomes import Outcome, Settled, Waiting
 from clusterstacks.net.kube.errors import ApiError, Conflict, NotFound, Unreachable
 from clusterstacks.operator.controllers.clusterupgrade.schedule import KnownCluster, Limits, decide, overall
 from clusterstacks.operator.controllers.clusterupgrade.step_record import MANAGER, StepRecord
 from clusterstacks.operator.controllers.clusterupgrade.stepper import Blocked, Unsettled
-from clusterstacks.runtime.cache import key_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from clusterstacks.model.kinds.clusterapi import ClusterView
     from clusterstacks.model.objects import Manifest
@@ -47,7 +46,6 @@ if TYPE_CHECKING:
     from clusterstacks.operator.controllers.status_reconciler import StatusPatch
     from clusterstacks.runtime.cache import ObjectCache
     from clusterstacks.runtime.clock import Clock
-    from clusterstacks.runtime.events import EventType
     from clusterstacks.runtime.informer import Informer
 
 CLUSTERS_SHOWN: Final = 3
@@ -103,9 +101,9 @@ class UpgradeReconciler:
         now = self.clock.now()
         limits = limits_of(upgrade, now)
         targets = {name: self._target(upgrade, view) for name, view in views.items()}
-        states = [
-            state_of(upgrade, name, view, targets[name], self._holder(upgrade, view)) for name, view in views.items()
-        ]
+        others = upgrades_of(self.upgrades.all(), upgrade.key.namespace, views)
+        older = sorted((other for other in others if _age(other) < _age(upgrade)), key=_age)
+        states = [state_of(upgrade, name, view, targets[name], holder(older, view)) for name, view in views.items()]
         plans = PLANS_AT_A_TIME
 
         async def look(name: str) -> Action | None:
@@ -118,7 +116,7 @@ class UpgradeReconciler:
             return action
 
         decisions = await decide(limits, states, now, look)
-        outcome = report(patch, upgrade, limits, decisions, targets, now)
+        outcome = report(patch, upgrade, limits, states, decisions, now)
         steps = {name: decision for name, decision in decisions.items() if decision.patch is not None}
         if not steps:
             return outcome
@@ -148,17 +146,12 @@ class UpgradeReconciler:
 
     def _selected(self, upgrade: ClusterUpgrade) -> dict[str, ClusterView | None]:
         """Return the Clusters in their order; None for a name without a Cluster."""
-        found = {
-            view.name: view
-            for manifest in self.clusters.cache.all()
-            if text(manifest, "metadata", "namespace") == upgrade.key.namespace
-            and is_watched(manifest, self.watch_filter)
-            and not (view := cluster_view(manifest)).deleting
-        }
-        clusters = upgrade.spec.clusters
+        clusters, namespace = upgrade.spec.clusters, upgrade.key.namespace
         if clusters.selector is None:
-            return {name: found.get(name) for name in clusters.names}
-        selected = {name: view for name, view in sorted(found.items()) if clusters.selector.matches(view.labels)}
+            return {name: self._view(ObjectKey(namespace, name)) for name in clusters.names}
+        keys = sorted(key for key in self.clusters.cache if key.namespace == namespace)
+        found = {key.name: view for key in keys if (view := self._view(key)) is not None}
+        selected = {name: view for name, view in found.items() if clusters.selector.matches(view.labels)}
         if len(selected) > MOST_CLUSTERS:
             raise SpecError(
                 "TooManyClusters",
@@ -171,6 +164,13 @@ class UpgradeReconciler:
                 f"ClusterUpgrade {upgrade.key}: spec.clusters.selector matches no Cluster. {self._labels(found)}",
             )
         return dict(selected)
+
+    def _view(self, key: ObjectKey) -> ClusterView | None:
+        manifest = self.clusters.cache.get(key)
+        if manifest is None or not is_watched(manifest, self.watch_filter):
+            return None
+        view = cluster_view(manifest)
+        return None if view.deleting else view
 
     @staticmethod
     def _labels(found: Mapping[str, ClusterView]) -> str:
@@ -196,28 +196,17 @@ class UpgradeReconciler:
                 return self.looks.newest(view, same_minor=upgrade.spec.to == LATEST_PATCH)
         return ""
 
-    def _holder(self, upgrade: ClusterUpgrade, view: ClusterView | None) -> str:
-        """Return the oldest other upgrade that selects a Cluster and is not done with it; empty if there is none."""
-        if view is None:
-            return ""
-        own, holders = _age(upgrade), []
-        for manifest in self.upgrades.all():
-            if key_of(manifest).namespace != upgrade.key.namespace or at(manifest, "metadata", "deletionTimestamp"):
-                continue
-            with suppress(SpecError):
-                other = ClusterUpgrade.parse(manifest)
-                other.check()
-                if (
-                    _age(other) < own
-                    and other.spec.clusters.include(view.name, view.labels)
-                    and holds(other, view.name)
-                ):
-                    holders.append(other)
-        return min(holders, key=_age).metadata.name if holders else ""
-
 
 def _age(upgrade: ClusterUpgrade) -> tuple[str, str]:
     return upgrade.metadata.creation_timestamp, upgrade.metadata.name
+
+
+def holder(older: Iterable[ClusterUpgrade], view: ClusterView | None) -> str:
+    """Return the first upgrade that selects a Cluster and is not done with it; empty if there is none."""
+    if view is None:
+        return ""
+    selecting = (one for one in older if one.spec.clusters.include(view.name, view.labels))
+    return next((one.metadata.name for one in selecting if holds(one, view.name)), "")
 
 
 def holds(upgrade: ClusterUpgrade, name: str) -> bool:
@@ -244,32 +233,32 @@ def limits_of(upgrade: ClusterUpgrade, now: datetime) -> Limits:
 
 def state_of(upgrade: ClusterUpgrade, name: str, view: ClusterView | None, target: str, held_by: str) -> KnownCluster:
     """Return what the status and the Cluster itself say about the state of a Cluster."""
-    known = next((one for one in upgrade.status.clusters if one.name == name), None)
     if view is None:
-        return KnownCluster(name)
+        return KnownCluster(name, target=target)
+    known = next((one for one in upgrade.status.clusters if (one.name, one.uid) == (name, view.uid)), None)
     record = StepRecord.of(view, upgrade.metadata.uid, target)
     phase = ClusterPhase.RUNNING if record.number else ClusterPhase.WAITING
     if known is None:
-        return KnownCluster(name, phase, record.number, held_by=held_by)
+        return KnownCluster(name, phase, record.number, held_by=held_by, uid=view.uid, target=target)
     with suppress(ValueError):  # that of another version of the operator
         phase = ClusterPhase(known.phase)
     if phase is ClusterPhase.DONE and known.target != target:
         phase = ClusterPhase.WAITING
     since = datetime.fromisoformat(known.since).astimezone(UTC) if known.since else None
-    return KnownCluster(name, phase, record.number, known.doing, since, held_by)
+    return KnownCluster(name, phase, record.number, known.doing, since, held_by, view.uid, target)
 
 
 def report(
     patch: StatusPatch,
     upgrade: ClusterUpgrade,
     limits: Limits,
+    clusters: Sequence[KnownCluster],
     decisions: Mapping[str, ClusterDecision],
-    targets: Mapping[str, str],
     now: datetime,
 ) -> Outcome:
     """Write the decisions into the status; return the outcome."""
     before = {text(one, "name"): one for one in mappings(patch.status, "clusters")}
-    entries = [_entry(before.get(name, {}), name, decision, targets[name], now) for name, decision in decisions.items()]
+    entries = [_entry(before.get(one.name, {}), one, decisions[one.name], now) for one in clusters]
     phase = overall(limits, decisions.values(), is_suspended=upgrade.spec.suspend)
     count = {one: sum(decision.phase is one for decision in decisions.values()) for one in ClusterPhase}
     patch.status |= {
@@ -281,8 +270,6 @@ def report(
         "failed": count[ClusterPhase.FAILED],
         "clusters": entries,
     }
-    for type_, reason, message in _news(before, entries):
-        patch.announce(patch.manifest, type_, reason, message)
     if phase is UpgradePhase.DONE:
         patch.true(UpgradeCondition.CLUSTERS_UPGRADED)
         return Settled()
@@ -293,27 +280,15 @@ def report(
     return Waiting(_REASONS[phase], message, _retry(upgrade, [*decisions.values()], now))
 
 
-def _entry(before: Manifest, name: str, decision: ClusterDecision, target: str, now: datetime) -> Manifest:
+def _entry(before: Manifest, cluster: KnownCluster, decision: ClusterDecision, now: datetime) -> Manifest:
+    before = before if text(before, "uid") == cluster.uid else {}
     step, doing = decision.step or text(before, "step"), shortened(decision.doing, MESSAGE_LENGTH)
-    entry = {"name": name, "phase": decision.phase.value, "target": target, "step": step, "doing": doing}
+    entry = {"name": cluster.name, "uid": cluster.uid, "phase": decision.phase.value, "target": cluster.target}
+    entry |= {"step": step, "doing": doing}
     same = all(text(before, field) == entry[field] for field in ("step", "doing"))
     since = text(before, "since") if same else ""
     entry |= {"since": since or rfc3339(now), "message": shortened(decision.message, MESSAGE_LENGTH)}
     return {field: value for field, value in entry.items() if value}
-
-
-def _news(before: Mapping[str, Manifest], entries: Sequence[Manifest]) -> Iterator[tuple[EventType, str, str]]:
-    begun = (ClusterPhase.RUNNING, ClusterPhase.FAILED)
-    for entry in entries:
-        name, phase, was = entry["name"], entry["phase"], text(before.get(entry["name"], {}), "phase")
-        if phase == was:
-            continue
-        if phase == ClusterPhase.RUNNING and was not in begun:
-            yield "Normal", EventReason.UPGRADE_BEGUN, f"Cluster {name} begins: {text(entry, 'doing')}"
-        elif phase == ClusterPhase.FAILED:
-            yield "Warning", EventReason.UPGRADE_FAILED, f"Cluster {name} has failed: {text(entry, 'message')}"
-        elif phase == ClusterPhase.DONE:
-            yield "Normal", EventReason.UPGRADE_DONE, f"Cluster {name} has the target {text(entry, 'target')}"
 
 
 def _summary(done: str, entries: Sequence[Manifest]) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from clusterstacks.model.documents import at, mapping, text
 from clusterstacks.model.errors import SpecError
 from clusterstacks.model.kinds.clusterapi import cluster_view
-from clusterstacks.model.kinds.clusterupgrade import ClusterUpgrade
+from clusterstacks.model.kinds.clusterupgrade import ClusterUpgrade, upgrades_of
 from clusterstacks.model.kinds.names import CLUSTER_CLASS_KIND, CLUSTER_KIND, ClusterPhase, Kind, UpgradePhase
 from clusterstacks.model.objects import ObjectKey
 from clusterstacks.operator.controllers.class_usage import CLUSTERS
@@ -24,12 +24,12 @@ from clusterstacks.operator.controllers.registration import (
     self_key,
 )
 from clusterstacks.plan.compat.release_facts import FIELD as FACTS
-from clusterstacks.runtime.cache import key_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from datetime import timedelta
 
+    from clusterstacks.model.kinds.clusterapi import ClusterView
     from clusterstacks.model.objects import Manifest
     from clusterstacks.model.outcomes import Outcome
     from clusterstacks.operator.controllers.clusterupgrade.reconciler import UpgradeReconciler
@@ -54,23 +54,16 @@ class UpgradeWatches:
             return
         views = [cluster_view(manifest) for manifest in (change.old, change.new) if manifest is not None]
         changed = _selected_by(change.old) != _selected_by(change.new)
-        for upgrade in self._within(change.key.namespace):
-            if any(upgrade.spec.clusters.include(view.name, view.labels) for view in views) and (
-                changed or not _is_done(upgrade, change.key.name)
-            ):
+        for upgrade in self._of(views):
+            if changed or not _is_done(upgrade, change.key.name):
                 yield upgrade.key
 
     def of_addon(self, change: CacheChange) -> Iterator[ObjectKey]:
         """Yield the upgrades of the Cluster of a ClusterAddon."""
         name = text(change.new or change.old or {}, "spec", "clusterRef", "name")
         cluster = self._clusters.get(ObjectKey(change.key.namespace, name))
-        for upgrade in self._within(change.key.namespace):
-            if (
-                cluster is not None
-                and upgrade.spec.clusters.include(name, cluster_view(cluster).labels)
-                and not _is_done(upgrade, name)
-            ):
-                yield upgrade.key
+        views = [cluster_view(cluster)] if cluster is not None else []
+        yield from (upgrade.key for upgrade in self._of(views) if not _is_done(upgrade, name))
 
     def of_release(self, change: CacheChange) -> Iterator[ObjectKey]:
         """Yield the upgrades that are not done, or follow what is published, when an offer changes."""
@@ -86,13 +79,14 @@ class UpgradeWatches:
     def of_other(self, change: CacheChange) -> Iterator[ObjectKey]:
         """Yield the other upgrades of a namespace when one begins or is done with a Cluster, or leaves it."""
         if is_news(change) or _phases(change.old) != _phases(change.new):
-            yield from (one.key for one in self._within(change.key.namespace) if one.key != change.key)
+            same = (key for key in self._upgrades if key.namespace == change.key.namespace)
+            yield from (key for key in same if key != change.key)
 
-    def _within(self, namespace: str) -> Iterator[ClusterUpgrade]:
-        for manifest in self._upgrades.all():
-            if key_of(manifest).namespace == namespace:
-                with suppress(SpecError):  # its own reconcile reports that
-                    yield ClusterUpgrade.parse(manifest)
+    def _of(self, views: Sequence[ClusterView]) -> Iterator[ClusterUpgrade]:
+        """Yield the upgrades that select a Cluster in one of its states."""
+        for upgrade in upgrades_of(self._upgrades.all(), views[0].namespace, [views[0].name]) if views else ():
+            if any(upgrade.spec.clusters.include(view.name, view.labels) for view in views):
+                yield upgrade
 
 
 def _selected_by(cluster: Manifest | None) -> object:

@@ -55,6 +55,9 @@ class KnownCluster:
     """When ``doing`` last changed; None if it is not known."""
     held_by: str = ""
     """An older upgrade that has the Cluster; empty if there is none."""
+    uid: str = ""
+    """Empty if it does not exist."""
+    target: str = ""
 
     def unchanged(self, doing: str, now: datetime) -> timedelta:
         """Return for how long the Cluster has been doing the same; zero if it did something else before."""
@@ -86,7 +89,9 @@ async def decide(
     there is room and fewer than ``stop_after_failures`` have failed. A failed Cluster that can go on needs room, too.
     """
     decisions = {
-        cluster.name: ClusterDecision(cluster.phase, f"the older ClusterUpgrade {cluster.held_by} has this Cluster")
+        cluster.name: ClusterDecision(
+            cluster.phase, f"the older ClusterUpgrade {cluster.held_by} has this Cluster: wait, or delete it"
+        )
         for cluster in clusters
         if cluster.held_by
     }

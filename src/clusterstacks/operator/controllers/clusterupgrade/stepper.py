@@ -138,6 +138,11 @@ def _obstacles(cluster: LiveCluster) -> Iterator[Unsettled | Blocked]:
         yield Unsettled(_one_line(topology.message) or "Cluster API has not reconciled the topology of the Cluster yet")
     if view.annotations.get(PENDING_HOOKS_ANNOTATION):
         yield Unsettled("Cluster API has not called the hooks after the last upgrade yet")
+    yield from _undelivered(cluster)
+
+
+def _undelivered(cluster: LiveCluster) -> Iterator[Unsettled]:
+    view, addon, ready = cluster.view, cluster.addon, _addons_ready(cluster.addon)
     digest, reported = (
         text(addon, "status", "observedAddonAnnotations"),
         condition_view(view.raw, ADDONS_READY_CONDITION),
@@ -148,6 +153,8 @@ def _obstacles(cluster: LiveCluster) -> Iterator[Unsettled | Blocked]:
         yield Unsettled(_one_line(ready.message) or "its addons are not ready", ready.last_transition_time)
     if not reported.true:
         yield Unsettled(_one_line(reported.message) or "its addons are not reported as ready")
+    if not text(addon, "status", "observedInputs"):  # several reconciles delivered them, with different values
+        yield Unsettled("its addons are delivered once more with the values after the change")
 
 
 def _addons_ready(addon: Manifest) -> Condition:

@@ -74,7 +74,7 @@ SUSPENDED = replace(LIMITS, pause="waits, because spec.suspend is true")
         (NEW, None, LIMITS, 0, ClusterDecision(WAITING, "is looked at in a moment", recheck=timedelta())),
         (NEW, STEPS, SUSPENDED, 0, ClusterDecision(WAITING, "waits, because spec.suspend is true")),
         (replace(NEW, held_by="b"), STEPS, LIMITS, 0,
-         ClusterDecision(WAITING, "the older ClusterUpgrade b has this Cluster")),
+         ClusterDecision(WAITING, "the older ClusterUpgrade b has this Cluster: wait, or delete it")),
         (BEGUN, Arrived(), SUSPENDED, 0, ClusterDecision(DONE)),
         (BEGUN, ROLLING, SUSPENDED, 0, ClusterDecision(RUNNING, "waiting for the workers")),
         (BEGUN, STEPS, SUSPENDED, 0, ClusterDecision(RUNNING, "waits, because spec.suspend is true")),

@@ -52,6 +52,7 @@ class Prod:
     observed: bool = True
     delivered: tuple[str, str] = ("", "")
     digest: str = ""
+    inputs: str = ""
     sources: dict[str, dict[str, bytes]] = field(default_factory=lambda: RELEASES)
     classes: dict[str, Manifest] = field(default_factory=dict)
     ready: dict[str, str] = field(default_factory=lambda: {"status": "True"})
@@ -67,6 +68,7 @@ class Prod:
         self.release = topology.get("classRef", {}).get("name", self.release)
         self.version = topology.get("version", self.version)
         self.reconciled = self.observed = False
+        self.inputs = ""
 
     def moves(self) -> Iterator[Any]:
         """Yield what happens after a patch, in order."""
@@ -75,6 +77,7 @@ class Prod:
         yield lambda: setattr(self, "reconciled", True)
         yield lambda: setattr(self, "observed", True)
         yield self._deliver
+        yield lambda: setattr(self, "inputs", "sha256:1")
 
     def _deliver(self) -> None:
         self.digest, self.delivered = annotations_digest(self.annotations), (self.release, self.version)
@@ -101,6 +104,7 @@ class Prod:
             "status": {
                 "deliveredKubernetesVersion": self.delivered[1],
                 "observedAddonAnnotations": self.digest,
+                "observedInputs": self.inputs,
                 "conditions": [{"type": "Ready", "lastTransitionTime": "2026-05-06T07:08:09Z", **self.ready}],
                 "addons": [{"name": "cni", "release": self.delivered[0], "objects": 1}],
             },
@@ -142,8 +146,11 @@ def test_each_step_is_taken_once_when_the_one_before_has_settled() -> None:
         {"classRef": {"name": NAMES[1]}, "version": "v1.35.4"},
         {"classRef": {"name": NAMES[2]}, "version": "v1.36.3"},
     ]
-    assert len(waits) == 10
-    assert waits[-1] == "the operator has not reported the state of the addons yet"
+    assert len(waits) == 12
+    assert waits[-2:] == [
+        "the operator has not reported the state of the addons yet",
+        "its addons are delivered once more with the values after the change",
+    ]
 
 
 def test_several_minors_are_one_step_over_the_versions_that_the_class_lists() -> None:
@@ -161,7 +168,7 @@ def test_several_minors_are_one_step_over_the_versions_that_the_class_lists() ->
     assert prod.action("v1.36.3") == Arrived()
 
 
-@pytest.mark.parametrize("lagging", range(5))
+@pytest.mark.parametrize("lagging", range(6))
 def test_no_step_begins_while_one_part_lags(lagging: int) -> None:
     prod = Prod()
     first = prod.action()
@@ -239,7 +246,7 @@ def test_reached_target_is_done_and_a_lower_one_is_refused() -> None:
 def test_unknown_release_and_undecided_search_say_what_to_do() -> None:
     unknown = Prod().action("p-s-1-36-v9")
     assert isinstance(unknown, Blocked)
-    assert "correct its name, or publish it" in unknown.why
+    assert "add v9 to spec.versions of ClusterStack team/s-1-36" in unknown.why
     assert Prod().action(looks=0) == Blocked("the search for a plan stopped without a result: choose a nearer target")
 
 
