@@ -17,7 +17,7 @@ from clusterstacks.model.kinds.source import DirectoryPlace, SourceSpec
 from clusterstacks.model.objects import ObjectKey
 from clusterstacks.net.http.allowlist import AllowedHosts
 from clusterstacks.net.kube.kubeconfig import SERVICE_ACCOUNT, pod_namespace
-from clusterstacks.operator.controllers.registered import REGISTRATIONS
+from clusterstacks.operator.controllers.registered import PROVIDERS, REGISTRATIONS
 from clusterstacks.operator.go_operator import RELEASE_DIR as GO_RELEASE_DIR
 from clusterstacks.operator.go_operator import add_go_flags, notices, started_as_manager, two_dashes
 from clusterstacks.operator.lease_settings import ElectionSettings, add_election_options, election_settings
@@ -68,6 +68,7 @@ class OperatorSettings:
     webhook_cluster_failure_policy: str = IGNORE
     class_kinds: frozenset[str] = frozenset()
     provider_kinds: frozenset[KindPattern] = frozenset(DEFAULT_KINDS)
+    providers: tuple[str, ...] = ()
     drift_interval: timedelta | None = DEFAULT_INTERVAL
     election: ElectionSettings | None = None
     workers: dict[str, int] = field(default_factory=dict)
@@ -121,6 +122,7 @@ def _settings(flags: argparse.Namespace, environ: Mapping[str, str], service_acc
         webhook_cluster_failure_policy=flags.webhook_cluster_failure_policy,
         class_kinds=frozenset(kind for kind in flags.class_kinds.split(",") if kind),
         provider_kinds=_provider_kinds(flags.provider_kinds or ()),
+        providers=flags.providers,
         drift_interval=flags.drift_interval,
         election=election_settings(flags, own),
         workers={
@@ -245,6 +247,14 @@ def _add_kinds(parser: argparse.ArgumentParser) -> None:
         help="kinds that spec.providerRef may name: provider templates and the kinds created from them; a leading * "
         f"matches any prefix; may be repeated; default: {' and '.join(map(str, DEFAULT_KINDS))}",
     )
+    add(
+        "--providers",
+        type=_providers,
+        default=(),
+        metavar="NAME,...",
+        help="reconcile the kinds of these providers as well, instead of their own programs, which must be stopped "
+        f"first: {', '.join(PROVIDERS)}; default: none",
+    )
 
 
 def _add_endpoints(parser: argparse.ArgumentParser) -> None:
@@ -324,6 +334,13 @@ def _interval(text: str) -> timedelta | None:
 def _provider_kinds(values: Sequence[str]) -> frozenset[KindPattern]:
     kinds = [kind for value in values for kind in value.split(",") if kind]
     return frozenset(map(KindPattern.parse, kinds)) or frozenset(DEFAULT_KINDS)
+
+
+def _providers(text: str) -> tuple[str, ...]:
+    names = tuple(dict.fromkeys(filter(None, text.split(","))))
+    if unknown := [name for name in names if name not in PROVIDERS]:
+        raise argparse.ArgumentTypeError(f"{unknown[0]!r} is not a provider: write {', '.join(PROVIDERS)}")
+    return names
 
 
 def _address(text: str) -> tuple[str, int]:

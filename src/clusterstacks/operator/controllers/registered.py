@@ -9,8 +9,11 @@ from clusterstacks.operator.controllers.clusterresourcesync import registration 
 from clusterstacks.operator.controllers.clusterstack import registration as clusterstack
 from clusterstacks.operator.controllers.clusterstackrelease import registration as clusterstackrelease
 from clusterstacks.operator.controllers.clusterupgrade import registration as clusterupgrade
+from clusterstacks.operator.controllers.openstack import registration as openstack
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
     from clusterstacks.operator.controllers.registration import Registration
 
 REGISTRATIONS: Final[tuple[Registration, ...]] = (
@@ -25,3 +28,13 @@ REGISTRATIONS: Final[tuple[Registration, ...]] = (
     clusterresourcesync.SWEEP_REGISTRATION,
     clusterupgrade.REGISTRATION,
 )
+
+PROVIDERS: Final[Mapping[str, tuple[Registration, ...]]] = {
+    "openstack": (openstack.RELEASE_REGISTRATION, openstack.NODE_IMAGE_REGISTRATION)
+}
+"""Controllers of the provider kinds that ``--providers`` names."""
+
+
+def registrations(providers: Iterable[str]) -> tuple[Registration, ...]:
+    """Return the controllers of an operator that also is these providers."""
+    return REGISTRATIONS + tuple(one for provider in providers for one in PROVIDERS[provider])

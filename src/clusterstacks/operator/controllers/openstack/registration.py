@@ -1,0 +1,97 @@
+"""Registers the controllers of the kinds of cluster-stack-provider-openstack."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from clusterstacks.deliver.apply.class_object_rules import IMAGE_KIND
+from clusterstacks.model.kinds.names import Kind, OpenStackKind, ReleaseCondition
+from clusterstacks.model.objects import ObjectKey
+from clusterstacks.operator.controllers.object_reader import CachedReader
+from clusterstacks.operator.controllers.openstack.node_image import NodeImageReconciler
+from clusterstacks.operator.controllers.openstack.release import ReleaseReconciler, owners
+from clusterstacks.operator.controllers.registration import (
+    CachedKind,
+    Reconciler,
+    Registration,
+    Watch,
+    is_news,
+    present,
+    self_key,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from clusterstacks.operator.controllers.registration import ControllerContext
+    from clusterstacks.runtime.cache import CacheChange
+
+NAME: Final = "openstackclusterstackrelease"
+ADVISORY: Final = frozenset({ReleaseCondition.NODE_IMAGES_AS_STATED.value})
+
+_NODE_IMAGE, _RELEASE = OpenStackKind.NODE_IMAGE, OpenStackKind.RELEASE
+_GROUP, _IMAGE = IMAGE_KIND
+_NODE_IMAGES: Final = CachedKind(group=_NODE_IMAGE.group, kind=_NODE_IMAGE, required=False)
+
+
+def _reader(env: ControllerContext, group: str, kind: str) -> CachedReader:
+    return CachedReader(client=env.client, informers={(group, kind): env.informers[kind]})
+
+
+def _build_release(env: ControllerContext) -> Reconciler:
+    objects, fetcher = env.cache(_RELEASE), env.make_fetcher(env.enqueue(NAME))
+    reconciler = ReleaseReconciler(
+        client=env.client,
+        reads=_reader(env, _NODE_IMAGE.group, _NODE_IMAGE),
+        fetcher=fetcher,
+        releases=env.cache(Kind.CLUSTER_STACK_RELEASE),
+        images=env.cache(_NODE_IMAGE),
+    )
+
+    def of_image(change: CacheChange) -> Iterator[ObjectKey]:
+        names = dict.fromkeys(name for one in (change.old, change.new) if one for name in owners(one))
+        yield from present(objects, (ObjectKey(change.key.namespace, name) for name in names), env.watch_filter)
+
+    def of_release(change: CacheChange) -> Iterator[ObjectKey]:
+        if is_news(change):  # its digest is pinned when it is downloaded
+            yield from present(objects, [change.key], env.watch_filter)
+
+    return Reconciler(
+        reconcile=env.status_reconciler(_RELEASE, reconciler.work, ADVISORY).reconcile,
+        watches=(
+            Watch(_RELEASE, self_key(env.watch_filter)),
+            Watch(_NODE_IMAGE, of_image),
+            Watch(Kind.CLUSTER_STACK_RELEASE, of_release),
+        ),
+        forget=fetcher.forget,
+    )
+
+
+def _build_node_image(env: ControllerContext) -> Reconciler:
+    objects, reads = env.cache(_NODE_IMAGE), _reader(env, *IMAGE_KIND)
+    reconciler = NodeImageReconciler(client=env.client, reads=reads, clock=env.clock)
+    return Reconciler(
+        reconcile=env.status_reconciler(_NODE_IMAGE, reconciler.work, ADVISORY).reconcile,
+        watches=(
+            Watch(_NODE_IMAGE, self_key(env.watch_filter)),
+            # An Image has the name of its OpenStackNodeImageRelease.
+            Watch(_IMAGE, lambda change: present(objects, [change.key], env.watch_filter)),
+        ),
+    )
+
+
+RELEASE_REGISTRATION: Final = Registration(
+    name=NAME,
+    kind=_RELEASE,
+    build=_build_release,
+    caches=(CachedKind(group=_RELEASE.group, kind=_RELEASE, required=False), _NODE_IMAGES),
+    concurrency_of="clusterstackrelease",
+)
+
+NODE_IMAGE_REGISTRATION: Final = Registration(
+    name="openstacknodeimagerelease",
+    kind=_NODE_IMAGE,
+    build=_build_node_image,
+    caches=(_NODE_IMAGES, CachedKind(group=_GROUP, kind=_IMAGE, required=False)),
+    concurrency_of="clusterstackrelease",
+)
