@@ -122,7 +122,7 @@ def _settings(flags: argparse.Namespace, environ: Mapping[str, str], service_acc
         webhook_cluster_failure_policy=flags.webhook_cluster_failure_policy,
         class_kinds=frozenset(kind for kind in flags.class_kinds.split(",") if kind),
         provider_kinds=_provider_kinds(flags.provider_kinds or ()),
-        providers=flags.providers,
+        providers=tuple(dict.fromkeys(flags.providers)),
         drift_interval=flags.drift_interval,
         election=election_settings(flags, own),
         workers={
@@ -249,11 +249,10 @@ def _add_kinds(parser: argparse.ArgumentParser) -> None:
     )
     add(
         "--providers",
-        type=_providers,
-        default=(),
-        metavar="NAME,...",
-        help="reconcile the kinds of these providers as well, instead of their own programs, which must be stopped "
-        f"first: {', '.join(PROVIDERS)}; default: none",
+        action="append",
+        choices=[*PROVIDERS],
+        default=[],
+        help="reconcile the kinds of this provider as well, instead of its own program, which must be stopped first",
     )
 
 
@@ -334,13 +333,6 @@ def _interval(text: str) -> timedelta | None:
 def _provider_kinds(values: Sequence[str]) -> frozenset[KindPattern]:
     kinds = [kind for value in values for kind in value.split(",") if kind]
     return frozenset(map(KindPattern.parse, kinds)) or frozenset(DEFAULT_KINDS)
-
-
-def _providers(text: str) -> tuple[str, ...]:
-    names = tuple(dict.fromkeys(filter(None, text.split(","))))
-    if unknown := [name for name in names if name not in PROVIDERS]:
-        raise argparse.ArgumentTypeError(f"{unknown[0]!r} is not a provider: write {', '.join(PROVIDERS)}")
-    return names
 
 
 def _address(text: str) -> tuple[str, int]:

@@ -11,7 +11,7 @@ import yaml
 
 from clusterstacks.deliver.apply.class_object_rules import IMAGE_KIND
 from clusterstacks.model.kinds.names import Kind, OpenStackKind
-from clusterstacks.operator.controllers.openstack.image_rules import NOT_FOUND
+from clusterstacks.operator.controllers.openstack.rules import NOT_FOUND
 from tests.support.observing.write_counter import writes
 from tests.support.running.world import condition_of, install
 from tests.support.waiting import eventually

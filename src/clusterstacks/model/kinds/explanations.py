@@ -47,6 +47,7 @@ _STACK, _RELEASE, _ADDON = (Kind.CLUSTER_STACK.value,), (Kind.CLUSTER_STACK_RELE
 _CLUSTER = (CLUSTER_KIND,)
 _PROVIDER, _NODE_IMAGE = (OpenStackKind.RELEASE.value,), (OpenStackKind.NODE_IMAGE.value,)
 _READ_MESSAGE: Final = "The message names the object, the cause and the remedy."
+_ORC_REMEDY: Final = "Install the OpenStack Resource Controller (ORC), or correct the credentials in the Secret."
 
 CONDITIONS: Final = (
     Explanation(
@@ -174,40 +175,19 @@ CONDITIONS: Final = (
     Explanation(
         OpenStackCondition.ASSETS_READY,
         "The operator has the release of this name, and its node-images.yaml is valid.",
-        "ReleaseAssetsNotDownloadedYet: look at the ClusterStackRelease of this name. IssueWithReleaseAssets: publish a "
-        "release with node images.",
+        "Look at the ClusterStackRelease of this name, or publish a release with node images.",
         _PROVIDER,
     ),
-    Explanation(
-        OpenStackCondition.IMAGES_READY,
-        "All OpenStackNodeImageReleases of the release are ready.",
-        "The message has what each waits for.",
-        _PROVIDER,
-    ),
+    Explanation(OpenStackCondition.IMAGES_READY, "All node images of the release are ready.", _READ_MESSAGE, _PROVIDER),
     Explanation(
         OpenStackCondition.CLOUD_AVAILABLE,
         "The OpenStack Resource Controller (ORC) found the Secret and the cloud in it.",
         "Create the Secret that spec.identityRef names, with the key clouds.yaml and the cloud that the message names.",
         _NODE_IMAGE,
     ),
-    Explanation(
-        OpenStackCondition.IMAGE_CLIENT_AVAILABLE,
-        "ORC is installed and can log in to the cloud.",
-        "Install ORC, or correct the credentials in the Secret.",
-        _NODE_IMAGE,
-    ),
-    Explanation(
-        OpenStackCondition.IMPORT_STARTED,
-        "ORC uploads the image, or has uploaded it; absent if an image of the cloud is used.",
-        "",
-        _NODE_IMAGE,
-    ),
-    Explanation(
-        OpenStackCondition.IMAGE_ACTIVE,
-        "The image is active in the cloud.",
-        "The message has what ORC says.",
-        _NODE_IMAGE,
-    ),
+    Explanation(OpenStackCondition.IMAGE_CLIENT_AVAILABLE, "ORC can log in to the cloud.", _ORC_REMEDY, _NODE_IMAGE),
+    Explanation(OpenStackCondition.IMPORT_STARTED, "ORC uploads, or has uploaded, the image.", "", _NODE_IMAGE),
+    Explanation(OpenStackCondition.IMAGE_ACTIVE, "The image is active in the cloud.", _READ_MESSAGE, _NODE_IMAGE),
     Explanation(
         ReleaseCondition.NODE_IMAGES_AS_STATED,
         "A hash verifies the download of every Image, and every field of node-images.yaml takes effect; absent without "
@@ -452,33 +432,25 @@ REASONS: Final = (
         "Not all signatures of the release could be read, and none by a trusted key is known.",
         "Delete signatures that others have added; the message names the limit or the error.",
     ),
-    Explanation(
-        Reason.SECRET_NOT_FOUND,
-        "The Secret with the credentials of the cloud does not exist.",
-        "Create the Secret that spec.identityRef names in the same namespace.",
-    ),
+    Explanation(Reason.SECRET_NOT_FOUND, "The Secret that spec.identityRef names does not exist.", "Create it."),
     Explanation(
         Reason.CLOUD_NOT_SET,
         "The Secret has no clouds.yaml, or no cloud of this name in it.",
         "Correct the Secret, or name the cloud in spec.identityRef.cloudName.",
     ),
-    Explanation(
-        Reason.IMAGE_CLIENT_NOT_SET,
-        "The OpenStack Resource Controller (ORC) is not installed, or cannot log in to the cloud.",
-        "Install ORC, or correct the credentials in the Secret.",
-    ),
-    Explanation(Reason.IMPORT_NOT_STARTED, "No image has the name and the tags, and its upload has not begun.", ""),
-    Explanation(Reason.IMAGE_NOT_CREATED, "The image is not in the cloud yet, or ORC has not looked for it yet.", ""),
-    Explanation(Reason.IMAGE_NOT_IMPORTED, "The image is in the cloud and not active yet.", ""),
+    Explanation(Reason.IMAGE_CLIENT_NOT_SET, "ORC is not installed, or cannot log in to the cloud.", _ORC_REMEDY),
+    Explanation(Reason.IMPORT_NOT_STARTED, "No image has the name and the tags, and its upload has not begun."),
+    Explanation(Reason.IMAGE_NOT_CREATED, "The image is not in the cloud yet, or ORC has not looked for it yet."),
+    Explanation(Reason.IMAGE_NOT_IMPORTED, "The image is in the cloud and not active yet."),
     Explanation(
         Reason.IMPORT_TIMED_OUT,
-        "The image has not become active for more than an hour. It is used nevertheless when it does.",
+        "The image has not become active for more than an hour; if it does later, it is used.",
         "Look at the image in OpenStack and at the log of ORC.",
     ),
     Explanation(
         Reason.IMAGE_ISSUE,
         "The image cannot be used: wrong hash, error of the cloud, a field that cannot be changed.",
-        "The message has what ORC or the API server says. Remove the cause; after a wrong hash delete the Image.",
+        "Remove the cause that the message names; after a wrong hash, also delete the Image.",
     ),
     Explanation(
         Reason.IMAGE_DIFFERS,

@@ -12,7 +12,7 @@ from clusterstacks.operator.controllers.clusterupgrade import registration as cl
 from clusterstacks.operator.controllers.openstack import registration as openstack
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
     from clusterstacks.operator.controllers.registration import Registration
 
@@ -33,8 +33,3 @@ PROVIDERS: Final[Mapping[str, tuple[Registration, ...]]] = {
     "openstack": (openstack.RELEASE_REGISTRATION, openstack.NODE_IMAGE_REGISTRATION)
 }
 """Controllers of the provider kinds that ``--providers`` names."""
-
-
-def registrations(providers: Iterable[str]) -> tuple[Registration, ...]:
-    """Return the controllers of an operator that also is these providers."""
-    return REGISTRATIONS + tuple(one for provider in providers for one in PROVIDERS[provider])

@@ -8,8 +8,8 @@ from clusterstacks.deliver.apply.class_object_rules import IMAGE_KIND
 from clusterstacks.model.kinds.names import Kind, OpenStackKind, ReleaseCondition
 from clusterstacks.model.objects import ObjectKey
 from clusterstacks.operator.controllers.object_reader import CachedReader
-from clusterstacks.operator.controllers.openstack.node_image import NodeImageReconciler
-from clusterstacks.operator.controllers.openstack.release import ReleaseReconciler, owners
+from clusterstacks.operator.controllers.openstack.reconcilers import NodeImageReconciler, ReleaseReconciler
+from clusterstacks.operator.controllers.openstack.rules import owners
 from clusterstacks.operator.controllers.registration import (
     CachedKind,
     Reconciler,
@@ -29,9 +29,11 @@ if TYPE_CHECKING:
 NAME: Final = "openstackclusterstackrelease"
 ADVISORY: Final = frozenset({ReleaseCondition.NODE_IMAGES_AS_STATED.value})
 
-_NODE_IMAGE, _RELEASE = OpenStackKind.NODE_IMAGE, OpenStackKind.RELEASE
-_GROUP, _IMAGE = IMAGE_KIND
-_NODE_IMAGES: Final = CachedKind(group=_NODE_IMAGE.group, kind=_NODE_IMAGE, required=False)
+_NODE_IMAGE, _RELEASE, _IMAGE = OpenStackKind.NODE_IMAGE, OpenStackKind.RELEASE, IMAGE_KIND[1]
+_CACHES: Final = (
+    *(CachedKind(group=kind.group, kind=kind, required=False) for kind in (_RELEASE, _NODE_IMAGE)),
+    CachedKind(group=IMAGE_KIND[0], kind=_IMAGE, required=False),
+)
 
 
 def _reader(env: ControllerContext, group: str, kind: str) -> CachedReader:
@@ -84,7 +86,7 @@ RELEASE_REGISTRATION: Final = Registration(
     name=NAME,
     kind=_RELEASE,
     build=_build_release,
-    caches=(CachedKind(group=_RELEASE.group, kind=_RELEASE, required=False), _NODE_IMAGES),
+    caches=_CACHES,
     concurrency_of="clusterstackrelease",
 )
 
@@ -92,6 +94,5 @@ NODE_IMAGE_REGISTRATION: Final = Registration(
     name="openstacknodeimagerelease",
     kind=_NODE_IMAGE,
     build=_build_node_image,
-    caches=(_NODE_IMAGES, CachedKind(group=_GROUP, kind=_IMAGE, required=False)),
     concurrency_of="clusterstackrelease",
 )

@@ -13,9 +13,12 @@ from clusterstacks.deliver.apply.class_object_rules import IMAGE_KIND
 from clusterstacks.deliver.apply.delivery_plan import RecordedObject
 from clusterstacks.deliver.apply.orc_images import DEFAULT_CLOUD, orc_images
 from clusterstacks.model.conditions import Severity
-from clusterstacks.model.documents import mapping, text
+from clusterstacks.model.documents import mapping, mappings, text
+from clusterstacks.model.errors import SpecError
+from clusterstacks.model.files.definitions import write
+from clusterstacks.model.files.node_images import FILE
 from clusterstacks.model.kinds.cluster_conditions import condition_view
-from clusterstacks.model.kinds.names import OpenStackCondition, Reason
+from clusterstacks.model.kinds.names import OpenStackCondition, OpenStackKind, Reason
 from clusterstacks.model.objects import ObjectId
 from clusterstacks.operator.controllers.clusterstackrelease.image_wait import (
     AVAILABLE,
@@ -30,46 +33,68 @@ if TYPE_CHECKING:
     from clusterstacks.model.files.node_images import NodeImages
     from clusterstacks.model.objects import Manifest
     from clusterstacks.operator.controllers.status_reconciler import StatusPatch
+    from clusterstacks.release.release import Release
 
 NOT_FOUND: Final = "Waiting for OpenStack resource to be created externally"
 """What ORC says while no image has name and tags. With other words, nothing is uploaded, and the condition has them.
 Source: openstack-resource-controller, internal/controllers/generic/progress."""
 
+_NOT_SET = ("no cloud named", "did not contain key", "failed to unmarshal clouds", "auth option failed")
 CAUSES: Final = (
-    ("Waiting for Secret/", OpenStackCondition.CLOUD_AVAILABLE, Reason.SECRET_NOT_FOUND),
-    ("no cloud named", OpenStackCondition.CLOUD_AVAILABLE, Reason.CLOUD_NOT_SET),
-    ("did not contain key", OpenStackCondition.CLOUD_AVAILABLE, Reason.CLOUD_NOT_SET),
-    ("failed to unmarshal clouds", OpenStackCondition.CLOUD_AVAILABLE, Reason.CLOUD_NOT_SET),
-    ("auth option failed", OpenStackCondition.CLOUD_AVAILABLE, Reason.CLOUD_NOT_SET),
-    ("providerClient", OpenStackCondition.IMAGE_CLIENT_AVAILABLE, Reason.IMAGE_CLIENT_NOT_SET),
+    (OpenStackCondition.CLOUD_AVAILABLE, Reason.SECRET_NOT_FOUND, ("Waiting for Secret/",)),
+    (OpenStackCondition.CLOUD_AVAILABLE, Reason.CLOUD_NOT_SET, _NOT_SET),
+    (OpenStackCondition.IMAGE_CLIENT_AVAILABLE, Reason.IMAGE_CLIENT_NOT_SET, ("providerClient",)),
 )
-"""Words of ORC, with the condition of the provider written in Go for that state; other words are OpenStackImageActive.
+"""Conditions of the provider written in Go, with words of ORC in that state; other words are OpenStackImageActive.
 Source: openstack-resource-controller, internal/scope/provider.go."""
 
-UNUSABLE: Final = ("deactivated", "killed")
-"""States of an image in which the provider written in Go reports an issue."""
+
+def node_images(release: Release) -> dict[str, Manifest]:
+    """Return the images of a release by the names of their OpenStackNodeImageReleases.
+
+    Releases of one Kubernetes minor that have the same version of the node images share them.
+
+    Raises:
+        SpecError: The release has none, or the list is not valid.
+    """
+    images = release.node_images()
+    if images is None:
+        problem = f"release {release.name} has no node images for OpenStack: publish one with {FILE}, or set "
+        raise SpecError(Reason.ISSUE_WITH_RELEASE, f"{problem}spec.noProvider in its ClusterStack")
+    version = release.metadata.node_image
+    prefix, suffix = release.name.series, f"-{version.dash}" if version else ""
+    names = [f"{prefix}-{text(one, 'metadata', 'name')}{suffix}" for one in orc_images(images, ())]
+    return dict(zip(names, map(write, images.open_stack_node_images), strict=True))
+
+
+def owners(image: Manifest) -> list[str]:
+    """Return the names of the OpenStackClusterStackReleases that own an OpenStackNodeImageRelease."""
+    listed = mappings(image, "metadata", "ownerReferences")
+    return [text(owner, "name") for owner in listed if owner.get("kind") == OpenStackKind.RELEASE]
+
+
+def owned_by(owner: Manifest, name: str, **reference: bool) -> Manifest:
+    """Return the metadata of an object beside its owner."""
+    owned = {key: owner[key] for key in ("apiVersion", "kind")} | {k: owner["metadata"][k] for k in ("name", "uid")}
+    namespace = owner["metadata"]["namespace"]
+    return {"name": name, "namespace": namespace, "ownerReferences": [{**owned, **reference}]}
 
 
 def wanted_image(release: Manifest, images: NodeImages, *, upload: bool) -> Manifest:
-    """Return the Image of an OpenStackNodeImageRelease, whose only image is in a list.
+    """Return the Image of an OpenStackNodeImageRelease, whose image is the only one of a list.
 
     It uses the image with the id if there is one; else it looks for an image, or uploads one.
     """
     (manifest,), options = orc_images(images, ()), images.open_stack_node_images[0].create_opts
-    metadata, identity, spec = release["metadata"], mapping(release, "spec", "identityRef"), manifest["spec"]
+    identity, spec = mapping(release, "spec", "identityRef"), manifest["spec"]
     if upload and not options.id:
         spec = {**spec, "managedOptions": {"onDelete": "detach"}}
     elif not options.id:
         tags = {"tags": [*dict.fromkeys(options.tags)]} if options.tags else {}
         spec = {"managementPolicy": "unmanaged", "import": {"filter": {"name": options.name, **tags}}}
     cloud = {"secretName": text(identity, "name"), "cloudName": text(identity, "cloudName") or DEFAULT_CLOUD}
-    owner = {key: release[key] for key in ("apiVersion", "kind")} | {key: metadata[key] for key in ("name", "uid")}
-    place = {key: metadata[key] for key in ("name", "namespace")}
-    return {
-        **manifest,
-        "metadata": {**place, "ownerReferences": [{**owner, "controller": True}]},
-        "spec": {**spec, "cloudCredentialsRef": cloud},
-    }
+    metadata = owned_by(release, release["metadata"]["name"], controller=True)
+    return {**manifest, "metadata": metadata, "spec": {**spec, "cloudCredentialsRef": cloud}}
 
 
 def uploads(live: Manifest) -> bool:
@@ -79,9 +104,9 @@ def uploads(live: Manifest) -> bool:
 
 def is_missing(live: Manifest) -> bool:
     """Return whether an Image that looks for an image found none, or one whose upload was never completed."""
-    available, state = condition_view(live, AVAILABLE), text(live, "status", "resource", "status")
+    available = condition_view(live, AVAILABLE)
     found_none = available.current and available.message == NOT_FOUND
-    return bool(mapping(live, "spec", "import", "filter")) and (found_none or state == "queued")
+    return bool(mapping(live, "spec", "import", "filter")) and (found_none or _cloud_state(live) == "queued")
 
 
 def report(patch: StatusPatch, live: Manifest, now: datetime) -> str:
@@ -113,13 +138,17 @@ def report(patch: StatusPatch, live: Manifest, now: datetime) -> str:
 def _cause(live: Manifest, *, late: bool) -> tuple[OpenStackCondition, Reason, Severity]:
     """Return the condition of an Image that is not available, with its reason and severity."""
     available = condition_view(live, AVAILABLE)
-    for words, condition, reason in CAUSES:
-        if words in available.message:
+    for condition, reason, words in CAUSES:
+        if any(word in available.message for word in words):
             return condition, reason, Severity.ERROR
-    state = text(live, "status", "resource", "status")
-    if has_failed(live) or available.reason == "TransientError" or state in UNUSABLE:
+    failed = has_failed(live) or available.reason == "TransientError"
+    if failed or _cloud_state(live) in {"deactivated", "killed"}:
         return OpenStackCondition.IMAGE_ACTIVE, Reason.IMAGE_ISSUE, Severity.ERROR
     if late:
         return OpenStackCondition.IMAGE_ACTIVE, Reason.IMPORT_TIMED_OUT, Severity.ERROR
     created = Reason.IMAGE_NOT_IMPORTED if text(live, "status", "id") else Reason.IMAGE_NOT_CREATED
     return OpenStackCondition.IMAGE_ACTIVE, created, Severity.INFO
+
+
+def _cloud_state(live: Manifest) -> str:
+    return text(live, "status", "resource", "status")

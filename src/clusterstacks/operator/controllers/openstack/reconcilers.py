@@ -1,16 +1,18 @@
-"""Carries out an OpenStackClusterStackRelease: one OpenStackNodeImageRelease for each image of node-images.yaml."""
+"""Carries out the kinds of cluster-stack-provider-openstack with Images of ORC. No credentials are read."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from clusterstacks.deliver.apply.orc_images import DEFAULT_CLOUD, orc_images
+from clusterstacks.deliver.apply.class_object_rules import IMAGE_KIND
+from clusterstacks.deliver.apply.orc_images import orc_images
+from clusterstacks.deliver.apply.ownership import FIELD_MANAGER
 from clusterstacks.model.conditions import Severity
-from clusterstacks.model.documents import and_more, mapping, mappings, text
+from clusterstacks.model.documents import and_more, mapping, mappings
 from clusterstacks.model.errors import SpecError
-from clusterstacks.model.files.definitions import write
-from clusterstacks.model.files.node_images import FILE
+from clusterstacks.model.files.definitions import read
+from clusterstacks.model.files.node_images import InvalidNodeImages, NodeImages, OpenStackImage
 from clusterstacks.model.kinds.cluster_conditions import condition_view
 from clusterstacks.model.kinds.names import (
     DIGEST_ANNOTATION,
@@ -24,7 +26,17 @@ from clusterstacks.model.kinds.names import (
 from clusterstacks.model.names import parse_release
 from clusterstacks.model.objects import contains
 from clusterstacks.model.outcomes import Outcome, Settled, Waiting
+from clusterstacks.operator.controllers.clusterstackrelease.class_objects import judge_images
 from clusterstacks.operator.controllers.clusterstackrelease.image_wait import RECHECK, SHOWN
+from clusterstacks.operator.controllers.openstack.rules import (
+    is_missing,
+    node_images,
+    owned_by,
+    owners,
+    report,
+    uploads,
+    wanted_image,
+)
 
 if TYPE_CHECKING:
     from clusterstacks.model.objects import Manifest
@@ -34,38 +46,63 @@ if TYPE_CHECKING:
     from clusterstacks.release.release import Release
     from clusterstacks.release.sources.fetcher import ReleaseFetcher
     from clusterstacks.runtime.cache import ObjectCache
+    from clusterstacks.runtime.clock import Clock
 
-IDENTITY: Final = {"kind": "Secret", "name": DEFAULT_CLOUD}
-"""Default of identityRef, for an object without a spec."""
-
-
-def node_images(release: Release) -> dict[str, Manifest]:
-    """Return the images of a release by the names of their OpenStackNodeImageReleases.
-
-    Releases of one Kubernetes minor that have the same version of the node images share them.
-
-    Raises:
-        SpecError: The release has none, or the list is not valid.
-    """
-    images = release.node_images()
-    if images is None:
-        problem = f"release {release.name} has no node images for OpenStack: publish one with {FILE}, or set "
-        raise SpecError(Reason.ISSUE_WITH_RELEASE, f"{problem}spec.noProvider in its ClusterStack")
-    version = release.metadata.node_image
-    prefix, suffix = release.name.series, f"-{version.dash}" if version else ""
-    names = [f"{prefix}-{text(one, 'metadata', 'name')}{suffix}" for one in orc_images(images, ())]
-    return dict(zip(names, map(write, images.open_stack_node_images), strict=True))
+_ISSUE: Final = (OpenStackCondition.IMAGE_ACTIVE, Reason.IMAGE_ISSUE)
 
 
-def owners(image: Manifest) -> list[str]:
-    """Return the names of the OpenStackClusterStackReleases that own an OpenStackNodeImageRelease."""
-    listed = mappings(image, "metadata", "ownerReferences")
-    return [text(owner, "name") for owner in listed if owner.get("kind") == OpenStackKind.RELEASE]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeImageReconciler:
+    """Applies the Image of an OpenStackNodeImageRelease and reports its state."""
+
+    client: Client
+    reads: CachedReader
+    clock: Clock
+
+    async def work(self, patch: StatusPatch) -> Outcome | None:
+        """Reconcile one object; the garbage collector deletes its Image with it."""
+        if patch.deleting:
+            return None
+        key, ready, patch.status["ready"] = patch.key, patch.status.get("ready") is True, False
+        with patch.failing_condition(*_ISSUE):
+            document = mapping(patch.manifest, "spec", "image")
+            image = read(OpenStackImage, document, file="spec.image", error=InvalidNodeImages)
+        images = NodeImages(api_version="", open_stack_node_images=(image,))
+        judge_images(patch, images, orc_images(images, ()))
+        with patch.failing_condition(OpenStackCondition.IMAGE_CLIENT_AVAILABLE, Reason.IMAGE_CLIENT_NOT_SET):
+            resource = await self.reads.resource(*IMAGE_KIND)
+        live = await self.reads.find(resource, key.name, key.namespace)
+        with patch.failing_condition(*_ISSUE):
+            _check_owner(patch, live)
+        if live is not None and ("deletionTimestamp" in live["metadata"] or is_missing(live)):
+            patch.require_live()
+            if "deletionTimestamp" not in live["metadata"]:
+                await self.client.delete(resource, key.name, key.namespace, uid=live["metadata"]["uid"])
+            message = "no image in the cloud has this name and these tags yet"
+            if is_missing(live):  # remembers that the next Image uploads
+                patch.false(OpenStackCondition.IMPORT_STARTED, Reason.IMPORT_NOT_STARTED, message, Severity.INFO)
+            patch.false(OpenStackCondition.IMAGE_ACTIVE, Reason.IMAGE_NOT_CREATED, message, Severity.INFO)
+            return Waiting(Reason.IMAGE_NOT_CREATED, message, RECHECK)
+        patch.status["ready"] = ready
+        upload = uploads(live or {}) or patch.condition(OpenStackCondition.IMPORT_STARTED) is not None
+        wanted = wanted_image(patch.manifest, images, upload=upload)
+        if live is None or not contains(live["spec"], wanted["spec"]):
+            patch.require_live()
+            with patch.failing_condition(*_ISSUE):
+                live = await self.client.apply(resource, wanted, manager=FIELD_MANAGER, force=True)
+            self.reads.written(live, resource.group)
+        why = report(patch, live, self.clock.now())
+        patch.status["ready"] = not why
+        return Waiting(Reason.PROCESS_ONGOING, why, RECHECK) if why else Settled(RECHECK)
 
 
-def differs(live: Manifest, image: Manifest) -> bool:
-    """Return whether an OpenStackNodeImageRelease has another image; definitions of Go drop the checksum."""
-    return not contains(mapping(live, "spec", "image"), {key: image[key] for key in ("url", "createOpts")})
+def _check_owner(patch: StatusPatch, live: Manifest | None) -> None:
+    """Raise a SpecError if the Image belongs to somebody else."""
+    known = [one.get("uid") for one in mappings(live or {}, "metadata", "ownerReferences")]
+    if live is not None and patch.manifest["metadata"]["uid"] not in known:
+        raise SpecError(
+            Reason.IMAGE_ISSUE, f"Image {patch.key} belongs to another object: delete or rename one of them"
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +132,9 @@ class ReleaseReconciler:
             owned[name] = await self._ensure(patch, name, image)
         patch.reached(OpenStackCondition.ASSETS_READY, "the release is downloaded")
         patch.true(ReleaseCondition.ASSETS_CLIENT_AVAILABLE)
-        if other := [name for name, image in wanted.items() if differs(owned[name], image)]:
+        # The definitions of the provider written in Go drop the checksum.
+        fields = {name: {key: image[key] for key in ("url", "createOpts")} for name, image in wanted.items()}
+        if other := [name for name in wanted if not contains(mapping(owned[name], "spec", "image"), fields[name])]:
             message = (
                 f"{and_more(other, SHOWN)}: it was created for another image, which stays: publish a release with "
             )
@@ -120,26 +159,22 @@ class ReleaseReconciler:
         return fetched.release if fetched else None
 
     async def _ensure(self, patch: StatusPatch, name: str, image: Manifest) -> Manifest:
-        """Return an OpenStackNodeImageRelease, which this object owns; it is created once and not changed."""
+        """Return an OpenStackNodeImageRelease, which this object owns; its image is set when it is created."""
         kind, release = OpenStackKind.NODE_IMAGE, patch.manifest
         resource = await self.reads.resource(kind.group, kind)
         live = await self.reads.find(resource, name, patch.key.namespace)
         if live is not None and patch.key.name in owners(live):
             return live
         patch.require_live()
-        owner = {key: release[key] for key in ("apiVersion", "kind")}
-        owner |= {key: release["metadata"][key] for key in ("name", "uid")}
-        metadata = {"name": name, "ownerReferences": [*mappings(live or {}, "metadata", "ownerReferences"), owner]}
+        manifest = {"apiVersion": resource.api_version, "kind": kind.value, "metadata": owned_by(release, name)}
         if live is None:
-            spec = {"identityRef": mapping(release, "spec", "identityRef") or IDENTITY, "image": image}
-            manifest = {"apiVersion": resource.api_version, "kind": kind.value, "metadata": metadata, "spec": spec}
-            live = await self.client.create(resource, manifest, patch.key.namespace)
+            manifest["spec"] = {"identityRef": mapping(release, "spec", "identityRef"), "image": image}
             patch.announce(release, "Normal", EventReason.NODE_IMAGE_CREATED, f"created {kind} {name}")
-        else:
-            metadata["resourceVersion"] = live["metadata"]["resourceVersion"]
-            live = await self.client.merge_patch(resource, name, {"metadata": metadata}, patch.key.namespace)
-        self.reads.written(live, kind.group)
-        return live
+        # Each owner is a manager of its own reference.
+        manager = f"{FIELD_MANAGER}-{release['metadata']['uid']}"
+        applied = await self.client.apply(resource, manifest, manager=manager, force=True)
+        self.reads.written(applied, kind.group)
+        return applied
 
 
 def _report(patch: StatusPatch, images: dict[str, Manifest]) -> Outcome:
