@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pytest
 import yaml
 
 from clusterstacks.deliver.apply.class_object_rules import IMAGE_KIND
@@ -99,6 +100,7 @@ def policy(wanted: str) -> Callable[[Manifest], bool]:
     return lambda found: found["spec"]["managementPolicy"] == wanted
 
 
+@pytest.mark.regression("D40")
 async def test_manifests_for_the_go_provider_upload_one_image_and_use_the_other(world: World) -> None:
     world.stack = replace(world.stack, provider="openstack")
     name = offer(world, "v1")
@@ -148,8 +150,8 @@ async def test_manifests_for_the_go_provider_upload_one_image_and_use_the_other(
         assert (await writes(world.client) - before)["APPLY images/"] == 0
 
 
+@pytest.mark.regression("D39")
 async def test_release_without_node_images_is_one_condition(world: World) -> None:
-    """D39."""
     world.stack = replace(world.stack, provider="openstack")
     name = offer(world, "v1", "")
     await sample(world, "v1")

@@ -47,6 +47,7 @@ _STACK, _RELEASE, _ADDON = (Kind.CLUSTER_STACK.value,), (Kind.CLUSTER_STACK_RELE
 _CLUSTER = (CLUSTER_KIND,)
 _PROVIDER, _NODE_IMAGE = (OpenStackKind.RELEASE.value,), (OpenStackKind.NODE_IMAGE.value,)
 _READ_MESSAGE: Final = "The message names the object, the cause and the remedy."
+_CLOUD_REMEDY: Final = "Correct the Secret, or name the cloud in it in spec.identityRef.cloudName."
 _ORC_REMEDY: Final = "Install the OpenStack Resource Controller (ORC), or correct the credentials in the Secret."
 
 CONDITIONS: Final = (
@@ -172,19 +173,9 @@ CONDITIONS: Final = (
         "ORC has given up: remove the cause and delete the Image. NodeImagesStuck: look at the log of ORC.",
         _RELEASE,
     ),
-    Explanation(
-        OpenStackCondition.ASSETS_READY,
-        "The operator has the release of this name, and its node-images.yaml is valid.",
-        "Look at the ClusterStackRelease of this name, or publish a release with node images.",
-        _PROVIDER,
-    ),
+    Explanation(OpenStackCondition.ASSETS_READY, "The operator has the release.", _READ_MESSAGE, _PROVIDER),
     Explanation(OpenStackCondition.IMAGES_READY, "All node images of the release are ready.", _READ_MESSAGE, _PROVIDER),
-    Explanation(
-        OpenStackCondition.CLOUD_AVAILABLE,
-        "The OpenStack Resource Controller (ORC) found the Secret and the cloud in it.",
-        "Create the Secret that spec.identityRef names, with the key clouds.yaml and the cloud that the message names.",
-        _NODE_IMAGE,
-    ),
+    Explanation(OpenStackCondition.CLOUD_AVAILABLE, "The Secret has the cloud.", _CLOUD_REMEDY, _NODE_IMAGE),
     Explanation(OpenStackCondition.IMAGE_CLIENT_AVAILABLE, "ORC can log in to the cloud.", _ORC_REMEDY, _NODE_IMAGE),
     Explanation(OpenStackCondition.IMPORT_STARTED, "ORC uploads, or has uploaded, the image.", "", _NODE_IMAGE),
     Explanation(OpenStackCondition.IMAGE_ACTIVE, "The image is active in the cloud.", _READ_MESSAGE, _NODE_IMAGE),
@@ -433,11 +424,7 @@ REASONS: Final = (
         "Delete signatures that others have added; the message names the limit or the error.",
     ),
     Explanation(Reason.SECRET_NOT_FOUND, "The Secret that spec.identityRef names does not exist.", "Create it."),
-    Explanation(
-        Reason.CLOUD_NOT_SET,
-        "The Secret has no clouds.yaml, or no cloud of this name in it.",
-        "Correct the Secret, or name the cloud in spec.identityRef.cloudName.",
-    ),
+    Explanation(Reason.CLOUD_NOT_SET, "The Secret has no clouds.yaml, or not this cloud in it.", _CLOUD_REMEDY),
     Explanation(Reason.IMAGE_CLIENT_NOT_SET, "ORC is not installed, or cannot log in to the cloud.", _ORC_REMEDY),
     Explanation(Reason.IMPORT_NOT_STARTED, "No image has the name and the tags, and its upload has not begun."),
     Explanation(Reason.IMAGE_NOT_CREATED, "The image is not in the cloud yet, or ORC has not looked for it yet."),
@@ -452,11 +439,7 @@ REASONS: Final = (
         "The image cannot be used: wrong hash, error of the cloud, a field that cannot be changed.",
         "Remove the cause that the message names; after a wrong hash, also delete the Image.",
     ),
-    Explanation(
-        Reason.IMAGE_DIFFERS,
-        "node-images.yaml names another image than an earlier release with the same version of node images.",
-        "Publish a release with another version of node images.",
-    ),
+    Explanation(Reason.IMAGE_DIFFERS, "An earlier release made the same node image from another one.", _READ_MESSAGE),
     Explanation(
         Reason.NODE_IMAGES_PENDING,
         "Node images are not available in the cloud yet.",

@@ -29,6 +29,7 @@ from clusterstacks.model.outcomes import Outcome, Settled, Waiting
 from clusterstacks.operator.controllers.clusterstackrelease.class_objects import judge_images
 from clusterstacks.operator.controllers.clusterstackrelease.image_wait import RECHECK, SHOWN
 from clusterstacks.operator.controllers.openstack.rules import (
+    differs,
     is_missing,
     node_images,
     owned_by,
@@ -100,9 +101,7 @@ def _check_owner(patch: StatusPatch, live: Manifest | None) -> None:
     """Raise a SpecError if the Image belongs to somebody else."""
     known = [one.get("uid") for one in mappings(live or {}, "metadata", "ownerReferences")]
     if live is not None and patch.manifest["metadata"]["uid"] not in known:
-        raise SpecError(
-            Reason.IMAGE_ISSUE, f"Image {patch.key} belongs to another object: delete or rename one of them"
-        )
+        raise SpecError(Reason.IMAGE_ISSUE, f"Image {patch.key} belongs to another object: delete or rename one")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,13 +131,10 @@ class ReleaseReconciler:
             owned[name] = await self._ensure(patch, name, image)
         patch.reached(OpenStackCondition.ASSETS_READY, "the release is downloaded")
         patch.true(ReleaseCondition.ASSETS_CLIENT_AVAILABLE)
-        # The definitions of the provider written in Go drop the checksum.
-        fields = {name: {key: image[key] for key in ("url", "createOpts")} for name, image in wanted.items()}
-        if other := [name for name in wanted if not contains(mapping(owned[name], "spec", "image"), fields[name])]:
+        if other := [name for name, image in wanted.items() if differs(owned[name], image)]:
             message = (
-                f"{and_more(other, SHOWN)}: it was created for another image, which stays: publish a release with "
+                f"{and_more(other, SHOWN)} has another image: publish a release with another version of node images"
             )
-            message += "another version of node images"
             patch.false(ReleaseCondition.NODE_IMAGES_AS_STATED, Reason.IMAGE_DIFFERS, message)
         elif wanted:
             patch.true(ReleaseCondition.NODE_IMAGES_AS_STATED)

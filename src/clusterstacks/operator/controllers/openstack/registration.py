@@ -15,7 +15,6 @@ from clusterstacks.operator.controllers.registration import (
     Reconciler,
     Registration,
     Watch,
-    is_news,
     present,
     self_key,
 )
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
     from clusterstacks.operator.controllers.registration import ControllerContext
     from clusterstacks.runtime.cache import CacheChange
 
-NAME: Final = "openstackclusterstackrelease"
 ADVISORY: Final = frozenset({ReleaseCondition.NODE_IMAGES_AS_STATED.value})
 
 _NODE_IMAGE, _RELEASE, _IMAGE = OpenStackKind.NODE_IMAGE, OpenStackKind.RELEASE, IMAGE_KIND[1]
@@ -36,42 +34,36 @@ _CACHES: Final = (
 )
 
 
-def _reader(env: ControllerContext, group: str, kind: str) -> CachedReader:
-    return CachedReader(client=env.client, informers={(group, kind): env.informers[kind]})
+def _reader(env: ControllerContext) -> CachedReader:
+    informers = {(one.group, one.kind): env.informers[one.kind] for one in _CACHES}
+    return CachedReader(client=env.client, informers=informers)
 
 
 def _build_release(env: ControllerContext) -> Reconciler:
-    objects, fetcher = env.cache(_RELEASE), env.make_fetcher(env.enqueue(NAME))
+    objects, fetcher = env.cache(_RELEASE), env.make_fetcher(env.enqueue(_RELEASE.lower()))
+    releases, images = env.cache(Kind.CLUSTER_STACK_RELEASE), env.cache(_NODE_IMAGE)
     reconciler = ReleaseReconciler(
-        client=env.client,
-        reads=_reader(env, _NODE_IMAGE.group, _NODE_IMAGE),
-        fetcher=fetcher,
-        releases=env.cache(Kind.CLUSTER_STACK_RELEASE),
-        images=env.cache(_NODE_IMAGE),
+        client=env.client, reads=_reader(env), fetcher=fetcher, releases=releases, images=images
     )
 
     def of_image(change: CacheChange) -> Iterator[ObjectKey]:
         names = dict.fromkeys(name for one in (change.old, change.new) if one for name in owners(one))
         yield from present(objects, (ObjectKey(change.key.namespace, name) for name in names), env.watch_filter)
 
-    def of_release(change: CacheChange) -> Iterator[ObjectKey]:
-        if is_news(change):  # its digest is pinned when it is downloaded
-            yield from present(objects, [change.key], env.watch_filter)
-
     return Reconciler(
         reconcile=env.status_reconciler(_RELEASE, reconciler.work, ADVISORY).reconcile,
         watches=(
             Watch(_RELEASE, self_key(env.watch_filter)),
             Watch(_NODE_IMAGE, of_image),
-            Watch(Kind.CLUSTER_STACK_RELEASE, of_release),
+            Watch(Kind.CLUSTER_STACK_RELEASE, lambda change: present(objects, [change.key], env.watch_filter)),
         ),
         forget=fetcher.forget,
     )
 
 
 def _build_node_image(env: ControllerContext) -> Reconciler:
-    objects, reads = env.cache(_NODE_IMAGE), _reader(env, *IMAGE_KIND)
-    reconciler = NodeImageReconciler(client=env.client, reads=reads, clock=env.clock)
+    objects = env.cache(_NODE_IMAGE)
+    reconciler = NodeImageReconciler(client=env.client, reads=_reader(env), clock=env.clock)
     return Reconciler(
         reconcile=env.status_reconciler(_NODE_IMAGE, reconciler.work, ADVISORY).reconcile,
         watches=(
@@ -83,16 +75,9 @@ def _build_node_image(env: ControllerContext) -> Reconciler:
 
 
 RELEASE_REGISTRATION: Final = Registration(
-    name=NAME,
-    kind=_RELEASE,
-    build=_build_release,
-    caches=_CACHES,
-    concurrency_of="clusterstackrelease",
+    name=_RELEASE.lower(), kind=_RELEASE, build=_build_release, caches=_CACHES, concurrency_of="clusterstackrelease"
 )
 
 NODE_IMAGE_REGISTRATION: Final = Registration(
-    name="openstacknodeimagerelease",
-    kind=_NODE_IMAGE,
-    build=_build_node_image,
-    concurrency_of="clusterstackrelease",
+    name=_NODE_IMAGE.lower(), kind=_NODE_IMAGE, build=_build_node_image, concurrency_of="clusterstackrelease"
 )

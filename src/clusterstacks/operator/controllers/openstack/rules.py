@@ -19,7 +19,7 @@ from clusterstacks.model.files.definitions import write
 from clusterstacks.model.files.node_images import FILE
 from clusterstacks.model.kinds.cluster_conditions import condition_view
 from clusterstacks.model.kinds.names import OpenStackCondition, OpenStackKind, Reason
-from clusterstacks.model.objects import ObjectId
+from clusterstacks.model.objects import ObjectId, contains
 from clusterstacks.operator.controllers.clusterstackrelease.image_wait import (
     AVAILABLE,
     has_failed,
@@ -73,6 +73,11 @@ def owners(image: Manifest) -> list[str]:
     return [text(owner, "name") for owner in listed if owner.get("kind") == OpenStackKind.RELEASE]
 
 
+def differs(live: Manifest, image: Manifest) -> bool:
+    """Return whether an OpenStackNodeImageRelease has another image; definitions of Go drop the checksum."""
+    return not contains(mapping(live, "spec", "image"), {key: image[key] for key in ("url", "createOpts")})
+
+
 def owned_by(owner: Manifest, name: str, **reference: bool) -> Manifest:
     """Return the metadata of an object beside its owner."""
     owned = {key: owner[key] for key in ("apiVersion", "kind")} | {k: owner["metadata"][k] for k in ("name", "uid")}
@@ -112,9 +117,8 @@ def is_missing(live: Manifest) -> bool:
 def report(patch: StatusPatch, live: Manifest, now: datetime) -> str:
     """Set the conditions that say what ORC says of an Image; return what it waits for, empty when it can be used."""
     conditions, known = OpenStackCondition, bool(condition_view(live, AVAILABLE).reason)
-    why = unavailable(
-        RecordedObject(ObjectId(*IMAGE_KIND, patch.key.namespace, patch.key.name), "", "", "", None), live
-    )
+    identity = ObjectId(*IMAGE_KIND, patch.key.namespace, patch.key.name)
+    why = unavailable(RecordedObject(identity, "", "", "", None), live)
     if uploads(live) and text(live, "status", "id"):
         patch.reached(conditions.IMPORT_STARTED, "the upload of the image has begun")
     elif uploads(live):
