@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from clusterstacks.deliver.apply.class_object_rules import IMAGE_KIND
@@ -48,6 +49,9 @@ if TYPE_CHECKING:
     from clusterstacks.release.sources.fetcher import ReleaseFetcher
     from clusterstacks.runtime.cache import ObjectCache
     from clusterstacks.runtime.clock import Clock
+
+LIST_RECHECK: Final = timedelta(seconds=10)
+"""Interval at which it is looked whether the definitions are installed. Arbitrary."""
 
 _ISSUE: Final = (OpenStackCondition.IMAGE_ACTIVE, Reason.IMAGE_ISSUE)
 
@@ -112,19 +116,21 @@ class ReleaseReconciler:
     reads: CachedReader
     fetcher: ReleaseFetcher
     releases: ObjectCache
-    images: ObjectCache
 
-    async def work(self, patch: StatusPatch) -> Outcome | None:
+    async def work(self, patch: StatusPatch) -> Outcome | timedelta | None:
         """Reconcile one object; the garbage collector deletes an OpenStackNodeImageRelease with its last owner."""
         if patch.deleting:
             return None
-        same = [one for one in self.images.all() if one["metadata"]["namespace"] == patch.key.namespace]
+        images = await self.reads.informer(OpenStackKind.NODE_IMAGE.group, OpenStackKind.NODE_IMAGE)
+        if images is None:  # not listed yet
+            return LIST_RECHECK
+        same = [one for one in images.cache.all() if one["metadata"]["namespace"] == patch.key.namespace]
         owned = {one["metadata"]["name"]: one for one in same if patch.key.name in owners(one)}
         with patch.failing_condition(OpenStackCondition.ASSETS_READY, Reason.ISSUE_WITH_RELEASE):
             release = await self._open(patch, known=bool(owned) and patch.holds(OpenStackCondition.ASSETS_READY))
             wanted = node_images(release) if release else {}
         if not wanted and not owned:
-            message = f"ClusterStackRelease {patch.key} is being downloaded"
+            message = f"ClusterStackRelease {patch.key} is not downloaded yet"
             patch.false(OpenStackCondition.ASSETS_READY, Reason.RELEASE_NOT_DOWNLOADED_YET, message, Severity.INFO)
             return Waiting(Reason.RELEASE_NOT_DOWNLOADED_YET, message, RECHECK)
         for name, image in wanted.items():

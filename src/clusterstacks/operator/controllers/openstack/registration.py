@@ -41,10 +41,8 @@ def _reader(env: ControllerContext) -> CachedReader:
 
 def _build_release(env: ControllerContext) -> Reconciler:
     objects, fetcher = env.cache(_RELEASE), env.make_fetcher(env.enqueue(_RELEASE.lower()))
-    releases, images = env.cache(Kind.CLUSTER_STACK_RELEASE), env.cache(_NODE_IMAGE)
-    reconciler = ReleaseReconciler(
-        client=env.client, reads=_reader(env), fetcher=fetcher, releases=releases, images=images
-    )
+    releases = env.cache(Kind.CLUSTER_STACK_RELEASE)
+    reconciler = ReleaseReconciler(client=env.client, reads=_reader(env), fetcher=fetcher, releases=releases)
 
     def of_image(change: CacheChange) -> Iterator[ObjectKey]:
         names = dict.fromkeys(name for one in (change.old, change.new) if one for name in owners(one))

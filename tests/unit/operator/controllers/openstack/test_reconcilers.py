@@ -112,11 +112,9 @@ async def test_restart_without_cached_releases_downloads_nothing() -> None:
         "metadata": {"name": "image", "namespace": "stacks", "ownerReferences": [owner]},
         "status": {"ready": True},
     }
+    reads = Mock(informer=AsyncMock(return_value=Mock(cache=Mock(all=lambda: [image]))))
     fetcher = Mock(stored=AsyncMock(return_value=None), fetch=AsyncMock())
-    made = ReleaseReconciler(
-        client=AsyncMock(), reads=Mock(), fetcher=fetcher, releases=Mock(get=lambda _: release),
-        images=Mock(all=lambda: [image]),
-    )  # fmt: skip
+    made = ReleaseReconciler(client=AsyncMock(), reads=reads, fetcher=fetcher, releases=Mock(get=lambda _: release))
     assert isinstance(await made.work(patch), Settled)
     fetcher.fetch.assert_not_awaited()
     assert patch.status["ready"] is True
