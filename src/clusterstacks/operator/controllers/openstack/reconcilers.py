@@ -89,7 +89,9 @@ class NodeImageReconciler:
             patch.false(OpenStackCondition.IMAGE_ACTIVE, Reason.IMAGE_NOT_CREATED, message, Severity.INFO)
             return Waiting(Reason.IMAGE_NOT_CREATED, message, RECHECK)
         patch.status["ready"] = ready
-        upload = uploads(live or {}) or patch.condition(OpenStackCondition.IMPORT_STARTED) is not None
+        # Where it is True, an image was uploaded, perhaps by the provider written in Go: it is looked for.
+        started = patch.condition(OpenStackCondition.IMPORT_STARTED)
+        upload = uploads(live or {}) or (started is not None and started.status == "False")
         wanted = wanted_image(patch.manifest, images, upload=upload)
         if live is None or not contains(live["spec"], wanted["spec"]):
             patch.require_live()

@@ -94,6 +94,18 @@ async def test_change_that_orc_does_not_take_is_reported_and_the_image_is_used_a
     assert "is immutable" in condition.message
 
 
+@pytest.mark.parametrize(("started", "policy"), [("True", "unmanaged"), ("False", "managed"), ("", "unmanaged")])
+async def test_image_is_looked_for_unless_the_look_has_found_none(started: str, policy: str) -> None:
+    """The provider written in Go leaves True behind, and the image that it uploaded."""
+    condition = {"type": "OpenStackImageImportStarted", "status": started}
+    patch, made = node_image(), reconciler()
+    patch.status["conditions"] = [condition] if started else []
+    made.client.apply.side_effect = lambda _, wanted, **_how: {**wanted, "metadata": owned("4711")["metadata"]}  # type: ignore[attr-defined]
+    await made.work(patch)
+    (call,) = made.client.apply.await_args_list  # type: ignore[attr-defined]
+    assert call.args[1]["spec"]["managementPolicy"] == policy
+
+
 async def test_image_that_somebody_deletes_is_looked_for_again() -> None:
     live = owned("4711", managementPolicy="unmanaged", **{"import": {"filter": {"name": "ubuntu"}}})
     live["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
