@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from clusterstacks.model.kinds.names import Kind
-from tests.support.running.world import LOOKING_OFTEN, PROVIDER_GROUP, condition_of, is_ready, is_unready
+from clusterstacks.model.kinds.names import PROVIDER_GROUP, Kind
+from tests.support.running.world import LOOKING_OFTEN, condition_of, is_ready, is_unready
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:

@@ -20,6 +20,7 @@ ARGUMENTS = {
     "health-probe-bind-address": ":9",
     "class-kinds": "Widget.example.org",
     "provider-kinds": "Widget.example.org",
+    "providers": "openstack",
     "webhook-port": "9444",
     "webhook-service": "stacks/webhooks",
     "webhook-cluster-failure-policy": "Fail",

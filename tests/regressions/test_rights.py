@@ -12,6 +12,7 @@ from clusterstacks.model.kinds.clusterresourcesync import SYNC_API_VERSION, bind
 from clusterstacks.model.kinds.names import (
     CLUSTER_KIND,
     GROUP,
+    PROVIDER_GROUP,
     RESOURCE_SET_GROUP,
     RESOURCE_SET_KIND,
     STRATEGY_ANNOTATION,
@@ -27,7 +28,7 @@ from tests.support.builders.signatures import ecdsa_key, public_pem
 from tests.support.builders.stacks import INFRASTRUCTURE, KUBERNETES, config_map, templates
 from tests.support.observing.rights_coverage import NOT_USED
 from tests.support.running.admission import guarded
-from tests.support.running.world import PROVIDER_GROUP, install, is_ready
+from tests.support.running.world import install, is_ready
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from clusterstacks.deliver.apply.ownership import FIELD_MANAGER
-from clusterstacks.model.kinds.names import CLUSTER_CLASS_KIND, RELEASE_FINALIZER, Kind
+from clusterstacks.model.kinds.names import CLUSTER_CLASS_KIND, PROVIDER_GROUP, RELEASE_FINALIZER, Kind
 from clusterstacks.net.kube.errors import NotFound
 from tests.support.builders.stacks import INFRASTRUCTURE
 from tests.support.observing.request_recorder import record
 from tests.support.running.admission import guarded, refusal
-from tests.support.running.world import PROVIDER_GROUP, condition_of
+from tests.support.running.world import condition_of
 from tests.support.servers.garbage_collector import garbage_collector
 
 if TYPE_CHECKING:

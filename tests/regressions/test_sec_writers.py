@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from clusterstacks.model.kinds.clusteraddon import addon_name
-from clusterstacks.model.kinds.names import CLUSTER_API_GROUP, CLUSTER_CLASS_KIND, CLUSTER_KIND, Kind
+from clusterstacks.model.kinds.names import CLUSTER_API_GROUP, CLUSTER_CLASS_KIND, CLUSTER_KIND, PROVIDER_GROUP, Kind
 from tests.architecture.test_trust import KEY, fields
 from tests.regressions.test_sec_class_offers import (
     SAME,
@@ -24,7 +24,7 @@ from tests.regressions.test_sec_class_offers import (
     using,
 )
 from tests.support.running.admission import guarded, refusal
-from tests.support.running.world import PROVIDER_GROUP, idle
+from tests.support.running.world import idle
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ from clusterstacks.operator.controllers.addon_sweep import AddonSweep
 from clusterstacks.operator.controllers.clusteraddon import registration as clusteraddon
 from clusterstacks.operator.controllers.clusterresourcesync import registration as clusterresourcesync
 from clusterstacks.operator.controllers.object_problems import find_problems
-from clusterstacks.operator.controllers.registered import REGISTRATIONS
+from clusterstacks.operator.controllers.registered import PROVIDERS, REGISTRATIONS
 from clusterstacks.operator.controllers.registration import ControllerContext
 from clusterstacks.operator.controllers.workload_clients import Workloads
 from clusterstacks.operator.go_operator import GoLeftovers
@@ -99,7 +99,8 @@ class Operator:
         self._metrics.watch_renders(self._renderer.waiting, self._renderer.oldest_wait)
         self._probes.add_ready("render workers", self._renderer.problem)
         self._workloads = Workloads(self._client, gate, on_answer=partial(self._metrics.count_request, "workload"))
-        caches = {cache.kind: cache for registration in REGISTRATIONS for cache in registration.caches}
+        registered = [*REGISTRATIONS, *(one for name in settings.providers for one in PROVIDERS[name])]
+        caches = {cache.kind: cache for registration in registered for cache in registration.caches}
         self._caches = {kind: self._make_informer(cache) for kind, cache in caches.items()}
         self._informers = {kind: informer for kind, informer in self._caches.items() if caches[kind].required}
         self._further_informers: asyncio.Queue[Informer] = asyncio.Queue()
@@ -116,7 +117,7 @@ class Operator:
         self._controllers: dict[str, Controller] = {}
         self._source_watches: list[tuple[Controller, Callable[[ObjectKey], Iterable[ObjectKey]]]] = []
         environment = self._environment()
-        for registration in REGISTRATIONS:
+        for registration in registered:
             self._register(registration, registration.build(environment))
         self._webhooks = self._build_webhooks()
         for kind, informer in self._caches.items():

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from clusterstacks.deliver.apply.class_object_rules import IMAGE_KIND, TEMPLATE_GROUPS
 from clusterstacks.model.documents import mapping, mappings
 from clusterstacks.model.errors import DependencyError
-from clusterstacks.model.kinds.names import CLUSTER_API_GROUP, GROUP, RESOURCE_SET_GROUP, SYNC_GROUP
+from clusterstacks.model.kinds.names import CLUSTER_API_GROUP, GROUP, PROVIDER_GROUP, RESOURCE_SET_GROUP, SYNC_GROUP
 from clusterstacks.operator.go_operator import EXTENSIONS, WEBHOOKS
 from clusterstacks.operator.image_requests import SECRET_NAME as IMAGE_KEY_SECRET
 from clusterstacks.operator.lease_settings import LEASE_NAME
@@ -196,10 +196,11 @@ RIGHTS: Final = (
         why="apply, watch and delete the node images of classes (OpenStack Resource Controller)",
     ),
     Right(
-        group="infrastructure.clusterstack.x-k8s.io",
+        group=PROVIDER_GROUP,
         resources=(ANY,),
         verbs=(*READ, "create", "patch"),
-        why="read templates of providers; create and watch the provider objects of releases (--provider-kinds)",
+        why="read templates of providers; create and watch the provider objects of releases (--provider-kinds); "
+        "all that --providers needs",
     ),
     Right(
         group="apiextensions.k8s.io",

@@ -17,7 +17,7 @@ from clusterstacks.model.kinds.source import DirectoryPlace, SourceSpec
 from clusterstacks.model.objects import ObjectKey
 from clusterstacks.net.http.allowlist import AllowedHosts
 from clusterstacks.net.kube.kubeconfig import SERVICE_ACCOUNT, pod_namespace
-from clusterstacks.operator.controllers.registered import REGISTRATIONS
+from clusterstacks.operator.controllers.registered import PROVIDERS, REGISTRATIONS
 from clusterstacks.operator.go_operator import RELEASE_DIR as GO_RELEASE_DIR
 from clusterstacks.operator.go_operator import add_go_flags, notices, started_as_manager, two_dashes
 from clusterstacks.operator.lease_settings import ElectionSettings, add_election_options, election_settings
@@ -71,6 +71,7 @@ class OperatorSettings:
     webhook_cluster_failure_policy: str = IGNORE
     class_kinds: frozenset[str] = frozenset()
     provider_kinds: frozenset[KindPattern] = frozenset(DEFAULT_KINDS)
+    providers: tuple[str, ...] = ()
     drift_interval: timedelta | None = DEFAULT_INTERVAL
     election: ElectionSettings | None = None
     workers: dict[str, int] = field(default_factory=dict)
@@ -132,6 +133,7 @@ def _settings(flags: argparse.Namespace, environ: Mapping[str, str], service_acc
         webhook_cluster_failure_policy=flags.webhook_cluster_failure_policy,
         class_kinds=frozenset(kind for kind in flags.class_kinds.split(",") if kind),
         provider_kinds=_provider_kinds(flags.provider_kinds or ()),
+        providers=tuple(dict.fromkeys(flags.providers)),
         drift_interval=flags.drift_interval,
         election=election_settings(flags, own),
         workers={
@@ -256,6 +258,13 @@ def _add_kinds(parser: argparse.ArgumentParser) -> None:
         metavar="KIND.GROUP,...",
         help="kinds that spec.providerRef may name: provider templates and the kinds created from them; a leading * "
         f"matches any prefix; may be repeated; default: {' and '.join(map(str, DEFAULT_KINDS))}",
+    )
+    add(
+        "--providers",
+        action="append",
+        choices=[*PROVIDERS],
+        default=[],
+        help="reconcile the kinds of this provider as well, instead of its own program, which must be stopped first",
     )
 
 

@@ -98,7 +98,7 @@ async def test_first_delivery_reads_and_writes_nothing_twice(world: World, monke
     assert sent[f"patch ClusterResourceSync.{group}"] == 2, "finalizer and status"
     assert sent[f"patch ClusterResourceSyncBinding.{group}"] == 1, "status"
     assert sent["get Cluster.cluster.x-k8s.io"] == 1
-    assert sent[f"get ClusterResourceSyncBinding.{group}"] <= 1, "if its event is faster than the answer of its creation"
+    assert sent[f"get ClusterResourceSyncBinding.{group}"] <= 1, "if its event is faster"
     needless = ("get /api", "create Event", f"get ClusterResourceSync.{group}")
     assert not [one for one in needless if sent[one]]
 

@@ -15,6 +15,7 @@ from clusterstacks.deliver.render.errors import RenderFailed
 from clusterstacks.deliver.render.renderer import ChartRequest
 from clusterstacks.model import yaml
 from clusterstacks.model.kinds.crd_manifests import all_crds
+from clusterstacks.model.kinds.names import OpenStackKind
 from clusterstacks.model.objects import ObjectKey, object_id
 from clusterstacks.operator.rbac import RIGHTS, Feature, RightScope
 from clusterstacks.operator.settings import parse_settings
@@ -67,6 +68,19 @@ async def test_the_crds_are_those_of_the_code_and_stay_after_an_uninstallation(r
         assert found["metadata"]["annotations"] == {"helm.sh/resource-policy": "keep"}
     without = await rendered(renderer, {**PLAIN, "crds": {"install": False}})
     assert "CustomResourceDefinition" not in {one["kind"] for one in without}
+
+
+async def test_definitions_of_a_provider_are_installed_where_it_is_named(renderer: Renderer) -> None:
+    ours = [
+        one["metadata"]["name"] for one in await rendered(renderer, PLAIN) if one["kind"] == "CustomResourceDefinition"
+    ]
+    objects = await rendered(renderer, {**PLAIN, "providers": ["openstack"]})
+    found = [one["metadata"]["name"] for one in objects if one["kind"] == "CustomResourceDefinition"]
+    assert {*found} - {*ours} == {f"{kind.lower()}s.{kind.group}" for kind in OpenStackKind}
+    (container,) = of_kind(objects, "Deployment")["spec"]["template"]["spec"]["containers"]
+    assert "--providers=openstack" in container["args"]
+    with pytest.raises(RenderFailed, match="providers"):
+        await rendered(renderer, {**PLAIN, "providers": ["other"]})
 
 
 @pytest.mark.parametrize("webhooks", [True, False])

@@ -60,6 +60,8 @@ def image_schema() -> Manifest:
         operatingSystem=_object(distro=TEXT, version=TEXT),
         hardware=_object(qemuGuestAgent={"type": "boolean"}, **hardware),
     )
+    resource_name = {"type": "string", "maxLength": 255, "pattern": "^[^,]+$"}
+    tags = {"type": "array", "items": TEXT, "maxItems": 64, "x-kubernetes-list-type": "set"}
     spec = _object(
         "cloudCredentialsRef",
         rules=(
@@ -67,16 +69,29 @@ def image_schema() -> Manifest:
             "!has(self.managedOptions) || self.managementPolicy == 'managed'",
         ),
         cloudCredentialsRef=_object("cloudName", "secretName", cloudName=TEXT, secretName=TEXT),
-        managementPolicy={**_one_of("managed", "unmanaged"), "default": "managed"},
+        managementPolicy={
+            **_one_of("managed", "unmanaged"),
+            "default": "managed",
+            "x-kubernetes-validations": [{"rule": UNCHANGED, "message": "managementPolicy is immutable"}],
+        },
         managedOptions=_object(onDelete=_one_of("delete", "detach")),
         resource=_object(
-            name={"type": "string", "maxLength": 255, "pattern": "^[^,]+$"},
+            name=resource_name,
             visibility=_one_of("public", "private", "shared", "community"),
-            tags={"type": "array", "items": TEXT, "maxItems": 64, "x-kubernetes-list-type": "set"},
+            tags=tags,
             protected={"type": "boolean"},
             properties=properties,
             content=content,
         ),
-        **{"import": _object(id={"type": "string", "format": "uuid"})},
+        **{
+            "import": {
+                **_object(
+                    id={"type": "string", "format": "uuid"},
+                    filter={**_object(name=resource_name, tags=tags), "minProperties": 1},
+                ),
+                "minProperties": 1,
+                "maxProperties": 1,
+            }
+        },
     )
     return _object("spec", spec=spec, status={"type": "object", "x-kubernetes-preserve-unknown-fields": True})

@@ -23,10 +23,12 @@ from clusterstacks.model.kinds.names import (
     CLUSTER_CLASS_KIND,
     CLUSTER_KIND,
     CLUSTER_NAME_LABEL,
+    PROVIDER_GROUP,
     RESOURCE_SET_BINDING_KIND,
     RESOURCE_SET_GROUP,
     RESOURCE_SET_KIND,
     Kind,
+    OpenStackKind,
 )
 from clusterstacks.model.kinds.source import DirectoryPlace, SourceSpec
 from clusterstacks.model.objects import split_api_version
@@ -53,7 +55,6 @@ if TYPE_CHECKING:
     from clusterstacks.model.objects import Manifest
     from tests.support.observing.request_recorder import Request
 
-PROVIDER_GROUP = "infrastructure.clusterstack.x-k8s.io"
 PROVIDER_KINDS = ("TinyClusterStackRelease", "OtherClusterStackRelease")
 SECONDS = 120
 """How long anything may take; nothing here takes longer than one or two unless it fails."""
@@ -184,6 +185,7 @@ class World:
 
     async def find(self, kind: str, name: str, namespace: str = "", group: str = "") -> Manifest | None:
         own = {CLUSTER_KIND: CLUSTER_API_GROUP, CLUSTER_CLASS_KIND: CLUSTER_API_GROUP}
+        own |= dict.fromkeys(map(str, OpenStackKind), PROVIDER_GROUP) | {IMAGE_KIND[1]: IMAGE_KIND[0]}
         group = group or (Kind(kind).group if kind in tuple(Kind) else own.get(kind, ""))
         return await self.client.find(await self.client.resource(group, kind), name, namespace or self.namespace)
 

@@ -108,6 +108,13 @@ def test_ca_and_keys_are_read_at_startup(tmp_path: Path) -> None:
     assert [key.public_key for key in settings.source.verification.keys] == ["the keys"]
 
 
+def test_the_operator_is_a_provider_only_where_it_is_named() -> None:
+    assert parse_settings([]).providers == ()
+    assert parse_settings(["--providers=openstack", "--providers", "openstack"]).providers == ("openstack",)
+    with pytest.raises(SystemExit):
+        parse_settings(["--providers=docker"])
+
+
 def test_provider_kinds_replace_the_defaults() -> None:
     found = parse_settings(["--provider-kinds=A.x.org,ATemplate.x.org", "--provider-kinds=*B.y.org"])
 

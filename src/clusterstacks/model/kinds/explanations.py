@@ -18,6 +18,8 @@ from clusterstacks.model.kinds.names import (
     WITHIN_RANGES_CONDITION,
     AddonCondition,
     Kind,
+    OpenStackCondition,
+    OpenStackKind,
     Reason,
     ReleaseCondition,
     StackCondition,
@@ -43,7 +45,10 @@ _SYNC, _BINDING = (Kind.CLUSTER_RESOURCE_SYNC.value,), (Kind.CLUSTER_RESOURCE_SY
 _UPGRADE = (Kind.CLUSTER_UPGRADE.value,)
 _STACK, _RELEASE, _ADDON = (Kind.CLUSTER_STACK.value,), (Kind.CLUSTER_STACK_RELEASE.value,), (Kind.CLUSTER_ADDON.value,)
 _CLUSTER = (CLUSTER_KIND,)
+_PROVIDER, _NODE_IMAGE = (OpenStackKind.RELEASE.value,), (OpenStackKind.NODE_IMAGE.value,)
 _READ_MESSAGE: Final = "The message names the object, the cause and the remedy."
+_CLOUD_REMEDY: Final = "Correct the Secret, or name the cloud in it in spec.identityRef.cloudName."
+_ORC_REMEDY: Final = "Install the OpenStack Resource Controller (ORC), or correct the credentials in the Secret."
 
 CONDITIONS: Final = (
     Explanation(
@@ -168,6 +173,12 @@ CONDITIONS: Final = (
         "ORC has given up: remove the cause and delete the Image. NodeImagesStuck: look at the log of ORC.",
         _RELEASE,
     ),
+    Explanation(OpenStackCondition.ASSETS_READY, "The operator has the release.", _READ_MESSAGE, _PROVIDER),
+    Explanation(OpenStackCondition.IMAGES_READY, "All node images of the release are ready.", _READ_MESSAGE, _PROVIDER),
+    Explanation(OpenStackCondition.CLOUD_AVAILABLE, "The Secret has the cloud.", _CLOUD_REMEDY, _NODE_IMAGE),
+    Explanation(OpenStackCondition.IMAGE_CLIENT_AVAILABLE, "ORC can log in to the cloud.", _ORC_REMEDY, _NODE_IMAGE),
+    Explanation(OpenStackCondition.IMPORT_STARTED, "ORC uploads, or has uploaded, the image.", "", _NODE_IMAGE),
+    Explanation(OpenStackCondition.IMAGE_ACTIVE, "The image is active in the cloud.", _READ_MESSAGE, _NODE_IMAGE),
     Explanation(
         ReleaseCondition.NODE_IMAGES_AS_STATED,
         "A hash verifies the download of every Image, and every field of node-images.yaml takes effect; absent without "
@@ -412,6 +423,23 @@ REASONS: Final = (
         "Not all signatures of the release could be read, and none by a trusted key is known.",
         "Delete signatures that others have added; the message names the limit or the error.",
     ),
+    Explanation(Reason.SECRET_NOT_FOUND, "The Secret that spec.identityRef names does not exist.", "Create it."),
+    Explanation(Reason.CLOUD_NOT_SET, "The Secret has no clouds.yaml, or not this cloud in it.", _CLOUD_REMEDY),
+    Explanation(Reason.IMAGE_CLIENT_NOT_SET, "ORC is not installed, or cannot log in to the cloud.", _ORC_REMEDY),
+    Explanation(Reason.IMPORT_NOT_STARTED, "No image has the name and the tags, and its upload has not begun."),
+    Explanation(Reason.IMAGE_NOT_CREATED, "The image is not in the cloud yet, or ORC has not looked for it yet."),
+    Explanation(Reason.IMAGE_NOT_IMPORTED, "The image is in the cloud and not active yet."),
+    Explanation(
+        Reason.IMPORT_TIMED_OUT,
+        "The image has not become active for more than an hour; if it does later, it is used.",
+        "Look at the image in OpenStack and at the log of ORC.",
+    ),
+    Explanation(
+        Reason.IMAGE_ISSUE,
+        "The image cannot be used: wrong hash, error of the cloud, a field that cannot be changed.",
+        "Remove the cause that the message names; after a wrong hash, also delete the Image.",
+    ),
+    Explanation(Reason.IMAGE_DIFFERS, "An earlier release made the same node image from another one.", _READ_MESSAGE),
     Explanation(
         Reason.NODE_IMAGES_PENDING,
         "Node images are not available in the cloud yet.",

@@ -17,6 +17,8 @@ SYNC_GROUP: Final = "addons.clusterstack.x-k8s.io"
 VERSION: Final = "v1alpha1"
 API_VERSION: Final = f"{GROUP}/{VERSION}"
 
+PROVIDER_GROUP: Final = "infrastructure.clusterstack.x-k8s.io"
+
 CLUSTER_API_GROUP: Final = "cluster.x-k8s.io"
 CLUSTER_KIND: Final = "Cluster"
 CLUSTER_CLASS_KIND: Final = "ClusterClass"
@@ -126,6 +128,19 @@ class Kind(StrEnum):
         return SYNC_GROUP if self in {Kind.CLUSTER_RESOURCE_SYNC, Kind.CLUSTER_RESOURCE_SYNC_BINDING} else GROUP
 
 
+class OpenStackKind(StrEnum):
+    """Kinds of cluster-stack-provider-openstack, with its names and fields."""
+
+    TEMPLATE = "OpenStackClusterStackReleaseTemplate"
+    RELEASE = "OpenStackClusterStackRelease"
+    NODE_IMAGE = "OpenStackNodeImageRelease"
+
+    @property
+    def group(self) -> str:
+        """The API group of the kind."""
+        return PROVIDER_GROUP
+
+
 class StackCondition(StrEnum):
     """Condition types of a ClusterStack."""
 
@@ -153,6 +168,17 @@ class ReleaseCondition(StrEnum):
     FACTS_KEPT = "FactsKept"
     NODE_IMAGES_AVAILABLE = "NodeImagesAvailable"
     NODE_IMAGES_AS_STATED = "NodeImagesAsStated"
+
+
+class OpenStackCondition(StrEnum):
+    """Condition types of the kinds of cluster-stack-provider-openstack, beside AssetsClientAPIAvailable."""
+
+    ASSETS_READY = "ClusterStackReleaseAssetsReady"
+    IMAGES_READY = "OpenStackNodeImageReleasesReady"
+    CLOUD_AVAILABLE = "CloudAvailable"
+    IMAGE_CLIENT_AVAILABLE = "OpenStackImageServiceClientAvailable"
+    IMPORT_STARTED = "OpenStackImageImportStarted"
+    IMAGE_ACTIVE = "OpenStackImageActive"
 
 
 class AddonCondition(StrEnum):
@@ -239,6 +265,15 @@ class Reason(StrEnum):
     TEMPLATE_NEW_OVERWRITE_FAILED = "TemplateNewClusterStackOverwriteFailed"
     FAILED_PRE_CONDITION = "FailedToEvaluatePreCondition"
     FAILED_POST_CONDITION = "FailedToEvaluatePostCondition"
+    # Of cluster-stack-provider-openstack:
+    SECRET_NOT_FOUND = "SecretNotFound"  # noqa: S105 - a reason
+    CLOUD_NOT_SET = "CloudNotSet"
+    IMAGE_CLIENT_NOT_SET = "OpenStackImageServiceClientNotSet"
+    IMPORT_NOT_STARTED = "OpenStackImageImportNotStartReason"
+    IMPORT_TIMED_OUT = "OpenStackImageImportTimeOutReason"
+    IMAGE_NOT_CREATED = "OpenStackImageNotCreateYet"
+    IMAGE_NOT_IMPORTED = "OpenStackImageNotImportedYet"
+    IMAGE_ISSUE = "IssueWithOpenStackImage"
     # Ours:
     VERSIONS_MISSING = "VersionsMissing"
     CLASS_OBJECTS_CHANGED = "ClassObjectsChanged"
@@ -280,6 +315,7 @@ class Reason(StrEnum):
     NODE_IMAGES_FAILED = "NodeImagesFailed"
     IMAGE_NOT_VERIFIED = "ImageNotVerified"
     PROPERTY_NOT_SUPPORTED = "PropertyNotSupported"
+    IMAGE_DIFFERS = "ImageDiffers"
 
 
 class EventReason(StrEnum):
@@ -292,6 +328,7 @@ class EventReason(StrEnum):
     """A ClusterStack no longer needs a release (ours)."""
     PROVIDER_RELEASE_CREATED = "CreateProviderStackRelease"
     PROVIDER_RELEASE_UPDATED = "UpdateProviderStackRelease"
+    NODE_IMAGE_CREATED = "OpenStackNodeImageReleaseCreated"
     READY = "Ready"
     """Every condition of an object is True (ours)."""
     OBJECTS_KEPT = "ObjectsKept"

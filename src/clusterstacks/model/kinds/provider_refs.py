@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from clusterstacks.model.errors import SpecError
+from clusterstacks.model.kinds.names import PROVIDER_GROUP
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -52,11 +53,9 @@ class KindPattern:
         return f"{self.kind}.{self.group}"
 
 
-_GROUP: Final = "infrastructure.clusterstack.x-k8s.io"
-
 DEFAULT_KINDS: Final = (
-    KindPattern(_GROUP, "*ClusterStackRelease"),
-    KindPattern(_GROUP, f"*ClusterStackRelease{TEMPLATE_SUFFIX}"),
+    KindPattern(PROVIDER_GROUP, "*ClusterStackRelease"),
+    KindPattern(PROVIDER_GROUP, f"*ClusterStackRelease{TEMPLATE_SUFFIX}"),
 )
 """The kinds of all providers of the Go operator, e.g. OpenStackClusterStackRelease and its template."""
 

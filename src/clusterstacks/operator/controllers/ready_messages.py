@@ -45,7 +45,7 @@ def _count(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
-_MESSAGES: Final[Mapping[Kind, Callable[[Manifest], str]]] = {
+_MESSAGES: Final[Mapping[str, Callable[[Manifest], str]]] = {
     Kind.CLUSTER_STACK: _stack,
     Kind.CLUSTER_STACK_RELEASE: _release,
     Kind.CLUSTER_ADDON: _addon,
@@ -55,6 +55,6 @@ _MESSAGES: Final[Mapping[Kind, Callable[[Manifest], str]]] = {
 }
 
 
-def ready_message(kind: Kind, status: Manifest) -> str:
+def ready_message(kind: str, status: Manifest) -> str:
     """Return the message for a status; empty for kinds without one."""
     return _MESSAGES[kind](status) if kind in _MESSAGES else ""

@@ -9,8 +9,11 @@ from clusterstacks.operator.controllers.clusterresourcesync import registration 
 from clusterstacks.operator.controllers.clusterstack import registration as clusterstack
 from clusterstacks.operator.controllers.clusterstackrelease import registration as clusterstackrelease
 from clusterstacks.operator.controllers.clusterupgrade import registration as clusterupgrade
+from clusterstacks.operator.controllers.openstack import registration as openstack
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from clusterstacks.operator.controllers.registration import Registration
 
 REGISTRATIONS: Final[tuple[Registration, ...]] = (
@@ -25,3 +28,8 @@ REGISTRATIONS: Final[tuple[Registration, ...]] = (
     clusterresourcesync.SWEEP_REGISTRATION,
     clusterupgrade.REGISTRATION,
 )
+
+PROVIDERS: Final[Mapping[str, tuple[Registration, ...]]] = {
+    "openstack": (openstack.RELEASE_REGISTRATION, openstack.NODE_IMAGE_REGISTRATION)
+}
+"""Controllers of the provider kinds that ``--providers`` names."""

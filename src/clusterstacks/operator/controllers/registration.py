@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
 from clusterstacks.model.kinds.clusterapi import is_watched
-from clusterstacks.model.kinds.names import GROUP, Kind
+from clusterstacks.model.kinds.names import GROUP, Kind, OpenStackKind
 from clusterstacks.model.objects import ObjectKey, drop_managed_fields
 from clusterstacks.operator.controllers.class_access import ClassAccess
 from clusterstacks.operator.controllers.ready_messages import ready_message
@@ -135,7 +135,7 @@ class ControllerContext:
 
     def status_reconciler(
         self,
-        kind: Kind,
+        kind: Kind | OpenStackKind,
         work: Callable[[StatusPatch], Awaitable[Outcome | timedelta | None]],
         advisory: frozenset[str] = frozenset(),
     ) -> StatusReconciler:

@@ -23,6 +23,7 @@ from clusterstacks.model.kinds.names import (
     READY_CONDITION,
     EventReason,
     Kind,
+    OpenStackKind,
     Reason,
     StackCondition,
 )
@@ -44,8 +45,9 @@ if TYPE_CHECKING:
 _USUAL = frozenset({Reason.PROCESS_ONGOING, Reason.CONTROL_PLANE_NOT_READY})
 """Reasons that every new object passes through; they cause no events."""
 
-_NOT_ANNOUNCED = frozenset({Kind.CLUSTER_RESOURCE_SYNC, Kind.CLUSTER_RESOURCE_SYNC_BINDING})
-"""Kinds whose objects become ready without an event: there may be thousands, at once, and the status says it."""
+_NOT_ANNOUNCED = frozenset({Kind.CLUSTER_RESOURCE_SYNC, Kind.CLUSTER_RESOURCE_SYNC_BINDING, *OpenStackKind})
+"""Kinds whose objects become ready without this event: syncs may be thousands, and their status says it; those of a
+provider have events of their own."""
 
 _KNOWN_AS: dict[tuple[str, str], str] = {
     (StackCondition.RELEASE_OBJECTS_SYNCED, Reason.FAILED_TO_CREATE_OR_UPDATE): EventReason.FAILED_TO_CREATE
@@ -172,6 +174,12 @@ class StatusPatch:
     def announce(self, regarding: Manifest, type_: EventType, reason: str, message: str) -> None:
         """Record an event about another object after the status is written."""
         self.news.append((regarding, ConditionEvent(type_, reason, message)))
+
+    def reached(self, condition: str, message: str) -> None:
+        """Set ``condition`` to True; if it was not, record an event with its type as reason."""
+        if not self.holds(condition):
+            self.announce(self.manifest, "Normal", condition, message)
+        self.true(condition)
 
     def reconsider(self, conditions: Iterable[str]) -> None:
         """Remove the conditions that are False: the rest of the reconcile reports again what still fails."""
@@ -332,7 +340,7 @@ class StatusReconciler:
 
     async def _report_pruned(self, manifest: Manifest, fields: set[str]) -> None:
         """Report fields that the API server prunes, once each: their content is lost until the CRD contains them."""
-        if not fields - self._reported:
+        if not fields - self._reported or self.kind in tuple(OpenStackKind):  # definitions of Go are good enough
             return
         self._reported.update(fields)
         names = ", ".join(f"status.{name}" for name in sorted(fields))

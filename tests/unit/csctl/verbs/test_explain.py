@@ -17,7 +17,7 @@ CONTROLLERS = Path(names.__file__).parents[2] / "operator" / "controllers"
 def test_every_condition_is_explained_with_its_kinds() -> None:
     kinds = (
         *(names.StackCondition, names.ReleaseCondition, names.AddonCondition),
-        *(names.SyncCondition, names.UpgradeCondition),
+        *(names.SyncCondition, names.UpgradeCondition, names.OpenStackCondition),
     )
     types = {names.READY_CONDITION, *(one for conditions in kinds for one in conditions)}
     mirrored = {value for name, value in vars(names).items() if name.endswith("_CONDITION")}

@@ -99,7 +99,7 @@ async def apply_class_chart(
         steps = await gather(partial(_step, client, known), targets)
         pending = [step for step in steps if not _is_in_place(step)]
         applied = {one.id: one for one in await WaveApplier(client).apply_objects(pending)}
-    _judge_images(patch, images, objects)
+    judge_images(patch, images, objects)
     results = [applied.get(step.target.id) or _unchanged(step) for step in steps]
     patch.status["resources"] = _with_details(results)
     failed = sum(not result.synced for result in results)
@@ -124,7 +124,7 @@ async def _with_urls(patch: StatusPatch, images: NodeImages | None, image_url: I
     return replace(images, open_stack_node_images=tuple(listed))
 
 
-def _judge_images(patch: StatusPatch, listed: NodeImages | None, objects: Iterable[Manifest]) -> None:
+def judge_images(patch: StatusPatch, listed: NodeImages | None, objects: Iterable[Manifest]) -> None:
     """Report what is uncertain about node images; the release can be used nevertheless."""
     images = list(filter(is_image, objects))
     ignored = [field_path(path) for path in ignored_fields(listed.open_stack_node_images)] if listed else []

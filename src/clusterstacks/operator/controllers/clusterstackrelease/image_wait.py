@@ -77,7 +77,7 @@ async def wait_for_images(
     reason, severity = Reason.NODE_IMAGES_PENDING, Severity.INFO
     if any(live is not None and has_failed(live) for _, live in found):
         reason, severity = Reason.NODE_IMAGES_FAILED, Severity.WARNING
-    elif _is_long(patch, now):
+    elif is_long(patch, ReleaseCondition.NODE_IMAGES_AVAILABLE, now):
         message = f"for more than an hour: {message}: check the log of ORC, or delete the Image to begin again"
         reason, severity = Reason.NODE_IMAGES_STUCK, Severity.WARNING
     patch.false(ReleaseCondition.NODE_IMAGES_AVAILABLE, reason, message, severity)
@@ -110,9 +110,9 @@ def has_failed(live: Manifest) -> bool:
     return not available.true and available.current and available.reason in TERMINAL
 
 
-def _is_long(patch: StatusPatch, now: datetime) -> bool:
-    """Return whether the condition, as it was read, has been False for ``LONG``."""
-    known = patch.condition(ReleaseCondition.NODE_IMAGES_AVAILABLE)
+def is_long(patch: StatusPatch, condition: str, now: datetime) -> bool:
+    """Return whether a condition, as it was read, has been False for ``LONG``."""
+    known = patch.condition(condition)
     if known is None or known.status != "False" or not known.last_transition_time:
         return False
     return now - datetime.fromisoformat(known.last_transition_time) > LONG
