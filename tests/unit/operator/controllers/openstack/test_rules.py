@@ -215,6 +215,9 @@ def test_release_without_node_images_says_so() -> None:
     twice: Any = FakeRelease(listed(image(name="A"), image(name="a")))
     with pytest.raises(SpecError, match="change one name"):
         node_images(twice)
+    file: Any = FakeRelease(listed({**image(CHECKSUM), "url": "artifact:ubuntu.qcow2"}))
+    with pytest.raises(SpecError, match="names files, which are served to ORC only without a provider object"):
+        node_images(file)
 
 
 @pytest.mark.regression("D38")
