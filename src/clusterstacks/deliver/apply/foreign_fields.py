@@ -71,7 +71,9 @@ def with_foreign_fields(sent: Manifest, live: Manifest, foreign: Iterable[FieldP
 
 def without_aggregated_rules(manifest: Manifest) -> Manifest:
     """Return a ClusterRole without the rules that the control plane aggregates from other roles."""
-    return {key: value for key, value in manifest.items() if key != _RULES or not _is_aggregated(manifest)}
+    if _RULES not in manifest or not _is_aggregated(manifest):
+        return manifest
+    return {key: value for key, value in manifest.items() if key != _RULES}
 
 
 def _is_aggregated(manifest: Manifest) -> bool:

@@ -219,7 +219,7 @@ def _entries(
 def _known(entry: object) -> RecordedObject:
     if not isinstance(entry, dict):
         raise RecordUnreadable("an entry is not a mapping")
-    group, version, kind, namespace, name = (_text(entry, field, pattern) for field, pattern in _IDENTITY.items())
+    group, version, kind, namespace, name = [_text(entry, field, pattern) for field, pattern in _IDENTITY.items()]
     return RecordedObject(
         ObjectId(group, kind, namespace, name),
         version,

@@ -229,9 +229,9 @@ def with_data(manifest: Manifest) -> Manifest:
     The server records ``stringData`` as the field of a manager, so it would not remove a key from ``data`` that the
     next manifest lacks. A value that is not a string stays where it is: the server rejects it and names the field.
     """
-    texts, data = manifest.get("stringData"), manifest.get("data")
-    if (manifest["apiVersion"], manifest["kind"]) != ("v1", "Secret") or "stringData" not in manifest:
+    if "stringData" not in manifest or (manifest["apiVersion"], manifest["kind"]) != ("v1", "Secret"):
         return manifest
+    texts, data = manifest["stringData"], manifest.get("data")
     if not isinstance(texts or {}, dict) or not isinstance(data or {}, dict):
         return manifest
     if not all(isinstance(text or "", str) for text in (texts or {}).values()):

@@ -62,7 +62,7 @@ def node_images(release: Release) -> dict[str, Manifest]:
         problem = f"release {release.name} has no node images for OpenStack: publish one with {FILE}, or set "
         raise SpecError(Reason.ISSUE_WITH_RELEASE, f"{problem}spec.noProvider in its ClusterStack")
     if images.artifacts:
-        problem = f"{FILE} of release {release.name} names files, which are served to ORC only without a provider object"
+        problem = f"{FILE} of {release.name} names files, which are served to ORC only without a provider object"
         raise SpecError(Reason.ISSUE_WITH_RELEASE, f"{problem}: write https URLs, or set spec.noProvider")
     version = release.metadata.node_image
     prefix, suffix = release.name.series, f"-{version.dash}" if version else ""
