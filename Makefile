@@ -44,7 +44,7 @@ test-unit: setup ## Run the tests that need no server
 	$(BIN)/pytest $(FAST) -n 2 -q
 
 test-integration: binaries ## Run the tests against real API servers
-	$(BIN)/python -m pytest -p tests.support.observing.rights_coverage tests/integration tests/regressions -m server -n 3 --dist loadfile -q
+	$(BIN)/python -m pytest -p tests.support.observing.rights_coverage tests/integration tests/regressions -m server -n 5 --dist loadfile --no-loadscope-reorder -q
 
 test-replay: setup ## Run this build on the recorded state of released versions: nothing is written to workload clusters
 	$(BIN)/pytest tests/replay -n 2 -q -rfEP
