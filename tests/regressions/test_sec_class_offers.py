@@ -278,15 +278,17 @@ async def test_cluster_keeps_its_class_after_the_offer_ended(world: World) -> No
         release = await world.get(Kind.CLUSTER_STACK_RELEASE, old.release)
         for owned in (stack, release):
             assert "in use by 1 Cluster of other namespaces" in await refusal(world.delete(owned))
-        await world.patch(release, {"metadata": {"finalizers": None}})
         releases = await world.client.resource(GROUP, Kind.CLUSTER_STACK_RELEASE)
-        moving = {"metadata": {"annotations": {"clusterctl.cluster.x-k8s.io/delete-for-move": ""}}}
-        await world.patch(release, moving)
+        # With the annotation, the operator does not add its finalizer again.
+        moving = {"annotations": {"clusterctl.cluster.x-k8s.io/delete-for-move": ""}, "finalizers": None}
+        await world.patch(release, {"metadata": moving})
         await world.client.delete(releases, old.release, world.namespace)
 
         async def again() -> bool:
-            found = await world.find(Kind.CLUSTER_STACK_RELEASE, old.release)
-            return found is not None and found["metadata"]["uid"] != release["metadata"]["uid"] and is_ready(found)
+            found = await world.find(Kind.CLUSTER_STACK_RELEASE, old.release) or release
+            assert found["metadata"]["uid"] != release["metadata"]["uid"]
+            assert is_ready(found), found["status"]
+            return True
 
         await eventually(again, about="the release of the running cluster")
 

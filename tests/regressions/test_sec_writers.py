@@ -107,7 +107,7 @@ async def test_no_annotation_or_label_of_a_tenant_changes_anything_of_the_provid
             return await world.find(Kind.CLUSTER_ADDON, addon_name("last"), namespace) is not None
 
         await eventually(handled, about="the ClusterAddon of the last Cluster")
-        await idle(operator)
+        await world.at_rest()  # so many waiting Clusters are looked at again all the time
         assert await of_provider(world) == before
         assert await installed(world) == only(new)
         assert await world.delivered(world.stack.word) is not None

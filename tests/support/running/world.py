@@ -211,10 +211,10 @@ class World:
     # Waiting
 
     async def at_rest(self) -> None:
-        """Wait until no reconcile of the operator is running."""
+        """Wait until no reconcile of the operator is running, and none is due."""
 
         async def look() -> bool:
-            return self.running is None or not busy_workers(self.running)
+            return self.running is None or not busy_workers(self.running) + due_keys(self.running)
 
         await eventually(look, seconds=SECONDS, about="the end of all reconciles")
 
@@ -343,6 +343,11 @@ def bugs(operator: Operator) -> float:
 def busy_workers(operator: Operator) -> float:
     """Count the reconciles that are running."""
     return sum(sample.value for metric in operator._metrics.workers_busy.collect() for sample in metric.samples)
+
+
+def due_keys(operator: Operator) -> float:
+    """Count the keys that wait for a worker."""
+    return sum(sample.value for metric in operator._metrics.queue_depth.collect() for sample in metric.samples)
 
 
 def attempts(operator: Operator, controller: str) -> float:
