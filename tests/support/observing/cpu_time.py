@@ -16,14 +16,26 @@ and took several seconds without bounds; processors that several machines share 
 
 
 @contextmanager
-def no_stall(seconds: float = STALL) -> Iterator[None]:
-    """Fail if the block uses more CPU time than ``seconds``."""
+def few_collections() -> Iterator[None]:
+    """Let no collection during the work walk over all that other tests of the process left."""
     gc.collect()
-    gc.freeze()  # a collection during the work would walk over all that other tests of the process left
+    gc.freeze()
     try:
-        begin = time.thread_time()
         yield
-        used = time.thread_time() - begin
     finally:
         gc.unfreeze()
+
+
+@contextmanager
+def no_stall(seconds: float = STALL) -> Iterator[None]:
+    """Fail if the block uses more CPU time than ``seconds``."""
+    with few_collections():
+        begin = time.thread_time()
+        yield
+        check_used(begin, seconds)
+
+
+def check_used(begin: float, seconds: float = STALL) -> None:
+    """Fail if this thread has used more CPU time than ``seconds`` since ``begin``."""
+    used = time.thread_time() - begin
     assert used < seconds, f"{used:.3f} s of CPU, {seconds} s are allowed"
