@@ -18,6 +18,9 @@ ARGUMENTS = {
     "watch-filter": "ours",
     "metrics-bind-address": ":9",
     "health-probe-bind-address": ":9",
+    "node-image-bind-address": ":9",
+    "node-image-url": "https://images.example.org",
+    "node-image-cert-dir": "/some/certificate",
     "class-kinds": "Widget.example.org",
     "provider-kinds": "Widget.example.org",
     "providers": "openstack",
@@ -51,6 +54,7 @@ ARGUMENTS = {
 """A value other than the default for each flag with an effect; one without a value is empty."""
 
 NEEDED = {
+    "node-image-bind-address": ["--node-image-url=https://images.example.org", "--operator-namespace=stacks-system"],
     "local": ["--source=oci", "--source-location=registry.example.org/kaas"],
     "source": ["--source-location=registry.example.org/kaas"],
     "source-plain-http": ["--source=oci", "--source-location=registry.example.org/kaas"],
