@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from clusterstacks.testing.provider import Provider, ProviderContract
+from clusterstacks.testing.provider import ProviderContract, RunningProvider
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,7 +20,7 @@ HERE = Path(__file__).parent
 
 
 @pytest.fixture(scope="module")
-def provider(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Provider]:
+def provider(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningProvider]:
     """Start the provider, with an image to download."""
     images, origin = tmp_path_factory.mktemp("images"), tmp_path_factory.mktemp("origin") / "node.qcow2"
     origin.write_bytes(b"an image")
@@ -30,7 +30,7 @@ def provider(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Provider]:
     kubeconfig = os.environ["KUBECONFIG"]
     subprocess.run(["kubectl", "apply", "--server-side", "-f", HERE / "crds.yaml"], check=True)
     with subprocess.Popen([sys.executable, HERE / "provider.py", kubeconfig, images]) as process:
-        yield Provider(
+        yield RunningProvider(
             kubeconfig=Path(kubeconfig),
             manifests=right,
             failing=wrong,

@@ -53,7 +53,7 @@ POLL_SECONDS: Final = 0.1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Provider:
+class RunningProvider:
     """A running provider, and what the tests have to know about it."""
 
     kubeconfig: Path
@@ -71,19 +71,19 @@ class Provider:
 
 
 class ProviderContract:
-    """The tests: a subclass, for example ``TestContract``, adds the fixture ``provider`` that returns a Provider."""
+    """The tests: a subclass, for example ``TestContract``, adds the fixture ``provider``, a RunningProvider."""
 
     @pytest.fixture
-    def cluster(self, provider: Provider) -> Iterator[ManagementCluster]:
+    def cluster(self, provider: RunningProvider) -> Iterator[ContractCluster]:
         """The API server; what a test created is deleted after it."""
-        cluster = ManagementCluster(provider)
+        cluster = ContractCluster(provider)
         try:
             yield cluster
             cluster.clean_up()
         finally:
             cluster.close()
 
-    def test_kinds_are_allowed_and_moved_by_clusterctl(self, cluster: ManagementCluster) -> None:
+    def test_kinds_are_allowed_and_moved_by_clusterctl(self, cluster: ContractCluster) -> None:
         """Template and object are namespaced kinds of one version of the providers' group, with clusterctl's labels."""
         template = cluster.resource(cluster.template["kind"])
         refusal = template_refusal(ProviderReference(template.group, template.kind), "", DEFAULT_KINDS)
@@ -96,12 +96,12 @@ class ProviderContract:
             moved = kind != template or labels.keys() & {f"{CLUSTERCTL_LABEL}/move", MOVE_HIERARCHY_LABEL}
             check(moved, f"label the definition of {kind}, which has no owner, with {CLUSTERCTL_LABEL}/move")
 
-    def test_object_becomes_ready(self, cluster: ManagementCluster) -> None:
+    def test_object_becomes_ready(self, cluster: ContractCluster) -> None:
         """``status.ready`` becomes true, the boolean, when that for which the object stands exists."""
         namespace, live = cluster.create_ready()
         cluster.check(cluster.exists(live), namespace, "status.ready is true, but what it stands for does not exist")
 
-    def test_ready_follows_the_template(self, cluster: ManagementCluster) -> None:
+    def test_ready_follows_the_template(self, cluster: ContractCluster) -> None:
         """After a change of the spec that cannot be carried out, ready is not true, and a condition says why."""
         namespace, _ = cluster.create_ready()
         cluster.apply_template(namespace, cluster.provider.failing)
@@ -110,14 +110,14 @@ class ProviderContract:
         cluster.apply_template(namespace, cluster.provider.manifests)
         cluster.until(namespace, "status.ready becomes true after the template was repaired", is_ready)
 
-    def test_what_the_operator_writes_is_kept(self, cluster: ManagementCluster) -> None:
+    def test_what_the_operator_writes_is_kept(self, cluster: ContractCluster) -> None:
         """Spec, labels and annotations stay as applied, and the ClusterStackRelease stays the controller."""
         namespace, live = cluster.create_ready()
         cluster.check(contains(live, cluster.applied[namespace]), namespace, "fields that the operator applied changed")
         owners = [one["kind"] for one in mappings(live, "metadata", "ownerReferences") if one.get("controller")]
         cluster.check(owners == [Kind.CLUSTER_STACK_RELEASE], namespace, f"its controllers are {owners}")
 
-    def test_settled_object_is_not_written(self, cluster: ManagementCluster) -> None:
+    def test_settled_object_is_not_written(self, cluster: ContractCluster) -> None:
         """Without a change there is no write: each one makes the operator look at the release."""
         namespace, _ = cluster.create_ready()
         cluster.create_ready()
@@ -126,7 +126,7 @@ class ProviderContract:
         unchanged = cluster.find(namespace)["metadata"]["resourceVersion"] == before["metadata"]["resourceVersion"]
         cluster.check(unchanged, namespace, f"it was written though nothing changed; before: {shown(before)}")
 
-    def test_paused_object_is_left_alone(self, cluster: ManagementCluster) -> None:
+    def test_paused_object_is_left_alone(self, cluster: ContractCluster) -> None:
         """With the annotation for pauses nothing begins; without it the work begins."""
         namespace = cluster.create({PAUSED_ANNOTATION: ""})
         cluster.create_ready()
@@ -137,7 +137,7 @@ class ProviderContract:
         cluster.change(namespace, annotations={PAUSED_ANNOTATION: None})
         cluster.until(namespace, "status.ready becomes true after the pause", is_ready)
 
-    def test_paused_object_is_not_undone(self, cluster: ManagementCluster) -> None:
+    def test_paused_object_is_not_undone(self, cluster: ContractCluster) -> None:
         """The deletion of a paused object waits for the end of the pause, where it has a finalizer."""
         namespace, live = cluster.create_ready()
         cluster.change(namespace, annotations={PAUSED_ANNOTATION: ""})
@@ -147,7 +147,7 @@ class ProviderContract:
         cluster.change(namespace, annotations={PAUSED_ANNOTATION: None})
         cluster.until(namespace, "it is gone after the pause", is_gone)
 
-    def test_object_is_needed_while_its_release_is_in_use(self, cluster: ManagementCluster) -> None:
+    def test_object_is_needed_while_its_release_is_in_use(self, cluster: ContractCluster) -> None:
         """A ClusterStackRelease that is being deleted waits for its last Cluster, and the object stays ready."""
         namespace, live = cluster.create_ready()
         cluster.delete(namespace, cluster.releases)  # which its finalizer holds
@@ -156,7 +156,7 @@ class ProviderContract:
         needed = is_ready(cluster.find(namespace)) and cluster.exists(live)
         cluster.check(needed, namespace, "it was undone while Clusters still use its ClusterStackRelease")
 
-    def test_deleted_object_goes_without_template_and_release(self, cluster: ManagementCluster) -> None:
+    def test_deleted_object_goes_without_template_and_release(self, cluster: ContractCluster) -> None:
         """The finalizers of the provider end also when ClusterStackRelease and template are gone."""
         namespace, _ = cluster.create_ready()
         cluster.delete(namespace, cluster.resource(cluster.template["kind"]), cluster.template["metadata"]["name"])
@@ -165,7 +165,7 @@ class ProviderContract:
         cluster.delete(namespace)
         cluster.until(namespace, "the deleted object is gone", is_gone)
 
-    def test_moved_object_is_not_undone_and_becomes_ready_again(self, cluster: ManagementCluster) -> None:
+    def test_moved_object_is_not_undone_and_becomes_ready_again(self, cluster: ContractCluster) -> None:
         """``clusterctl move`` copies an object without its status, then deletes it with an annotation of its own."""
         namespace, live = cluster.create_ready()
         cluster.change(namespace, annotations={DELETE_FOR_MOVE_ANNOTATION: ""})
@@ -215,10 +215,10 @@ def template_of(manifests: list[Manifest]) -> Manifest:
     return found[0]
 
 
-class ManagementCluster:
+class ContractCluster:
     """The cluster as the operator, clusterctl and administrators use it; each object has a namespace of its own."""
 
-    def __init__(self, provider: Provider) -> None:
+    def __init__(self, provider: RunningProvider) -> None:
         self.provider = provider
         self.exists = provider.exists
         self.template = template_of(load_all(provider.manifests, name="manifests"))

@@ -24,7 +24,7 @@ from clusterstacks.net.kube.errors import KindNotServed
 from clusterstacks.net.kube.kubeconfig import load_kubeconfig
 from clusterstacks.net.pool import Pool
 from clusterstacks.testing import provider as contract
-from clusterstacks.testing.provider import ManagementCluster, Provider, ProviderContract
+from clusterstacks.testing.provider import ContractCluster, ProviderContract, RunningProvider
 from tests.support.running.doc_pages import CHECKOUT, DOCS, Page, environ_of_reader
 from tests.support.servers.api_servers import emptied
 from tests.support.waiting import eventually
@@ -147,7 +147,7 @@ FAULTS = [
 
 
 @asynccontextmanager
-async def running(toy: Any, kubeconfig: Path, directory: Path) -> AsyncIterator[Provider]:
+async def running(toy: Any, kubeconfig: Path, directory: Path) -> AsyncIterator[RunningProvider]:
     """Run the provider in this process."""
     images, origin = directory / "images", directory / "node.qcow2"
     images.mkdir()
@@ -156,7 +156,7 @@ async def running(toy: Any, kubeconfig: Path, directory: Path) -> AsyncIterator[
     async with Pool() as pool, asyncio.TaskGroup() as tasks:
         provider = toy.ToyProvider(Client(load_kubeconfig([kubeconfig]), pool), images)
         services = [tasks.create_task(run()) for run in (provider.objects.run, provider.controller.run)]
-        yield Provider(
+        yield RunningProvider(
             kubeconfig=kubeconfig,
             manifests=wrong.replace("0" * 64, hashlib.sha256(b"an image").hexdigest()),
             failing=wrong,
@@ -166,9 +166,9 @@ async def running(toy: Any, kubeconfig: Path, directory: Path) -> AsyncIterator[
             service.cancel()
 
 
-def fault_found(check: str, provider: Provider) -> str:
+def fault_found(check: str, provider: RunningProvider) -> str:
     """Run one check; return how it fails."""
-    cluster = ManagementCluster(provider)
+    cluster = ContractCluster(provider)
     try:
         with pytest.raises(pytest.fail.Exception) as failed:
             getattr(ProviderContract(), check)(cluster)
@@ -227,7 +227,9 @@ async def test_check_finds_a_fault(
 
 async def test_definition_that_clusterctl_would_not_move_is_a_fault(server: ApiServer) -> None:
     await define(server, yaml.load_all((TOY / "crds.yaml").read_text().replace(f"{LABEL}: ", "example.org/other: ")))
-    provider = Provider(kubeconfig=server.kubeconfig_path, manifests=TEMPLATE, failing=TEMPLATE, exists=lambda _: True)
+    provider = RunningProvider(
+        kubeconfig=server.kubeconfig_path, manifests=TEMPLATE, failing=TEMPLATE, exists=lambda _: True
+    )
     message = await asyncio.to_thread(fault_found, "test_kinds_are_allowed_and_moved_by_clusterctl", provider)
 
     assert message == (

@@ -34,8 +34,7 @@ def push(trust: ServerTrust, directory: Path, reference: str | None, form: str) 
 
     REF is registry/repository, with the release name as tag or without a tag. The default is the repository of
     OCI_REGISTRY and OCI_REPOSITORY. A published release never changes: to push the same content again has no effect,
-    and other content is refused. After a lost connection, the upload of a large file goes on where it
-    stopped.
+    and other content is refused. After a lost connection, the upload of a large file goes on where it stopped.
 
     Credentials: OCI_USERNAME and OCI_PASSWORD, or OCI_ACCESS_TOKEN, for the registry OCI_REGISTRY; otherwise those of
     'docker login' or 'podman login'.

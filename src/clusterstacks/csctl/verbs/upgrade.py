@@ -115,10 +115,10 @@ def upgrade(  # noqa: PLR0913 - one for each option
     """Upgrade a Cluster, or those with some labels, to a release or a Kubernetes version.
 
     csctl prints the plan of 'csctl plan', how many nodes it replaces, and how many objects it changes in the workload
-    cluster, and asks. Then it creates a ClusterUpgrade, which the operator carries out, and follows it
-    until it ends. Ctrl-C leaves it running; the same command follows it again. Before each step the operator plans
-    anew from the present state of the Cluster, so a change by another user leads to another plan, and no step is taken
-    twice. A step begins only while the addons are ready and the Cluster is not paused, and passes the admission rules.
+    cluster, and asks. Then it creates a ClusterUpgrade, which the operator carries out, and follows it until it ends.
+    Ctrl-C leaves it running; the same command follows it again. Before each step the operator plans anew from the
+    present state of the Cluster, so a change by another user leads to another plan, and no step is taken twice. A step
+    begins only while the addons are ready and the Cluster is not paused, and passes the admission rules.
 
     Objects are rendered with the values of the Cluster, and compared with those of the delivery records, and by a dry
     run of the API server. That needs access to the workload cluster and to the releases; what is not known is said.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
@@ -78,13 +78,18 @@ FIRST_REQUESTS = 2
 """Concurrent requests at the beginning of a burst. With 200 clusters and 10 objects each, a first delivery then opens
 half the connections (docs/benchmarks.md, "Resource syncs")."""
 
+PATIENCE = timedelta(seconds=1)
+"""Longest delay of a request by the small beginning. Arbitrary: as many requests as take that long to be answered, for
+example by a webhook that hangs, are sent at a time as before."""
 
-class Budget:
+
+class RequestBudget:
     """At most ``most`` requests at a time, and few at the beginning of a burst: each answer allows one more.
 
     A request for which no connection is idle opens one, which costs both sides a TLS handshake and some 60 KB. The
     number doubles with every round trip, so a large delivery soon has all of them, and a small one to each of many
-    clusters opens few.
+    clusters opens few. A request that waits for ``PATIENCE`` allows one more as well, so that a few slow requests do
+    not delay all others.
     """
 
     def __init__(self, most: int) -> None:
@@ -100,17 +105,30 @@ class Budget:
     async def __aenter__(self) -> None:
         self._users += 1
         try:
-            await self._slots.acquire()
+            await self._acquire()
         except BaseException:
             self._leave()
             raise
 
+    async def _acquire(self) -> None:
+        if self._allowed < self._most and self._slots.locked():
+            with suppress(TimeoutError):
+                async with asyncio.timeout(PATIENCE.total_seconds()):
+                    await self._slots.acquire()
+                    return
+            self._allow_one_more()
+        await self._slots.acquire()
+
     async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self._slots.release()
-        if kind is None and self._allowed < self._most:
+        if kind is None:
+            self._allow_one_more()
+        self._leave()
+
+    def _allow_one_more(self) -> None:
+        if self._allowed < self._most:
             self._allowed += 1
             self._slots.release()
-        self._leave()
 
     def _leave(self) -> None:
         self._users -= 1

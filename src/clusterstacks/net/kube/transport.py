@@ -16,7 +16,7 @@ from yarl import URL
 from clusterstacks.net.kube.auth import ConnectionCredentials, RequestCredentials
 from clusterstacks.net.kube.errors import ResponseTooLarge, TooMany, Unauthorized, Unreachable
 from clusterstacks.net.kube.failure_status import parse_status, status_error
-from clusterstacks.net.kube.limits import Budget, BusyTime
+from clusterstacks.net.kube.limits import BusyTime, RequestBudget
 from clusterstacks.net.kube.pipeline import answers
 from clusterstacks.net.kube.write_gate import GuardedBody
 from clusterstacks.net.pool import FAILURES, read_body
@@ -94,7 +94,7 @@ class Transport:
         self.gate = gate
         self._connection = connection
         self._pool = pool
-        self._budget = Budget(budget)
+        self._budget = RequestBudget(budget)
         self._deadline = deadline.total_seconds()
         self._user_agent = user_agent
         self._retries = retries

@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clusterstacks.net.kube.limits import FIRST_REQUESTS, Budget
+from clusterstacks.net.kube.limits import FIRST_REQUESTS, PATIENCE, RequestBudget
+from tests.support.virtual_time import in_virtual_time
 
 
-async def rounds(budget: Budget, count: int) -> list[int]:
+async def rounds(budget: RequestBudget, count: int) -> list[int]:
     """Send requests that are all answered at the same time; return how many run in each round."""
     running: list[asyncio.Future[None]] = []
 
@@ -35,7 +36,7 @@ async def rounds(budget: Budget, count: int) -> list[int]:
 
 @given(most=st.integers(1, 20), count=st.integers(1, 100))
 async def test_requests_double_with_each_round_trip_up_to_the_budget(most: int, count: int) -> None:
-    budget = Budget(most)
+    budget = RequestBudget(most)
     for _ in range(2):  # the second burst begins anew
         left, allowed, expected = count, min(FIRST_REQUESTS, most), []
         while left:
@@ -46,7 +47,7 @@ async def test_requests_double_with_each_round_trip_up_to_the_budget(most: int, 
 
 
 async def test_failed_and_cancelled_requests_leave_their_place_and_allow_no_more() -> None:
-    budget = Budget(8)
+    budget = RequestBudget(8)
 
     async def request(*, fails: bool) -> None:
         async with budget:
@@ -62,3 +63,27 @@ async def test_failed_and_cancelled_requests_leave_their_place_and_allow_no_more
     with pytest.raises(OSError, match="broken"):
         await request(fails=True)
     assert await rounds(budget, 6) == [FIRST_REQUESTS, 4]
+
+
+@in_virtual_time
+async def test_requests_that_hang_delay_others_by_a_second_at_most() -> None:
+    budget = RequestBudget(6)
+    answered: list[float] = []
+
+    async def request(*, hangs: bool) -> None:
+        async with budget:
+            if hangs:
+                await asyncio.sleep(60)
+            answered.append(asyncio.get_running_loop().time() - begin)
+
+    async def all_requests() -> None:
+        hanging = [asyncio.create_task(request(hangs=True)) for _ in range(4)]
+        await asyncio.gather(*(request(hangs=False) for _ in range(20)))
+        for task in hanging:
+            task.cancel()
+        await asyncio.wait(hanging)
+
+    begin = asyncio.get_running_loop().time()
+    await all_requests()
+    assert len(answered) == 20
+    assert max(answered) < 1.1 * PATIENCE.total_seconds()

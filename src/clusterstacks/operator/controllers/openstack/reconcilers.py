@@ -111,7 +111,7 @@ def _check_owner(patch: StatusPatch, live: Manifest | None) -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReleaseReconciler:
+class OpenStackReleaseReconciler:
     """Creates the OpenStackNodeImageReleases of a release that the operator has, and waits for them."""
 
     client: Client

@@ -8,7 +8,7 @@ from clusterstacks.deliver.apply.class_object_rules import IMAGE_KIND
 from clusterstacks.model.kinds.names import Kind, OpenStackKind, ReleaseCondition
 from clusterstacks.model.objects import ObjectKey
 from clusterstacks.operator.controllers.object_reader import CachedReader
-from clusterstacks.operator.controllers.openstack.reconcilers import NodeImageReconciler, ReleaseReconciler
+from clusterstacks.operator.controllers.openstack.reconcilers import NodeImageReconciler, OpenStackReleaseReconciler
 from clusterstacks.operator.controllers.openstack.rules import owners
 from clusterstacks.operator.controllers.registration import (
     CachedKind,
@@ -42,7 +42,7 @@ def _reader(env: ControllerContext) -> CachedReader:
 def _build_release(env: ControllerContext) -> Reconciler:
     objects, fetcher = env.cache(_RELEASE), env.make_fetcher(env.enqueue(_RELEASE.lower()))
     releases = env.cache(Kind.CLUSTER_STACK_RELEASE)
-    reconciler = ReleaseReconciler(client=env.client, reads=_reader(env), fetcher=fetcher, releases=releases)
+    reconciler = OpenStackReleaseReconciler(client=env.client, reads=_reader(env), fetcher=fetcher, releases=releases)
 
     def of_image(change: CacheChange) -> Iterator[ObjectKey]:
         names = dict.fromkeys(name for one in (change.old, change.new) if one for name in owners(one))

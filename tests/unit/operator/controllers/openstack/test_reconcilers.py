@@ -11,7 +11,7 @@ from clusterstacks.model.errors import SpecError
 from clusterstacks.model.kinds.names import DIGEST_ANNOTATION
 from clusterstacks.model.outcomes import Settled
 from clusterstacks.net.kube.errors import Invalid, KindNotServed
-from clusterstacks.operator.controllers.openstack.reconcilers import NodeImageReconciler, ReleaseReconciler
+from clusterstacks.operator.controllers.openstack.reconcilers import NodeImageReconciler, OpenStackReleaseReconciler
 from clusterstacks.operator.controllers.status_reconciler import StatusPatch
 from clusterstacks.runtime.clock import SYSTEM_CLOCK
 
@@ -126,7 +126,9 @@ async def test_restart_without_cached_releases_downloads_nothing() -> None:
     }
     reads = Mock(informer=AsyncMock(return_value=Mock(cache=Mock(all=lambda: [image]))))
     fetcher = Mock(stored=AsyncMock(return_value=None), fetch=AsyncMock())
-    made = ReleaseReconciler(client=AsyncMock(), reads=reads, fetcher=fetcher, releases=Mock(get=lambda _: release))
+    made = OpenStackReleaseReconciler(
+        client=AsyncMock(), reads=reads, fetcher=fetcher, releases=Mock(get=lambda _: release)
+    )
     assert isinstance(await made.work(patch), Settled)
     fetcher.fetch.assert_not_awaited()
     assert patch.status["ready"] is True
