@@ -170,6 +170,6 @@ def test_program_ends_with_its_children(author: Author, tmp_path: Path, ends: si
         _, err = process.communicate(timeout=60)  # the child would sleep for 300 s
 
     assert process.returncode == (130 if ends else 2)
-    assert ("interrupted" if ends else "did not end within 0:00:02, and was stopped") in err
+    assert ("interrupted" if ends else "did not end within 2 s (--time-limit), and was stopped") in err
     assert not is_running(child)
     assert author.left() == []

@@ -6,7 +6,7 @@ the OpenStack plugin of csctl written in Go does:
     node-images/build IMAGE_DIR OUTPUT
     packer build -var build_name=IMAGE_DIR -var output_directory=OUTPUT node-images/IMAGE_DIR
 
-The image is the file ``OUTPUT/IMAGE_DIR``. The programs get a copy of the stack, so they cannot change the source.
+The image is the file ``OUTPUT/IMAGE_DIR``. The programs run in a copy of the stack, so they cannot change the source.
 """
 
 from __future__ import annotations
@@ -73,15 +73,15 @@ def build_images(root: Path, into: Path, time_limit: timedelta) -> Iterator[tupl
 
 def _build(scratch: Path, name: str, time_limit: timedelta) -> Path:
     source, output = scratch / "stack", scratch / "output"
-    program = source / SCRIPT
-    if program.exists():
+    program = Path(SCRIPT)  # in the copy of the stack, where it runs
+    if (source / program).exists():
         output.mkdir()
         arguments = [name, str(output)]
     else:
         program = _packer()
         variables = [f"-var=build_name={name}", f"-var=output_directory={output}"]
         arguments = ["build", *variables, str(source / "node-images" / name)]
-    asyncio.run(interruptible(run_program(program, *arguments, working=source / "node-images", time_limit=time_limit)))
+    asyncio.run(interruptible(run_program(program, *arguments, working=source, time_limit=time_limit)))
     image = output / name
     if image.is_symlink() or not image.is_file():
         raise SourceBroken(program.name, f"wrote no file {name} into its output directory: see its output")

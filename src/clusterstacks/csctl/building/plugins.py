@@ -88,11 +88,12 @@ async def run_program(
     Raises:
         PluginFailed: It cannot be started, ends with an error, or takes longer than ``time_limit``.
     """
+    seconds = time_limit.total_seconds() if time_limit else None
     try:
-        async with asyncio.timeout(time_limit.total_seconds() if time_limit else None):
+        async with asyncio.timeout(seconds):
             status = await _status_of(program, *arguments, working=working)
     except TimeoutError:
-        raise PluginFailed(program, f"did not end within {time_limit}, and was stopped") from None
+        raise PluginFailed(program, f"did not end within {seconds:g} s (--time-limit), and was stopped") from None
     if status:
         raise PluginFailed(program, f"ended with {f'signal {-status}' if status < 0 else f'exit code {status}'}")
 
