@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import socket
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
+from clusterstacks.dev.loopback import free_port
 from tests.support.builders.stacks import config_map, templates
 from tests.support.running.chromium import open_page
 from tests.support.running.doc_pages import Page, environ_of_reader, shows
@@ -40,12 +40,6 @@ def program(path: Path, script: str) -> str:
     path.write_text(script)
     path.chmod(0o755)
     return str(path)
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port: int = taken.getsockname()[1]
-    return port
 
 
 async def written(file: Path) -> str:
