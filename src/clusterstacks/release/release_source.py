@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from clusterstacks.model.digests import sha256_digest
@@ -21,6 +22,32 @@ MAX_FILE_BYTES = 64 * 1024 * 1024
 
 MAX_RELEASE_BYTES = 128 * 1024 * 1024
 """Largest release (arbitrary)."""
+
+
+SIGNATURE_SUFFIX = ".dsse.json"
+"""``<release name>.dsse.json`` is beside the release's directory, or among the assets of its GitHub release.
+
+It is not one of the release's files, because it signs those.
+"""
+
+STAGES_SUFFIX = ".intoto.jsonl"
+"""The same for the statements of stages, one envelope a line (in-toto attestation framework, spec/v1/bundle.md)."""
+
+
+class EnvelopeKind(StrEnum):
+    """What the envelopes of a release are; the value is the key of their digest in the index of a web server."""
+
+    SIGNATURE = "signature"
+    STAGES = "stages"
+
+    def file(self, name: ReleaseName) -> str:
+        """Return the name of the file with the envelopes of a release."""
+        return f"{name.release}{SIGNATURE_SUFFIX if self is EnvelopeKind.SIGNATURE else STAGES_SUFFIX}"
+
+    def read(self, content: bytes) -> Evidence:
+        """Return the envelopes of such a file, at most ``MAX_SIGNATURES``."""
+        lines = (content,) if self is EnvelopeKind.SIGNATURE else tuple(filter(None, content.splitlines()))
+        return Evidence(lines[:MAX_SIGNATURES], complete=len(lines) <= MAX_SIGNATURES)
 
 
 class ReleaseSource(Protocol):
@@ -42,8 +69,8 @@ class ReleaseSource(Protocol):
         """
         ...
 
-    async def evidence(self, name: ReleaseName) -> Evidence:
-        """Return the signatures of the release, unverified."""
+    async def evidence(self, name: ReleaseName, kind: EnvelopeKind = EnvelopeKind.SIGNATURE) -> Evidence:
+        """Return the signatures of the release, or the statements of stages about it, unverified."""
         ...
 
     async def read(self, name: ReleaseName, files: Collection[str], limit: int) -> dict[str, bytes]:
@@ -96,12 +123,6 @@ class ImageSource(Protocol):
         """
         ...
 
-
-SIGNATURE_SUFFIX = ".dsse.json"
-"""``<release name>.dsse.json`` is beside the release's directory, or among the assets of its GitHub release.
-
-It is not one of the release's files, because it signs those.
-"""
 
 MAX_SIGNATURE_BYTES = 1024 * 1024
 """Largest envelope or manifest read (arbitrary; an envelope for ten files has 3 KB)."""
