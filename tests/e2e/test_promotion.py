@@ -39,6 +39,11 @@ def production(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Local]:
         yield environment
 
 
+def directory(path: Path) -> Path:
+    path.mkdir()
+    return path
+
+
 class Story:
     """Tells what happens, and runs csctl as its users do."""
 
@@ -97,6 +102,7 @@ async def message(kubectl: Kubectl, release: str, words: str) -> str:
 def ready(kubectl: Kubectl, release: str) -> None:
     kubectl("wait", "clusterstackrelease", release, "--for=create", WAIT)
     kubectl("wait", "clusterstackrelease", release, "--for=condition=Ready", WAIT)
+    print("$ kubectl get clusterstackreleases", kubectl("get", "clusterstackreleases"), sep="\n")  # noqa: T201
 
 
 def on_release(kubectl: Kubectl, release: str) -> None:
@@ -113,17 +119,15 @@ async def test_production_takes_what_staging_has_proven(local: Local, production
     story = Story(tmp_path)
     for kubectl, name in ((staging, HOME), (prod, HOME), (island, ISLAND)):
         kubectl("create", "-f-", manifest=namespace(name))
-    for name in ("registry", "island"):
-        (tmp_path / name).mkdir()
     with (
-        running_registry(tmp_path / "registry") as registry,
-        running_registry(tmp_path / "island") as mirror,
+        running_registry(directory(tmp_path / "registry")) as registry,
+        running_registry(directory(tmp_path / "island")) as mirror,
         local.operator(HOME, "--allowed-sources=127.0.0.1:*"),
         production.operator("", "--allowed-sources=127.0.0.1:*"),
     ):
         story.csctl("sign", "--new-key", "staging.key")
         public = (tmp_path / "staging.key.pub").read_text()
-        stage = {"stage": "staging", "keys": [{"publicKey": public}], "soak": "1s", "upgradesFrom": ["v1"]}
+        stage = {"stage": "staging", "keys": [{"publicKey": public}], "upgradesFrom": ["v1"]}
         evidence = {"evidence": [stage]}
 
         story.say("v1 is published; staging runs it in a Cluster.")
@@ -154,7 +158,6 @@ async def test_production_takes_what_staging_has_proven(local: Local, production
 
         story.say("Production takes v2.")
         ready(prod, second)
-        print(prod("get", "clusterstackreleases"), flush=True)  # noqa: T201 - the demo
 
         story.say("v3 fails in staging: the line stops.")
         third = publish("v3", story, registry)
@@ -177,7 +180,6 @@ async def test_production_takes_what_staging_has_proven(local: Local, production
         ready(island, second)
         await message(island, third, "v3 failed in stage staging")
         story.say("Production keeps v2 although its registry is gone.")
-        print(prod("get", "clusterstackreleases"), flush=True)  # noqa: T201 - the demo
         ready(prod, second)
         for kubectl in (staging, prod, island):
             kubectl("delete", "clusters,clusterstacks", "--all", WAIT)
