@@ -49,7 +49,7 @@ class StageEvidence(Model):
     since: Name = Field(
         default="", description="Since when all clusters with the release were ready, healthy and in sync."
     )
-    clusters: Annotated[int, Field(strict=True, ge=0, le=1_000_000)] = Field(
+    clusters: Annotated[int, Field(strict=True, ge=0)] = Field(
         default=0, json_schema_extra={"format": "int32"}, description="Number of clusters with the release."
     )
     upgrades_from: tuple[Name, ...] = Field(

@@ -119,7 +119,7 @@ class StageSpec(Model):
         description="How long all its clusters with the release must have been ready, healthy and in sync, for example "
         "72h; by default any time.",
     )
-    clusters: Annotated[int, Field(strict=True, ge=1, le=100_000)] = Field(
+    clusters: Annotated[int, Field(strict=True, ge=1)] = Field(
         default=1, json_schema_extra={"format": "int32"}, description="Number of clusters that must run the release."
     )
     upgrades_from: tuple[Location, ...] = Field(

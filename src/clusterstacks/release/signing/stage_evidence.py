@@ -37,6 +37,9 @@ EVIDENCE_TYPE: Final = "https://clusterstack.x-k8s.io/evidence/v1"
 VERIFIER: Final = "https://clusterstack.x-k8s.io/csctl"
 STAGES: Final = "https://clusterstack.x-k8s.io/stages/"
 
+MAX_CLUSTERS: Final = 1_000_000
+"""Most clusters with one version in a statement (arbitrary)."""
+
 DELIVERED: Final = "Delivered"
 """Result of an upgrade that succeeded."""
 
@@ -148,18 +151,24 @@ def _parse(name: ReleaseName, digest: str, payload: bytes) -> StageEvidence:
         for upgrade in predicate.child("upgrades").items()
         if upgrade.child("to").value == name.release and upgrade.child("result").value == DELIVERED
     ]
-    counts = [entry.child("count").value for entry in predicate.child("clusters").items()]
+    clusters = sum(_count(entry.child("count")) for entry in predicate.child("clusters").items())
     try:
         return StageEvidence(
             stage=predicate.child("stage").text(),
             verdict=verdict.text(),
             verified_at=_time(predicate.child("timeVerified")),
             since=_time(since) if since.optional_text() else "",
-            clusters=sum(count for count in counts if isinstance(count, int) and count > 0),
+            clusters=clusters,
             upgrades_from=tuple(dict.fromkeys(upgrades)),
         )
     except ValidationError as error:
         raise SignatureRefused(f"its predicate is not valid: {error.errors()[0]['msg']}") from None
+
+
+def _count(node: Node) -> int:
+    if not isinstance(node.value, int) or not 0 <= node.value <= MAX_CLUSTERS:
+        raise node.refuse(f"expected a number up to {MAX_CLUSTERS}")
+    return node.value
 
 
 def _time(node: Node) -> str:

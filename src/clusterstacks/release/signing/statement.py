@@ -82,7 +82,7 @@ def read_statement(payload: bytes, predicate_type: str) -> Node:
     root = read_document(payload, name="the statement", limit=MAX_SIGNATURE_BYTES)
     for field, expected in (("_type", STATEMENT_TYPE), ("predicateType", predicate_type)):
         if root.child(field).value != expected:
-            raise root.child(field).refuse(f"expected {expected} for a release")
+            raise root.child(field).refuse(f"expected {expected}")
     return root
 
 

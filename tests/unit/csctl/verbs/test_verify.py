@@ -159,7 +159,7 @@ def test_evidence_of_a_stage_is_verified_and_listed_by_its_key_alone(release: Pa
     public.write_bytes(public_pem(key))
     other.write_bytes(public_pem(ed25519_key()))
     verify = ("verify", release, "--evidence", "--key", public)
-    assert told(*verify) == (3, f"warning: no given key states anything about {STAGED}\n")
+    assert told(*verify) == (3, f"Warning: no given key states anything about {STAGED}\n")
 
     state(release, key, PASSED, minute=1)
     line = f"2026-11-27T12:01:00Z  staging passed, 74 h on 3 clusters, signed by {public}\n"

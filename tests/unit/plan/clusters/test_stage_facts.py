@@ -33,7 +33,7 @@ def addon(
     """Return a ClusterAddon; ``history`` has releases and days, newest first, each from the one below it."""
     entries = [
         {"release": release, "ended": DAY.format(on), "result": "Delivered", "fromRelease": before}
-        for (release, on), (before, _) in zip(history, (*history[1:], ("", 0)), strict=True)
+        for (release, on), (before, _) in zip(history, (*history[1:], ("", 0)), strict=False)
     ]
     states = {"Ready": "True", "Healthy": "True", "InSync": "True"} | conditions
     return {

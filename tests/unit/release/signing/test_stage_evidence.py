@@ -126,17 +126,17 @@ def test_statements_of_two_stages_are_read_newest_first() -> None:
     [
         # The tag was moved: the statement is about what was under it before.
         (envelope(files={**FILES, "metadata.yaml": "0" * 64}), "it is for other files of the release, sha256:"),
-        (envelope(release=BEFORE), "it is for release local-tiny-1-35-v1, not for local-tiny-1-35-v2"),
+        (envelope(release=BEFORE), "it is for release 'local-tiny-1-35-v1', not for local-tiny-1-35-v2"),
         (envelope(ed25519_key()), "not by a trusted key"),
         # The key of a stage signs a release: that is no evidence.
-        (signed(KEY), "predicateType is https://clusterstack.x-k8s.io/release/v1"),
+        (signed(KEY), "expected https://clusterstack.x-k8s.io/evidence/v1"),
         (forged(verificationResult="MAYBE"), "expected PASSED or FAILED"),
         (forged(timeVerified="yesterday"), "expected a time as 2026-01-31T12:00:00Z"),
         (forged(since="9999-12-31T23:59:59-23:59"), "expected a time"),
         (forged(stage="x" * 5000), "its predicate is not valid"),
-        (forged(clusters=[{"count": 10**9}]), "its predicate is not valid"),
+        (forged(clusters=[{"count": 10**9}]), "expected a number up to 1000000"),
         (forged(clusters="many"), "write a list"),
-        (b"{}", "statement 1: the envelope"),
+        (b"{}", "the payload type of the envelope"),
     ],
 )
 def test_invalid_statement_is_reported_and_does_not_affect_a_valid_one(text: bytes, problem: str) -> None:

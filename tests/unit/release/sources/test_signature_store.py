@@ -181,12 +181,11 @@ async def test_statements_of_stages_are_stored_once_beside_the_release_and_trave
     assert {parse_envelope(text).payload for text in found.envelopes} == {staging.payload, perf.payload}
     assert len(found.envelopes) == 2
     assert await signers(contents, key) == ("stage",)
-    copied = [publish_to_directory, lambda _, target: pull(source, contents.release, target)]
-    for number, copy in enumerate(copied):
-        (target := tmp_path / f"copy{number}").mkdir()
-        done = copy(contents.root, target)
-        if asyncio.iscoroutine(done):
-            await done
+    published, pulled = tmp_path / "published", tmp_path / "pulled"
+    published.mkdir()
+    await asyncio.to_thread(publish_to_directory, contents.root, published)
+    await pull(source, contents.release, pulled)
+    for target in (published, pulled):
         assert await DirectorySource(target).evidence(contents.release, EnvelopeKind.STAGES) == found
 
 
