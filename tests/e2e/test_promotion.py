@@ -132,7 +132,7 @@ async def test_production_takes_what_staging_has_proven(local: Local, production
 
         story.say("v1 is published; staging runs it in a Cluster.")
         first = publish("v1", story, registry)
-        spec = {"name": STACK.name, "autoSubscribe": True}
+        spec: dict[str, Any] = {"name": STACK.name, "autoSubscribe": True}
         staging(
             "create", "-f-", manifest=stack(HOME, source=from_registry(registry), drift={"interval": "10s"}, **spec)
         )

@@ -31,15 +31,14 @@ if TYPE_CHECKING:
 
 def statement(name: ReleaseName, *, soak: float = 80, clusters: int = 3, **changed: Any) -> StageStatement:
     """Return what the stage staging states now about clusters that ran for hours."""
-    now, first = datetime.now(UTC), replace(name, version=replace(name.version, major=1)).release
+    now = datetime.now(UTC) - timedelta(seconds=5)
+    first = replace(name, version=replace(name.version, major=1)).release
     facts = StageFacts(
         clusters={"v1.35.4": clusters},
         since=rfc3339(now - timedelta(hours=soak)),
         upgrades=(ObservedUpgrade(first, name.release, "Delivered"),),
     )
-    plain = StageStatement(
-        release=name, place="", stage="staging", verdict=PASSED, verified=now - timedelta(seconds=5), facts=facts
-    )
+    plain = StageStatement(release=name, place="", stage="staging", verdict=PASSED, verified=now, facts=facts)
     return replace(plain, **changed)
 
 

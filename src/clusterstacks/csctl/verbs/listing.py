@@ -75,7 +75,7 @@ def list(  # noqa: A001 - the verb
     elif not releases:
         output.note(f"no releases in {place}")
     else:
-        header = ("RELEASE", "PROVIDER", "STACK", "KUBERNETES", "VERSION")
+        header: tuple[str, ...] = ("RELEASE", "PROVIDER", "STACK", "KUBERNETES", "VERSION")
         rows = [tuple(_document(release).values()) for release in releases]
         if evidence:
             header = (*header, "EVIDENCE")
