@@ -89,10 +89,9 @@ async def message(kubectl: Kubectl, release: str, words: str) -> str:
 
     async def look() -> str:
         found = kubectl.get("clusterstackrelease", release)
-        (ready,) = (one for one in found["status"]["conditions"] if one["type"] == "Ready")
-        assert words in ready.get("message", ""), ready
-        text: str = ready["message"]
-        return text
+        conditions = {one["type"]: one.get("message", "") for one in found.get("status", {}).get("conditions", [])}
+        assert words in conditions.get("Ready", ""), conditions
+        return str(conditions["Ready"])
 
     text = await eventually(look, about=f"{release}: {words}")
     print(f"$ kubectl get clusterstackrelease {release}\nFalse  EvidenceRequired  {text}", flush=True)  # noqa: T201
@@ -153,8 +152,8 @@ async def test_production_takes_what_staging_has_proven(local: Local, production
         on_release(staging, second)
         attest = ("attest", "--stage", "staging", "--key", "staging.key")
         told = story.csctl(*attest, f"{registry.host}/stacks:{second}", kubeconfig=local.state.kubeconfig)
-        assert f"{second} passed in stage staging: 1 clusters (1 with v1.35.4), ready, healthy and in sync for" in told
-        assert f"1 upgrades {first} → {second} Delivered" in told
+        assert f"{second} passed in stage staging: 1 cluster (1 with v1.35.4), ready, healthy and in sync for" in told
+        assert f"1 upgrade from {first} Delivered" in told
 
         story.say("Production takes v2.")
         ready(prod, second)

@@ -274,9 +274,7 @@ async def test_stage_states_what_its_management_cluster_shows(world: World, tmp_
         await world.until(Kind.CLUSTER_ADDON, "cluster-addon-one", is_well)
 
         told = await csctl(world, *attest, "--file", str(report), kubeconfig=attester)
-        assert told.startswith(
-            f"{release} passed in stage staging: 1 clusters (1 with v1.35.4), ready, healthy and in "
-        )
+        assert told.startswith(f"{release} passed in stage staging: 1 cluster (1 with v1.35.4), ready, healthy and in ")
         assert f"{directory}.intoto.jsonl" in told
         await world.cluster("two", release.class_name, ready=False)
         refused = await csctl(world, *attest, kubeconfig=attester, code=2)
@@ -288,7 +286,7 @@ async def test_stage_states_what_its_management_cluster_shows(world: World, tmp_
         assert stated["verificationResult"] == "FAILED"
         assert stated["notRead"] == [
             f"you may not list the {kind}s of all namespaces: only those of namespace {world.namespace} are shown"
-            for kind in ("Cluster", "ClusterAddon", "ClusterStackRelease")
+            for kind in ("ClusterAddon", "ClusterStackRelease", "Cluster")
         ]
         assert stated["inputAttestations"] == []
 

@@ -40,9 +40,9 @@ def current(statements: Sequence[StageEvidence]) -> list[StageEvidence]:
 
 def described(one: StageEvidence) -> str:
     """Describe a statement on one line: ``staging passed, 72 h on 3 clusters``."""
-    from clusterstacks.release.signing.stage_requirement import shown_duration
+    from clusterstacks.release.signing.stage_requirement import counted, shown_duration
 
     if not one.passed:
         return f"{one.stage} failed"
     upgrades = f", upgraded from {', '.join(one.upgrades_from)}" if one.upgrades_from else ""
-    return f"{one.stage} passed, {shown_duration(one.soak)} on {one.clusters} clusters{upgrades}"
+    return f"{one.stage} passed, {shown_duration(one.soak)} on {counted(one.clusters, 'cluster')}{upgrades}"

@@ -114,7 +114,9 @@ async def _state(
     async with management.connected() as client:
         clusters, addons, releases = (found or [] for found in await read_all(client, queries, not_read.extend))
         now = await client.clock()
-    facts = observe_stage(name, contents.digest, clusters=clusters, addons=addons, releases=releases, not_read=not_read)
+    facts = observe_stage(
+        name, contents.digest, clusters=clusters, addons=addons, releases=releases, not_read=sorted(not_read)
+    )
     troubles = facts.troubles if facts.clusters else ("no Cluster has its class",)
     if troubles and verdict == PASSED:
         problem = f"{name} has not passed stage {stage}: {and_more(troubles, SHOWN_CLUSTERS, separator='; ')}"
@@ -148,11 +150,15 @@ async def _store(address: SourceAddress, release: SignableRelease, envelope: Env
 
 def _summary(statement: StageStatement) -> str:
     from clusterstacks.model.objects import age
+    from clusterstacks.release.signing.stage_requirement import counted
 
     facts = statement.facts
     versions = ", ".join(f"{number} with {version}" for version, number in facts.clusters.items())
-    parts = [f"{sum(facts.clusters.values())} clusters" + (f" ({versions})" if versions else "")]
+    name = statement.release.release
+    parts = [counted(sum(facts.clusters.values()), "cluster") + (f" ({versions})" if versions else "")]
     if facts.since:
         parts.append(f"ready, healthy and in sync for {age(facts.since, statement.verified)}")
-    parts += [f"{one.count} upgrades {one.source} → {one.target} {one.result}" for one in facts.upgrades]
+    for one in facts.upgrades:
+        way = f"from {one.source}" if one.target == name else f"to {one.target}"
+        parts.append(f"{counted(one.count, 'upgrade')} {way} {one.result}")
     return ", ".join(parts)

@@ -74,14 +74,19 @@ def _lacks(name: ReleaseName, required: StageRequirement, one: StageEvidence) ->
         return ""
     soak = f" for {shown_duration(one.soak)} of {shown_duration(required.soak)}" if required.soak else ""
     missing = f", no upgrade from {' or '.join(upgrades)}" if upgrades else ""
-    of = f"{one.clusters} of {required.clusters}" if one.clusters < required.clusters else f"{one.clusters}"
-    return f"{soak} ({of} clusters{missing})"
+    few = f"{one.clusters} of " if one.clusters < required.clusters else ""
+    return f"{soak} ({few}{counted(max(one.clusters, required.clusters), 'cluster')}{missing})"
 
 
 def _release(name: ReleaseName, version: str) -> str:
     if release_named(version) is not None:
         return version
     return replace(name, version=StackVersion.parse(version)).release
+
+
+def counted(number: int, noun: str) -> str:
+    """Write a number of things: ``1 cluster``, ``3 clusters``."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def shown_duration(duration: timedelta) -> str:
