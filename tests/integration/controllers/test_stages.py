@@ -71,7 +71,8 @@ async def test_release_is_offered_after_its_stage_passed_it_and_no_longer_after_
 
         release = Kind.CLUSTER_STACK_RELEASE, second.release
         await world.says(
-            *release, **lacks(f"v2 has no evidence of stage staging: csctl attest {second} --stage staging")
+            *release,
+            **lacks(f"v2 has no evidence of stage staging: csctl attest oci://{remote.place}:{second} --stage staging"),
         )
         assert is_unready(await world.get(*release))
         assert await world.find("ClusterClass", second.class_name) is None

@@ -35,9 +35,11 @@ class StageRequirement:
 
 
 def missing_evidence(
-    name: ReleaseName, required: StageRequirement, known: Iterable[StageEvidence], now: datetime
+    name: ReleaseName, required: StageRequirement, known: Iterable[StageEvidence], now: datetime, place: str = ""
 ) -> str:
     """Return what a release lacks of the evidence of a stage, in one sentence; empty when it has all.
+
+    ``place`` is the repository in which the stage attests it, for the sentence; empty for a directory.
 
     One statement must have everything. A statement that the stage failed ends what was stated before it. Statements are
     compared by the clock of their stage, and soak is the difference of two of its times, so other clocks do not matter;
@@ -59,7 +61,7 @@ def missing_evidence(
             f"{name.version} has evidence of stage {required.stage} that is dated {ahead}, and counts from then on: "
             "correct the clock that is wrong; if it is that of the stage, attest again"
         )
-    remedy = f"csctl attest {name} --stage {required.stage} --key KEY"
+    remedy = f"csctl attest {place and f'{place}:'}{name} --stage {required.stage} --key KEY"
     if not present:
         return f"{name.version} has no evidence of stage {required.stage}: {remedy}"
     lacks = {one: _lacks(name, required, one) for one in present}

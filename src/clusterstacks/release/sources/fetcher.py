@@ -148,10 +148,12 @@ class ReleaseFetcher:
 
         Sends requests only for Secrets with keys.
         """
+        address = origin.settings.address
+        place = str(address) if address.kind.is_registry else ""
         for stage in origin.stages:
             keys = await trusted_keys(stage.keys, self.secrets)
             required = replace(stage.required, keys=frozenset(key.fingerprint for key in keys))
-            if problem := missing_evidence(name, required, known, now):
+            if problem := missing_evidence(name, required, known, now, place):
                 return problem
         return ""
 
