@@ -44,6 +44,11 @@ class EnvelopeKind(StrEnum):
         """Return the name of the file with the envelopes of a release."""
         return f"{name.release}{SIGNATURE_SUFFIX if self is EnvelopeKind.SIGNATURE else STAGES_SUFFIX}"
 
+    @property
+    def limit(self) -> int:
+        """Largest size of such a file."""
+        return MAX_SIGNATURE_BYTES if self is EnvelopeKind.SIGNATURE else MAX_EVIDENCE_BYTES
+
     def read(self, content: bytes) -> Evidence:
         """Return the envelopes of such a file, at most ``MAX_SIGNATURES``."""
         lines = (content,) if self is EnvelopeKind.SIGNATURE else tuple(filter(None, content.splitlines()))
@@ -126,6 +131,12 @@ class ImageSource(Protocol):
 
 MAX_SIGNATURE_BYTES = 1024 * 1024
 """Largest envelope or manifest read (arbitrary; an envelope for ten files has 3 KB)."""
+
+MAX_EVIDENCE_BYTES = 16 * 1024 * 1024
+"""Most bytes of envelopes read, and of payloads that cosign signed.
+
+Arbitrary: 500 envelopes for releases of 100 files, which have 30 KB each. Useless data of that size hides no signature.
+"""
 
 MAX_SIGNATURES = 1000
 """Most signatures of one envelope (arbitrary; a key rotation leaves two, but 'csctl pull' merges those of others)."""

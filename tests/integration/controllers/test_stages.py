@@ -11,6 +11,7 @@ import pytest
 from clusterstacks.model.kinds.clusterstackrelease import FAILED, PASSED
 from clusterstacks.model.kinds.names import Kind
 from clusterstacks.model.objects import rfc3339
+from clusterstacks.net.oci import referrers
 from clusterstacks.release.contents import read_contents
 from clusterstacks.release.signing.stage_evidence import ObservedUpgrade, StageFacts, StageStatement
 from clusterstacks.release.sources.signature_store import attest_beside
@@ -95,6 +96,25 @@ async def test_release_is_offered_after_its_stage_passed_it_and_no_longer_after_
         await world.release_ready(second)
         await remote.state(statement(third, verified=datetime.now(UTC) + timedelta(seconds=2)), key)
         await world.release_ready(third)
+
+
+@pytest.mark.usefixtures("watchful")
+async def test_statements_of_strangers_are_named_where_they_hide_those_of_the_stage(
+    world: World, registry: RegistryServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name, key, stranger = world.stack.release("v1"), ecdsa_key(), ed25519_key()
+    monkeypatch.setattr(referrers, "MAX_CANDIDATES", 3)
+    async with repository(world, registry) as remote, world.operator(allowed_sources=remote.allowed):
+        await remote.publish(name, world.stack.files("v1", {}))
+        for number in range(4):
+            await remote.state(statement(name, clusters=number), stranger)
+        await world.create(following(world, remote.source(verification={"evidence": [requiring(key)]})))
+        words = ["v1 has no evidence of stage staging", "are too many: 3 of one type", "delete those"]
+        await world.says(Kind.CLUSTER_STACK_RELEASE, name.release, **lacks(*words))
+
+        monkeypatch.setattr(referrers, "MAX_CANDIDATES", 500)
+        await remote.state(statement(name), key)
+        await world.release_ready(name)
 
 
 @pytest.mark.usefixtures("watchful")

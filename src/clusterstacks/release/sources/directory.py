@@ -27,7 +27,6 @@ from clusterstacks.release.release_source import (
     MAX_FILE_BYTES,
     MAX_FILES,
     MAX_RELEASE_BYTES,
-    MAX_SIGNATURE_BYTES,
     EnvelopeKind,
     Evidence,
     image_file,
@@ -140,7 +139,7 @@ class DirectorySource:
             with self._parents() as parents:
                 for parent in parents:
                     with suppress(FileNotFoundError):
-                        return kind.read(_content(name, file, MAX_SIGNATURE_BYTES, parent))
+                        return kind.read(_content(name, file, kind.limit, parent))
         except OSError as error:
             raise _unavailable(self.path / file, error) from None
         return Evidence()

@@ -35,7 +35,7 @@ from clusterstacks.net.http.errors import AnswerRefused, NotThere, SourceUnavail
 from clusterstacks.net.http.messages import HTTPDocument, shown_url
 from clusterstacks.release.contents import read_contents
 from clusterstacks.release.errors import ReleaseBroken, ReleaseNotFound
-from clusterstacks.release.release_source import MAX_RELEASE_BYTES, MAX_SIGNATURE_BYTES, EnvelopeKind, Evidence
+from clusterstacks.release.release_source import MAX_RELEASE_BYTES, EnvelopeKind, Evidence
 from clusterstacks.release.sources.downloads import DIGEST, ExpectedFile, check_content, check_files, save_body
 from clusterstacks.runtime.files import replace_file
 
@@ -88,7 +88,7 @@ class HttpSource:
         if stated is None:
             return Evidence()
         file = ExpectedFile(kind.file(name), _digest(name, kind, stated))
-        return kind.read(await self._content(f"{self._url}/{file.name}", file, MAX_SIGNATURE_BYTES))
+        return kind.read(await self._content(f"{self._url}/{file.name}", file, kind.limit))
 
     async def read(self, name: ReleaseName, files: Collection[str], limit: int) -> dict[str, bytes]:
         """Return the content of some files, verified by the digests in the index; larger ones are refused.

@@ -18,7 +18,13 @@ from clusterstacks.net.oci.errors import ContentCorrupt, ManifestInvalid
 from clusterstacks.net.oci.manifests import OCI_MANIFEST, write_manifest
 from clusterstacks.net.oci.referrers import MAX_CANDIDATES
 from clusterstacks.net.oci.transfers import BLOBS_AT_ONCE
-from clusterstacks.release.release_source import MAX_SIGNATURE_BYTES, CosignSignature, EnvelopeKind, Evidence
+from clusterstacks.release.release_source import (
+    MAX_EVIDENCE_BYTES,
+    MAX_SIGNATURE_BYTES,
+    CosignSignature,
+    EnvelopeKind,
+    Evidence,
+)
 from clusterstacks.runtime.concurrency import gather
 
 if TYPE_CHECKING:
@@ -30,12 +36,6 @@ if TYPE_CHECKING:
 
 DEADLINE = timedelta(seconds=60)
 """Deadline for the signatures of a release (arbitrary: a thousand requests of 0.2 s, four at a time)."""
-
-MAX_EVIDENCE_BYTES = 16 * 1024 * 1024
-"""Most bytes of envelopes read, and of payloads that cosign signed.
-
-Arbitrary: 500 envelopes for releases of 100 files, which have 30 KB each. Useless data of that size hides no signature.
-"""
 
 MAX_REFERRER_BYTES = 16 * 1024
 """Largest manifest of an envelope (arbitrary; they have 0.8 KB)."""

@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from clusterstacks.model.errors import SpecError
-from clusterstacks.release.release_source import MAX_SIGNATURE_BYTES, EnvelopeKind
+from clusterstacks.release.release_source import EnvelopeKind
 from clusterstacks.release.signing.envelope import parse_envelope
 from clusterstacks.release.signing.errors import SignatureRefused, key_unusable
 from clusterstacks.release.signing.keys import MAX_KEY_BYTES, new_key_pair
@@ -71,7 +71,7 @@ async def attest_beside(contents: Contents, envelope: Envelope) -> None:
     try:
         present = await DirectorySource(contents.root.parent).evidence(contents.release, EnvelopeKind.STAGES)
         content = stage_lines((*present.envelopes, envelope.text()))
-        if len(content) > MAX_SIGNATURE_BYTES or not present.complete:
+        if len(content) > EnvelopeKind.STAGES.limit or not present.complete:
             raise SpecError("StatementsFull", f"{file} is full: remove the lines of stages that are not needed")
         await asyncio.to_thread(replace_file, file, content)
     finally:

@@ -9,7 +9,7 @@ from clusterstacks.model.digests import content_digest
 from clusterstacks.net.http.conditional_get import ConditionalCache
 from clusterstacks.net.http.errors import NotThere, SourceUnavailable
 from clusterstacks.release.errors import ReleaseBroken, ReleaseNotFound
-from clusterstacks.release.release_source import MAX_RELEASE_BYTES, MAX_SIGNATURE_BYTES, EnvelopeKind, Evidence
+from clusterstacks.release.release_source import MAX_RELEASE_BYTES, EnvelopeKind, Evidence
 from clusterstacks.release.sources.downloads import check_content, check_files, save_body
 from clusterstacks.release.sources.github.api_documents import read_page, read_release
 from clusterstacks.release.sources.github.rest_api import API, GitHubRepository
@@ -73,7 +73,7 @@ class GitHubSource:
         """Return the envelopes among the assets."""
         assets, file = (await self.release(name)).assets, kind.file(name)
         asset = next((asset for asset in assets if asset.complete and asset.file.name == file), None)
-        return Evidence() if asset is None else kind.read(await self._content(name, asset, MAX_SIGNATURE_BYTES))
+        return Evidence() if asset is None else kind.read(await self._content(name, asset, kind.limit))
 
     async def read(self, name: ReleaseName, files: Collection[str], limit: int) -> dict[str, bytes]:
         """Return the content of some assets; sizes and, where GitHub states them, digests are verified.
