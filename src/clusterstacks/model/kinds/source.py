@@ -15,6 +15,8 @@ MAX_KEYS: Final = 16
 MAX_STAGES: Final = 8
 """Most stages that a release must have passed (arbitrary)."""
 
+_VERSION_OR_RELEASE: Final = r"^([a-z0-9]+-[a-z0-9]+-[0-9]+-[0-9]+-)?v[0-9]+(-[0-9A-Za-z_]+[.-][0-9A-Za-z_]+)?$"
+
 _KEY_LENGTH: Final = 16384
 _LOCATION_LENGTH: Final = 1024
 """Smaller than elsewhere, because the API server estimates the cost of the rules from the maximum lengths."""
@@ -122,7 +124,7 @@ class StageSpec(Model):
     clusters: Annotated[int, Field(strict=True, ge=1)] = Field(
         default=1, json_schema_extra={"format": "int32"}, description="Number of clusters that must run the release."
     )
-    upgrades_from: tuple[Location, ...] = Field(
+    upgrades_from: tuple[Annotated[Location, Field(pattern=_VERSION_OR_RELEASE)], ...] = Field(
         default=(),
         max_length=16,
         description="Versions of the stack (v6), or releases of another Kubernetes minor (openstack-scs-1-34-v6), from "

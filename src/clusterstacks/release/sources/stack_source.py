@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Final
 from clusterstacks.model.documents import parse_duration
 from clusterstacks.model.errors import SpecError
 from clusterstacks.model.kinds.source import SourceSpec, VerificationPolicy
-from clusterstacks.model.names import release_named
-from clusterstacks.model.versions import StackVersion
 from clusterstacks.net.http.allowlist import AllowedHosts
 from clusterstacks.release.signing.stage_requirement import StageRequirement
 from clusterstacks.release.sources.source_kinds import KINDS
@@ -72,11 +70,7 @@ class SourcePolicy:
         return replace(own, operators=self.trust) if own.required else self.trust
 
     def stages(self, stack: ClusterStack | None) -> tuple[StageTrust, ...]:
-        """Return the stages that the releases of a ClusterStack must have passed.
-
-        Raises:
-            SpecError: A version of ``upgradesFrom`` is not valid.
-        """
+        """Return the stages that the releases of a ClusterStack must have passed."""
         spec = _verification(stack)
         if stack is None or spec is None:
             return ()
@@ -88,9 +82,6 @@ def _verification(stack: ClusterStack | None) -> VerificationSpec | None:
 
 
 def _stage(number: int, spec: StageSpec, verification: VerificationSpec, namespace: str) -> StageTrust:
-    for version in spec.upgrades_from:
-        if release_named(version) is None:
-            StackVersion.parse(version)
     keys = trust_of(verification.model_copy(update={"keys": spec.keys}), namespace)
     return StageTrust(
         replace(keys, setting=f"spec.source.verification.evidence[{number}].keys"),

@@ -226,9 +226,8 @@ class SourceCheck:
 
 def _known_evidence(patch: StatusPatch) -> tuple[StageEvidence, ...]:
     """Return the statements of stages in the status; those of another form are ignored."""
-    # With CRDs that drop them, what this process sent last counts.
     known = []
-    for entry in mappings({**patch.pruned, **patch.status}, EVIDENCE_FIELD):
+    for entry in mappings(patch.status, EVIDENCE_FIELD):
         with suppress(ValidationError):
             known.append(StageEvidence.model_validate(entry))
     return tuple(known)
