@@ -13,7 +13,7 @@ from clusterstacks.model.kinds.names import Kind
 from clusterstacks.model.objects import rfc3339
 from clusterstacks.net.oci import referrers
 from clusterstacks.release.contents import read_contents
-from clusterstacks.release.signing.stage_evidence import ObservedUpgrade, StageFacts, StageStatement
+from clusterstacks.release.signing.stage_evidence import StageFacts, StageStatement
 from clusterstacks.release.sources.signature_store import attest_beside
 from tests.support.builders.remote_repositories import repository
 from tests.support.builders.signatures import ecdsa_key, ed25519_key, public_pem
@@ -37,7 +37,7 @@ def statement(name: ReleaseName, *, soak: float = 80, clusters: int = 3, **chang
     facts = StageFacts(
         clusters={"v1.35.4": clusters},
         since=rfc3339(now - timedelta(hours=soak)),
-        upgrades=(ObservedUpgrade(first, name.release, "Delivered"),),
+        upgrades={(first, name.release, "Delivered"): 1},
     )
     plain = StageStatement(release=name, place="", stage="staging", verdict=PASSED, verified=now, facts=facts)
     return replace(plain, **changed)

@@ -158,7 +158,7 @@ def _summary(statement: StageStatement) -> str:
     parts = [counted(sum(facts.clusters.values()), "cluster") + (f" ({versions})" if versions else "")]
     if facts.since:
         parts.append(f"ready, healthy and in sync for {age(facts.since, statement.verified)}")
-    for one in facts.upgrades:
-        way = f"from {one.source}" if one.target == name else f"to {one.target}"
-        parts.append(f"{counted(one.count, 'upgrade')} {way} {one.result}")
+    for (before, after, result), count in facts.upgrades.items():
+        way = f"from {before}" if after == name else f"to {after}"
+        parts.append(f"{counted(count, 'upgrade')} {way} {result}")
     return ", ".join(parts)

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Final
 from clusterstacks.model.documents import mappings, text
 from clusterstacks.model.kinds.names import READY_CONDITION, AddonCondition
 from clusterstacks.plan.clusters.cluster_summary import addons_by_cluster, summarize_all
-from clusterstacks.release.signing.stage_evidence import ObservedUpgrade, StageFacts
+from clusterstacks.release.signing.stage_evidence import StageFacts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from clusterstacks.model.names import ReleaseName
     from clusterstacks.model.objects import Manifest
@@ -52,7 +52,7 @@ def observe_stage(
     return StageFacts(
         clusters=dict(sorted(versions.items())),
         since=max(since, default="") if not troubles else "",
-        upgrades=tuple(_upgrades(addons, name)),
+        upgrades=_upgrades(addons, name),
         troubles=tuple(troubles),
         not_read=tuple(not_read),
     )
@@ -91,13 +91,11 @@ def _delivered_since(addon: Manifest, name: ReleaseName) -> list[str]:
     return ended[-1:]
 
 
-def _upgrades(addons: Sequence[Manifest], name: ReleaseName) -> Iterator[ObservedUpgrade]:
-    """Yield the upgrades to the release and from it."""
+def _upgrades(addons: Sequence[Manifest], name: ReleaseName) -> dict[tuple[str, str, str], int]:
     counted: Counter[tuple[str, str, str]] = Counter()
     for addon in addons:
         for entry in mappings(addon, "status", "history"):
-            source, target = text(entry, "fromRelease"), text(entry, "release")
-            if source and source != target and name.release in (source, target):
-                counted[source, target, text(entry, "result")] += 1
-    for (source, target, result), count in sorted(counted.items()):
-        yield ObservedUpgrade(source, target, result, count)
+            before, after = text(entry, "fromRelease"), text(entry, "release")
+            if before and before != after and name.release in (before, after):
+                counted[before, after, text(entry, "result")] += 1
+    return dict(sorted(counted.items()))

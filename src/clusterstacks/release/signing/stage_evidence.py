@@ -44,16 +44,6 @@ DELIVERED: Final = "Delivered"
 """Result of an upgrade that succeeded."""
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class ObservedUpgrade:
-    """Upgrades between two releases with one result, as the history of the addons has it."""
-
-    source: str
-    target: str
-    result: str
-    count: int = 1
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageFacts:
     """What a management cluster shows about a release."""
@@ -62,8 +52,8 @@ class StageFacts:
     """Number of clusters with the release, by their Kubernetes version."""
     since: str = ""
     """Since when all of them are ready, healthy and in sync (RFC 3339); empty if they are not, or there are none."""
-    upgrades: tuple[ObservedUpgrade, ...] = ()
-    """From the release, and to it."""
+    upgrades: Mapping[tuple[str, str, str], int] = field(default_factory=dict)
+    """Number of upgrades from the release and to it, by the release before, the one after and the result."""
     troubles: tuple[str, ...] = ()
     """Clusters that are not ready, healthy and in sync with exactly this release, with the reasons."""
     not_read: tuple[str, ...] = ()
@@ -102,8 +92,8 @@ class StageStatement:
             "since": self.facts.since,
             "clusters": [{"kubernetesVersion": name, "count": count} for name, count in self.facts.clusters.items()],
             "upgrades": [
-                {"from": one.source, "to": one.target, "result": one.result, "count": one.count}
-                for one in self.facts.upgrades
+                {"from": before, "to": after, "result": result, "count": count}
+                for (before, after, result), count in self.facts.upgrades.items()
             ],
             "notRead": list(self.facts.not_read),
         }

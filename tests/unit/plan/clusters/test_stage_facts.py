@@ -8,7 +8,7 @@ import pytest
 
 from clusterstacks.model.names import parse_release
 from clusterstacks.plan.clusters.stage_facts import observe_stage
-from clusterstacks.release.signing.stage_evidence import ObservedUpgrade, StageFacts
+from clusterstacks.release.signing.stage_evidence import StageFacts
 
 NAME = parse_release("local-demo-1-35-v2")
 OLD = "local-demo-1-35-v1"
@@ -67,7 +67,7 @@ def test_all_clusters_of_the_release_are_counted_since_the_last_became_well() ->
     assert facts == StageFacts(
         clusters={"v1.35.4": 1, "v1.35.5": 1},
         since=DAY.format(5),
-        upgrades=(ObservedUpgrade(OLD, NAME.release, "Delivered"),),
+        upgrades={(OLD, NAME.release, "Delivered"): 1},
         not_read=("secret",),
     )
 

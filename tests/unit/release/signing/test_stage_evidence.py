@@ -17,7 +17,6 @@ from clusterstacks.release.signing.attestation import write_statement
 from clusterstacks.release.signing.envelope import Envelope
 from clusterstacks.release.signing.stage_evidence import (
     EVIDENCE_TYPE,
-    ObservedUpgrade,
     StageFacts,
     StageStatement,
     read_evidence,
@@ -34,11 +33,11 @@ KEY = ecdsa_key("staging")
 FACTS = StageFacts(
     clusters={"v1.35.4": 2, "v1.35.5": 1},
     since="2026-11-24T10:00:00Z",
-    upgrades=(
-        ObservedUpgrade(BEFORE.release, NAME.release, "Delivered", 3),
-        ObservedUpgrade("local-tiny-1-34-v1", NAME.release, "RolledBack"),
-        ObservedUpgrade(NAME.release, "local-tiny-1-36-v1", "Delivered"),
-    ),
+    upgrades={
+        (BEFORE.release, NAME.release, "Delivered"): 3,
+        ("local-tiny-1-34-v1", NAME.release, "RolledBack"): 1,
+        (NAME.release, "local-tiny-1-36-v1", "Delivered"): 1,
+    },
     not_read=("you may not list the Clusters of all namespaces",),
 )
 STATEMENT = StageStatement(
