@@ -24,6 +24,15 @@ class Verb(NamedTuple):
 
 
 VERBS: Final[Mapping[str, Verb]] = {
+    "attest": Verb(
+        "clusterstacks.csctl.verbs.attest",
+        "State that a stage has run a release.",
+        (
+            f"{_REF} --stage staging --key staging.key",
+            f"{_REF} --stage staging --key staging.key --file conformance.xml",
+            f"{_REF} --stage staging --key staging.key --verdict failed",
+        ),
+    ),
     "build-images": Verb(
         "clusterstacks.csctl.verbs.build_images",
         "Build the node images of a stack.",
@@ -124,7 +133,11 @@ VERBS: Final[Mapping[str, Verb]] = {
     "list": Verb(
         "clusterstacks.csctl.verbs.listing",
         "List the releases in a repository.",
-        ("registry.example.org/kaas/stacks", "github://example-org/cluster-stacks -o json"),
+        (
+            "registry.example.org/kaas/stacks",
+            "registry.example.org/kaas/stacks --evidence --key staging.pub",
+            "github://example-org/cluster-stacks -o json",
+        ),
     ),
     "login": Verb(
         "clusterstacks.csctl.verbs.login",
@@ -202,7 +215,9 @@ VERBS: Final[Mapping[str, Verb]] = {
         ),
     ),
     "verify": Verb(
-        "clusterstacks.csctl.verbs.verify", "Verify the signatures of a release.", (f"{_REF} --key release.key.pub",)
+        "clusterstacks.csctl.verbs.verify",
+        "Verify the signatures of a release.",
+        (f"{_REF} --key release.key.pub", f"{_REF} --evidence --key staging.pub"),
     ),
     "version": Verb(
         "clusterstacks.csctl.verbs.version",

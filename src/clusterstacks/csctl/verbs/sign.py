@@ -47,7 +47,7 @@ def sign(trust: ServerTrust, release: str | None, key: Path | None, new_key: Pat
     if new_key and not (release or key):
         _make_key(new_key, form)
     elif release and key and not new_key:
-        _sign(release, _read_key(key), trust, form)
+        _sign(release, read_key(key), trust, form)
     else:
         raise click.UsageError("expected RELEASE_DIR or REF with --key, or only --new-key")
 
@@ -65,7 +65,8 @@ def _make_key(path: Path, form: str) -> None:
     output.say(f"{public}: public key; verify with 'csctl verify RELEASE_DIR --key {shlex.quote(str(public))}'")
 
 
-def _read_key(path: Path) -> PrivateKey:
+def read_key(path: Path) -> PrivateKey:
+    """Read a private key; its password comes from the variable or the terminal."""
     from clusterstacks.release.signing.errors import key_unusable
     from clusterstacks.release.signing.keys import needs_password, parse_private_key
     from clusterstacks.release.sources.signature_store import read_key_file

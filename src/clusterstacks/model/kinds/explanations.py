@@ -155,6 +155,12 @@ CONDITIONS: Final = (
         _RELEASE,
     ),
     Explanation(
+        ReleaseCondition.STAGES_PASSED,
+        "The release has the evidence of all stages; absent if the ClusterStack requires none.",
+        "The message says what is missing: 'csctl attest' states it in the stage.",
+        _RELEASE,
+    ),
+    Explanation(
         ReleaseCondition.DEPENDENCIES_RESOLVED,
         "The charts that the charts of the release depend on are downloaded; absent if the release contains them.",
         "Allow the chart repository, or build the release with 'csctl create', which adds them.",
@@ -422,6 +428,16 @@ REASONS: Final = (
         Reason.SIGNATURES_UNCLEAR,
         "Not all signatures of the release could be read, and none by a trusted key is known.",
         "Delete signatures that others have added; the message names the limit or the error.",
+    ),
+    Explanation(
+        Reason.EVIDENCE_REQUIRED,
+        "A stage that spec.source.verification.evidence requires has not passed the release, so it is not offered.",
+        "Wait until the stage has run it, then state it there with 'csctl attest'; or publish a version that passes.",
+    ),
+    Explanation(
+        Reason.EVIDENCE_MISSING,
+        "A stage has not passed the release. It is offered, because the policy is Warn.",
+        "State it in the stage with 'csctl attest'.",
     ),
     Explanation(Reason.SECRET_NOT_FOUND, "The Secret that spec.identityRef names does not exist.", "Create it."),
     Explanation(Reason.CLOUD_NOT_SET, "The Secret has no clouds.yaml, or not this cloud in it.", _CLOUD_REMEDY),
