@@ -443,7 +443,7 @@ def _server_url(text: str) -> str:
 
 
 def _shard(text: str) -> str:
-    if not SHARD_NAME.fullmatch(text):
+    if text and not SHARD_NAME.fullmatch(text):
         raise argparse.ArgumentTypeError(f"{text!r} is not a name of up to 30 of a-z, 0-9 and -, or it is main")
     return text
 
