@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -15,8 +14,6 @@ from clusterstacks.operator.shard_leases import REPORT_AFTER, ShardLeases
 from clusterstacks.runtime.cache import ObjectCache
 from clusterstacks.runtime.leader_election import LEASES
 from tests.support.fakes.api_server import FakeApi
-
-if TYPE_CHECKING:
 
 ONE, TWO = ObjectKey("team", "one"), ObjectKey("team", "two")
 HOUR_OFF = "2020-01-01T00:00:00.000000Z"
