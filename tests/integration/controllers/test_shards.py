@@ -190,6 +190,6 @@ async def test_tenants_use_the_shards_of_their_provider_only(world: World) -> No
 
 def at_port(world: World, port: int) -> dict[str, Any]:
     """Return the kubeconfig of the workload cluster with another port."""
-    document = yaml.safe_load(yaml.safe_dump(dict(world.workload_kubeconfig)))
+    document: dict[str, Any] = yaml.safe_load(yaml.safe_dump(dict(world.workload_kubeconfig)))
     document["clusters"][0]["cluster"]["server"] = f"https://127.0.0.1:{port}"
     return document
