@@ -84,8 +84,9 @@ class ShardLeases:
     def unserved(self) -> dict[str, int]:
         """Return the number of Clusters of each shard that has not run for ``REPORT_AFTER``."""
         limit = seconds_since_boot() - REPORT_AFTER.total_seconds()
-        wanted = _wanted(self._clusters.all())
-        return {shard: wanted[shard] for shard, since in self._ended.items() if since <= limit and wanted[shard]}
+        stopped = [shard for shard, since in self._ended.items() if since <= limit]
+        wanted = _wanted(self._clusters.all()) if stopped else Counter[str]()
+        return {shard: wanted[shard] for shard in stopped if wanted[shard]}
 
 
 def _wanted(clusters: Iterable[Manifest]) -> Counter[str]:
