@@ -33,12 +33,12 @@ ELECTION_BUDGET: Final = 2
 
 @dataclass(frozen=True, slots=True)
 class ElectionSettings:
-    """Namespace and name of the Lease, identity of this replica (empty: a random one), and durations."""
+    """Namespace of the Lease, identity of this replica (empty: a random one), durations, and name of the Lease."""
 
     namespace: str
     identity: str = ""
-    lease: str = MAIN_LEASE
     durations: LeaseDurations = field(default_factory=LeaseDurations)
+    lease: str = MAIN_LEASE
 
 
 def build_elector(
@@ -92,4 +92,4 @@ def election_settings(flags: argparse.Namespace, own_namespace: str, lease: str)
     if not flags.leader_elect:
         return None
     namespace = flags.leader_elect_namespace or own_namespace or DEFAULT_NAMESPACE
-    return ElectionSettings(namespace, flags.leader_elect_identity, lease)
+    return ElectionSettings(namespace, flags.leader_elect_identity, lease=lease)

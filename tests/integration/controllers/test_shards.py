@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING
 
 import yaml
 
+from clusterstacks.model.kinds.clusterresourcesync import SYNC_API_VERSION, binding_name
 from clusterstacks.model.kinds.names import CLUSTER_KIND, SHARD_LABEL, SHARDS_ANNOTATION, Kind, addon_name
 from clusterstacks.model.kinds.shards import MAIN, lease_name, shard_of
 from clusterstacks.net.kube.write_gate import GuardedBody
 from clusterstacks.operator import shard_leases
 from clusterstacks.operator.lease_settings import ElectionSettings
 from clusterstacks.runtime.leases import LeaseDurations
+from tests.support.builders.manifests import named
 from tests.support.builders.stacks import config_map, templates
 from tests.support.fakes.silent_server import silent_server
 from tests.support.running.admission import guarded, refusal
@@ -51,7 +53,7 @@ class Writes:
 
 @asynccontextmanager
 async def instance(world: World, shard: str = MAIN, **settings: Any) -> AsyncIterator[tuple[Operator, Writes]]:
-    election = ElectionSettings(world.namespace, f"{shard or 'main'}-1", lease_name(shard), LeaseDurations(3, 2.0, 0.5))
+    election = ElectionSettings(world.namespace, f"{shard or 'main'}-1", LeaseDurations(3, 2.0, 0.5), lease_name(shard))
     async with world.operator(shard=shard, election=election, **settings) as operator:
         writes = Writes()
         operator._workloads._on_answer = writes.note
@@ -154,6 +156,32 @@ async def test_clusters_of_a_shard_that_does_not_run_are_reported_and_not_adopte
 
         await label(world, "one", None)  # apac has released its Lease, and cannot hand over
         await held(world, "one", MAIN)
+
+
+async def test_bindings_of_a_sync_move_with_their_cluster(world: World) -> None:
+    word = world.namespace
+
+    async def write(value: str) -> None:
+        content = yaml.dump(config_map(word, key=value))
+        manifest = {**config_map("objects", **{"a.yaml": content}), "metadata": {"name": "objects", "namespace": word}}
+        maps = await world.client.resource("", "ConfigMap")
+        await world.client.apply(maps, manifest, manager="tests", force=True)
+
+    await write("one")
+    await world.cluster("one", "somebody-elses")
+    async with instance(world) as (_, of_main), instance(world, "emea"):
+        spec = {"resources": [{"kind": "ConfigMap", "name": "objects"}]}
+        await world.create(named(SYNC_API_VERSION, Kind.CLUSTER_RESOURCE_SYNC.value, "extra", word, spec=spec))
+        await world.shows(word, {"key": "one"})
+        await label(world, "one", "emea")
+        binding = binding_name("extra", "one")
+        await world.until(Kind.CLUSTER_RESOURCE_SYNC_BINDING, binding, lambda one: shard_of(one) == "emea")
+        before = len(of_main.times)
+
+        await write("two")
+
+        await world.shows(word, {"key": "two"})
+        assert len(of_main.times) == before
 
 
 async def test_black_holes_of_a_shard_delay_no_cluster_of_any(world: World) -> None:
