@@ -16,6 +16,8 @@ ARGUMENTS = {
     "namespace": "team",
     "operator-namespace": "stacks-system",
     "watch-filter": "ours",
+    "shard": "emea",
+    "shards": "emea,apac",
     "metrics-bind-address": ":9",
     "health-probe-bind-address": ":9",
     "node-image-bind-address": ":9",

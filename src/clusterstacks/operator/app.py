@@ -16,7 +16,8 @@ from clusterstacks.deliver.render.renderer import Renderer, RenderLimits
 from clusterstacks.deliver.render.worker_pool import sizing
 from clusterstacks.model.documents import text
 from clusterstacks.model.errors import ClusterStacksError
-from clusterstacks.model.kinds.names import CLUSTER_KIND, DIGEST_ANNOTATION, Kind
+from clusterstacks.model.kinds.names import CLUSTER_KIND, DIGEST_ANNOTATION, SHARD_LABEL, Kind
+from clusterstacks.model.kinds.shards import shard_of
 from clusterstacks.model.objects import ObjectKey
 from clusterstacks.net.kube.client import Client
 from clusterstacks.net.kube.kubeconfig import named_connection
@@ -27,6 +28,7 @@ from clusterstacks.operator.controllers.clusterresourcesync import registration 
 from clusterstacks.operator.controllers.object_problems import find_problems
 from clusterstacks.operator.controllers.registered import PROVIDERS, REGISTRATIONS
 from clusterstacks.operator.controllers.registration import ControllerContext
+from clusterstacks.operator.controllers.shard_moves import ShardMoves
 from clusterstacks.operator.controllers.workload_clients import Workloads
 from clusterstacks.operator.go_operator import GoLeftovers
 from clusterstacks.operator.image_requests import SECRET_NAME as IMAGE_KEY_SECRET
@@ -34,6 +36,7 @@ from clusterstacks.operator.image_server import ImageAddresses, ImageServer
 from clusterstacks.operator.lease_settings import build_elector
 from clusterstacks.operator.probes_server import ProbesServer
 from clusterstacks.operator.rbac import Feature, RightsCheck
+from clusterstacks.operator.shard_leases import ShardLeases
 from clusterstacks.operator.source_wiring import SourceServices
 from clusterstacks.operator.support_metrics import clusters_by_minor, support_days
 from clusterstacks.operator.webhooks.configuration import WebhookScope
@@ -98,9 +101,15 @@ class Operator:
         self._renderer = self._build_renderer()
         self._metrics.watch_renders(self._renderer.waiting, self._renderer.oldest_wait)
         self._probes.add_ready("render workers", self._renderer.problem)
-        self._workloads = Workloads(self._client, gate, on_answer=partial(self._metrics.count_request, "workload"))
-        registered = [*REGISTRATIONS, *(one for name in settings.providers for one in PROVIDERS[name])]
-        caches = {cache.kind: cache for registration in registered for cache in registration.caches}
+        self._workloads = Workloads(
+            self._client,
+            gate,
+            on_answer=partial(self._metrics.count_request, "workload"),
+            is_ours=self._owns,
+        )
+        known = [*REGISTRATIONS, *(one for name in settings.providers for one in PROVIDERS[name])]
+        registered = [one for one in known if one.in_shards or not settings.shard]
+        caches = {cache.kind: cache for registration in known for cache in registration.caches}
         self._caches = {kind: self._make_informer(cache) for kind, cache in caches.items()}
         self._informers = {kind: informer for kind, informer in self._caches.items() if caches[kind].required}
         self._further_informers: asyncio.Queue[Informer] = asyncio.Queue()
@@ -113,6 +122,17 @@ class Operator:
             stacks=self._informers[Kind.CLUSTER_STACK].cache,
             clock=self._clock,
             changed=self._source_changed,
+        )
+        clusters = self._informers[CLUSTER_KIND].cache
+        namespace = settings.election.namespace if settings.election else ""
+        self._shard_leases = ShardLeases(self._client, namespace, clusters, self._enqueue(clusteraddon.CREATOR_NAME))
+        self._shards = ShardMoves(
+            own=settings.shard,
+            client=self._client,
+            clusters=clusters,
+            workloads=self._workloads,
+            is_running=self._shard_leases.is_running,
+            unserved=self._shard_leases.unserved,
         )
         self._controllers: dict[str, Controller] = {}
         self._source_watches: list[tuple[Controller, Callable[[ObjectKey], Iterable[ObjectKey]]]] = []
@@ -128,11 +148,12 @@ class Operator:
         self._probes.add_ready("releases", partial(listings.problem, self._sources.policy.default.address))
         self._metrics.watch_failing_sources(listings.failing)
         self._metrics.watch_source_age(listings.oldest_success)
-        clusters = self._informers[CLUSTER_KIND].cache
-        self._metrics.watch_support(
-            lambda: clusters_by_minor(clusters.all()), lambda minor: support_days(minor, self._clock.now().date())
-        )
-        self._metrics.set_version(version("cluster-stacks"))
+        if not settings.shard:
+            self._metrics.watch_support(
+                lambda: clusters_by_minor(clusters.all()), lambda minor: support_days(minor, self._clock.now().date())
+            )
+            self._metrics.watch_unserved(self._shard_leases.unserved, settings.shards)
+        self._metrics.set_version(version("cluster-stacks"), settings.shard)
         if self._elector is not None:
             self._probes.add_ready("leader election", self._elector.problem)
         self._metrics.watch_checks(self._probes.failing)
@@ -157,12 +178,8 @@ class Operator:
             self._unreadable.run if elector is None else elector.while_held(self._unreadable.run)
         )
         settings = self._settings
-        leftovers = GoLeftovers(client=self._client, namespace=settings.operator_namespace, remove=settings.take_over)
-        services["leftovers"] = leftovers.run if elector is None else elector.while_held(leftovers.run)
-        if settings.operator_namespace and not settings.webhook_port:
-            name = WebhookScope(settings.namespace).name
-            forget = partial(unregister, self._client, name, settings.operator_namespace, self._clock)
-            services["webhook registration"] = forget if elector is None else elector.while_held(forget)
+        if not settings.shard:
+            services |= self._services_of_main()
         if settings.operator_namespace:
             services["rights"] = RightsCheck(
                 client=self._webhook_client,
@@ -198,6 +215,21 @@ class Operator:
         if port:
             services["metrics"] = ProbesServer(host, port, metrics=self._metrics).run
         return services
+
+    def _services_of_main(self) -> dict[str, Callable[[], Awaitable[None]]]:
+        """Return the services that a shard leaves to the main instance."""
+        settings, elector = self._settings, self._elector
+        leftovers = GoLeftovers(client=self._client, namespace=settings.operator_namespace, remove=settings.take_over)
+        services: dict[str, Callable[[], Awaitable[None]]] = {"leftovers": leftovers.run}
+        if settings.operator_namespace and not settings.webhook_port:
+            name = WebhookScope(settings.namespace).name
+            services["webhook registration"] = partial(
+                unregister, self._client, name, settings.operator_namespace, self._clock
+            )
+        if elector is None:
+            return services
+        services["shards"] = self._after_sync(self._shard_leases.run)
+        return {name: elector.while_held(service) for name, service in services.items()}
 
     async def close(self) -> None:
         """End the worker processes, then the connections."""
@@ -242,17 +274,19 @@ class Operator:
         return build_elector(settings, connection, self._pool, COMPONENT, self._metrics.leader.set)
 
     def _make_informer(self, cache: CachedKind) -> Informer:
+        shard = self._settings.shard
         informer = Informer(
             self._client,
             cache.group,
             cache.kind,
             namespace=self._settings.namespace if cache.namespaced else "",
+            labels=f"{SHARD_LABEL}={shard}" if shard and cache.sharded else "",
             indexes=cache.indexes,
             trim=cache.trim,
             keep_unreadable=cache.keep_unreadable,
             metadata_only=cache.metadata_only,
         )
-        if not cache.metadata_only:
+        if not cache.metadata_only and (cache.sharded or not shard):
             self._unreadable.follow(informer)
         return informer
 
@@ -299,11 +333,15 @@ class Operator:
             statements=self._sources.statements,
             rules=self._counting,
             watch_filter=self._settings.watch_filter,
+            shards=self._shards,
             provider_kinds=self._settings.provider_kinds,
             class_kinds=self._settings.class_kinds,
             drift_interval=self._settings.drift_interval,
             image_url=self._image_addresses.of if self._image_addresses else None,
         )
+
+    def _owns(self, cluster: ObjectKey) -> bool:
+        return self._shards.owns(cluster)
 
     def _register(self, registration: Registration, reconciler: Reconciler) -> None:
         workers = self._settings.workers.get(registration.concurrency_of or registration.name, registration.concurrency)
@@ -316,8 +354,9 @@ class Operator:
         if reconciler.source_keys is not None:
             self._source_watches.append((controller, reconciler.source_keys))
         if registration.reports_ready:
-            store = self._caches[registration.kind].cache
-            self._metrics.watch_problems(registration.kind, lambda: find_problems(store.all()))
+            store, shard = self._caches[registration.kind].cache, self._settings.shard
+            held = (lambda one: shard_of(one) == shard) if registration.in_shards else (lambda _: True)
+            self._metrics.watch_problems(registration.kind, lambda: find_problems(filter(held, store.all())))
 
     def _enqueue(self, controller: str) -> Callable[[ObjectKey], None]:
         """Return a function that enqueues an object of a controller, which may be built later."""

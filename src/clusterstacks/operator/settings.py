@@ -13,6 +13,8 @@ from urllib.parse import urlsplit
 from clusterstacks.model.drift_settings import DEFAULT_INTERVAL, parse_interval
 from clusterstacks.model.errors import SpecError
 from clusterstacks.model.kinds.provider_refs import DEFAULT_KINDS, KindPattern
+from clusterstacks.model.kinds.shards import MAIN, lease_name
+from clusterstacks.model.kinds.shards import NAME as SHARD_NAME
 from clusterstacks.model.kinds.source import DirectoryPlace, SourceSpec
 from clusterstacks.model.objects import ObjectKey
 from clusterstacks.net.http.allowlist import AllowedHosts
@@ -60,6 +62,8 @@ class OperatorSettings:
     namespace: str = ""
     operator_namespace: str = ""
     watch_filter: str = ""
+    shard: str = MAIN
+    shards: frozenset[str] = frozenset()
     metrics_address: tuple[str, int] = ("", 8080)
     probe_address: tuple[str, int] = ("", 9440)
     node_image_address: tuple[str, int] = ("", 0)
@@ -97,13 +101,22 @@ def parse_settings(
     parser = option_parser(RELEASE_DIR if not started_as_manager(program) else GO_RELEASE_DIR)
     flags = parser.parse_args(two_dashes(arguments))
     try:
-        settings = _settings(flags, environ, service_account)
-        return replace(settings, as_manager=started_as_manager(program))
+        settings = _settings(flags, environ, service_account, as_manager=started_as_manager(program))
+        return _of_shard(settings) if settings.shard else settings
     except SpecError as error:
         parser.error(error.message)
 
 
-def _settings(flags: argparse.Namespace, environ: Mapping[str, str], service_account: Path) -> OperatorSettings:
+def _of_shard(settings: OperatorSettings) -> OperatorSettings:
+    """Leave to the main instance what is not about single Clusters."""
+    if settings.election is None or settings.shards:
+        raise SpecError("InvalidShard", "--shard needs leader election, and --shards is for the main instance")
+    return replace(settings, webhook_port=0, node_image_address=("", 0), providers=(), take_over=False)
+
+
+def _settings(
+    flags: argparse.Namespace, environ: Mapping[str, str], service_account: Path, *, as_manager: bool
+) -> OperatorSettings:
     own = flags.operator_namespace or environ.get("POD_NAMESPACE", "") or pod_namespace(service_account)
     if flags.node_image_bind_address[1] and not (flags.node_image_url and own):
         raise SpecError(
@@ -122,6 +135,8 @@ def _settings(flags: argparse.Namespace, environ: Mapping[str, str], service_acc
         namespace=flags.namespace,
         operator_namespace=own,
         watch_filter=flags.watch_filter,
+        shard=flags.shard,
+        shards=flags.shards,
         metrics_address=flags.metrics_bind_address,
         probe_address=flags.health_probe_bind_address,
         node_image_address=flags.node_image_bind_address,
@@ -135,7 +150,8 @@ def _settings(flags: argparse.Namespace, environ: Mapping[str, str], service_acc
         provider_kinds=_provider_kinds(flags.provider_kinds or ()),
         providers=tuple(dict.fromkeys(flags.providers)),
         drift_interval=flags.drift_interval,
-        election=election_settings(flags, own),
+        # As the Go operator, whose Lease does not depend on the filter.
+        election=election_settings(flags, own, lease_name(flags.shard, "" if as_manager else flags.watch_filter)),
         workers={
             registration.name: getattr(flags, f"{registration.name}_concurrency")
             for registration in REGISTRATIONS
@@ -143,6 +159,7 @@ def _settings(flags: argparse.Namespace, environ: Mapping[str, str], service_acc
         },
         log_level=LEVELS.get(flags.log_level, flags.log_level),
         log_format=flags.log_format,
+        as_manager=as_manager,
         take_over=flags.take_over,
         release_upgrades=flags.release_upgrades,
         notices=notices(flags),
@@ -221,6 +238,22 @@ def _add_cluster(parser: argparse.ArgumentParser) -> None:
         default="",
         metavar="VALUE",
         help="reconcile only objects whose label cluster.x-k8s.io/watch-filter has this value",
+    )
+    add(
+        "--shard",
+        type=_shard,
+        default=MAIN,
+        metavar="NAME",
+        help="deliver only to Clusters whose label clusterstack.x-k8s.io/shard has this value; default: the main "
+        "instance, which has those without the label, and for all Clusters the webhooks, ClusterStacks, releases, "
+        "ClusterUpgrades and ClusterResourceSyncs",
+    )
+    add(
+        "--shards",
+        type=_shards,
+        default=frozenset(),
+        metavar="NAME,...",
+        help="of the main instance: the shards that Clusters may name; its webhook refuses others",
     )
 
 
@@ -407,6 +440,16 @@ def _server_url(text: str) -> str:
     if text and (parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment):
         raise argparse.ArgumentTypeError(f"{text!r} is not http://HOST:PORT or https://HOST:PORT")
     return text.rstrip("/")
+
+
+def _shard(text: str) -> str:
+    if text and not SHARD_NAME.fullmatch(text):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a name of up to 30 of a-z, 0-9 and -, or it is main")
+    return text
+
+
+def _shards(text: str) -> frozenset[str]:
+    return frozenset(map(_shard, filter(None, text.split(","))))
 
 
 def _positive(text: str) -> int:

@@ -457,6 +457,11 @@ REASONS: Final = (
     ),
     Explanation(Reason.IMAGE_DIFFERS, "An earlier release made the same node image from another one.", _READ_MESSAGE),
     Explanation(
+        Reason.SHARD_NOT_RUNNING,
+        "The shard of the operator that the label clusterstack.x-k8s.io/shard asks for has not run for a minute.",
+        "Run it, or change or remove the label: 'csctl status --shards' shows the shards.",
+    ),
+    Explanation(
         Reason.NODE_IMAGES_PENDING,
         "Node images are not available in the cloud yet.",
         "The message has what the OpenStack Resource Controller (ORC) says of each. 'No state yet': it does not run.",
