@@ -80,6 +80,8 @@ class OperatorSettings:
     as_manager: bool = False
     take_over: bool = False
     release_upgrades: bool = False
+    observe: bool = False
+    once: bool = False
     notices: tuple[str, ...] = ()
 
 
@@ -110,6 +112,8 @@ def _settings(flags: argparse.Namespace, environ: Mapping[str, str], service_acc
             "NodeImageServerIncomplete",
             "--node-image-bind-address needs --node-image-url, and --operator-namespace for the Secret of its key",
         )
+    if flags.once and not flags.observe:
+        raise SpecError("ObserveMissing", "--once is for --observe")
     return OperatorSettings(
         kubeconfig=flags.kubeconfig,
         source=source_of(flags, environ),
@@ -127,7 +131,7 @@ def _settings(flags: argparse.Namespace, environ: Mapping[str, str], service_acc
         node_image_address=flags.node_image_bind_address,
         node_image_url=flags.node_image_url,
         node_image_cert_dir=flags.node_image_cert_dir,
-        webhook_port=flags.webhook_port,
+        webhook_port=0 if flags.observe else flags.webhook_port,
         webhook_service=flags.webhook_service,
         webhook_url=flags.webhook_url,
         webhook_cluster_failure_policy=flags.webhook_cluster_failure_policy,
@@ -135,7 +139,7 @@ def _settings(flags: argparse.Namespace, environ: Mapping[str, str], service_acc
         provider_kinds=_provider_kinds(flags.provider_kinds or ()),
         providers=tuple(dict.fromkeys(flags.providers)),
         drift_interval=flags.drift_interval,
-        election=election_settings(flags, own),
+        election=None if flags.observe else election_settings(flags, own),
         workers={
             registration.name: getattr(flags, f"{registration.name}_concurrency")
             for registration in REGISTRATIONS
@@ -145,6 +149,8 @@ def _settings(flags: argparse.Namespace, environ: Mapping[str, str], service_acc
         log_format=flags.log_format,
         take_over=flags.take_over,
         release_upgrades=flags.release_upgrades,
+        observe=flags.observe,
+        once=flags.once,
         notices=notices(flags),
     )
 
@@ -194,6 +200,17 @@ def option_parser(release_dir: Path = RELEASE_DIR) -> argparse.ArgumentParser:
         action="store_true",
         help="only release the upgrades of the Clusters that a deleted operator held, and exit; --namespace and "
         "--watch-filter select the Clusters",
+    )
+    other.add_argument(
+        "--observe",
+        action="store_true",
+        help="write nothing, and report the first write for each object that this version would make, in the log and "
+        "at /observed of the probes; runs beside another operator, without its Lease and without webhooks",
+    )
+    other.add_argument(
+        "--once",
+        action="store_true",
+        help="with --observe: end when everything was compared, with 0 if nothing would be written, else with 3",
     )
     add_go_flags(other)
     return parser
