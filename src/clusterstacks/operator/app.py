@@ -230,20 +230,10 @@ class Operator:
         return writers
 
     def _build_observation(self, environment: ControllerContext, gate: ObservingGate) -> Observation:
-        addons, bindings = Kind.CLUSTER_ADDON, Kind.CLUSTER_RESOURCE_SYNC_BINDING
+        addons, bindings = self._caches[Kind.CLUSTER_ADDON], self._caches[Kind.CLUSTER_RESOURCE_SYNC_BINDING]
         swept = (
-            SweptKind(
-                self._caches[addons].cache,
-                ("spec", "clusterRef", "name"),
-                (clusteraddon.NAME, clusteraddon.SWEEP_NAME),
-                environment.addon_sweep.uncompared,
-            ),
-            SweptKind(
-                self._caches[bindings].cache,
-                ("spec", "clusterName"),
-                (clusterresourcesync.BINDING_NAME, clusterresourcesync.SWEEP_NAME),
-                environment.sync_sweep.uncompared,
-            ),
+            SweptKind(addons.cache, ("spec", "clusterRef", "name"), environment.addon_sweep.uncompared),
+            SweptKind(bindings.cache, ("spec", "clusterName"), environment.sync_sweep.uncompared),
         )
         return Observation(gate, swept, self._is_idle)
 

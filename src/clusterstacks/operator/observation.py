@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from clusterstacks.model.documents import and_more, listed, text
+from clusterstacks.model.documents import listed, text
 from clusterstacks.model.errors import DependencyError
 from clusterstacks.model.kinds.cluster_conditions import condition_view
 from clusterstacks.model.kinds.names import READY_CONDITION, AddonCondition
@@ -89,7 +89,8 @@ class Observed:
         count = f"would write {_number(len(self.writes), 'object')} in {_number(self.clusters, 'cluster')}"
         if self.uncompared:
             count = f"{count}; {_number(len(self.uncompared), 'cluster')} could not be compared"
-        return and_more([listed(count, lines[:SHOWN]), *lines[SHOWN:]], 1, separator="\n")
+        more = [f"and {len(lines) - SHOWN} more"] if len(lines) > SHOWN else []
+        return listed(count, [*lines[:SHOWN], *more])
 
     def document(self) -> dict[str, Any]:
         """Return the answer of the endpoint /observed."""
@@ -107,23 +108,23 @@ class SweptKind:
     Args:
         objects: All of them.
         cluster: Field that names the Cluster of one.
-        controllers: Names of the controllers that write for them.
         uncompared: Returns why the cluster of one is not compared; empty if it is, None if nothing compares it now.
     """
 
     objects: ObjectCache
     cluster: tuple[str, ...]
-    controllers: tuple[str, ...]
     uncompared: Callable[[ObjectKey], str | None]
 
-    def states(self, writes: Collection[str]) -> Iterator[tuple[str, str]]:
-        """Yield the Cluster of each object, and why it is not compared; empty if it is."""
+    def states(self, written: Collection[str]) -> Iterator[tuple[str, str]]:
+        """Yield the Cluster of each object, and why it is not compared; empty if it is.
+
+        ``written`` are the keys of objects with a write: a delivery that begins ends the comparison.
+        """
         for manifest in self.objects.all():
             key = key_of(manifest)
             why = self.uncompared(key)
-            if why is None:  # a delivery ends the comparison
-                is_known = any(f"{controller} {key}" in writes for controller in self.controllers)
-                why = "" if is_known else _reason(manifest)
+            if why is None:
+                why = "" if str(key) in written else _reason(manifest)
             yield str(ObjectKey(key.namespace, text(manifest, *self.cluster))), why
 
 
@@ -150,8 +151,9 @@ class Observation:
     def observed(self) -> Observed:
         """Return what is known so far."""
         clusters: dict[str, str] = {}
+        written = {subject.partition(" ")[2] for subject in self.gate.writes}
         for kind in self.swept:
-            for cluster, why in kind.states(self.gate.writes):
+            for cluster, why in kind.states(written):
                 clusters[cluster] = clusters.get(cluster) or why
         left = {cluster: why for cluster, why in clusters.items() if why}
         return Observed(dict(self.gate.writes), len(clusters) - len(left), left)

@@ -49,8 +49,8 @@ def test_the_gate_stays_closed_and_keeps_the_first_write_of_each_object() -> Non
             3,
         ),
         (
-            Observed({}, 2, {"a/far": "no route"}),
-            "would write 0 objects in 2 clusters; 1 cluster could not be compared\nCluster a/far is not compared: no route",
+            Observed({}, 2, {"a/far": "away"}),
+            "would write 0 objects in 2 clusters; 1 cluster could not be compared\nCluster a/far is not compared: away",
             3,
         ),
     ],
@@ -98,7 +98,7 @@ def test_a_cluster_counts_only_if_it_was_compared_or_would_be_written(
 ) -> None:
     cache = ObjectCache()
     cache.put(ObjectKey("a", "one"), addon("one", **conditions))
-    swept = SweptKind(cache, ("spec", "clusterRef", "name"), ("clusteraddon",), lambda _: why)
+    swept = SweptKind(cache, ("spec", "clusterRef", "name"), lambda _: why)
     assert Observation(gate_with(*refused), [swept], lambda: True).observed() == expected
 
 
