@@ -222,7 +222,10 @@ class Operator:
         """Return the services that write, besides the controllers."""
         settings = self._settings
         leftovers = GoLeftovers(client=self._client, namespace=settings.operator_namespace, remove=settings.take_over)
-        writers = {"unreadable objects": self._unreadable.run, "leftovers": leftovers.run}
+        writers: dict[str, Callable[[], Awaitable[None]]] = {
+            "unreadable objects": self._unreadable.run,
+            "leftovers": leftovers.run,
+        }
         if settings.operator_namespace and not settings.webhook_port:
             name = WebhookScope(settings.namespace).name
             forget = partial(unregister, self._client, name, settings.operator_namespace, self._clock)

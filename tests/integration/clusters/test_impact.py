@@ -64,7 +64,8 @@ async def test_objects_of_each_cluster_are_named_and_what_blocks_the_others_and_
     assert code == 3, err
     head, *rows, end = told.splitlines()
     assert head.split()[:2] == ["CLUSTER", "RELEASE"]
-    assert all("1.37" in row for row in rows), told
+    assert [row.split()[0] for row in rows] == [f"{word}/one", f"{word}/two"]
+    assert all("no release names a version of 1.36" in row for row in rows), told
     assert end == "2 Clusters, 2 with a problem"
     assert (await writes(world.client), await writes(world.workload)) == before
 

@@ -39,7 +39,7 @@ async def delivered(world: World) -> AsyncIterator[None]:
     name = world.stack.release("v1")
     world.publish(name, world.stack.files("v1", {"app": templates(config_map(world.namespace, key="ours"))}))
     content = {"objects.yaml": yaml.safe_dump(config_map(f"{world.namespace}-sync", a="b"))}
-    await world.create({**config_map("objects", world.namespace), "data": content})
+    await world.create(named("v1", "ConfigMap", "objects", world.namespace, data=content))
     spec = {
         "clusterSelector": {"matchLabels": {"sync": world.namespace}},
         "resources": [{"kind": "ConfigMap", "name": "objects"}],
@@ -80,13 +80,12 @@ async def test_the_first_write_of_a_changed_renderer_is_named_and_the_same_build
     async with delivered(world):
         before = await writes(world.client), await writes(world.workload)
         same = await observed(world, tmp_path / "same")
-        monkeypatch.setattr(addon_inputs, "RENDERING", "changed")
-        other = await observed(world, tmp_path / "other")
-        monkeypatch.undo()
-        after = await writes(world.client), await writes(world.workload)
+    monkeypatch.setattr(addon_inputs, "RENDERING", "changed")  # the running operator would use it, too
+    other = await observed(world, tmp_path / "other")
+    after = await writes(world.client), await writes(world.workload)
 
     assert (same.message, same.exit_code) == ("would write 0 objects in 1 cluster", 0)
-    record = "apply Secret kube-system/cluster-stack-addon-app"
+    record = "patch Secret kube-system/cluster-stack-addon-app"
     assert other.writes == {f"clusteraddon {world.namespace}/cluster-addon-one": record}
     assert (other.exit_code, other.clusters, other.uncompared) == (3, 1, {})
     assert after == before

@@ -108,7 +108,13 @@ class _Preview:
         return rows
 
     async def _row(self, reader: ImpactReader, view: ClusterView) -> dict[str, Any]:
-        found = {"cluster": str(view.key), "from": view.class_name, "steps": [], "nodes": [], "objects": None}
+        found: dict[str, Any] = {
+            "cluster": str(view.key),
+            "from": view.class_name,
+            "steps": [],
+            "nodes": [],
+            "objects": None,
+        }
         try:
             context = await read_cluster_context(reader.client, view.key, self.directory, self.name)
             searched = await asyncio.to_thread(search_live_plan, context, self.name)

@@ -153,7 +153,7 @@ class AddonSweep:
     locks: dict[ObjectKey, asyncio.Lock] = field(default_factory=lambda: defaultdict(asyncio.Lock))
     kind: str = ADDON_RECORD
     at_once: bool = False
-    """True if the first reads after a start are not spread over an interval."""
+    """True if no read is put off: neither the first one, nor while another sweep of the cluster runs."""
     _swept: dict[ObjectKey, _Swept] = field(default_factory=dict, init=False)
 
     def watch(
@@ -300,7 +300,7 @@ class AddonSweep:
         if known is None or (known.memory is not None and not known.memory.objects):
             return None
         lock = self.locks[known.cluster]
-        if lock.locked():
+        if lock.locked() and not self.at_once:
             return _spread(SOON_INTERVAL)
         if known.memory is None and not (known.delayed or known.request or self.at_once):
             # After a restart all clusters come at once, and their conditions are there.
