@@ -45,7 +45,7 @@ async def test_objects_of_each_cluster_are_named_and_what_blocks_the_others_and_
         await world.addons_ready("one", first.class_name)
         await world.cluster("two", first.class_name, kubeconfig=unreachable(world))
         await world.at_rest()
-    before = await writes(world.client), await writes(world.workload)
+    before = await writes(world.client)
 
     code, told, err = await csctl(world, "impact", str(second), "-n", word, "-o", "json")
     assert code == 3, err
@@ -67,7 +67,9 @@ async def test_objects_of_each_cluster_are_named_and_what_blocks_the_others_and_
     assert [row.split()[0] for row in rows] == [f"{word}/one", f"{word}/two"]
     assert all("no release names a version of 1.36" in row for row in rows), told
     assert end == "2 Clusters, 2 with a problem"
-    assert (await writes(world.client), await writes(world.workload)) == before
+    assert await writes(world.client) == before
+    assert ((await world.delivered(f"{word}-a")) or {})["data"] == {"key": "1"}, "dry runs change nothing"
+    assert await world.delivered(f"{word}-c") is None
 
     code, _, err = await csctl(world, "impact", str(tmp_path), "-n", word)
     assert code == 2

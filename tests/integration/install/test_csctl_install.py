@@ -62,11 +62,13 @@ async def test_an_upgrade_is_observed_by_a_job_that_is_gone_afterwards(server: A
     """The test is the controller of Jobs and the kubelet."""
     await cluster_api(server)
     assert (await csctl(server, "install", "--image", IMAGE))[0] == 0
-    observing = asyncio.create_task(csctl(server, "install", "--image", f"{IMAGE}:v2", "--observe", "-o", "json"))
+    flags = ("--image", f"{IMAGE}:v2", "--observe", "--timeout=2m", "-o", "json")
+    observing = asyncio.create_task(csctl(server, "install", *flags))
 
     async def started() -> dict[str, Any]:
-        (job,) = json.loads(await asyncio.to_thread(kubectl, "get", "jobs", "-o=json"))["items"]
-        return dict(job)
+        jobs = json.loads(await asyncio.to_thread(kubectl, "get", "jobs", "-o=json"))["items"]
+        assert len(jobs) == 1
+        return dict(jobs[0])
 
     job = await eventually(started, about="the Job")
     (container,) = job["spec"]["template"]["spec"]["containers"]
