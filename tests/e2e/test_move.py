@@ -161,7 +161,10 @@ def move(page: Page, source: Side, target: Side, scratch: Path) -> str:
         shutil.copy(side.local.state.kubeconfig, scratch / f"{name}.kubeconfig")
     environ = environ_of_reader(source.local.state.kubeconfig)
     environ |= {"CLUSTERCTL_DISABLE_VERSIONCHECK": "true", "GOPROXY": "off", "XDG_CONFIG_HOME": str(scratch)}
-    environ["PATH"] = os.pathsep.join((str(resolve(["clusterctl"])["clusterctl"].path.parent), environ["PATH"]))
+    (scratch / "bin").mkdir(exist_ok=True)
+    if not (program := scratch / "bin" / "clusterctl").exists():
+        program.symlink_to(resolve(["clusterctl"])["clusterctl"].path)
+    environ["PATH"] = os.pathsep.join((str(program.parent), environ["PATH"]))
     statuses = source.statuses()
     for side in (source, target):
         side.signal_provider(signal.SIGSTOP)
@@ -205,7 +208,7 @@ async def test_a_cluster_moves_there_and_back_and_nothing_is_written_to_it(
             assert target.objects() == expected
             assert source.objects() == {}
             assert source.writes_of_operator() == []
-            written = [f"{one} {one.name} by {one.agent}" for one in writes(workload) if one.agent not in SERVERS]
-            assert written == [], word
+            written = [one for one in writes(workload) if not (one.agent.startswith(SERVERS) or one.is_lease)]
+            assert not written, f"{word}: {[f'{one} {one.name} by {one.agent}' for one in written]}"
         first.signal_provider(signal.SIGCONT)
         first.kubectl("delete", "cluster", "prod", WAIT)
