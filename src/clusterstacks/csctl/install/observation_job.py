@@ -6,11 +6,12 @@ import asyncio
 import time
 from typing import TYPE_CHECKING, Final
 
-from clusterstacks.csctl.install.apply_installation import POLL_SECONDS, pod_problem
+from clusterstacks.csctl.install.apply_installation import POLL_SECONDS, delete_object, pod_problem
 from clusterstacks.csctl.install.installations import INSTALLATION_LABEL
 from clusterstacks.csctl.install.operator_chart import NAME
 from clusterstacks.model.documents import at, listed, mapping, mappings, text
 from clusterstacks.model.errors import DependencyError, SpecError
+from clusterstacks.model.objects import ObjectId
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -68,7 +69,7 @@ async def run_observation(client: Client, objects: Sequence[Manifest], within: t
     try:
         return await _result(client, namespace, name, within)
     finally:
-        await client.delete(jobs, name, namespace)
+        await delete_object(client, ObjectId("batch", "Job", namespace, name))
 
 
 async def _result(client: Client, namespace: str, job: str, within: timedelta) -> tuple[int, str]:
