@@ -42,6 +42,8 @@ ARGUMENTS = {
     "local": "true",
     "take-over": "",
     "release-upgrades": "",
+    "observe": "",
+    "once": "",
     "source-location": "mirror/kaas",
     "source-interval": "10m",
     "source-plain-http": "",
@@ -57,6 +59,7 @@ ARGUMENTS = {
 
 NEEDED = {
     "node-image-bind-address": ["--node-image-url=https://images.example.org", "--operator-namespace=stacks-system"],
+    "once": ["--observe"],
     "local": ["--source=oci", "--source-location=registry.example.org/kaas"],
     "source": ["--source-location=registry.example.org/kaas"],
     "source-plain-http": ["--source=oci", "--source-location=registry.example.org/kaas"],

@@ -114,6 +114,11 @@ VERBS: Final[Mapping[str, Verb]] = {
         "List what each delivery to a Cluster changed.",
         ("default/my-cluster", "default/my-cluster -o json"),
     ),
+    "impact": Verb(
+        "clusterstacks.csctl.verbs.impact",
+        "Show what a release would change on live Clusters.",
+        (f".release/{_RELEASE}", f".release/{_RELEASE} --context staging --context prod -o json"),
+    ),
     "index": Verb("clusterstacks.csctl.verbs.index", "Write the index of a directory of releases.", ("www",)),
     "init": Verb("clusterstacks.csctl.verbs.init", "Write a new stack.", ("openstack/scs/1-35",)),
     "install": Verb(
@@ -123,6 +128,7 @@ VERBS: Final[Mapping[str, Verb]] = {
             "--check",
             "--image registry.example.org/kaas/cluster-stack-operator --values values.yaml --wait",
             "--image registry.example.org/kaas/cluster-stack-operator --export",
+            "--image registry.example.org/kaas/cluster-stack-operator --values values.yaml --observe",
         ),
     ),
     "lint": Verb(

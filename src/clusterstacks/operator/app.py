@@ -34,6 +34,7 @@ from clusterstacks.operator.go_operator import GoLeftovers
 from clusterstacks.operator.image_requests import SECRET_NAME as IMAGE_KEY_SECRET
 from clusterstacks.operator.image_server import ImageAddresses, ImageServer
 from clusterstacks.operator.lease_settings import build_elector
+from clusterstacks.operator.observation import Observation, ObservingGate, SweptKind
 from clusterstacks.operator.probes_server import ProbesServer
 from clusterstacks.operator.rbac import Feature, RightsCheck
 from clusterstacks.operator.shard_leases import ShardLeases
@@ -89,12 +90,13 @@ class Operator:
         self.management = f"{connection.server}, found by {origin}"
         """Address of the management API server, and where the kubeconfig was found."""
         self._elector = self._build_elector(connection)
-        gate = self._elector.gate if self._elector else None
+        observing = ObservingGate() if settings.observe else None
+        gate = self._elector.gate if self._elector else observing
         self._client = Client(connection, self._pool, budget=MANAGEMENT_BUDGET, user_agent=COMPONENT, gate=gate)
         # Webhooks serve on every replica and rotate their certificate with optimistic locking, so they pass no gate.
         # Every client that reaches their port can make them read, which must not use up the reconcilers' budget. The
         # same holds for the server of node images.
-        self._webhook_client = Client(connection, self._pool, user_agent=COMPONENT)
+        self._webhook_client = Client(connection, self._pool, user_agent=COMPONENT, gate=observing)
         self._image_addresses = self._build_image_addresses()
         self._events = EventRecorder(self._client, COMPONENT)
         self._unreadable = UnreadableObjectReporter(self._events, self._metrics)
@@ -124,7 +126,7 @@ class Operator:
             changed=self._source_changed,
         )
         clusters = self._informers[CLUSTER_KIND].cache
-        namespace = settings.election.namespace if settings.election else ""
+        namespace = settings.election.namespace if settings.election else settings.operator_namespace
         self._shard_leases = ShardLeases(self._client, namespace, clusters, self._enqueue(clusteraddon.CREATOR_NAME))
         self._shards = ShardMoves(
             own=settings.shard,
@@ -157,6 +159,8 @@ class Operator:
         if self._elector is not None:
             self._probes.add_ready("leader election", self._elector.problem)
         self._metrics.watch_checks(self._probes.failing)
+        self.observation = self._build_observation(environment, observing) if observing else None
+        """Reports what would be written; None in an operator that writes."""
 
     @property
     def source(self) -> str:
@@ -174,12 +178,13 @@ class Operator:
         }
         for name, write in writers.items():
             services[name] = self._after_sync(write if elector is None else elector.while_held(write))
-        services["unreadable objects"] = (
-            self._unreadable.run if elector is None else elector.while_held(self._unreadable.run)
-        )
         settings = self._settings
-        if not settings.shard:
-            services |= self._services_of_main()
+        if self.observation is not None:
+            if not settings.once:
+                services["observation"] = self.observation.run
+        else:
+            for name, write in self._further_writers().items():
+                services[name] = write if elector is None else elector.while_held(write)
         if settings.operator_namespace:
             services["rights"] = RightsCheck(
                 client=self._webhook_client,
@@ -198,38 +203,7 @@ class Operator:
             log.warning(
                 "The webhooks are disabled: set --webhook-service to the Service by which the API server calls them"
             )
-        if self._image_addresses is not None:
-            services["node images"] = self._after_sync(
-                ImageServer(
-                    *settings.node_image_address,
-                    addresses=self._image_addresses,
-                    releases=self._informers[Kind.CLUSTER_STACK_RELEASE].cache,
-                    open_source=self._sources.fetcher(lambda _: None).image_source,
-                    certificates=settings.node_image_cert_dir,
-                ).run
-            )
-        host, port = self._settings.probe_address
-        if port:
-            services["probes"] = ProbesServer(host, port, probes=self._probes).run
-        host, port = self._settings.metrics_address
-        if port:
-            services["metrics"] = ProbesServer(host, port, metrics=self._metrics).run
-        return services
-
-    def _services_of_main(self) -> dict[str, Callable[[], Awaitable[None]]]:
-        """Return the services that a shard leaves to the main instance."""
-        settings, elector = self._settings, self._elector
-        leftovers = GoLeftovers(client=self._client, namespace=settings.operator_namespace, remove=settings.take_over)
-        services: dict[str, Callable[[], Awaitable[None]]] = {"leftovers": leftovers.run}
-        if settings.operator_namespace and not settings.webhook_port:
-            name = WebhookScope(settings.namespace).name
-            services["webhook registration"] = partial(
-                unregister, self._client, name, settings.operator_namespace, self._clock
-            )
-        if elector is None:
-            return services
-        services["shards"] = self._after_sync(self._shard_leases.run)
-        return {name: elector.while_held(service) for name, service in services.items()}
+        return services | self._servers()
 
     async def close(self) -> None:
         """End the worker processes, then the connections."""
@@ -243,6 +217,59 @@ class Operator:
             if self._webhooks is not None:
                 stack.push_async_callback(self._webhooks.close)
 
+    def _servers(self) -> dict[str, Callable[[], Awaitable[None]]]:
+        """Return the servers besides that of the webhooks."""
+        settings = self._settings
+        services: dict[str, Callable[[], Awaitable[None]]] = {}
+        if self._image_addresses is not None and self.observation is None:
+            services["node images"] = self._after_sync(
+                ImageServer(
+                    *settings.node_image_address,
+                    addresses=self._image_addresses,
+                    releases=self._informers[Kind.CLUSTER_STACK_RELEASE].cache,
+                    open_source=self._sources.fetcher(lambda _: None).image_source,
+                    certificates=settings.node_image_cert_dir,
+                ).run
+            )
+        host, port = self._settings.probe_address
+        if port:
+            services["probes"] = ProbesServer(host, port, probes=self._probes, observation=self.observation).run
+        host, port = self._settings.metrics_address
+        if port:
+            services["metrics"] = ProbesServer(host, port, metrics=self._metrics).run
+        return services
+
+    def _further_writers(self) -> dict[str, Callable[[], Awaitable[None]]]:
+        """Return the services that write, besides the controllers; a shard leaves most to the main instance."""
+        settings = self._settings
+        writers: dict[str, Callable[[], Awaitable[None]]] = {"unreadable objects": self._unreadable.run}
+        if settings.shard:
+            return writers
+        leftovers = GoLeftovers(client=self._client, namespace=settings.operator_namespace, remove=settings.take_over)
+        writers["leftovers"] = leftovers.run
+        if settings.operator_namespace and not settings.webhook_port:
+            name = WebhookScope(settings.namespace).name
+            forget = partial(unregister, self._client, name, settings.operator_namespace, self._clock)
+            writers["webhook registration"] = forget
+        if self._elector is not None:
+            writers["shards"] = self._after_sync(self._shard_leases.run)
+        return writers
+
+    def _build_observation(self, environment: ControllerContext, gate: ObservingGate) -> Observation:
+        addons, bindings = self._caches[Kind.CLUSTER_ADDON], self._caches[Kind.CLUSTER_RESOURCE_SYNC_BINDING]
+        swept = (
+            SweptKind(addons.cache, ("spec", "clusterRef", "name"), environment.addon_sweep.uncompared),
+            SweptKind(bindings.cache, ("spec", "clusterName"), environment.sync_sweep.uncompared),
+        )
+        return Observation(gate, swept, self._is_idle)
+
+    def _is_idle(self) -> bool:
+        """Return whether all caches are filled as far as possible, and nothing is reconciled or downloaded."""
+        are_filled = all(one.is_synced or one.health.is_failing for one in self._caches.values())
+        are_required = all(one.is_synced for one in self._informers.values())
+        controllers = all(controller.is_idle for controller in self._controllers.values())
+        return are_filled and are_required and controllers and self._sources.is_idle
+
     def _build_renderer(self) -> Renderer:
         size = sizing(memory_limit())
         if size.shortage:
@@ -253,7 +280,7 @@ class Operator:
     def _features(self) -> frozenset[Feature]:
         on = {
             Feature.WEBHOOKS: self._webhooks is not None,
-            Feature.NO_WEBHOOKS: not self._settings.webhook_port,
+            Feature.NO_WEBHOOKS: not (self._settings.webhook_port or self._settings.observe),
             Feature.ELECTION: self._elector is not None,
             Feature.NODE_IMAGES: self._image_addresses is not None,
         }
@@ -268,7 +295,7 @@ class Operator:
 
     def _build_elector(self, connection: Connection) -> LeaderElector | None:
         settings = self._settings.election
-        self._metrics.leader.set(settings is None)
+        self._metrics.leader.set(settings is None and not self._settings.observe)
         if settings is None:
             return None
         return build_elector(settings, connection, self._pool, COMPONENT, self._metrics.leader.set)
@@ -313,6 +340,7 @@ class Operator:
                 metrics=self._metrics,
                 renderer=self._renderer,
                 locks=locks,
+                at_once=self._settings.observe,
             ),
             sync_sweep=AddonSweep(
                 workloads=self._workloads,
@@ -323,6 +351,7 @@ class Operator:
                 renderer=self._renderer,
                 locks=locks,
                 kind=SYNC_RECORD,
+                at_once=self._settings.observe,
             ),
             informers=self._caches,
             watch_kind=self._watch_kind,

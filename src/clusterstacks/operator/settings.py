@@ -84,6 +84,8 @@ class OperatorSettings:
     as_manager: bool = False
     take_over: bool = False
     release_upgrades: bool = False
+    observe: bool = False
+    once: bool = False
     notices: tuple[str, ...] = ()
 
 
@@ -109,7 +111,7 @@ def parse_settings(
 
 def _of_shard(settings: OperatorSettings) -> OperatorSettings:
     """Leave to the main instance what is not about single Clusters."""
-    if settings.election is None or settings.shards:
+    if (settings.election is None and not settings.observe) or settings.shards:
         raise SpecError("InvalidShard", "--shard needs leader election, and --shards is for the main instance")
     return replace(settings, webhook_port=0, node_image_address=("", 0), providers=(), take_over=False)
 
@@ -123,6 +125,10 @@ def _settings(
             "NodeImageServerIncomplete",
             "--node-image-bind-address needs --node-image-url, and --operator-namespace for the Secret of its key",
         )
+    if flags.once and not flags.observe:
+        raise SpecError("ObserveMissing", "--once is for --observe")
+    # As the Go operator, whose Lease does not depend on the filter.
+    lease = lease_name(flags.shard, "" if as_manager else flags.watch_filter)
     return OperatorSettings(
         kubeconfig=flags.kubeconfig,
         source=source_of(flags, environ),
@@ -142,7 +148,7 @@ def _settings(
         node_image_address=flags.node_image_bind_address,
         node_image_url=flags.node_image_url,
         node_image_cert_dir=flags.node_image_cert_dir,
-        webhook_port=flags.webhook_port,
+        webhook_port=0 if flags.observe else flags.webhook_port,
         webhook_service=flags.webhook_service,
         webhook_url=flags.webhook_url,
         webhook_cluster_failure_policy=flags.webhook_cluster_failure_policy,
@@ -150,8 +156,7 @@ def _settings(
         provider_kinds=_provider_kinds(flags.provider_kinds or ()),
         providers=tuple(dict.fromkeys(flags.providers)),
         drift_interval=flags.drift_interval,
-        # As the Go operator, whose Lease does not depend on the filter.
-        election=election_settings(flags, own, lease_name(flags.shard, "" if as_manager else flags.watch_filter)),
+        election=None if flags.observe else election_settings(flags, own, lease),
         workers={
             registration.name: getattr(flags, f"{registration.name}_concurrency")
             for registration in REGISTRATIONS
@@ -162,6 +167,8 @@ def _settings(
         as_manager=as_manager,
         take_over=flags.take_over,
         release_upgrades=flags.release_upgrades,
+        observe=flags.observe,
+        once=flags.once,
         notices=notices(flags),
     )
 
@@ -211,6 +218,17 @@ def option_parser(release_dir: Path = RELEASE_DIR) -> argparse.ArgumentParser:
         action="store_true",
         help="only release the upgrades of the Clusters that a deleted operator held, and exit; --namespace and "
         "--watch-filter select the Clusters",
+    )
+    other.add_argument(
+        "--observe",
+        action="store_true",
+        help="write nothing, and report the first write for each object that this version would make, in the log and "
+        "at /observed of the probes; runs beside another operator, without its Lease and without webhooks",
+    )
+    other.add_argument(
+        "--once",
+        action="store_true",
+        help="with --observe: end when everything was compared, with 0 if nothing would be written, else with 3",
     )
     add_go_flags(other)
     return parser
