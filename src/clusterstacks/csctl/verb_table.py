@@ -217,7 +217,7 @@ VERBS: Final[Mapping[str, Verb]] = {
 }
 
 
-_OBJECTS: Final = "'csctl status' lists Clusters with their releases, 'csctl status NAMESPACE/CLUSTER' describes one"
+_OBJECTS: Final = "'csctl status' lists Clusters with their releases, 'csctl status CLUSTER' describes one"
 _LOGS: Final = "'kubectl logs' prints the log of the operator: the field object of its lines names the Cluster"
 _INSTALL: Final = "'csctl install' installs the operator, 'csctl uninstall' removes it"
 
@@ -227,7 +227,7 @@ SUGGESTIONS: Final = {
     "fleet": _OBJECTS,
     "get": "'kubectl get clusters,clusterstacks,clusterstackreleases,clusteraddons' lists objects; " + _OBJECTS,
     **dict.fromkeys(
-        ("event", "events"), "'csctl status NAMESPACE/CLUSTER' prints the newest events, 'kubectl events' lists all"
+        ("event", "events"), "'csctl status CLUSTER' prints the newest events, 'kubectl events' lists all"
     ),
     **dict.fromkeys(("log", "logs"), _LOGS),
     **dict.fromkeys(("validate", "check", "doctor", "test", "vet"), "'csctl lint' reports problems of a stack"),

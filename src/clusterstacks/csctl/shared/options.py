@@ -52,7 +52,8 @@ class Seconds(click.ParamType[float]):
 
 TEXT: Final = "text"
 JSON: Final = "json"
-FORMATS: Final = frozenset({TEXT, JSON, "sarif", "table", "yaml"})
+YAML: Final = "yaml"
+FORMATS: Final = frozenset({TEXT, JSON, YAML, "sarif", "table"})
 """All output formats. None of them is accepted as a directory; ``./json`` is."""
 
 COLOURS: Final = ("auto", "always", "never")
@@ -108,8 +109,8 @@ def _set_flag(context: click.Context, option: click.Parameter, value: bool) -> N
 
 
 def form_option(*forms: str) -> Callable[[Command], Command]:
-    """Return the option -o with these output formats (default: text and json); the first one is the default."""
-    choice = click.Choice(forms or (TEXT, JSON))
+    """Return the option -o with these output formats (text, json and yaml without any); the first is the default."""
+    choice = click.Choice(forms or (TEXT, JSON, YAML))
     return click.option(
         "--output", "-o", "form", type=choice, default=choice.choices[0], show_default=True, help="Output format."
     )

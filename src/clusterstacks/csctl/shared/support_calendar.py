@@ -84,7 +84,7 @@ async def read_calendar(
     Raises:
         DependencyError: The Clusters cannot be read.
     """
-    namespace, name = (cluster.namespace, cluster.name) if cluster is not None else ("", "")
+    namespace, name = cluster if cluster is not None else (management.namespace, "")
     own = management.connection().namespace
     unknown = "the versions of addons are not shown"
     queries = [

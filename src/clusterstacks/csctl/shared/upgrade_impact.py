@@ -3,31 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-import os
-from contextlib import AsyncExitStack
-from dataclasses import replace
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Final
 
 from clusterstacks.csctl.shared import output
 from clusterstacks.csctl.shared.management_objects import ObjectQuery, read_all
 from clusterstacks.csctl.shared.terminal import ResultMark
-from clusterstacks.deliver.render.values_document import merge_values
-from clusterstacks.model.documents import at, mapping, text
-from clusterstacks.model.errors import ClusterStacksError, SpecError
+from clusterstacks.model.documents import at, text
+from clusterstacks.model.errors import ClusterStacksError
 from clusterstacks.model.kinds.names import CLUSTER_API_GROUP, CLUSTER_NAME_LABEL
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from clusterstacks.deliver.apply.targets import ApplyTarget
-    from clusterstacks.model.names import ReleaseName
     from clusterstacks.model.objects import Manifest, ObjectId
     from clusterstacks.net.kube.client import Client
-    from clusterstacks.operator.controllers.clusteraddon.snapshot import ClusterSnapshot
     from clusterstacks.plan.clusters.context import UpgradeContext
-    from clusterstacks.release.release import Release
 
     Document = dict[str, Any]
 
@@ -95,97 +87,32 @@ async def _changed_objects(
     client: Client, context: UpgradeContext, steps: Sequence[Document], releases: Path | None
 ) -> Document:
     """Render the addons that the steps change, and compare their objects with the delivery records."""
+    from clusterstacks.csctl.shared.live_inputs import open_inputs
     from clusterstacks.deliver.apply.delivery import Delivery, RecordOwner
     from clusterstacks.deliver.apply.targets import resolve
-    from clusterstacks.deliver.render.renderer import ADDON_NAMESPACE, Renderer
-    from clusterstacks.operator.controllers.clusteraddon.addon_inputs import AddonInputs, combine_releases
-    from clusterstacks.operator.controllers.clusteraddon.snapshot import ContractKinds, read_snapshot
+    from clusterstacks.deliver.render.renderer import ADDON_NAMESPACE
     from clusterstacks.operator.controllers.workload_clients import Workloads
 
     key = context.cluster.view.key
-    async with AsyncExitStack() as resources:
-        workload = await (await resources.enter_async_context(Workloads(client))).connect(key)
-        snapshot = await read_snapshot(client, key, ContractKinds(client))
-        if snapshot is None:
-            raise SpecError("ClusterNotFound", f"Cluster {key} does not exist any more")
-        for step in steps:
-            snapshot = _after(snapshot, step)
-        renderer = Renderer()
-        resources.push_async_callback(renderer.close)
-        directory = Path(resources.enter_context(TemporaryDirectory(prefix="csctl-")))
-        opened = {
-            name: await _open(client, context, releases or directory, name, directory)
-            for name in {snapshot.release, *snapshot.requested.releases()}
-        }
-        own = opened.pop(snapshot.release)
-        inputs = AddonInputs(snapshot, combine_releases(own, opened, snapshot.requested), renderer)
-
+    async with Workloads(client) as workloads:
+        workload = await workloads.connect(key)
         delivery = Delivery(workload, RecordOwner(key))
         records = await delivery.records()
         kept: set[ObjectId] = set()
         rendered: list[ApplyTarget] = []
-        config = inputs.releases.config
-        for addon in config.addons() if config is not None else own.addons():
-            if addon not in inputs.releases.release_of(addon).addons():  # only stages that delete it name it
-                continue
-            chart = inputs.chart(addon)
-            values = await inputs.values(chart)
-            if addon in records and records[addon].inputs == inputs.digest(chart, values):
-                kept |= {known.id for known in records[addon].objects}
-                continue
-            manifests = await inputs.render(chart, values)
-            rendered += await resolve(
-                workload, manifests, default_namespace=ADDON_NAMESPACE, part_of=delivery.set_id(addon)
-            )
+        async with open_inputs(client, context, releases, steps) as inputs:
+            for addon in inputs.releases.addons():
+                chart = inputs.chart(addon)
+                values = await inputs.values(chart)
+                if addon in records and records[addon].inputs == inputs.digest(chart, values):
+                    kept |= {known.id for known in records[addon].objects}
+                    continue
+                manifests = await inputs.render(chart, values)
+                rendered += await resolve(
+                    workload, manifests, default_namespace=ADDON_NAMESPACE, part_of=delivery.set_id(addon)
+                )
         delivered = {known.id: known.digest for record in records.values() for known in record.objects}
         return await _difference(workload, delivered, kept, rendered)
-
-
-def _after(snapshot: ClusterSnapshot, step: Document) -> ClusterSnapshot:
-    """Return the snapshot of a Cluster after a step.
-
-    The control plane object has the version of the step; what else Cluster API writes to it is not known.
-    """
-    from clusterstacks.model.kinds.addon_annotations import read_requested_releases
-    from clusterstacks.model.kinds.clusterapi import cluster_view, root_objects
-    from clusterstacks.model.names import parse_class
-    from clusterstacks.model.versions import KubernetesVersion
-
-    patched: Manifest = merge_values(snapshot.cluster.raw, step["patch"] or {})
-    annotations = mapping(patched, "metadata", "annotations").items()
-    kept = {key: value for key, value in annotations if value is not None}
-    patched["metadata"] = {**mapping(patched, "metadata"), "annotations": kept}
-    view, version = cluster_view(patched), KubernetesVersion.parse(step["kubernetes"])
-    release = parse_class(view.class_name)
-    main = snapshot.data["ControlPlane"]
-    main = merge_values(main, {"spec": {"version": version.text}, "status": {"version": version.text}}) if main else {}
-    return replace(
-        snapshot,
-        cluster=view,
-        release=release,
-        requested=read_requested_releases(view.annotations, release),
-        upgrade=replace(snapshot.upgrade, control_plane=(version,), wanted=version),
-        data=root_objects(patched, main, snapshot.data["InfraCluster"]),
-    )
-
-
-async def _open(client: Client, context: UpgradeContext, given: Path, name: ReleaseName, directory: Path) -> Release:
-    """Open a release of a directory, or download it to another with the rights of the user."""
-    from clusterstacks.plan.clusters.candidates import opened_source
-    from clusterstacks.release.open import open_directory
-    from clusterstacks.release.sources.download_release import pull
-    from clusterstacks.release.sources.source_opener import SecretReader, SourceOpener
-    from clusterstacks.release.sources.stack_source import named_settings
-
-    if (given / name.release).is_dir():
-        return await asyncio.to_thread(open_directory, given / name.release, name)
-    settings = next(filter(None, map(named_settings, context.offered.of_series(name.kubernetes))), None)
-    if settings is None or not settings.address.kind.is_remote:
-        problem = f"only the operator can read release {name}, from its own source"
-        raise SpecError("ReleaseUnknown", f"{problem}: give it with --releases DIR")
-    opener = SourceOpener(secrets=SecretReader(client), release_dir=Path(os.devnull), environ=os.environ)
-    async with opened_source(opener, settings) as source:
-        return (await pull(source, name, directory)).release
 
 
 async def _difference(

@@ -11,7 +11,7 @@ import click
 
 from clusterstacks.csctl.shared import output
 from clusterstacks.csctl.shared.cluster_options import ClusterName, ManagementCluster, cluster_options
-from clusterstacks.csctl.shared.management_objects import BINDINGS, MANAGER, read_all, served
+from clusterstacks.csctl.shared.management_objects import BINDINGS, MANAGER, get_cluster, read_all, served
 from clusterstacks.csctl.shared.options import Seconds
 from clusterstacks.model.conditions import from_documents
 from clusterstacks.model.documents import at, text
@@ -72,7 +72,7 @@ class _ReconcileRequest:
 
 
 @click.command(short_help="Compare and restore the objects of a Cluster or a sync now.")
-@click.argument("cluster", metavar="NAMESPACE/CLUSTER", type=ClusterName())
+@click.argument("cluster", metavar="CLUSTER", type=ClusterName())
 @_SYNC
 @cluster_options
 @click.option("--no-wait", is_flag=True, help="Do not wait until the operator has handled the request.")
@@ -106,7 +106,7 @@ def reconcile(
 
 
 @click.command(short_help="Pause the delivery to a Cluster, or of a sync.")
-@click.argument("cluster", metavar="NAMESPACE/CLUSTER", type=ClusterName())
+@click.argument("cluster", metavar="CLUSTER", type=ClusterName())
 @_SYNC
 @cluster_options
 def suspend(cluster: ObjectKey, management: ManagementCluster, *, is_sync: bool) -> None:
@@ -124,7 +124,7 @@ def suspend(cluster: ObjectKey, management: ManagementCluster, *, is_sync: bool)
 
 
 @click.command(short_help="Continue the delivery to a Cluster, or of a sync.")
-@click.argument("cluster", metavar="NAMESPACE/CLUSTER", type=ClusterName())
+@click.argument("cluster", metavar="CLUSTER", type=ClusterName())
 @_SYNC
 @cluster_options
 def resume(cluster: ObjectKey, management: ManagementCluster, *, is_sync: bool) -> None:
@@ -181,7 +181,7 @@ async def _reconcile(
 async def _request_of_cluster(client: Client, key: ObjectKey, *, waits: bool) -> _ReconcileRequest:
     of_cluster = replace(BINDINGS, namespace=key.namespace, labels=f"{CLUSTER_NAME_LABEL}={key.name}")
     (bindings,) = await read_all(client, [replace(of_cluster, consequence="syncs are not waited for")])
-    cluster = await client.get(await served(client, CLUSTER_API_GROUP, CLUSTER_KIND), key.name, key.namespace)
+    cluster = await get_cluster(client, key)
     addon = await _find_addon(client, key)
     if addon is None and not bindings:
         raise _no_addon(key, cluster)
@@ -244,7 +244,9 @@ async def _set_suspended(management: ManagementCluster, key: ObjectKey, *, suspe
     """Set spec.suspend of a sync, if it differs."""
     async with management.connected() as client:
         syncs = await served(client, SYNC_GROUP, Kind.CLUSTER_RESOURCE_SYNC)
-        sync = await client.get(syncs, key.name, key.namespace)
+        sync = await client.find(syncs, key.name, key.namespace)
+        if sync is None:
+            raise SpecError("SyncNotFound", f"sync {key} does not exist: 'csctl status --syncs' lists the syncs")
         if (at(sync, "spec", "suspend") is True) is not suspended:
             await client.merge_patch(syncs, key.name, {"spec": {"suspend": suspended}}, key.namespace, manager=MANAGER)
 
@@ -262,7 +264,7 @@ async def _set_paused(management: ManagementCluster, key: ObjectKey, *, paused: 
 
 async def _read(client: Client, key: ObjectKey) -> tuple[Manifest, Manifest]:
     """Read a Cluster and its ClusterAddon, which must both exist."""
-    cluster = await client.get(await served(client, CLUSTER_API_GROUP, CLUSTER_KIND), key.name, key.namespace)
+    cluster = await get_cluster(client, key)
     addon = await _find_addon(client, key)
     if addon is None:
         raise _no_addon(key, cluster)

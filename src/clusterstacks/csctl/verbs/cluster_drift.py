@@ -73,7 +73,7 @@ def _named(identity: ObjectId, sync: str) -> str:
 
 
 @click.command(short_help="Show objects that differ from what was delivered.")
-@click.argument("cluster", metavar="NAMESPACE/CLUSTER", type=ClusterName())
+@click.argument("cluster", metavar="CLUSTER", type=ClusterName())
 @cluster_options
 @form_option("text", "json", "yaml")
 @click.option(
@@ -294,7 +294,7 @@ async def _settings(
         raise SpecError(
             "ClusterNotFound",
             f"Cluster {cluster} does not exist, or has neither a class of a cluster stack nor a sync: "
-            f"'kubectl get clusters -n {cluster.namespace}' lists the Clusters",
+            f"'csctl status -n {cluster.namespace}' lists the Clusters",
         )
     if key is None:
         return None

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from clusterstacks.csctl.shared import output
-from clusterstacks.csctl.shared.cluster_options import ManagementCluster, cluster_options, complete_namespaces
+from clusterstacks.csctl.shared.cluster_options import ManagementCluster, connection_options, complete_namespaces
 from clusterstacks.csctl.shared.options import FILE, JSON, Seconds, form_option
 from clusterstacks.model.documents import listed
 
@@ -61,7 +61,7 @@ timeout_option = click.option(
 @timeout_option
 @click.option("--export", is_flag=True, help="Print the objects as YAML; no cluster is needed.")
 @click.option("--check", is_flag=True, help="Check the management cluster and an installation in it; write nothing.")
-@cluster_options
+@connection_options
 @form_option()
 def install(  # noqa: PLR0913 - one for each option
     *,

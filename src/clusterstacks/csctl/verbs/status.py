@@ -79,7 +79,7 @@ SYNC_HEADER: Final = ("NAMESPACE", "NAME", "READY", "CLUSTERS", "SYNCED", "DRIFT
 
 
 @click.command(short_help="List Clusters or syncs, or describe the state of a Cluster.")
-@click.argument("cluster", metavar="[NAMESPACE/CLUSTER]", type=ClusterName(), required=False)
+@click.argument("cluster", metavar="[CLUSTER]", type=ClusterName(), required=False)
 @contexts_options
 @filter_options
 @click.option("--syncs", is_flag=True, help="List the ClusterResourceSyncs instead of the Clusters.")
@@ -105,24 +105,24 @@ def status(  # noqa: PLR0913 - the options of the verb
     release, and those of each Kubernetes minor that left support or leaves it within 60 days. Without the right to list
     the Clusters of all namespaces, those of the namespace of the context are listed.
 
-    With NAMESPACE/CLUSTER, a tree shows control plane, workers, addons and syncs, the running stage and what it waits
+    With CLUSTER, a tree shows control plane, workers, addons and syncs, the running stage and what it waits
     for, the hold of an upgrade, health, drift, the last change and the newest events. With --syncs, a table shows how
     many Clusters each ClusterResourceSync selects, and how many of them have all objects or differences. With --watch,
     a terminal shows the current tree, or a line for each Cluster or sync; in a pipe, csctl prints the changed lines.
 
     A management cluster that cannot be read does not stop the others; the failures are listed at the end.
-    NAMESPACE/CLUSTER and --watch take one context.
+    CLUSTER and --watch take one context.
     """
     if watch and form != TEXT:
         raise click.UsageError(f"--watch cannot be combined with -o {form}")
     if len(managements) > 1 and (cluster is not None or watch):
-        one = "--watch" if cluster is None else "NAMESPACE/CLUSTER"
+        one = "--watch" if cluster is None else "CLUSTER"
         raise click.UsageError(f"{one} cannot be combined with several --context: name one")
     if cluster is not None:
-        if scope != ListScope() or syncs or troubled:
-            options = "--namespace, --selector, --syncs or --troubled"
-            raise click.UsageError(f"NAMESPACE/CLUSTER cannot be combined with {options}")
-        _describe(managements[0], cluster, form, watch=watch)
+        if scope.labels or syncs or troubled:
+            raise click.UsageError("CLUSTER cannot be combined with --selector, --syncs or --troubled")
+        management = replace(managements[0], namespace=scope.namespace)
+        _describe(management, management.full_key(cluster), form, watch=watch)
         return 0
     if syncs and scope.labels:
         raise click.UsageError("--syncs cannot be combined with --selector, which selects Clusters")

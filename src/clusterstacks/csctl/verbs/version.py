@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from clusterstacks.csctl.shared import output
-from clusterstacks.csctl.shared.cluster_options import ManagementCluster, cluster_options
+from clusterstacks.csctl.shared.cluster_options import ManagementCluster, connection_options
 from clusterstacks.csctl.shared.options import JSON, form_option
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ PATIENCE_SECONDS: Final = 10.0
 
 
 @click.command(short_help="Print the versions of csctl, operator and management cluster.")
-@cluster_options
+@connection_options
 @form_option()
 @click.option("--client", is_flag=True, help="Print only the version of csctl.")
 def version(management: ManagementCluster, form: str, *, client: bool) -> None:

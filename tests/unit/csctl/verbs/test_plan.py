@@ -151,18 +151,19 @@ def test_upstream_facts_apply_if_a_release_states_nothing(world: Path, capsys: p
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["plan", "--to", "v1.36.1"], "expected either NAMESPACE/CLUSTER or --from FILE"),
+        (["plan", "--to", "v1.36.1"], "expected either CLUSTER or --from FILE"),
         (
             ["plan", "team/one", "--from", "STATE", "--to", "v1.36.1"],
-            "expected either NAMESPACE/CLUSTER or --from FILE",
+            "expected either CLUSTER or --from FILE",
         ),
-        (["plan", "--from", "STATE", "--to", "v1.36.1"], "--from requires --releases and cannot be combined"),
+        (["plan", "--from", "STATE", "--to", "v1.36.1"], "--from requires --releases, and reads no Cluster"),
         (
             ["plan", "--from", "STATE", "--context", "a", "--to", "v1.36.1"],
-            "--from requires --releases and cannot be combined",
+            "--from requires --releases, and reads no Cluster",
         ),
-        (["plan", "one", "--to", "v1.36.1"], "'one' is not a Cluster (expected NAMESPACE/NAME"),
-        (["why", "a/b/c", "v1.36.1"], "'a/b/c' is not a Cluster"),
+        (["plan", "a/", "--to", "v1.36.1"], "'a/' is not the name of an object (expected NAME or NAMESPACE/NAME"),
+        (["why", "a/b/c", "v1.36.1"], "'a/b/c' is not the name of an object"),
+        (["why", "a/b", "v1.36.1", "-n", "c"], "a/b is not in namespace c"),
         (["why", "team/one", "newest"], "'newest' is not a valid target"),
         (["why", "team/one", "v1.36.1", "--kubeconfig", "STATE", "--context", "none"], "kubeconfig"),
     ],
