@@ -149,7 +149,9 @@ class ClusterName(click.ParamType[ObjectKey]):
             return value
         namespace, slash, name = str(value).rpartition("/")
         if not name or "/" in namespace or bool(namespace) is not bool(slash):
-            problem = f"{value!r} is not the name of an object (expected NAME or NAMESPACE/NAME, for example team-a/prod)"
+            problem = (
+                f"{value!r} is not the name of an object (expected NAME or NAMESPACE/NAME, for example team-a/prod)"
+            )
             self.fail(problem, param, ctx)
         return ObjectKey(namespace, name)
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from clusterstacks.csctl.shared import output
+from clusterstacks.csctl.shared.options import TEXT
 from clusterstacks.csctl.shared.terminal import ResultMark, columns, cut
 from clusterstacks.plan.compat.matrices import worst
 from clusterstacks.plan.compat.verdicts import Verdict
@@ -65,9 +66,9 @@ class CheckedRelease:
 
 def print_checked(checked: Sequence[CheckedRelease], contradictions: Sequence[str], form: str) -> None:
     """Print the verdicts on releases, and their contradictory statements."""
-    if form == "json":
+    if form != TEXT:
         releases = [checked_document(release) for release in checked]
-        output.print_json({"releases": releases, "contradictions": list(contradictions)})
+        output.print_document({"releases": releases, "contradictions": list(contradictions)}, form)
         return
     for release in checked:
         output.say_judged(
@@ -83,8 +84,8 @@ def print_checked(checked: Sequence[CheckedRelease], contradictions: Sequence[st
 
 def print_matrix(matrix: Matrix, form: str) -> None:
     """Print a table of verdicts."""
-    if form == "json":
-        output.print_json(matrix_document(matrix))
+    if form != TEXT:
+        output.print_document(matrix_document(matrix), form)
         return
     lines = (*matrix.releases, *matrix.components)
     words = [[_label(row), *map(_word, row.cells)] for row in lines]
@@ -179,8 +180,8 @@ BUILT_IN = "built in"
 
 def print_list(known: Sequence[ComponentFacts], form: str) -> None:
     """Print the known components, with the date and the origin of their facts."""
-    if form == "json":
-        output.print_json([_head(component) for component in known])
+    if form != TEXT:
+        output.print_document([_head(component) for component in known], form)
     else:
         rows = [(component.name, component.title, component.read, component.origin or BUILT_IN) for component in known]
         output.print_table(("COMPONENT", "TITLE", "FACTS OF", "FROM"), rows)
@@ -188,8 +189,8 @@ def print_list(known: Sequence[ComponentFacts], form: str) -> None:
 
 def print_sheet(component: ComponentFacts, form: str) -> None:
     """Print all facts about a component."""
-    if form == "json":
-        output.print_json(_document(component))
+    if form != TEXT:
+        output.print_document(_document(component), form)
         return
     output.say(f"{component.title}: facts of {component.read}, {component.origin or BUILT_IN}", bold=True)
     wrapped = click.wrap_text(component.semantics, width=100, initial_indent="  ", subsequent_indent="  ")

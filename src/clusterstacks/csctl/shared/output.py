@@ -251,7 +251,8 @@ def print_document(document: Any, form: str) -> None:  # noqa: ANN401 - any JSON
         from clusterstacks.model import yaml
 
         clear_status()
-        click.echo(yaml.dump(document), nl=False)
+        # JSON has no tuples and no enumerations, so that both formats have the same values.
+        click.echo(yaml.dump(json.loads(json.dumps(document))), nl=False)
 
 
 def print_text(text: str, file: Path | None = None) -> None:

@@ -75,7 +75,7 @@ def _named(identity: ObjectId, sync: str) -> str:
 @click.command(short_help="Show objects that differ from what was delivered.")
 @click.argument("cluster", metavar="CLUSTER", type=ClusterName())
 @cluster_options
-@form_option("text", "json", "yaml")
+@form_option()
 @click.option(
     "--exit-code",
     is_flag=True,

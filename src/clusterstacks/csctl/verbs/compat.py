@@ -136,9 +136,7 @@ def _explained_as_cluster(name: ObjectKey) -> Iterator[None]:
         yield
     except ClusterStacksError as error:
         kind = DependencyError if isinstance(error, DependencyError) else SpecError
-        problem = (
-            f"no directory has the path {name}, so it was read as the name of a Cluster; correct the path to check files"
-        )
+        problem = f"no directory has the path {name}, so it was read as the name of a Cluster; correct it for files"
         raise kind(error.code, f"{error.message} ({problem})") from None
 
 
@@ -252,7 +250,7 @@ def matrix(
 @click.argument("subject", metavar="[CLUSTER|DIR|REF]", required=False, type=SubjectParam())
 @cluster_options
 @trust_options
-@form_option("text", "json", "yaml")
+@form_option()
 def calendar_verb(
     trust: ServerTrust, subject: DirectoryOrRef | ObjectKey | None, management: ManagementCluster, form: str
 ) -> None:

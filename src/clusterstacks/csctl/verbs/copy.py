@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from clusterstacks.csctl.shared import output
-from clusterstacks.csctl.shared.options import FILE, JSON, form_option
+from clusterstacks.csctl.shared.options import FILE, TEXT, form_option
 from clusterstacks.csctl.shared.registry_options import ServerTrust, open_registry, trust_options
 from clusterstacks.csctl.shared.release_ref import sorted_releases
 
@@ -171,8 +171,8 @@ def copy(
         raise click.UsageError("both are directories (expected a registry as origin or target)")
     trusts = [_trust(side, trust, sides) for side in ("from", "to")]
     run = asyncio.run(_copy(chosen, sink, trusts, list_images=images is not None))
-    if form == JSON:
-        _print_json(run, images, single=not chosen.is_pattern)
+    if form != TEXT:
+        _print_document(run, images, form, single=not chosen.is_pattern)
     else:
         _print(run, images)
     return _exit_code(run)
@@ -208,14 +208,14 @@ def _print(run: CopyRun, images: Path | None) -> None:
         output.print_text(_lines(run.images), None if images == STANDARD_OUTPUT else images)
 
 
-def _print_json(run: CopyRun, images: Path | None, *, single: bool) -> None:
+def _print_document(run: CopyRun, images: Path | None, form: str, *, single: bool) -> None:
     if single:
         document = run.copied[0].document()
     else:
         failed = [{"release": name.release, "error": error.message} for name, error in run.failed]
         document = {"releases": [release.document() for release in run.copied], "failed": failed}
     listed = {"images": run.images} if images == STANDARD_OUTPUT else {}
-    output.print_json(document | listed)
+    output.print_document(document | listed, form)
     if images not in (None, STANDARD_OUTPUT):
         output.print_text(_lines(run.images), images)
 

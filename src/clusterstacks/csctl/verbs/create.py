@@ -13,7 +13,7 @@ import click
 
 from clusterstacks.csctl.shared import output
 from clusterstacks.csctl.shared.options import (
-    JSON,
+    TEXT,
     chart_dependencies,
     dependency_options,
     form_and_directory,
@@ -119,8 +119,8 @@ def create(trust: ServerTrust, **arguments: Any) -> int:  # noqa: ANN401 - click
         asyncio.run(interruptible(_create(options)))
     except NothingChanged as error:
         output.show_error(error)
-        if form == JSON:
-            output.print_json({"releases": []})
+        if form != TEXT:
+            output.print_document({"releases": []}, form)
         return UNCHANGED
     return 0
 
@@ -188,7 +188,7 @@ async def _create(options: CreateOptions) -> None:
             path=os.environ.get("PATH", os.defpath),
             progress=transfer_bar(),
         )
-        report = output.note if options.form == JSON else output.say
+        report = output.note if options.form != TEXT else output.say
         built = await create_releases(
             stacks,
             chooser,
@@ -200,8 +200,8 @@ async def _create(options: CreateOptions) -> None:
         if publisher is not None and options.publish:
             for directory in built:
                 published[directory.name] = await publish_release(publisher, directory, output.note)
-        if options.form == JSON:
-            output.print_json({"releases": [_document(directory, published) for directory in built]})
+        if options.form != TEXT:
+            output.print_document({"releases": [_document(directory, published) for directory in built]}, options.form)
 
 
 async def _check_sources(trees: Mapping[str, Mapping[str, bytes]], *, strict: bool) -> None:

@@ -9,6 +9,7 @@ import click
 
 from clusterstacks.csctl.shared import output
 from clusterstacks.csctl.shared.options import (
+    TEXT,
     chart_dependencies,
     dependency_options,
     example_objects_option,
@@ -101,8 +102,8 @@ async def _difference(options: DiffOptions) -> tuple[ReleaseDiff, tuple[str, ...
 def _print(diff: ReleaseDiff, form: str) -> None:
     from clusterstacks.csctl.authoring.release_diff import diff_document, diff_lines
 
-    if form == "json":
-        output.print_json(diff_document(diff))
+    if form != TEXT:
+        output.print_document(diff_document(diff), form)
         return
     for line in diff_lines(diff):
         output.say(line, colour=COLOURS.get(line[:1]), bold=line.startswith("#"))

@@ -88,7 +88,7 @@ def cluster_text(cluster: ObjectKey, cluster_class: Manifest, version: str, api_
     elsewhere = {} if place == cluster.namespace else {"namespace": place}
     reference: Manifest = {"classRef": {"name": name, **elsewhere}}
     if api_version.endswith("/v1beta1"):
-        reference = {"class": name, **{"classNamespace": place for _ in elsewhere}}
+        reference = {"class": name, **({"classNamespace": place} if elsewhere else {})}
     topology = {**reference, "version": version, "controlPlane": {"replicas": 1}, **_workers(cluster_class)}
     manifest = {
         "apiVersion": api_version,

@@ -27,7 +27,7 @@ _COLOURS = {"+": "green", "~": "yellow", "-": "red"}
 @click.command(short_help="List what each delivery to a Cluster changed.")
 @click.argument("cluster", metavar="CLUSTER", type=ClusterName())
 @cluster_options
-@form_option("text", "json", "yaml")
+@form_option()
 def history(cluster: ObjectKey, management: ManagementCluster, form: str) -> None:
     """List the last deliveries of the addons of a Cluster, the newest first.
 

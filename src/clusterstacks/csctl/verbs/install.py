@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from clusterstacks.csctl.shared import output
-from clusterstacks.csctl.shared.cluster_options import ManagementCluster, connection_options, complete_namespaces
-from clusterstacks.csctl.shared.options import FILE, JSON, Seconds, form_option
+from clusterstacks.csctl.shared.cluster_options import ManagementCluster, complete_namespaces, connection_options
+from clusterstacks.csctl.shared.options import FILE, TEXT, Seconds, form_option
 from clusterstacks.model.documents import listed
 
 if TYPE_CHECKING:
@@ -128,8 +128,10 @@ async def _check(management: ManagementCluster, objects: Sequence[Manifest], nam
 
     async with management.connected() as client:
         found = checks(await read_facts(client, objects, namespace))
-    if form == JSON:
-        output.print_json([{"check": one.subject, "result": one.result, "details": one.details} for one in found])
+    if form != TEXT:
+        output.print_document(
+            [{"check": one.subject, "result": one.result, "details": one.details} for one in found], form
+        )
     else:
         _print_checks(found)
     return output.NEGATIVE if problems(found) else 0

@@ -11,6 +11,9 @@ import click
 from clusterstacks.csctl.shared import output
 from clusterstacks.csctl.shared.options import (
     FILE,
+    JSON,
+    TEXT,
+    YAML,
     chart_dependencies,
     dependency_options,
     example_objects_option,
@@ -50,7 +53,7 @@ class LintOptions:
 @click.command(short_help="Report problems of a stack.")
 @click.argument("sources", metavar="DIR|REF...", nargs=-1, type=DIRECTORY_OR_REF)
 @minor_options
-@form_option("text", "json", "sarif")
+@form_option(TEXT, JSON, YAML, "sarif")
 @example_objects_option
 @click.option(
     "--against", type=FILE, metavar="KUBECONFIG", help="Dry-run the objects of the class on this management cluster."
@@ -137,21 +140,22 @@ async def _connected(kubeconfig: Path) -> AsyncIterator[Client]:
 def _print_rules(form: str) -> int:
     from clusterstacks.csctl.authoring.linter import RULES
 
-    if form == "text":
+    if form == TEXT:
         rows = [(rule.id, rule.severity, rule.summary) for rule in RULES]
         output.print_table(("RULE", "SEVERITY", "REQUIREMENT"), rows)
     else:
-        output.print_json([{"id": rule.id, "severity": rule.severity, "summary": rule.summary} for rule in RULES])
+        rules = [{"id": rule.id, "severity": rule.severity, "summary": rule.summary} for rule in RULES]
+        output.print_document(rules, form)
     return 0
 
 
 def _print(reports: Sequence[LintReport], form: str) -> None:
     from clusterstacks.csctl.authoring.linter import as_json, as_sarif
 
-    if form == "json":
-        output.print_json(as_json(reports))
-    elif form == "sarif":
+    if form == "sarif":
         output.print_json(as_sarif(reports))
+    elif form != TEXT:
+        output.print_document(as_json(reports), form)
     else:
         for report in reports:
             for finding in report.findings:

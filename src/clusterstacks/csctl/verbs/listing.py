@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from clusterstacks.csctl.shared import output
-from clusterstacks.csctl.shared.options import form_option
+from clusterstacks.csctl.shared.options import TEXT, form_option
 from clusterstacks.csctl.shared.registry_options import ServerTrust, repository_or_environment, trust_options
 from clusterstacks.csctl.shared.release_ref import sorted_releases
 from clusterstacks.release.sources.source_kinds import LOCATION_FORMS, OCI, open_location, parse_location
@@ -28,7 +28,7 @@ The default is the repository of OCI_REGISTRY and OCI_REPOSITORY.
 @click.command(short_help="List the releases in a repository.", help=_HELP)
 @click.argument("repository", metavar="[REPO]", required=False)
 @trust_options
-@form_option("table", "json")
+@form_option()
 def list(trust: ServerTrust, repository: str | None, form: str) -> None:  # noqa: A001 - the verb
     """List the releases in a repository."""
     import asyncio
@@ -55,8 +55,8 @@ def list(trust: ServerTrust, repository: str | None, form: str) -> None:  # noqa
     if foreign:
         what = "entries are not releases and were" if foreign > 1 else "entry is not a release and was"
         output.note(f"{foreign} other {what} skipped")
-    if form == "json":
-        output.print_json([_document(release) for release in releases])
+    if form != TEXT:
+        output.print_document([_document(release) for release in releases], form)
     elif not releases:
         output.note(f"no releases in {place}")
     else:

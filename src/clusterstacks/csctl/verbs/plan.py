@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     shell_complete=complete_releases,
 )
 @management_options
-@form_option("text", "json", "yaml")
+@form_option()
 @timeout_option
 def plan(  # noqa: PLR0913 - one for each option
     *,
@@ -105,7 +105,9 @@ def plan(  # noqa: PLR0913 - one for each option
     if cluster is not None or state is None:
         raise click.UsageError("expected either CLUSTER or --from FILE")
     if releases is None or management != ManagementCluster():
-        raise click.UsageError("--from requires --releases, and reads no Cluster: remove --kubeconfig, --context and --namespace")
+        raise click.UsageError(
+            "--from requires --releases, and reads no Cluster: remove --kubeconfig, --context and --namespace"
+        )
     return _offline(state, releases, goal, timeout, form)
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from clusterstacks.csctl.shared import output
-from clusterstacks.csctl.shared.options import FILE, JSON, form_option
+from clusterstacks.csctl.shared.options import FILE, TEXT, form_option
 from clusterstacks.csctl.shared.registry_options import ServerTrust, open_registry, trust_options
 from clusterstacks.csctl.shared.release_ref import (
     fetch_release_files,
@@ -56,8 +56,8 @@ def _make_key(path: Path, form: str) -> None:
     from clusterstacks.release.sources.signature_store import write_new_key
 
     public = write_new_key(path, _password())
-    if form == JSON:
-        output.print_json({"privateKey": str(path), "publicKey": str(public)})
+    if form != TEXT:
+        output.print_document({"privateKey": str(path), "publicKey": str(public)}, form)
         return
     output.say(
         f"{path}: private key, keep it secret; sign with 'csctl sign RELEASE_DIR --key {shlex.quote(str(path))}'"
@@ -99,9 +99,9 @@ def _sign(release: str, key: PrivateKey, trust: ServerTrust, form: str) -> None:
     else:
         raise click.UsageError(f"{release} is not in a registry: sign the release directory, then publish both")
     place, added = asyncio.run(signing)
-    if form == JSON:
+    if form != TEXT:
         signer = {"name": key.public.name, "id": key.public.short}
-        output.print_json({"release": name.release, "place": place, "key": signer, "new": added})
+        output.print_document({"release": name.release, "place": place, "key": signer, "new": added}, form)
         return
     what = "signed" if added else "was signed before"
     output.say(f"{name} {what} by {key.public.name} ({key.public.short}): {place}")

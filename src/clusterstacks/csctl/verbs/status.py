@@ -84,7 +84,7 @@ SYNC_HEADER: Final = ("NAMESPACE", "NAME", "READY", "CLUSTERS", "SYNCED", "DRIFT
 @filter_options
 @click.option("--syncs", is_flag=True, help="List the ClusterResourceSyncs instead of the Clusters.")
 @click.option("--troubled", is_flag=True, help="Only Clusters or syncs that are not well: those with a REASON.")
-@form_option("text", "json", "yaml")
+@form_option()
 @click.option("--watch", "-w", is_flag=True, help="Redraw the state when it changes, until Ctrl-C.")
 def status(  # noqa: PLR0913 - the options of the verb
     cluster: ObjectKey | None,

@@ -98,7 +98,11 @@ async def _origin(client: Client, cluster: Manifest, key: ObjectKey, deliverer: 
         client,
         [
             ObjectQuery(
-                GROUP, Kind.CLUSTER_ADDON, key.namespace, name=addon_name(key.name), consequence="its release is unknown"
+                GROUP,
+                Kind.CLUSTER_ADDON,
+                key.namespace,
+                name=addon_name(key.name),
+                consequence="its release is unknown",
             ),
             ObjectQuery(GROUP, Kind.CLUSTER_STACK_RELEASE, namespace, consequence="its digest is unknown"),
             ObjectQuery(GROUP, Kind.CLUSTER_STACK, namespace, consequence="its source is unknown"),
@@ -117,7 +121,9 @@ def release_origin(addon: Manifest, releases: Sequence[Manifest], stacks: Sequen
     name = text(addon, "release")
     release = next((one for one in releases if text(one, "metadata", "name") == name), {})
     owners = mappings(release, "metadata", "ownerReferences")
-    stack = next((one for one in stacks if any(is_stack(owner, text(one, "metadata", "name")) for owner in owners)), None)
+    stack = next(
+        (one for one in stacks if any(is_stack(owner, text(one, "metadata", "name")) for owner in owners)), None
+    )
     return {
         "addon": f"{text(addon, 'name')} {text(addon, 'version')}".rstrip(),
         "release": name or UNKNOWN,

@@ -76,7 +76,7 @@ READ_AT_ONCE: Final = 4
     "--to",
     "target",
     metavar="RELEASE|VERSION",
-    help="Target release, Kubernetes version or minor, latestPatch or latest.  [default: print where the Cluster can go]",
+    help="Target release, Kubernetes version or minor, latest or latestPatch.  [default: print where it can go]",
     shell_complete=complete_releases,
 )
 @click.option(
@@ -95,7 +95,7 @@ READ_AT_ONCE: Final = 4
 @click.option("--here", is_flag=True, help="Take the steps in csctl, for an operator without ClusterUpgrades.")
 @click.option("--wait", type=Seconds(), help="Stop following the upgrade after this time.  [default: never]")
 @management_options
-@form_option("text", "json", "yaml")
+@form_option()
 @timeout_option
 def upgrade(  # noqa: PLR0913 - one for each option
     *,

@@ -105,7 +105,9 @@ async def _read(
         async with open_inputs(client, context, releases) as inputs:
             addons = inputs.releases.addons()
             if addon and addon not in addons:
-                raise SpecError("AddonUnknown", f"Cluster {cluster} has no addon {addon} (its addons: {', '.join(addons)})")
+                raise SpecError(
+                    "AddonUnknown", f"Cluster {cluster} has no addon {addon} (its addons: {', '.join(addons)})"
+                )
             chosen = [addon] if addon else addons
             return [(name, str(inputs.release_name(name)), await _layers(inputs, name)) for name in chosen]
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from clusterstacks.csctl.shared import output
-from clusterstacks.csctl.shared.options import FILE, JSON, TEXT, form_option
+from clusterstacks.csctl.shared.options import FILE, TEXT, form_option
 from clusterstacks.csctl.shared.registry_options import ServerTrust, trust_options
 from clusterstacks.csctl.shared.release_ref import open_release_files, parse_release_ref
 from clusterstacks.csctl.shared.terminal import ResultMark
@@ -49,8 +49,8 @@ def verify(trust: ServerTrust, release: str, keys: tuple[Path, ...], form: str) 
     if (image := image_reference(release)) is not None:
         return _show_attested(asyncio.run(attested_image(image, trusted, trust)), form)
     contents, manifest, verification = asyncio.run(_verified(release, trusted, trust))
-    if form == JSON:
-        _print_json(contents, manifest, verification)
+    if form != TEXT:
+        output.print_document(_document(contents, manifest, verification), form)
     try:
         enforce(contents.release, verification)
     except SignatureRequired as error:
@@ -68,8 +68,8 @@ def verify(trust: ServerTrust, release: str, keys: tuple[Path, ...], form: str) 
 def _show_attested(artifact: Attested, form: str) -> int:
     from clusterstacks.model.errors import SpecError
 
-    if form == JSON:
-        output.print_json(artifact.document())
+    if form != TEXT:
+        output.print_document(artifact.document(), form)
     if artifact.missing:
         problem = f"{artifact.name}: no given key attests its {' and '.join(artifact.missing)}: do not use it"
         output.show_error(SpecError("SignatureRequired", listed(problem, artifact.problems)))
@@ -99,14 +99,12 @@ def _public_keys(path: Path) -> tuple[PublicKey, ...]:
     return parse_public_keys(read_key_file(path), name=str(path))
 
 
-def _print_json(contents: Contents, manifest: str, verification: Verification) -> None:
-    output.print_json(
-        {
-            "release": contents.release.release,
-            "digest": contents.digest,
-            "contentDigest": contents.digest,
-            "manifestDigest": manifest or None,
-            "signedBy": verification.signed_by,
-            "problems": verification.problems,
-        }
-    )
+def _document(contents: Contents, manifest: str, verification: Verification) -> dict[str, Any]:
+    return {
+        "release": contents.release.release,
+        "digest": contents.digest,
+        "contentDigest": contents.digest,
+        "manifestDigest": manifest or None,
+        "signedBy": verification.signed_by,
+        "problems": verification.problems,
+    }

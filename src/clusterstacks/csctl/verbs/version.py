@@ -9,7 +9,7 @@ import click
 
 from clusterstacks.csctl.shared import output
 from clusterstacks.csctl.shared.cluster_options import ManagementCluster, connection_options
-from clusterstacks.csctl.shared.options import JSON, form_option
+from clusterstacks.csctl.shared.options import TEXT, form_option
 
 if TYPE_CHECKING:
     from clusterstacks.model.objects import Manifest
@@ -38,8 +38,10 @@ def version(management: ManagementCluster, form: str, *, client: bool) -> None:
     installed = distribution(DISTRIBUTION)
     document = {"version": installed.version, "commit": commit_of(installed.read_text("direct_url.json"))}
     versions = None if client else _management_versions(management)
-    if form == JSON:
-        output.print_json({**document, **({"management": versions, "supported": supported()} if versions else {})})
+    if form != TEXT:
+        output.print_document(
+            {**document, **({"management": versions, "supported": supported()} if versions else {})}, form
+        )
         return
     output.say(f"csctl version: {document['version']}")
     output.say(f"commit: {document['commit']}")

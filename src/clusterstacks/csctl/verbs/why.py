@@ -48,7 +48,7 @@ SHOWN_STEPS = 3
 @click.argument("cluster", metavar="CLUSTER", type=ClusterName())
 @click.argument("target", metavar="RELEASE|VERSION", shell_complete=complete_releases)
 @management_options
-@form_option("text", "json", "yaml")
+@form_option()
 @timeout_option
 def why(
     cluster: ObjectKey, target: str, management: ManagementCluster, releases: Path | None, form: str, timeout: float

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from clusterstacks.csctl.shared import output
-from clusterstacks.csctl.shared.options import DIRECTORY, FILE, form_option
+from clusterstacks.csctl.shared.options import DIRECTORY, FILE, TEXT, form_option
 from clusterstacks.csctl.shared.terminal import ResultMark, counting
 from clusterstacks.model.errors import SpecError
 
@@ -135,18 +135,16 @@ def down(state: StateDirectory) -> None:
 
 @dev.command(short_help="Show processes, ports and memory.")
 @environment_options
-@form_option("table", "json")
+@form_option()
 def status(state: StateDirectory, form: str) -> int:
     """Show processes, versions, ports and memory. Exits with 1 unless everything runs."""
-    import dataclasses
-
     from clusterstacks.dev import inspection
 
     seen = inspection.inspect(state)
     if seen is None:
         raise _no_environment(state)
-    if form == "json":
-        output.print_json({**dataclasses.asdict(seen), "healthy": seen.healthy})
+    if form != TEXT:
+        output.print_document(seen.document(), form)
         return 0 if seen.healthy else output.FAILED
     header = ("COMPONENT", "VERSION", "PORT", "PID", "MEMORY", "CPU", "STATE")
     marks = {one.state: ResultMark.GOOD if one.running else ResultMark.BAD for one in seen.components}

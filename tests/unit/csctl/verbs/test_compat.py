@@ -241,7 +241,7 @@ def test_mistyped_path_that_reads_like_a_cluster_is_explained(
 
     assert run(verb, "releases/x") == output.MUST_CHANGE
     said = capsys.readouterr().err
-    assert "no directory has the path releases/x, so it was read as the name of a Cluster; correct the path" in said
+    assert "no directory has the path releases/x, so it was read as the name of a Cluster; correct it for files" in said
 
 
 def test_directory_named_like_a_cluster_is_read_as_a_directory(
