@@ -173,10 +173,20 @@ def _escaped(text: str) -> str:
 
 def show_error(error: ClusterStacksError) -> None:
     """Print an error: the first line names object, cause and remedy, further lines are details."""
-    first, *rest = error.message.splitlines() or [error.code]
+    first, *rest = _message(error).splitlines() or [error.code]
     _echo(f"{click.style('Error:', fg='red', bold=True)} {printable(first)}", err=True, wraps=True)
     for line in (*rest, *_EVIDENCE.get(error.code, ())):
         _echo(printable(f"  {line}"), err=True, wraps=True)
+
+
+def _message(error: ClusterStacksError) -> str:
+    """Return the message; for a 403 of RBAC the right that is missing, as the server repeats the request and the user."""
+    if error.code != "Forbidden":
+        return error.message
+    from clusterstacks.net.kube.errors import Forbidden
+
+    missing = error.missing if isinstance(error, Forbidden) else None
+    return f"{missing}: ask for this right, or name a namespace with -n" if missing else error.message
 
 
 def show_failures(lines: Sequence[str], summary: str, errors: Sequence[ClusterStacksError]) -> int:
