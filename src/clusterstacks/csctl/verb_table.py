@@ -167,7 +167,11 @@ VERBS: Final[Mapping[str, Verb]] = {
     "sign": Verb(
         "clusterstacks.csctl.verbs.sign",
         "Sign a release.",
-        ("--new-key release.key", f".release/{_RELEASE} --key release.key"),
+        (
+            "--new-key release.key",
+            f".release/{_RELEASE} --key release.key",
+            f".release/{_RELEASE} --new-key release.key",
+        ),
     ),
     "status": Verb(
         "clusterstacks.csctl.verbs.status",

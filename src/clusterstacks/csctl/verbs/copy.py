@@ -160,8 +160,6 @@ def copy(
     --images lists the images of pod templates only, with their registries: it cannot find images that an operator in
     the cluster takes from a custom resource.
     """
-    import asyncio
-
     chosen, sink = selected(CopyPlace.parse(origin), every=every), CopyPlace.parse(target)
     if sink.digest:
         raise click.UsageError("expected a target without a digest")
@@ -170,7 +168,7 @@ def copy(
     if isinstance(chosen.repository, Path) and isinstance(sink.repository, Path):
         raise click.UsageError("both are directories (expected a registry as origin or target)")
     trusts = [_trust(side, trust, sides) for side in ("from", "to")]
-    run = asyncio.run(_copy(chosen, sink, trusts, list_images=images is not None))
+    run = output.run_counted(_copy(chosen, sink, trusts, list_images=images is not None))
     if form != TEXT:
         _print_document(run, images, form, single=not chosen.is_pattern)
     else:

@@ -61,9 +61,7 @@ def diff(trust: ServerTrust, form: str, *, exit_code: bool, **arguments: Any) ->
     generated certificates. With --dependencies leave, addons whose charts lack dependencies are compared by their files
     only. Exits with 0 even if there are differences, unless --exit-code is set.
     """
-    import asyncio
-
-    difference, incomplete = asyncio.run(_difference(DiffOptions(**arguments, trust=trust)))
+    difference, incomplete = output.run_counted(_difference(DiffOptions(**arguments, trust=trust)))
     for addon in incomplete:
         output.note(f"addon {addon}: values and objects are not compared, because its chart lacks dependencies")
     _print(difference, form)

@@ -34,7 +34,7 @@ namespace_option = click.option(
 timeout_option = click.option(
     "--timeout",
     type=Seconds(),
-    default=300.0,
+    default="5m",
     show_default=True,
     metavar="DURATION",
     help="Maximum time to wait.",

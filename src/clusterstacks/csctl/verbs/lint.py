@@ -22,6 +22,7 @@ from clusterstacks.csctl.shared.options import (
 )
 from clusterstacks.csctl.shared.registry_options import ServerTrust, trust_options
 from clusterstacks.csctl.shared.release_ref import DIRECTORY_OR_REF, open_release_directory
+from clusterstacks.model.documents import counted
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence
@@ -71,14 +72,12 @@ def lint(trust: ServerTrust, form: str, *, rules: bool, **arguments: Any) -> int
     rendered with the objects of --cluster, otherwise with example objects ('csctl template --sample' prints them).
     Exits with 0 if there are no errors (warnings are allowed), otherwise with 2.
     """
-    import asyncio
-
     if rules:
         return _print_rules(form)
     options = LintOptions(**arguments, trust=trust)
     if not options.sources:
         raise click.UsageError("DIR is missing (expected for example csctl lint .)")
-    reports = asyncio.run(_reports(options))
+    reports = output.run_counted(_reports(options))
     _print(reports, form)
     return 0 if all(report.clean for report in reports) else output.MUST_CHANGE
 
@@ -184,4 +183,4 @@ def _print_summary(reports: Sequence[LintReport]) -> None:
 
 
 def _counted(count: int, what: str) -> str:
-    return f"{count or 'no'} {what}{'' if count == 1 else 's'}"
+    return counted(count, what) if count else f"no {what}s"

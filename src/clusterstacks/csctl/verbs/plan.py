@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import shlex
 from typing import TYPE_CHECKING, Any
 
@@ -91,7 +90,7 @@ def plan(  # noqa: PLR0913 - one for each option
 
     goal = parse_goal(target) if target is not None else None
     if cluster is not None and state is None:
-        context = asyncio.run(read_live(management, cluster, releases, goal))
+        context = output.run_counted(read_live(management, cluster, releases, goal))
         if goal is None:
             print_targets(context.world, context.state, form, context.notices, timeout)
             return 0

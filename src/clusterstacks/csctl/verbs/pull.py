@@ -34,14 +34,13 @@ Digests are verified. Signatures are not: use 'csctl verify'.
 @trust_options
 def pull(trust: ServerTrust, reference: str, wanted: str, directory_given: Path | None) -> None:
     """Download a release."""
-    import asyncio
     import os
 
     form, directory = form_and_directory(wanted, directory_given, Path())
     location = parse_location(reference, os.environ)
     if location.release is None:
         raise click.UsageError("the release is missing (expected REF:<release name>): 'csctl list' shows the releases")
-    pulled = asyncio.run(_pull(location, location.release, directory, trust))
+    pulled = output.run_counted(_pull(location, location.release, directory, trust))
     output.note_some("signature not read", pulled.problems)
     if form != TEXT:
         output.print_document(_document(pulled), form)

@@ -39,9 +39,7 @@ def push(trust: ServerTrust, directory: Path, reference: str | None, form: str) 
     Credentials: OCI_USERNAME and OCI_PASSWORD, or OCI_ACCESS_TOKEN, for the registry OCI_REGISTRY; otherwise those of
     'docker login' or 'podman login'.
     """
-    import asyncio
-
-    published, signatures = asyncio.run(_push(directory, repository_or_environment(reference), trust))
+    published, signatures = output.run_counted(_push(directory, repository_or_environment(reference), trust))
     if form != TEXT:
         place = published.reference
         output.print_document(

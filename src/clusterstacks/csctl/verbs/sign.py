@@ -31,7 +31,7 @@ PASSWORD_VARIABLE = "CSCTL_KEY_PASSWORD"  # noqa: S105 - the name of a variable
 @click.command(short_help="Sign a release.")
 @click.argument("release", metavar="RELEASE_DIR|REF", required=False)
 @click.option("--key", type=FILE, help="Private key: ECDSA P-256 or Ed25519, PEM (PKCS#8).")
-@click.option("--new-key", type=click.Path(path_type=Path), help="Create a key pair PATH and PATH.pub instead.")
+@click.option("--new-key", type=click.Path(path_type=Path), help="Create a key pair PATH and PATH.pub.")
 @trust_options
 @form_option()
 def sign(trust: ServerTrust, release: str | None, key: Path | None, new_key: Path | None, form: str) -> None:
@@ -42,14 +42,14 @@ def sign(trust: ServerTrust, release: str | None, key: Path | None, new_key: Pat
     key changes nothing.
 
     The password of an encrypted key is read from CSCTL_KEY_PASSWORD or from the terminal. With --new-key, the variable
-    is the password of the new key.
+    is the password of the new key, which signs the release if one is named.
     """
-    if new_key and not (release or key):
-        _make_key(new_key, form)
-    elif release and key and not new_key:
-        _sign(release, _read_key(key), trust, form)
-    else:
-        raise click.UsageError("expected RELEASE_DIR or REF with --key, or only --new-key")
+    if bool(key) is bool(new_key) or (key and not release):
+        raise click.UsageError("expected RELEASE_DIR or REF with --key, or --new-key")
+    if new_key:
+        _make_key(new_key, TEXT if release else form)
+    if release:
+        _sign(release, _read_key(key or new_key or Path()), trust, form)
 
 
 def _make_key(path: Path, form: str) -> None:

@@ -24,7 +24,7 @@ from clusterstacks.csctl.shared.live_view import MARKS, LiveView, print_nodes
 from clusterstacks.csctl.shared.management_objects import BINDINGS, UPGRADES, ObjectQuery, follow, read_all
 from clusterstacks.csctl.shared.options import TEXT, form_option
 from clusterstacks.csctl.shared.terminal import ResultMark
-from clusterstacks.model.documents import and_more
+from clusterstacks.model.documents import and_more, counted
 from clusterstacks.model.errors import DependencyError
 from clusterstacks.model.kinds.names import (
     CLUSTER_API_GROUP,
@@ -201,7 +201,7 @@ def count_clusters(clusters: Sequence[ListedCluster]) -> str:
 
 
 def _count(number: int, noun: str, troubled: int) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}, {troubled or 'none'} troubled"
+    return f"{counted(number, noun)}, {troubled or 'none'} troubled"
 
 
 def _print_clusters(results: ContextResults[list[list[Manifest] | None]], form: str, *, troubled: bool) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING
 
 import click
@@ -41,7 +40,7 @@ def trace(cluster: ObjectKey, kind: str, name: str, management: ManagementCluste
     records in the workload cluster, and from the ClusterStackRelease the digest of the files and the keys that signed
     them.
     """
-    origins = asyncio.run(_read(management, cluster, kind, name))
+    origins = output.run_counted(_read(management, cluster, kind, name))
     if form != TEXT:
         output.print_document(origins, form)
         return

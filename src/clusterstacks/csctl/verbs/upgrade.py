@@ -45,7 +45,7 @@ from clusterstacks.csctl.shared.upgrade_run import (
 )
 from clusterstacks.csctl.shared.upgrade_walk import UpgradeWalk
 from clusterstacks.csctl.verbs.status import cluster_queries, cluster_tree
-from clusterstacks.model.documents import mappings, text
+from clusterstacks.model.documents import duration_text, mappings, text
 from clusterstacks.model.errors import SpecError
 from clusterstacks.model.kinds.clusterupgrade import LATEST, LATEST_PATCH
 from clusterstacks.model.kinds.names import UpgradePhase
@@ -285,7 +285,9 @@ class _Upgrade:
         try:
             upgrade = await self._show_until_end(client, key)
         except TimeoutError:
-            output.say_judged(ResultMark.WAITING, f"ClusterUpgrade {key} has not ended within {self.wait:g} s.")
+            output.say_judged(
+                ResultMark.WAITING, f"ClusterUpgrade {key} has not ended within {duration_text(self.wait or 0)}."
+            )
             self._print_commands(key)
             return UNDECIDED
         except asyncio.CancelledError:  # Ctrl-C

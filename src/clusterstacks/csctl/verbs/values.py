@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from functools import reduce
 from typing import TYPE_CHECKING, Any
@@ -43,7 +42,7 @@ def values(cluster: ObjectKey, addon: str, management: ManagementCluster, releas
     sources of the ClusterStacks, with your rights on their Secrets, unless --releases contains them. Values of Secrets
     are printed.
     """
-    found = asyncio.run(_read(management, cluster, addon, releases))
+    found = output.run_counted(_read(management, cluster, addon, releases))
     if form != TEXT:
         output.print_document([_document(*one) for one in found], form)
         return

@@ -36,8 +36,6 @@ def verify(trust: ServerTrust, release: str, keys: tuple[Path, ...], form: str) 
     and an SBOM of each of its architectures. The same holds for FILE, for example a wheel, with its attestations in
     FILE.provenance.dsse.json and FILE.sbom.dsse.json.
     """
-    import asyncio
-
     from clusterstacks.csctl.shared.attested_artifacts import attested_file, attested_image, image_reference
     from clusterstacks.model.errors import SpecError
     from clusterstacks.release.signing.errors import SignatureRequired
@@ -47,8 +45,8 @@ def verify(trust: ServerTrust, release: str, keys: tuple[Path, ...], form: str) 
     if Path(release).is_file():
         return _show_attested(attested_file(Path(release), trusted), form)
     if (image := image_reference(release)) is not None:
-        return _show_attested(asyncio.run(attested_image(image, trusted, trust)), form)
-    contents, manifest, verification = asyncio.run(_verified(release, trusted, trust))
+        return _show_attested(output.run_counted(attested_image(image, trusted, trust)), form)
+    contents, manifest, verification = output.run_counted(_verified(release, trusted, trust))
     if form != TEXT:
         output.print_document(_document(contents, manifest, verification), form)
     try:

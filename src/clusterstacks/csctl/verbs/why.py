@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -66,7 +65,7 @@ def why(
     """
     from clusterstacks.model.names import parse_goal
 
-    goal, context, patch, decision = asyncio.run(_read(management, cluster, releases, parse_goal(target)))
+    goal, context, patch, decision = output.run_counted(_read(management, cluster, releases, parse_goal(target)))
     upgrade = running_upgrade(context, management)
     if form == TEXT:
         print_upgrade(upgrade)

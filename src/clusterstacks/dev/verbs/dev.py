@@ -11,7 +11,7 @@ import click
 
 from clusterstacks.csctl.shared import output
 from clusterstacks.csctl.shared.options import DIRECTORY, FILE, TEXT, form_option
-from clusterstacks.csctl.shared.terminal import ResultMark, counting
+from clusterstacks.csctl.shared.terminal import ResultMark
 from clusterstacks.model.errors import SpecError
 
 if TYPE_CHECKING:
@@ -110,8 +110,8 @@ def up(
         **settings_of_options,
     )
     if detach:
-        with counting(output.progress(), shows=not output.SETTINGS.quiet) as report:
-            supervisor.detach(settings, report)
+        with output.counting():
+            supervisor.detach(settings, output.progress())
         _say_what_next(settings, f"'csctl dev down{state.options}'")
     else:
         supervisor.run(settings, output.progress(), lambda: _say_what_next(settings, "Ctrl-C"))
@@ -276,6 +276,10 @@ def _say_what_next(settings: EnvironmentSettings, end: str) -> None:
     csctl, state = output.program(), settings.state
     if not settings.operator:
         output.say_lines("", "No operator runs: install its chart, or start it with the kubeconfig below.")
+    if not settings.workloads:
+        output.say_lines(
+            "", "Nothing runs Pods here: Deployments stay unhealthy, unless --with workloads simulates Pods."
+        )
     output.say_lines(
         "",
         "The environment runs. Next commands:",

@@ -137,7 +137,8 @@ async def find_cluster(client: Client, key: ObjectKey) -> Manifest:
         cluster = await client.find(resource, key.name, key.namespace)
     except Forbidden as error:
         raise DependencyError(
-            error.code, f"{error.message}; ask for the right to get clusters in namespace {key.namespace}"
+            error.code,
+            f"{error.missing or error.message}; ask for the right to get clusters in namespace {key.namespace}",
         ) from None
     if cluster is None:
         raise ClusterUnplannable(key, f"does not exist: 'csctl status -n {key.namespace}' lists the Clusters")
