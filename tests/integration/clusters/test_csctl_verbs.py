@@ -101,11 +101,11 @@ async def test_every_day_verbs_describe_a_live_cluster(world: World) -> None:
             f"✓ Cluster {world.namespace}/one  class {release.class_name}, addons v1, Kubernetes v1.35.4"
         )
         assert "  ✓ control plane  v1.35.4" in tree
-        assert f"    ✓ dns  1 objects of {release}" in tree
+        assert f"    ✓ dns  1 object of {release}" in tree
         assert any(line.startswith("  ✓ last change  ") for line in tree)
         document = json.loads(await csctl(world, "status", f"{world.namespace}/one", "-o", "json"))
         assert (document["ready"], document["addons"]) == (True, [{"name": "dns", "version": release.release}])
-        assert "not found" in await csctl(world, "status", f"{world.namespace}/two", code=1)
+        assert "two does not exist" in await csctl(world, "status", "two", *here, code=2)
         await page_shows_cluster(world)
 
 

@@ -138,13 +138,13 @@ def _complete_contexts(context: click.Context, _: click.Parameter, incomplete: s
         return []
 
 
-class ClusterName(click.ParamType[ObjectKey]):
+class ObjectName(click.ParamType[ObjectKey]):
     """Parameter type of ``NAME`` or ``NAMESPACE/NAME``; without a namespace, :func:`cluster_options` completes it."""
 
-    name = "CLUSTER"
+    name = "NAME"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> ObjectKey:  # noqa: ANN401 - click's signature
-        """Parse the name of a Cluster."""
+        """Parse the name."""
         if isinstance(value, ObjectKey):
             return value
         namespace, slash, name = str(value).rpartition("/")
@@ -154,6 +154,12 @@ class ClusterName(click.ParamType[ObjectKey]):
             )
             self.fail(problem, param, ctx)
         return ObjectKey(namespace, name)
+
+
+class ClusterName(ObjectName):
+    """Parameter type of the name of a Cluster."""
+
+    name = "CLUSTER"
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:  # noqa: ARG002 - click's signature
         """Complete the Clusters of the management cluster."""
@@ -194,7 +200,8 @@ def cluster_options(command: Callable[..., Any]) -> Callable[..., Any]:
         keys = {name: management.full_key(value) for name, value in rest.items() if isinstance(value, ObjectKey)}
         return command(management=management, **rest | keys)
 
-    return connection_options(_namespace_option("that of the context")(call))
+    title = "Namespace of names without one; NAMESPACE/NAME has it."
+    return connection_options(_namespace_option("that of the context", title)(call))
 
 
 def contexts_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -223,9 +230,9 @@ _SELECTOR = click.option(
 )
 
 
-def _namespace_option(default: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def _namespace_option(default: str, title: str = "Namespace.") -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     return click.option(
-        "--namespace", "-n", default="", help=f"Namespace.  [default: {default}]", shell_complete=complete_namespaces
+        "--namespace", "-n", default="", help=f"{title}  [default: {default}]", shell_complete=complete_namespaces
     )
 
 

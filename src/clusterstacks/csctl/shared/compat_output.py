@@ -10,6 +10,7 @@ import click
 from clusterstacks.csctl.shared import output
 from clusterstacks.csctl.shared.options import TEXT
 from clusterstacks.csctl.shared.terminal import ResultMark, columns, cut
+from clusterstacks.model.documents import counted
 from clusterstacks.plan.compat.matrices import worst
 from clusterstacks.plan.compat.verdicts import Verdict
 
@@ -197,8 +198,14 @@ def print_sheet(component: ComponentFacts, form: str) -> None:
     output.say_lines(*wrapped.splitlines())
     if verdict := component.outside_verdict:
         output.say(f"  Outside of the ranges: {verdict}.")
+    header = ("VERSION", "KUBERNETES", "NEVER OUTSIDE", "KIND", "SOURCE")
     rows = [_statement_cells(statement) for statement in component.statements]
-    output.print_table(("VERSION", "KUBERNETES", "NEVER OUTSIDE", "KIND", "SOURCE"), rows)
+    if not columns() or output.table_width([header, *rows]) <= columns():
+        output.print_table(header, rows)
+    else:  # ranges must not be cut
+        output.print_table(header[:-1], [cells for *cells, _ in rows])
+        output.say("Sources:")
+        output.say_lines(*(f"  {url}" for url in dict.fromkeys(url for *_, url in rows)))
     if component.upgrade is not None:
         output.say(_upgrade_line(component.upgrade))
 
@@ -217,7 +224,7 @@ def _statement_cells(statement: UpstreamStatement) -> tuple[str, ...]:
 
 def _upgrade_line(upgrade: UpgradeStatement) -> str:
     step = upgrade.rule.max_minor_step
-    up = "by any number of minors" if step is None else f"by at most {step} minor{'' if step == 1 else 's'}"
+    up = "by any number of minors" if step is None else f"by at most {counted(step, 'minor')}"
     down = "and down" if upgrade.rule.downgrade else "and never down"
     since = f" from {upgrade.since} on" if upgrade.since is not None else ""
     return f"Upgraded{since} {up} at a time {down}: {upgrade.source.url}"

@@ -9,7 +9,7 @@ import click
 
 from clusterstacks.csctl.authoring.example_objects import default_of
 from clusterstacks.csctl.shared import output
-from clusterstacks.csctl.shared.cluster_options import ClusterName, ManagementCluster, cluster_options
+from clusterstacks.csctl.shared.cluster_options import ManagementCluster, ObjectName, cluster_options
 from clusterstacks.csctl.shared.management_objects import served
 from clusterstacks.csctl.shared.release_ref import sorted_releases
 from clusterstacks.model.documents import at, mapping, mappings, text
@@ -33,8 +33,8 @@ def generate() -> None:
 
 
 @generate.command(name="cluster", short_help="Print a new Cluster with the variables of its class.")
-@click.argument("cluster", metavar="CLUSTER", type=ClusterName())
-@click.option("--stack", required=True, type=ClusterName(), metavar="CLUSTERSTACK", help="ClusterStack of its release.")
+@click.argument("cluster", metavar="CLUSTER", type=ObjectName())
+@click.option("--stack", required=True, type=ObjectName(), metavar="CLUSTERSTACK", help="ClusterStack of its release.")
 @click.option("--release", default="", help="Release of the class.  [default: the newest that is ready]")
 @cluster_options
 def generate_cluster(cluster: ObjectKey, stack: ObjectKey, release: str, management: ManagementCluster) -> None:

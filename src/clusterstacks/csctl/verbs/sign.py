@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from clusterstacks.model.names import ReleaseName
     from clusterstacks.release.contents import Contents
     from clusterstacks.release.signing.keys import PrivateKey
-    from clusterstacks.release.sources.spec import SourceAddress
+    from clusterstacks.release.sources.spec import Location, SourceAddress
 
 PASSWORD_VARIABLE = "CSCTL_KEY_PASSWORD"  # noqa: S105 - the name of a variable
 
@@ -46,23 +46,24 @@ def sign(trust: ServerTrust, release: str | None, key: Path | None, new_key: Pat
     """
     if bool(key) is bool(new_key) or (key and not release):
         raise click.UsageError("expected RELEASE_DIR or REF with --key, or --new-key")
+    named = parse_release_ref(release) if release else None
     if new_key:
-        _make_key(new_key, TEXT if release else form)
-    if release:
-        _sign(release, _read_key(key or new_key or Path()), trust, form)
+        _make_key(new_key, None if named else form)
+    if named:
+        _sign(*named, _read_key(key or new_key or Path()), trust, form)
 
 
-def _make_key(path: Path, form: str) -> None:
+def _make_key(path: Path, form: str | None) -> None:
+    """Write a key pair, and print it as the result; without a format as notes."""
     from clusterstacks.release.sources.signature_store import write_new_key
 
     public = write_new_key(path, _password())
-    if form != TEXT:
+    if form not in (TEXT, None):
         output.print_document({"privateKey": str(path), "publicKey": str(public)}, form)
         return
-    output.say(
-        f"{path}: private key, keep it secret; sign with 'csctl sign RELEASE_DIR --key {shlex.quote(str(path))}'"
-    )
-    output.say(f"{public}: public key; verify with 'csctl verify RELEASE_DIR --key {shlex.quote(str(public))}'")
+    report = output.note if form is None else output.say
+    report(f"{path}: private key, keep it secret; sign with 'csctl sign RELEASE_DIR --key {shlex.quote(str(path))}'")
+    report(f"{public}: public key; verify with 'csctl verify RELEASE_DIR --key {shlex.quote(str(public))}'")
 
 
 def _read_key(path: Path) -> PrivateKey:
@@ -87,17 +88,16 @@ def _password() -> bytes:
     return os.environb.get(PASSWORD_VARIABLE.encode(), b"")
 
 
-def _sign(release: str, key: PrivateKey, trust: ServerTrust, form: str) -> None:
+def _sign(location: Location, name: ReleaseName, key: PrivateKey, trust: ServerTrust, form: str) -> None:
     import asyncio
 
-    location, name = parse_release_ref(release)
     address = location.address
     if not address.kind.is_remote:
         signing = _sign_directory(Path(address.place), name, key)
     elif address.kind.is_registry:
         signing = _sign_in_registry(address, name, key, trust)
     else:
-        raise click.UsageError(f"{release} is not in a registry: sign the release directory, then publish both")
+        raise click.UsageError(f"{name} is not in a registry: sign the release directory, then publish both")
     place, added = asyncio.run(signing)
     if form != TEXT:
         signer = {"name": key.public.name, "id": key.public.short}

@@ -48,7 +48,7 @@ def version(management: ManagementCluster, form: str, *, client: bool) -> None:
     if versions is None:
         return
     for title, text in (*versions.items(), *((f"supported {name}", value) for name, value in supported().items())):
-        output.say(f"{title}: {text or UNKNOWN}")
+        output.say(f"{title}: {text or f'{UNKNOWN}: no Deployment of it exists, or you may not list Deployments'}")
 
 
 def commit_of(direct_url: str | None) -> str:

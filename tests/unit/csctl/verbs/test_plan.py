@@ -69,6 +69,35 @@ def test_text_output_lists_steps_with_commands(world: Path, capsys: pytest.Captu
     ]
 
 
+@pytest.mark.regression("U-22")
+@pytest.mark.parametrize("minor", ["1.36", "v1.36"])
+def test_u_22_a_minor_is_a_target_and_means_its_newest_known_version(
+    world: Path, minor: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(world, "--to", "v1.36.1", "-o", "json") == 0
+    expected = capsys.readouterr().out
+
+    assert run(world, "--to", minor, "-o", "json") == 0
+    assert capsys.readouterr().out == expected
+
+
+@pytest.mark.regression("U-22")
+def test_u_22_an_unknown_minor_is_answered_with_the_known_versions(
+    world: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(world, "--to", "1.37") == output.MUST_CHANGE
+    said = " ".join(capsys.readouterr().err.split())
+    assert "no known release is made for Kubernetes 1.37: the known ones have v1.35.1, v1.36.1" in said
+
+
+@pytest.mark.regression("U-22")
+def test_u_22_without_a_target_the_releases_within_reach_are_listed(
+    world: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(world) == 0
+    assert [line.split() for line in capsys.readouterr().out.splitlines()[1:]] == [["p-s-1-36-v1", "v1.36.1", "2"]]
+
+
 def test_json_and_yaml_output_are_the_same_document(world: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(world, "--to", "p-s-1-36-v1", "-o", "json") == 0
     first = json.loads(capsys.readouterr().out)
