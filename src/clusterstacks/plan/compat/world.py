@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from clusterstacks.model.documents import and_more
 from clusterstacks.model.errors import SpecError
@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from clusterstacks.model.files.compatibility import Compatibility, Component, Rule
     from clusterstacks.model.names import ReleaseName
-
-T = TypeVar("T")
 
 SHOWN_VERSIONS = 10
 """Known versions in a message (arbitrary)."""
@@ -115,7 +113,7 @@ class World:
     upstream: Upstream = NOTHING_KNOWN
     """Facts of upstream projects, for components whose release states none."""
 
-    def target(self, goal: T | KubernetesMinor) -> T | KubernetesVersion:
+    def target(self, goal: ReleaseName | KubernetesVersion | KubernetesMinor) -> ReleaseName | KubernetesVersion:
         """Return a target of a plan; for a Kubernetes minor, the newest version of it that a release is made for.
 
         Raises:

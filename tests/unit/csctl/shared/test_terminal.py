@@ -10,7 +10,6 @@ import subprocess
 import sys
 import termios
 import threading
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -146,17 +145,19 @@ def test_a_table_whose_other_columns_are_wide_is_cut(
 
 @pytest.mark.regression("U-38")
 def test_u_38_a_silent_verb_shows_its_time_until_the_next_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    shown, counted = io.StringIO(), threading.Event()
+    counted = threading.Event()
 
-    def write(text: str) -> int:
-        if "…" in text:
-            counted.set()
-        return shown.write(text)
+    class Terminal(io.StringIO):
+        def write(self, text: str) -> int:
+            if "…" in text:
+                counted.set()
+            return super().write(text)
 
+    shown = Terminal()
     monkeypatch.setattr(output, "SILENT_SECONDS", 0)
     monkeypatch.setattr(output, "COUNT_SECONDS", 0.01)
     monkeypatch.setattr(output, "is_terminal", lambda **_: True)
-    monkeypatch.setattr(sys, "stderr", SimpleNamespace(write=write, flush=shown.flush))
+    monkeypatch.setattr(sys, "stderr", shown)
 
     async def work() -> str:
         assert counted.wait(120), "the counter"
