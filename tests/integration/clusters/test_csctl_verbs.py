@@ -107,6 +107,28 @@ async def test_every_day_verbs_describe_a_live_cluster(world: World) -> None:
         assert (document["ready"], document["addons"]) == (True, [{"name": "dns", "version": release.release}])
         assert "two does not exist" in await csctl(world, "status", "two", *here, code=2)
         await page_shows_cluster(world)
+        await cluster_is_explained(world, release)
+
+
+async def cluster_is_explained(world: World, release: ReleaseName) -> None:
+    """Check the verbs about one Cluster that read its workload cluster or its release."""
+    one, as_json = ("one", "-n", world.namespace), ("-o", "json")
+
+    (origin,) = json.loads(await csctl(world, "trace", *one, "configmap", "kube-system/dns", *as_json))
+    assert (origin["object"], origin["addon"]) == ("ConfigMap kube-system/dns", "dns")
+    assert (origin["release"], origin["source"]) == (release.release, "that of the operator")
+    assert origin["digest"].startswith("sha256:")
+    assert origin["signature"].startswith("not checked")
+    assert "has delivered Secret dns: check" in await csctl(world, "trace", *one, "Secret", "dns", code=2)
+
+    (addon,) = json.loads(await csctl(world, "values", *one, "--releases", str(world.releases), *as_json))
+    assert (addon["addon"], addon["release"], addon["values"]) == ("dns", release.release, {})
+
+    assert "server: https://127.0.0.1:" in await csctl(world, "kubeconfig", *one)
+
+    new = await csctl(world, "generate", "cluster", "new", "--stack", world.stack.word, "-n", world.namespace)
+    topology = yaml.safe_load(new)["spec"]["topology"]
+    assert (topology["classRef"], topology["version"]) == ({"name": release.class_name}, "v1.35.4")
 
 
 def three_contexts(world: World, file: Path) -> Path:
