@@ -98,7 +98,7 @@ async def test_every_day_verbs_describe_a_live_cluster(world: World) -> None:
 
         tree = (await csctl(world, "status", f"{world.namespace}/one")).splitlines()
         assert tree[0] == (
-            f"✓ Cluster {world.namespace}/one  class {release.class_name}, addons v1, Kubernetes v1.35.4"
+            f"✓ Cluster {world.namespace}/one  class {release.class_name}, release v1, Kubernetes v1.35.4"
         )
         assert "  ✓ control plane  v1.35.4" in tree
         assert f"    ✓ dns  1 object of {release}" in tree

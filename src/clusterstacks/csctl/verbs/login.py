@@ -87,7 +87,7 @@ def logout(registry: str, form: str) -> None:
     if form != TEXT:
         output.print_document({"registry": reference.registry, "removed": removed}, form)
     else:
-        output.say(f"logged out of {reference.registry}" if removed else f"there was no login of {reference.registry}")
+        output.say(f"logged out of {reference.registry}" if removed else f"not logged in to {reference.registry}")
     if remaining != ANONYMOUS:
         output.warn(f"csctl still finds credentials: {remaining.origin}")
 

@@ -112,7 +112,7 @@ def cluster_status(cluster: Manifest, snapshot: Snapshot) -> ViewNode:
 def overview(summary: ClusterSummary) -> ViewNode:
     """Draw a cluster in one line."""
     stage, concern, upgrade = summary.stage, summary.concern, summary.upgrade
-    release = f"addons {summary.release_change}" if summary.release_change else "no addons yet"
+    release = f"release {summary.release_change}" if summary.release_change else "no addons yet"
     parts = [
         f"class {summary.class_name}" if summary.class_name else "",
         release if summary.of_cluster_stack else "",

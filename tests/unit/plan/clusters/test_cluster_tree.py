@@ -190,7 +190,7 @@ def test_status_of_an_upgrading_cluster_shows_versions_stage_wait_and_hold() -> 
 
     shown = described(unready, stages=stages, upgradeHold=hold)
 
-    versions = "class local-demo-1-36-v2, addons 1.35-v1 → 1.36-v2, Kubernetes v1.35.4 → v1.36.1"
+    versions = "class local-demo-1-36-v2, release 1.35-v1 → 1.36-v2, Kubernetes v1.35.4 → v1.36.1"
     assert shown["Cluster default/one"] == ("working", f"{versions}, stage 2 of 2, UpgradeHeld, since {SINCE}")
     assert shown["rollout"] == ("working", "stage 2 of 2, apply dns: waitingForHealth")
     assert shown["waits for"] == ("working", f"UpgradeHeld: Deployment dns is not ready, since {SINCE}")
