@@ -10,6 +10,7 @@ import sys
 from typing import TYPE_CHECKING
 
 import aiohttp
+import pytest
 import yaml
 
 from tests.support.builders.manifests import named
@@ -191,6 +192,7 @@ async def test_version_prints_those_of_the_management_cluster_after_the_lines_of
     assert len((await csctl(world, "version", "--client")).splitlines()) == 2
 
 
+@pytest.mark.regression("U-19")
 async def test_reconcile_restores_objects_and_suspend_pauses_until_resume(world: World) -> None:
     key = f"{world.namespace}/one"
     async with world.operator(drift_interval=None):
@@ -198,7 +200,10 @@ async def test_reconcile_restores_objects_and_suspend_pauses_until_resume(world:
         resource = await world.workload.resource("", "ConfigMap")
         await world.workload.delete(resource, "dns", "kube-system")
 
-        assert await csctl(world, "reconcile", key) == f"All addon objects of Cluster {key} were compared.\n"
+        compared, *restored = (await csctl(world, "reconcile", key)).splitlines()
+        assert compared == f"All addon objects of Cluster {key} were compared."
+        assert restored[0] == "Restored by the operator:"
+        assert restored[1].startswith("  ConfigMap kube-system/dns was deleted, restored 2")
         assert await world.delivered("dns") is not None
 
         await csctl(world, "suspend", key)

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
     from clusterstacks.deliver.apply.delivery_plan import DeliveryRecord
     from clusterstacks.model.objects import Manifest, ObjectId, ObjectKey
-    from clusterstacks.net.kube.client import Client
 
 UNKNOWN = "unknown"
 
@@ -53,20 +52,33 @@ def trace(cluster: ObjectKey, kind: str, name: str, management: ManagementCluste
 
 async def _read(management: ManagementCluster, cluster: ObjectKey, kind: str, name: str) -> list[dict[str, str]]:
     from clusterstacks.deliver.apply.delivery import RECORD_NAMESPACE
+    from clusterstacks.model.kinds.clusterapi import class_of
     from clusterstacks.operator.controllers.workload_clients import Workloads
 
     async with management.connected() as client, Workloads(client) as workloads:
-        manifest = await get_cluster(client, cluster)
+        _, place = class_of(await get_cluster(client, cluster))
         read = await RecordStore(await workloads.connect(cluster), RECORD_NAMESPACE, str(cluster)).read()
         addons = {f"{ADDON_RECORD} {addon}": stored.record for addon, stored in read.stored.items()}
         found = find_objects(addons | read.others, kind, name)
         if not found:
             problem = f"no addon or sync of Cluster {cluster} has delivered {kind} {name}"
             raise SpecError("NotDelivered", listed(f"{problem}: check kind and name", [*read.unreadable.values()]))
-        return [
-            {"object": str(identity), "cluster": str(cluster), **await _origin(client, manifest, cluster, deliverer)}
-            for identity, deliverer in found
+        own, unknown = addon_name(cluster.name), "what it says is unknown"
+        queries = [
+            ObjectQuery(GROUP, Kind.CLUSTER_ADDON, cluster.namespace, name=own, consequence=unknown),
+            ObjectQuery(GROUP, Kind.CLUSTER_STACK_RELEASE, place, consequence=unknown),
+            ObjectQuery(GROUP, Kind.CLUSTER_STACK, place, consequence=unknown),
         ]
+        addon, releases, stacks = [objects or [] for objects in await read_all(client, queries)]
+    delivered = {text(entry, "name"): entry for one in addon for entry in mappings(one, "status", "addons")}
+    origins = []
+    for identity, title in found:
+        deliverer, _, own = title.partition(" ")
+        origin = {deliverer: f"{cluster.namespace}/{own}"}
+        if deliverer == ADDON_RECORD:
+            origin = release_origin(delivered.get(own, {"name": own}), releases, stacks)
+        origins.append({"object": str(identity), "cluster": str(cluster), **origin})
+    return origins
 
 
 def find_objects(records: Mapping[str, DeliveryRecord], kind: str, name: str) -> list[tuple[ObjectId, str]]:
@@ -83,33 +95,6 @@ def find_objects(records: Mapping[str, DeliveryRecord], kind: str, name: str) ->
         and known.id.name == bare
         and (not slash or known.id.namespace == namespace)
     )
-
-
-async def _origin(client: Client, cluster: Manifest, key: ObjectKey, deliverer: str) -> dict[str, str]:
-    """Return what delivered an object, by the kind and name of its record."""
-    from clusterstacks.model.kinds.clusterapi import class_of
-
-    kind, _, name = deliverer.partition(" ")
-    if kind != ADDON_RECORD:
-        return {kind: f"{key.namespace}/{name}"}
-    _, namespace = class_of(cluster)
-    addons, releases, stacks = await read_all(
-        client,
-        [
-            ObjectQuery(
-                GROUP,
-                Kind.CLUSTER_ADDON,
-                key.namespace,
-                name=addon_name(key.name),
-                consequence="its release is unknown",
-            ),
-            ObjectQuery(GROUP, Kind.CLUSTER_STACK_RELEASE, namespace, consequence="its digest is unknown"),
-            ObjectQuery(GROUP, Kind.CLUSTER_STACK, namespace, consequence="its source is unknown"),
-        ],
-    )
-    delivered = [entry for addon in addons or () for entry in mappings(addon, "status", "addons")]
-    entry = next((entry for entry in delivered if text(entry, "name") == name), {"name": name})
-    return release_origin(entry, releases or [], stacks or [])
 
 
 def release_origin(addon: Manifest, releases: Sequence[Manifest], stacks: Sequence[Manifest]) -> dict[str, str]:

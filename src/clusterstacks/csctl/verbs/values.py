@@ -62,35 +62,31 @@ def _document(addon: str, release: str, layers: Layers) -> dict[str, Any]:
 
 
 def origins(layers: Layers) -> dict[str, tuple[Any, str]]:
-    """Return each value of merged layers by its path (``image.tag``), with the name of the layer that set it last.
-
-    Layers are merged as Helm does: mappings key by key; anything else, also a null, replaces what was there.
-    """
-    merged: dict[tuple[str, ...], tuple[Any, str]] = {}
-    for source, values in layers:
-        new = dict(_leaves(values))
-        # An empty mapping adds nothing to another mapping, and replaces anything else.
-        new = {path: value for path, value in new.items() if value != {} or not _below(merged, path)}
-        replaced = {old for path in new for old in (*_above(merged, path), *_below(merged, path))}
-        merged = {path: found for path, found in merged.items() if path not in replaced}
-        merged |= {path: (value, source) for path, value in new.items()}
-    return {".".join(key.replace(".", r"\.") for key in path): found for path, found in sorted(merged.items())}
+    """Return each value of merged layers by its path (``image.tag``), with the name of the layer that set it last."""
+    merged = reduce(merge_values, (values for _, values in layers))
+    return {
+        ".".join(key.replace(".", r"\.") for key in path): (
+            value,
+            next(source for source, values in reversed(layers) if _has(values, path)),
+        )
+        for path, value in _leaves(merged)
+    }
 
 
 def _leaves(values: Mapping[str, Any], path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
-    for key, value in values.items():
+    for key, value in sorted(values.items()):
         if isinstance(value, dict) and value:
-            yield from _leaves(value, (*path, str(key)))
+            yield from _leaves(value, (*path, key))
         else:
-            yield (*path, str(key)), value
+            yield (*path, key), value
 
 
-def _above(merged: Mapping[tuple[str, ...], Any], path: tuple[str, ...]) -> list[tuple[str, ...]]:
-    return [path[:length] for length in range(1, len(path)) if path[:length] in merged]
-
-
-def _below(merged: Mapping[tuple[str, ...], Any], path: tuple[str, ...]) -> list[tuple[str, ...]]:
-    return [old for old in merged if old[: len(path)] == path and old != path]
+def _has(values: object, path: tuple[str, ...]) -> bool:
+    for key in path:
+        if not isinstance(values, dict) or key not in values:
+            return False
+        values = values[key]
+    return True
 
 
 async def _read(
